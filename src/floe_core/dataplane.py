@@ -1,0 +1,168 @@
+"""The contract between the table manager and an engine.
+
+The manager decides what is written and whether it landed; the engine moves rows. Every method names tables as
+``namespace.table`` and works once: retry, reconciliation and publishing belong to the manager's commit protocol.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+OPERATION_ID_PROPERTY = "floe.operation-id"
+
+
+class WriteKind(StrEnum):
+    """What a write does to the rows already there."""
+
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+    OVERWRITE_FILTER = "overwrite_filter"
+    OVERWRITE_PARTITIONS = "overwrite_partitions"
+    UPSERT = "upsert"
+    DELETE = "delete"
+
+
+class CompactionKind(StrEnum):
+    """How data files are rewritten."""
+
+    BINPACK = "binpack"
+    SORT = "sort"
+    ZORDER = "zorder"
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRequest:
+    """One write, to be carried out once.
+
+    Attributes:
+        table: ``namespace.table``.
+        kind: What happens to the rows already there.
+        data: Engine frame, or Arrow table or reader; None for a delete.
+        row_filter: SQL predicate for OVERWRITE_FILTER and DELETE.
+        keys: Columns that identify a row, for UPSERT.
+        branch: Target branch; None means main.
+        snapshot_properties: Go into the snapshot summary, the operation id among them.
+        options: Engine write options.
+    """
+
+    table: str
+    kind: WriteKind
+    data: object | None = None
+    row_filter: str | None = None
+    keys: tuple[str, ...] = ()
+    branch: str | None = None
+    snapshot_properties: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """One read; at most one of snapshot_id, as_of and ref is set.
+
+    Attributes:
+        table: ``namespace.table``.
+        columns: Projection, None for all.
+        row_filter: SQL predicate.
+        snapshot_id: Snapshot to read.
+        as_of: Moment to read at, with zone.
+        ref: Branch or tag to read.
+        start_snapshot_id: Read only what was appended after this snapshot, up to ``snapshot_id`` or now.
+        limit: Most rows.
+    """
+
+    table: str
+    columns: tuple[str, ...] | None = None
+    row_filter: str | None = None
+    snapshot_id: int | None = None
+    as_of: datetime | None = None
+    ref: str | None = None
+    start_snapshot_id: int | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceFigures:
+    """What an engine's maintenance procedure reports; absent figures are 0."""
+
+    rewritten_files: int = 0
+    added_files: int = 0
+    rewritten_bytes: int = 0
+    added_bytes: int = 0
+    deleted_data_files: int = 0
+    deleted_delete_files: int = 0
+    deleted_manifests: int = 0
+    deleted_manifest_lists: int = 0
+    deleted_statistics_files: int = 0
+    orphan_files: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class DataPlane(Protocol):
+    """An engine bound to one catalog."""
+
+    @property
+    def name(self) -> str:
+        """The engine's name in logs, such as ``spark``."""
+        ...
+
+    def accepts(self, data: object) -> bool:
+        """Whether the data is one of the engine's own frames."""
+        ...
+
+    def arrow_schema(self, data: object) -> Any:  # noqa: ANN401 - a pyarrow.Schema, which floe_core does not import
+        """Return the Arrow schema of one of the engine's own frames."""
+        ...
+
+    def write(self, request: WriteRequest) -> None:
+        """Carry out one write, or raise whatever the engine raised."""
+        ...
+
+    def await_quiet(self, operation_id: str, *, timeout_seconds: float = 60.0) -> None:
+        """Cancel what still runs for an operation and return when nothing does."""
+        ...
+
+    def frame(self, request: ReadRequest) -> Any:  # noqa: ANN401 - the engine's own lazy frame
+        """Return a lazy frame over the table."""
+        ...
+
+    def read_arrow(self, request: ReadRequest) -> Any:  # noqa: ANN401 - a pyarrow.Table, which floe_core does not import
+        """Read rows as an Arrow table."""
+        ...
+
+    def rewrite_data_files(
+        self,
+        table: str,
+        *,
+        kind: CompactionKind,
+        order: Sequence[str] = (),
+        row_filter: str | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> MaintenanceFigures:
+        """Rewrite data files into fewer, larger or sorted ones."""
+        ...
+
+    def rewrite_manifests(self, table: str) -> MaintenanceFigures:
+        """Rewrite manifests into fewer, better clustered ones."""
+        ...
+
+    def expire_snapshots(
+        self, table: str, *, older_than: datetime, retain_last: int, snapshot_ids: Sequence[int] = ()
+    ) -> MaintenanceFigures:
+        """Expire snapshots and delete the files only they reached."""
+        ...
+
+    def remove_orphan_files(
+        self, table: str, *, older_than: datetime, location: str | None = None, dry_run: bool = True
+    ) -> MaintenanceFigures:
+        """Find, and unless dry_run delete, files no snapshot refers to."""
+        ...
+
+    def close(self) -> None:
+        """Release what this plane started."""
+        ...

@@ -1,0 +1,122 @@
+"""Catalog plugins: where tables are registered."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from floe_core.errors import CapabilityError
+from floe_core.plugins.metadata import PluginMetadata
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from floe_core.schemas import CatalogConfig
+
+
+@runtime_checkable
+class Catalog(Protocol):
+    """What floe needs of a connected catalog; PyIceberg's ``Catalog`` fits."""
+
+    name: str
+
+    def list_namespaces(self, namespace: Any = (), /) -> list[tuple[str, ...]]:  # noqa: ANN401 - PyIceberg's own union
+        """List namespaces, at the root or below one."""
+        ...
+
+    def list_tables(self, namespace: Any, /) -> list[Any]:  # noqa: ANN401 - PyIceberg's own union
+        """List the tables of a namespace."""
+        ...
+
+    def load_table(self, identifier: Any, /) -> Any:  # noqa: ANN401 - a PyIceberg table, which floe_core does not import
+        """Load a table."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogCapabilities:
+    """What a catalog can do beyond the basics."""
+
+    branches: bool = True
+    nested_namespaces: bool = True
+    rename: bool = True
+    purge: bool = True
+    register: bool = True
+    vended_credentials: bool = False
+
+
+class CatalogPlugin(PluginMetadata):
+    """Manages the life of a catalog connection and its namespaces.
+
+    Table methods here are thin registrations; ``IcebergTableManager`` is the rich way to work with tables.
+    """
+
+    @property
+    def capabilities(self) -> CatalogCapabilities:
+        """What this catalog can do."""
+        return CatalogCapabilities()
+
+    @abstractmethod
+    def connect(self, config: CatalogConfig, *, file_io: Mapping[str, str], project_root: Path) -> Catalog:
+        """Connect and return a PyIceberg catalog.
+
+        Args:
+            config: The ``catalog`` section, references unresolved.
+            file_io: File properties from the storage plugin; the catalog adds them to its own.
+            project_root: Where relative paths start.
+        """
+
+    @abstractmethod
+    def create_namespace(self, namespace: str | tuple[str, ...], properties: Mapping[str, str] | None = None) -> None:
+        """Create a namespace and its missing parents; an existing one is left as it is."""
+
+    @abstractmethod
+    def list_namespaces(self, parent: str | tuple[str, ...] | None = None) -> list[str]:
+        """List namespaces directly below ``parent``, dotted."""
+
+    @abstractmethod
+    def delete_namespace(self, namespace: str | tuple[str, ...]) -> None:
+        """Delete an empty namespace."""
+
+    @abstractmethod
+    def create_table(
+        self,
+        identifier: str,
+        schema: Any,  # noqa: ANN401 - Arrow or Iceberg schema, which floe_core does not import
+        *,
+        location: str | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """Register a new table with a schema and nothing else."""
+
+    @abstractmethod
+    def list_tables(self, namespace: str | tuple[str, ...]) -> list[str]:
+        """List the bare names of a namespace's tables."""
+
+    @abstractmethod
+    def drop_table(self, identifier: str, *, purge: bool = False) -> None:
+        """Drop a table; with ``purge`` its files too."""
+
+    def vend_credentials(self, table_path: str, operations: Sequence[str]) -> dict[str, str]:
+        """Return short-lived storage credentials for one table.
+
+        Raises:
+            CapabilityError: This catalog hands out none.
+        """
+        msg = f"The catalog '{self.name}' does not vend credentials for {table_path} ({', '.join(operations)})."
+        raise CapabilityError(msg, hint="Put the credentials into the storage section instead.")
+
+    def get_spark_conf(self, catalog_name: str, properties: Mapping[str, str]) -> dict[str, str]:
+        """Return the Spark configuration that opens the same catalog in Spark.
+
+        Args:
+            catalog_name: Name in Spark SQL.
+            properties: The connected catalog's own properties.
+
+        Raises:
+            CapabilityError: This catalog is not wired for Spark.
+        """
+        msg = f"The catalog '{self.name}' has no Spark wiring for '{catalog_name}' ({len(properties)} properties)."
+        raise CapabilityError(msg, hint="Use the arrow engine, or a catalog plugin that offers get_spark_conf().")

@@ -1,0 +1,75 @@
+"""Storage plugins: where files lie."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from floe_core.plugins.metadata import PluginMetadata
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from floe_core.schemas import StorageConfig
+
+
+@runtime_checkable
+class FileIO(Protocol):
+    """What floe needs of a file client; PyIceberg's ``FileIO`` fits."""
+
+    def new_input(self, location: str) -> Any:  # noqa: ANN401 - PyIceberg's InputFile
+        """Open a file for reading."""
+        ...
+
+    def new_output(self, location: str) -> Any:  # noqa: ANN401 - PyIceberg's OutputFile
+        """Open a file for writing."""
+        ...
+
+    def delete(self, location: Any) -> None:  # noqa: ANN401 - a location or a PyIceberg file
+        """Delete a file."""
+        ...
+
+
+class StoragePlugin(PluginMetadata):
+    """An object store, as the catalog, Spark, dbt, Dagster and Helm need to know it."""
+
+    @abstractmethod
+    def bind(self, config: StorageConfig, *, project_root: Path) -> None:
+        """Take the ``storage`` section; the methods below speak of it.
+
+        Raises:
+            ConfigurationError: The section lacks something this store needs.
+        """
+
+    @abstractmethod
+    def get_pyiceberg_fileio(self) -> FileIO:
+        """Return a PyIceberg FileIO for reading and writing data."""
+
+    @abstractmethod
+    def get_warehouse_uri(self, namespace: str | None = None) -> str:
+        """Return the warehouse's URI, or a namespace's within it; never with a trailing slash."""
+
+    @abstractmethod
+    def get_dbt_profile_config(self) -> dict[str, Any]:
+        """Return an output for dbt's profiles.yml; secrets appear as ``env_var`` calls."""
+
+    @abstractmethod
+    def get_dagster_io_manager_config(self) -> dict[str, Any]:
+        """Return the storage part of the IO manager's configuration, without secrets."""
+
+    @abstractmethod
+    def get_helm_values_override(self) -> dict[str, Any]:
+        """Return Helm values for a self-hosted store; empty for a managed one."""
+
+    @abstractmethod
+    def get_file_io_properties(self) -> dict[str, str]:
+        """Return PyIceberg file properties with resolved secrets: never log or store them."""
+
+    def get_spark_conf(self, catalog_name: str) -> dict[str, str]:
+        """Return the Spark configuration that reaches this store; empty when Spark needs none."""
+        del catalog_name
+        return {}
+
+    def get_spark_packages(self) -> tuple[str, ...]:
+        """Return the Maven packages Spark needs for this store."""
+        return ()

@@ -1,0 +1,44 @@
+"""Configuration and artifact models: frozen, typed, free of secrets."""
+
+from floe_core.schemas.artifacts import CompiledArtifacts, EffectiveRetention
+from floe_core.schemas.base import SCHEMA_VERSION, FrozenModel
+from floe_core.schemas.catalog import POLARIS_DEFAULT_SCOPE, AccessDelegation, CatalogConfig, CatalogCredentials
+from floe_core.schemas.compute import ComputeConfig, OrchestrationConfig, ScheduleConfig
+from floe_core.schemas.project import ProjectConfig, ProjectFile
+from floe_core.schemas.resilience import CircuitBreakerConfig, RetryConfig, TimeoutConfig
+from floe_core.schemas.storage import StorageConfig, StorageCredentials
+from floe_core.schemas.tables import (
+    ColumnConfig,
+    GovernanceConfig,
+    ObservabilityConfig,
+    RetentionConfig,
+    RetentionPolicy,
+    TableConfig,
+)
+
+__all__ = [
+    "POLARIS_DEFAULT_SCOPE",
+    "SCHEMA_VERSION",
+    "AccessDelegation",
+    "CatalogConfig",
+    "CatalogCredentials",
+    "CircuitBreakerConfig",
+    "ColumnConfig",
+    "CompiledArtifacts",
+    "ComputeConfig",
+    "EffectiveRetention",
+    "FrozenModel",
+    "GovernanceConfig",
+    "ObservabilityConfig",
+    "OrchestrationConfig",
+    "ProjectConfig",
+    "ProjectFile",
+    "RetentionConfig",
+    "RetentionPolicy",
+    "RetryConfig",
+    "ScheduleConfig",
+    "StorageConfig",
+    "StorageCredentials",
+    "TableConfig",
+    "TimeoutConfig",
+]

@@ -1,0 +1,47 @@
+"""The ``compute`` and ``orchestration`` sections."""
+
+from __future__ import annotations
+
+from pydantic import Field, field_validator
+
+from floe_core.schemas.base import FrozenModel, Text
+
+_SCHEMES = ("spark://", "yarn", "k8s://", "sc://")
+
+
+class ComputeConfig(FrozenModel):
+    """The engine that runs the pipeline."""
+
+    type: Text = Field(default="spark", description="Compute plugin.")
+    master: Text = Field(
+        default="local[*]",
+        description="Spark master (local[*], spark://…, yarn, k8s://…) or a Spark Connect address (sc://…).",
+    )
+    driver_memory: Text = Field(default="2g", pattern=r"^\d+[kmgKMG]$", description="Heap of the driver floe starts.")
+    conf: dict[Text, Text] = Field(default_factory=dict, description="Spark configuration, passed on as it is.")
+    packages: tuple[Text, ...] = Field(default=(), description="Extra Maven packages, group:artifact:version.")
+    jars_dir: Text | None = Field(default=None, description="Folder with the jars, for machines without a network.")
+
+    @field_validator("master")
+    @classmethod
+    def _known_master(cls, value: str) -> str:
+        if "${" in value or value == "local" or value.startswith(("local[", *_SCHEMES)):
+            return value
+        msg = f"'{value}' is no Spark master; write local[*], spark://host:port, yarn, k8s://… or sc://host:port"
+        raise ValueError(msg)
+
+
+class ScheduleConfig(FrozenModel):
+    """A cron schedule over a selection of assets."""
+
+    cron: Text = Field(description="Five cron fields.")
+    select: Text = Field(default="*", description="Asset selection.")
+    timezone: Text = Field(default="UTC", description="Time zone of the cron fields.")
+
+
+class OrchestrationConfig(FrozenModel):
+    """Who runs the assets, and where they are defined."""
+
+    type: Text = Field(default="dagster", description="Orchestrator plugin.")
+    module: Text | None = Field(default=None, description="Python module that defines the assets.")
+    schedules: dict[Text, ScheduleConfig] = Field(default_factory=dict, description="Schedules by name.")

@@ -1,0 +1,36 @@
+"""The whole of floe.yaml."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from floe_core.schemas.base import SCHEMA_VERSION, FrozenModel, Text
+from floe_core.schemas.catalog import CatalogConfig
+from floe_core.schemas.compute import ComputeConfig, OrchestrationConfig
+from floe_core.schemas.storage import StorageConfig
+from floe_core.schemas.tables import GovernanceConfig, ObservabilityConfig, TableConfig, TableName
+
+
+class ProjectConfig(FrozenModel):
+    """floe.yaml after its environment was applied: what a project is made of."""
+
+    schema_version: int = Field(default=SCHEMA_VERSION, ge=0, description="Version of this file's format.")
+    name: Text = Field(pattern=r"^[a-z][a-z0-9_-]*$", description="Project name: lower case, digits, - and _.")
+    description: str | None = Field(default=None, description="What the project is for.")
+    catalog: CatalogConfig = Field(default_factory=CatalogConfig, description="Which catalog holds the tables.")
+    storage: StorageConfig = Field(default_factory=StorageConfig, description="Where files lie.")
+    compute: ComputeConfig = Field(default_factory=ComputeConfig, description="The engine of the pipeline.")
+    orchestration: OrchestrationConfig = Field(default_factory=OrchestrationConfig, description="Who runs the assets.")
+    tables: dict[TableName, TableConfig] = Field(default_factory=dict, description="Declared tables by name.")
+    governance: GovernanceConfig = Field(default_factory=GovernanceConfig, description="Retention by level.")
+    observability: ObservabilityConfig = Field(default_factory=ObservabilityConfig, description="Logs and traces.")
+
+
+class ProjectFile(ProjectConfig):
+    """floe.yaml as it is written: the project and its environments."""
+
+    environments: dict[Text, dict[str, Any]] = Field(
+        default_factory=dict, description="Overrides by environment, such as dev and prod."
+    )

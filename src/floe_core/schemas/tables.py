@@ -1,0 +1,102 @@
+"""The ``tables`` and ``governance`` sections: what tables should look like and how long history is kept."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import Field, StringConstraints, field_validator, model_validator
+
+from floe_core.schemas.base import FrozenModel, Text
+
+TableName = Annotated[str, StringConstraints(pattern=r"^[^.\s]+(\.[^.\s]+)+$")]
+
+_PARTITION_TERM = re.compile(
+    r"^(?:(?P<column>[\w.]+)|(?:identity|day|days|month|months|year|years|hour|hours)\(\s*[\w.]+\s*\)"
+    r"|(?:bucket|truncate)\(\s*\d+\s*,\s*[\w.]+\s*\))$"
+)
+_SORT_TERM = re.compile(r"^[\w.]+(\s+(asc|desc))?(\s+nulls\s+(first|last))?$", re.IGNORECASE)
+
+
+class ColumnConfig(FrozenModel):
+    """One declared column."""
+
+    name: Text = Field(description="Column name.")
+    type: Text = Field(description="Iceberg type: long, string, decimal(10, 2), timestamptz, list<string>, …")
+    required: bool = Field(default=False, description="Whether null is refused.")
+    doc: str | None = Field(default=None, description="Comment kept in the table.")
+
+
+class RetentionConfig(FrozenModel):
+    """How long history is kept."""
+
+    snapshot_days: int | None = Field(default=None, ge=0, le=36500, description="Days a snapshot is kept at least.")
+    min_snapshots: int | None = Field(default=None, ge=1, description="Snapshots that are always kept.")
+    orphan_days: int = Field(default=3, ge=1, description="Age of an unreferenced file before it may be swept.")
+
+
+class TableConfig(FrozenModel):
+    """One declared table."""
+
+    description: str | None = Field(default=None, description="What the table holds.")
+    columns: tuple[ColumnConfig, ...] = Field(default=(), description="Columns in order; empty: taken from the data.")
+    partition_by: tuple[Text, ...] = Field(default=(), description="Terms such as day(ts), bucket(16, id), region.")
+    sort_by: tuple[Text, ...] = Field(default=(), description="Terms such as ts desc nulls last.")
+    keys: tuple[Text, ...] = Field(default=(), description="Columns that identify a row, for upserts.")
+    location: Text | None = Field(default=None, description="Storage location; default: warehouse/namespace/table.")
+    properties: dict[Text, Text] = Field(default_factory=dict, description="Iceberg table properties.")
+    retention: RetentionConfig = Field(default_factory=RetentionConfig, description="How long history is kept.")
+
+    @field_validator("partition_by")
+    @classmethod
+    def _known_transforms(cls, terms: tuple[str, ...]) -> tuple[str, ...]:
+        for term in terms:
+            if not _PARTITION_TERM.match(term):
+                msg = (
+                    f"'{term}' is no partition term; write a column, day(c), month(c), year(c), hour(c), "
+                    "bucket(n, c) or truncate(n, c)"
+                )
+                raise ValueError(msg)
+        return terms
+
+    @field_validator("sort_by")
+    @classmethod
+    def _known_order(cls, terms: tuple[str, ...]) -> tuple[str, ...]:
+        for term in terms:
+            if not _SORT_TERM.match(term):
+                msg = f"'{term}' is no sort term; write column [asc|desc] [nulls first|last]"
+                raise ValueError(msg)
+        return terms
+
+    @model_validator(mode="after")
+    def _unique_columns(self) -> TableConfig:
+        names = [column.name for column in self.columns]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            msg = f"column declared twice: {', '.join(twice)}"
+            raise ValueError(msg)
+        return self
+
+
+class RetentionPolicy(FrozenModel):
+    """What one level of the organisation asks for."""
+
+    snapshot_retention_days: int | None = Field(default=None, ge=0, le=36500, description="Days asked for at least.")
+    legal_hold_days: int | None = Field(default=None, ge=0, le=36500, description="Days a legal hold asks for.")
+    reason: str | None = Field(default=None, description="Why, shown in the derivation.")
+
+
+class GovernanceConfig(FrozenModel):
+    """Retention asked for by each level; the strictest wins."""
+
+    enterprise: RetentionPolicy = Field(default_factory=RetentionPolicy, description="The whole company.")
+    domain: RetentionPolicy = Field(default_factory=RetentionPolicy, description="The business domain.")
+    product: RetentionPolicy = Field(default_factory=RetentionPolicy, description="This data product.")
+
+
+class ObservabilityConfig(FrozenModel):
+    """Logs and traces."""
+
+    log_level: Text = Field(default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="Least level logged.")
+    log_format: Text = Field(default="console", pattern="^(console|json)$", description="For people or machines.")
+    otlp_endpoint: Text | None = Field(default=None, description="OTLP/HTTP address for spans; none: no spans sent.")
+    service_name: Text = Field(default="floe", description="Service name on spans.")

@@ -1,0 +1,97 @@
+"""Secrets by reference: what files hold, and how it becomes a value in memory."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_serializer, model_validator
+
+from floe_core.errors import SecretReferenceError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ENV_REFERENCE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
+SECRETS_DIR_VARIABLE = "FLOE_SECRETS_DIR"
+_WHOLE_REFERENCE = re.compile(r"^\$\{[A-Za-z_][A-Za-z0-9_]*\}$")
+
+
+class SecretReference(BaseModel):
+    """Where a secret comes from: ``${ENV_VAR}``, or ``{secret_ref: name}`` for a mounted secret.
+
+    ``secret_ref: polaris`` is read from the file ``$FLOE_SECRETS_DIR/polaris`` (as Kubernetes and Docker mount
+    secrets), else from the variable ``FLOE_SECRET_POLARIS``.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    env: str | None = Field(default=None, description="Environment variable that holds the secret.")
+    secret_ref: str | None = Field(default=None, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="Secret's name.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, value: Any) -> Any:  # noqa: ANN401 - a before-validator sees raw input
+        if isinstance(value, str):
+            if not _WHOLE_REFERENCE.match(value):
+                msg = "a secret may not be written here; use a reference: ${MY_SECRET} or {secret_ref: my-secret}"
+                raise ValueError(msg)
+            return {"env": value[2:-1]}
+        return value
+
+    @model_validator(mode="after")
+    def _one_source(self) -> SecretReference:
+        if (self.env is None) == (self.secret_ref is None):
+            msg = "name either an environment variable or a secret_ref"
+            raise ValueError(msg)
+        return self
+
+    @model_serializer
+    def _as_written(self) -> str | dict[str, str]:
+        return f"${{{self.env}}}" if self.env else {"secret_ref": str(self.secret_ref)}
+
+    def __str__(self) -> str:
+        """Render the reference, which is safe to show."""
+        return f"${{{self.env}}}" if self.env else f"secret_ref:{self.secret_ref}"
+
+    def resolve(self, environ: Mapping[str, str] | None = None) -> SecretStr:
+        """Read the secret.
+
+        Raises:
+            SecretReferenceError: The variable is not set, or no file or variable holds the named secret.
+        """
+        environ = os.environ if environ is None else environ
+        if self.env is not None:
+            if value := environ.get(self.env):
+                return SecretStr(value)
+            msg = f"The environment variable {self.env} is not set."
+            raise SecretReferenceError(msg, hint=f"Set it with: export {self.env}=…")
+        name = str(self.secret_ref)
+        folder = environ.get(SECRETS_DIR_VARIABLE)
+        if folder and (path := Path(folder) / name).is_file():
+            return SecretStr(path.read_text(encoding="utf-8").strip())
+        variable = "FLOE_SECRET_" + re.sub(r"[^A-Za-z0-9]", "_", name).upper()
+        if value := environ.get(variable):
+            return SecretStr(value)
+        msg = f"The secret '{name}' was not found."
+        raise SecretReferenceError(msg, hint=f"Put it into ${SECRETS_DIR_VARIABLE}/{name} or the variable {variable}.")
+
+
+def expand(text: str, environ: Mapping[str, str] | None = None) -> str:
+    """Replace each ``${VAR}`` and ``${VAR:-default}`` in a text that is not secret.
+
+    Raises:
+        SecretReferenceError: A variable without default is not set.
+    """
+    environ = os.environ if environ is None else environ
+
+    def value_of(match: re.Match[str]) -> str:
+        value = environ.get(match["name"]) or match["default"]
+        if value is None:
+            msg = f"The environment variable {match['name']} is not set."
+            raise SecretReferenceError(msg, hint=f"Set it, or give a default: ${{{match['name']}:-value}}.")
+        return value
+
+    return ENV_REFERENCE.sub(value_of, text)

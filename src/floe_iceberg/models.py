@@ -1,0 +1,300 @@
+"""The values that the table manager takes and gives."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from floe_core.dataplane import CompactionKind
+from floe_core.errors import InvalidIdentifierError
+from floe_core.schemas import TableConfig
+
+if TYPE_CHECKING:
+    from pyiceberg.table.snapshots import Snapshot
+
+__all__ = [
+    "BranchInfo",
+    "CommitStrategy",
+    "CompactionResult",
+    "CompactionStrategy",
+    "Engine",
+    "ExpiredSnapshots",
+    "IcebergTableManagerConfig",
+    "ManifestRewriteResult",
+    "OrphanSweepResult",
+    "RefInfo",
+    "SchemaChange",
+    "SchemaChangeKind",
+    "SnapshotInfo",
+    "TableConfig",
+    "TableHealth",
+    "TableIdentifier",
+    "WriteMode",
+]
+
+# Tables get these unless their properties say otherwise.
+PRODUCTION_PROPERTIES = {
+    "write.target-file-size-bytes": str(128 * 1024 * 1024),
+    "write.parquet.row-group-size-bytes": str(128 * 1024 * 1024),
+    "write.parquet.compression-codec": "zstd",
+    "history.expire.max-snapshot-age-ms": str(7 * 24 * 60 * 60 * 1000),
+    "history.expire.min-snapshots-to-keep": "10",
+    "commit.manifest-merge.enabled": "true",
+}
+
+
+class WriteMode(StrEnum):
+    """What a write does to the rows already there."""
+
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+    OVERWRITE_PARTITIONS = "overwrite_partitions"
+    UPSERT = "upsert"
+
+
+class CommitStrategy(StrEnum):
+    """How an append treats manifests."""
+
+    FAST_APPEND = "fast_append"
+    MERGE = "merge"
+
+
+class Engine(StrEnum):
+    """Who moves the rows."""
+
+    AUTO = "auto"
+    ARROW = "arrow"
+    SPARK = "spark"
+
+
+CompactionStrategy = CompactionKind
+
+
+class Value(BaseModel):
+    """A frozen value."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class TableIdentifier(Value):
+    """A table's full name.
+
+    Attributes:
+        namespace: Namespace, dotted when nested.
+        name: Table name.
+    """
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        """Render as ``namespace.name``."""
+        return f"{self.namespace}.{self.name}"
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The name as PyIceberg wants it."""
+        return (*self.namespace.split("."), self.name)
+
+    @classmethod
+    def from_string(cls, identifier: str) -> TableIdentifier:
+        """Parse ``namespace.table``.
+
+        Raises:
+            InvalidIdentifierError: No namespace, or an empty part (a ``ValueError`` as well).
+        """
+        parts = identifier.split(".")
+        if len(parts) < 2 or not all(part and part == part.strip() for part in parts):  # noqa: PLR2004 - two parts
+            msg = f"'{identifier}' is no table name."
+            raise InvalidIdentifierError(msg, hint="Write namespace.table, such as bronze.customers.")
+        return cls(namespace=".".join(parts[:-1]), name=parts[-1])
+
+
+class SnapshotInfo(Value):
+    """One version of a table."""
+
+    snapshot_id: int
+    timestamp_ms: int
+    operation: str
+    summary: dict[str, str]
+    manifest_list: str | None = None
+    parent_snapshot_id: int | None = None
+    sequence_number: int | None = None
+
+    @property
+    def timestamp(self) -> datetime:
+        """When it was made, in local time."""
+        return datetime.fromtimestamp(self.timestamp_ms / 1000)  # noqa: DTZ006 - the contract wants local time
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> SnapshotInfo:
+        """Describe a PyIceberg snapshot."""
+        summary = snapshot.summary
+        return cls(
+            snapshot_id=snapshot.snapshot_id,
+            timestamp_ms=snapshot.timestamp_ms,
+            operation=summary.operation.value if summary else "unknown",
+            summary=dict(summary.additional_properties) if summary else {},
+            manifest_list=snapshot.manifest_list,
+            parent_snapshot_id=snapshot.parent_snapshot_id,
+            sequence_number=snapshot.sequence_number,
+        )
+
+
+class RefInfo(Value):
+    """A branch or a tag."""
+
+    name: str
+    kind: str
+    snapshot_id: int
+    max_ref_age_ms: int | None = None
+    max_snapshot_age_ms: int | None = None
+    min_snapshots_to_keep: int | None = None
+
+
+BranchInfo = RefInfo
+
+
+class SchemaChangeKind(StrEnum):
+    """What a schema change does."""
+
+    ADD = "add"
+    WIDEN = "widen"
+    MAKE_OPTIONAL = "make_optional"
+    RENAME = "rename"
+    REORDER = "reorder"
+    DOC = "doc"
+    DROP = "drop"
+    MAKE_REQUIRED = "make_required"
+    CHANGE_TYPE = "change_type"
+
+
+class SchemaChange(Value):
+    """One change to a table's schema.
+
+    Attributes:
+        kind: What happens.
+        column: Full name of the column, dotted for nested fields.
+        new_name: Name after a rename.
+        type: Type of an added, widened or changed column: an Iceberg type or its text.
+        required: Whether an added column refuses null.
+        doc: Comment.
+        after: Column to stand behind, for a reorder; None moves it to the front.
+    """
+
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+
+    kind: SchemaChangeKind
+    column: str
+    new_name: str | None = None
+    type: Any = None
+    required: bool = False
+    doc: str | None = None
+    after: str | None = None
+
+    @property
+    def incompatible(self) -> bool:
+        """Whether readers or writers of the old schema can break."""
+        return self.kind in {
+            SchemaChangeKind.DROP,
+            SchemaChangeKind.MAKE_REQUIRED,
+            SchemaChangeKind.CHANGE_TYPE,
+        } or (self.kind is SchemaChangeKind.ADD and self.required)
+
+
+class IcebergTableManagerConfig(Value):
+    """Settings of a table manager."""
+
+    engine: Engine = Field(default=Engine.AUTO, description="Who moves Arrow-like data.")
+    commit_strategy: CommitStrategy = Field(default=CommitStrategy.FAST_APPEND, description="Default for appends.")
+    commit_timeout_seconds: float = Field(default=300.0, gt=0, description="Budget for winning a commit race.")
+    spark_threshold_bytes: int = Field(
+        default=2 * 1024**3, ge=0, description="Arrow data larger than this goes to Spark when the engine is auto."
+    )
+    stream_chunk_bytes: int = Field(
+        default=128 * 1024**2, ge=1024**2, description="Arrow bytes sorted at once when a stream is partitioned."
+    )
+    default_retention_days: int = Field(default=7, ge=0, description="Age of snapshots that expire by default.")
+    min_orphan_age_hours: float = Field(
+        default=24.0, ge=1.0, description="Orphan removal refuses to touch younger files."
+    )
+    default_properties: dict[str, str] = Field(
+        default_factory=lambda: dict(PRODUCTION_PROPERTIES), description="Table properties of new tables."
+    )
+
+
+class ExpiredSnapshots(int):
+    """The number of snapshots expired, with what was deleted along."""
+
+    deleted_data_files: int
+    deleted_manifests: int
+    deleted_bytes: int
+    snapshot_ids: tuple[int, ...]
+
+    def __new__(
+        cls,
+        count: int,
+        *,
+        deleted_data_files: int = 0,
+        deleted_manifests: int = 0,
+        deleted_bytes: int = 0,
+        snapshot_ids: tuple[int, ...] = (),
+    ) -> ExpiredSnapshots:
+        """Make a number that carries its figures."""
+        number = super().__new__(cls, count)
+        number.deleted_data_files = deleted_data_files
+        number.deleted_manifests = deleted_manifests
+        number.deleted_bytes = deleted_bytes
+        number.snapshot_ids = snapshot_ids
+        return number
+
+
+class CompactionResult(Value):
+    """What a compaction did."""
+
+    strategy: CompactionKind
+    files_before: int
+    files_after: int
+    bytes_before: int
+    bytes_after: int
+    rewritten_files: int
+    added_files: int
+    snapshot_id: int | None
+
+
+class ManifestRewriteResult(Value):
+    """What a manifest rewrite did."""
+
+    manifests_before: int
+    manifests_after: int
+    snapshot_id: int | None
+
+
+class OrphanSweepResult(Value):
+    """Files no snapshot refers to, and whether they were deleted."""
+
+    files: tuple[str, ...]
+    total_bytes: int
+    dry_run: bool
+    older_than: datetime
+
+
+class TableHealth(Value):
+    """A table's state at a glance."""
+
+    table: str
+    rows: int
+    data_files: int
+    data_bytes: int
+    small_files: int
+    delete_files: int
+    snapshots: int
+    branches: int
+    tags: int
+    manifests: int
+    metadata_bytes: int
+    partitions: int
+    advice: tuple[str, ...] = ()
