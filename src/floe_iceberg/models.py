@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -242,7 +242,7 @@ class ExpiredSnapshots(int):
         deleted_manifests: int = 0,
         deleted_bytes: int = 0,
         snapshot_ids: tuple[int, ...] = (),
-    ) -> ExpiredSnapshots:
+    ) -> Self:
         """Make a number that carries its figures."""
         number = super().__new__(cls, count)
         number.deleted_data_files = deleted_data_files
