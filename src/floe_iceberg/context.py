@@ -1,0 +1,77 @@
+"""What every table operation needs: the catalog, the settings, telemetry, and an engine when one is asked for."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.table import Table
+
+from floe_core.telemetry import Operation, traced
+from floe_iceberg.errors import translated
+from floe_iceberg.models import IcebergTableManagerConfig, TableIdentifier
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from opentelemetry.trace import Tracer
+    from pyiceberg.catalog import Catalog
+    from structlog.typing import FilteringBoundLogger
+
+    from floe_core.dataplane import DataPlane
+
+TableTarget = str | TableIdentifier | Table
+
+
+def identifier_of(target: TableTarget) -> TableIdentifier:
+    """Return the full name of whatever names a table.
+
+    Raises:
+        InvalidIdentifierError: The text is no table name.
+    """
+    if isinstance(target, TableIdentifier):
+        return target
+    if isinstance(target, Table):
+        *namespace, name = target.name()
+        return TableIdentifier(namespace=".".join(namespace), name=name)
+    return TableIdentifier.from_string(target)
+
+
+@dataclass(frozen=True)
+class ManagerContext:
+    """Passed to every operation of the table manager.
+
+    Attributes:
+        catalog: Catalog whose commits are reconciled (see ``commits``).
+        config: The manager's settings.
+        tracer: Tracer for spans.
+        logger: Logger for events.
+        plane: Returns the data plane, opening it on first use; raises when no engine is installed.
+    """
+
+    catalog: Catalog
+    config: IcebergTableManagerConfig
+    tracer: Tracer
+    logger: FilteringBoundLogger
+    plane: Callable[[], DataPlane]
+
+    def load(self, target: TableTarget) -> Table:
+        """Load the table as it is now, through the reconciling catalog.
+
+        Raises:
+            TableNotFoundError: The table does not exist.
+        """
+        identifier = identifier_of(target)
+        with translated(self.catalog, identifier):
+            return self.catalog.load_table(identifier.parts)
+
+    @contextmanager
+    def operation(self, name: str, target: TableTarget, **attributes: Any) -> Iterator[Operation]:  # noqa: ANN401
+        """Trace one operation on a table and translate the errors that rise from it."""
+        identifier = identifier_of(target)
+        with (
+            traced(name, tracer=self.tracer, logger=self.logger, table=str(identifier), **attributes) as operation,
+            translated(self.catalog, identifier),
+        ):
+            yield operation
