@@ -1,0 +1,56 @@
+# floe: every command sets up what it needs. Start with: make demo, make test
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+RUN := dev/run
+# Two workers, each with one Spark session: what a two-core laptop carries.
+WORKERS ?= 2
+
+.PHONY: help
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup:  ## Install everything into .venv (uv, dependencies, Java when missing, Iceberg jars)
+	@dev/setup
+
+.PHONY: demo
+demo: setup  ## Run the sample project and show its tables
+	@$(RUN) python dev/demo.py
+
+.PHONY: test
+test: setup  ## Lint, types, import contracts, and all tests but the wider matrix
+	@$(RUN) python dev/check.py gates tests wheel requirements
+
+.PHONY: test-live
+test-live: setup  ## The wider matrix of servers and engines
+	@$(RUN) python dev/check.py live
+
+.PHONY: lint
+lint: setup  ## Style, types, import contracts, dependencies
+	@$(RUN) python dev/check.py gates
+
+.PHONY: format
+format: setup  ## Format the code and mend what ruff can
+	@$(RUN) ruff format .
+	@$(RUN) ruff check --fix .
+
+.PHONY: docs
+docs: setup  ## Generate the references in docs/ from the code
+	@$(RUN) python dev/generate_docs.py
+
+.PHONY: requirements
+requirements: setup  ## Print each requirement with its tests, and what has none yet
+	@$(RUN) python dev/requirements.py
+
+.PHONY: bench
+bench: setup  ## Measure floe beside its peers (QUICK=1: five minutes)
+	@$(RUN) python -m benchmarks $(if $(QUICK),--quick)
+
+.PHONY: wheel
+wheel: setup  ## Build the wheel and try it in an empty environment
+	@$(RUN) python dev/check.py wheel
+
+.PHONY: clean
+clean:  ## Remove what was built; downloads are kept
+	@rm -rf dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage* htmlcov artifacts

@@ -1,0 +1,52 @@
+"""Builds the wheel, installs it with every extra into an empty environment, and runs it as a user would."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+UV = str(ROOT / ".floe-dev/uv/bin/uv")
+
+
+def call(*command: str | Path, cwd: Path = ROOT) -> None:
+    """Run a command and stop at its failure."""
+    print("$", *command, flush=True)
+    subprocess.run([str(part) for part in command], cwd=cwd, check=True)
+
+
+def main() -> int:
+    """Try the wheel."""
+    with tempfile.TemporaryDirectory(prefix="floe-wheel-") as temporary:
+        folder = Path(temporary)
+        call(UV, "build", "--quiet", "--wheel", "--out-dir", folder / "dist")
+        [built] = (folder / "dist").glob("*.whl")
+        call(
+            UV, "export", "--quiet", "--locked", "--all-extras", "--no-dev", "--no-emit-project", "-o", folder / "lock"
+        )
+        call(UV, "venv", "--quiet", "--python", sys.executable, folder / "env")
+        python = folder / "env/bin/python"
+        # The lock's versions as constraints: the wheel is tested with what the suite was tested with.
+        call(
+            UV,
+            "pip",
+            "install",
+            "--quiet",
+            "--python",
+            python,
+            "--constraint",
+            folder / "lock",
+            f"floe[all] @ {built.as_uri()}",
+        )
+        floe = folder / "env/bin/floe"
+        call(floe, "--version", cwd=folder)
+        call(floe, "init", "sample", cwd=folder)
+        call(floe, "compile", cwd=folder / "sample")
+        call(floe, "plugins", "check", cwd=folder / "sample")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
