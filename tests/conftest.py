@@ -1,0 +1,31 @@
+"""What every test shares: quiet dependencies and a closing summary that names each skip."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+
+# Nothing that a test starts may call home.
+os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Count the skips by reason, so that a missing tool cannot go unnoticed."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(
+        report.longrepr[2].removeprefix("Skipped: ") if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        for report in skipped
+    )
+    if reasons:
+        terminalreporter.section("skipped", sep="-")
+        for reason, count in reasons.most_common():
+            terminalreporter.line(f"{count:4} x {reason}")
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """With CI=true a skip is a failure: what is missing there was forgotten by the set-up."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("CI") == "true" and exitstatus == 0 and reporter and reporter.stats.get("skipped"):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
