@@ -2,21 +2,50 @@
 
 from floe_core.plugins.catalog import Catalog, CatalogCapabilities, CatalogPlugin
 from floe_core.plugins.compute import ComputePlugin
+from floe_core.plugins.discovery import PluginInfo, PluginStatus
+from floe_core.plugins.extensions import (
+    DbtPlugin,
+    IdentityPlugin,
+    IngestionPlugin,
+    LineageBackendPlugin,
+    QualityPlugin,
+    SecretsPlugin,
+    SemanticLayerPlugin,
+    TelemetryBackendPlugin,
+)
+from floe_core.plugins.lifecycle import PluginFailure, StartupReport
+from floe_core.plugins.loading import PLUGIN_CONTRACTS
 from floe_core.plugins.metadata import PLUGIN_API_VERSION, HealthState, HealthStatus, PluginMetadata, PluginType
 from floe_core.plugins.orchestrator import OrchestratorPlugin
+from floe_core.plugins.registry import PluginRegistry, default_registry
 from floe_core.plugins.storage import FileIO, StoragePlugin
 
 __all__ = [
     "PLUGIN_API_VERSION",
+    "PLUGIN_CONTRACTS",
     "Catalog",
     "CatalogCapabilities",
     "CatalogPlugin",
     "ComputePlugin",
+    "DbtPlugin",
     "FileIO",
     "HealthState",
     "HealthStatus",
+    "IdentityPlugin",
+    "IngestionPlugin",
+    "LineageBackendPlugin",
     "OrchestratorPlugin",
+    "PluginFailure",
+    "PluginInfo",
     "PluginMetadata",
+    "PluginRegistry",
+    "PluginStatus",
     "PluginType",
+    "QualityPlugin",
+    "SecretsPlugin",
+    "SemanticLayerPlugin",
+    "StartupReport",
     "StoragePlugin",
+    "TelemetryBackendPlugin",
+    "default_registry",
 ]

@@ -1,0 +1,331 @@
+"""The registry: finds plugins when asked, and looks after their lives."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections import defaultdict
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Literal, TypeAlias, overload
+
+from pydantic import BaseModel, ValidationError
+
+from floe_core.errors import (
+    ConfigProblem,
+    ConfigurationError,
+    PluginError,
+    PluginLoadError,
+    PluginNotFoundError,
+)
+from floe_core.plugins.discovery import (
+    Offer,
+    PluginInfo,
+    PluginStatus,
+    discover,
+    installed_entry_points,
+    plugin_key,
+    type_label,
+)
+from floe_core.plugins.lifecycle import PluginFailure, StartupReport, call_within, start_order
+from floe_core.plugins.loading import check_api_version, contract_type, load
+from floe_core.plugins.metadata import PLUGIN_API_VERSION, HealthState, HealthStatus, PluginMetadata, PluginType
+from floe_core.redaction import redact_text
+from floe_core.telemetry import get_logger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from floe_core.plugins.catalog import CatalogPlugin
+    from floe_core.plugins.compute import ComputePlugin
+    from floe_core.plugins.discovery import EntryPointSource
+    from floe_core.plugins.orchestrator import OrchestratorPlugin
+    from floe_core.plugins.storage import StoragePlugin
+
+STARTUP_SECONDS = 30.0
+HEALTH_CHECK_SECONDS = 5.0
+
+PluginKey: TypeAlias = tuple[PluginType, str]
+# Named here, because inside the class `list` is the method.
+Plugins: TypeAlias = list[PluginInfo]
+Offers: TypeAlias = list[Offer]
+
+_log = get_logger(__name__)
+
+
+class PluginRegistry:
+    """Installed plugins by type and name; each is imported when first asked for, and then kept.
+
+    One plugin's failure is its own: it is reported under its name and the others go on.
+    """
+
+    def __init__(
+        self,
+        *,
+        source: EntryPointSource = installed_entry_points,
+        api_version: str = PLUGIN_API_VERSION,
+        startup_seconds: float = STARTUP_SECONDS,
+        health_check_seconds: float = HEALTH_CHECK_SECONDS,
+    ) -> None:
+        """Look nothing up yet.
+
+        Args:
+            source: Where entry points come from; the running environment by default.
+            api_version: The plugin API to check plugins against.
+            startup_seconds: Limit of each plugin's start and shutdown.
+            health_check_seconds: Limit of each health check.
+        """
+        self._source = source
+        self._api_version = api_version
+        self._startup_seconds = startup_seconds
+        self._health_check_seconds = health_check_seconds
+        self._lock = threading.RLock()
+        self._offers: dict[PluginKey, Offers] | None = None
+        self._plugins: dict[PluginKey, PluginMetadata] = {}
+        self._started: list[PluginKey] = []
+
+    def list(self, plugin_type: PluginType | None = None, *, load: bool = False) -> Plugins:
+        """List installed plugins, ordered by type and name.
+
+        Args:
+            plugin_type: Only this group.
+            load: Import each one, to learn its version and whether it works.
+        """
+        found = [info for key in self._keys(plugin_type) for info in self._describe(key, load=load)]
+        order = [*PluginType]
+        return sorted(found, key=lambda info: (order.index(info.type), info.name, info.distribution))
+
+    @overload
+    def get(self, plugin_type: Literal[PluginType.CATALOG], name: str) -> CatalogPlugin: ...
+    @overload
+    def get(self, plugin_type: Literal[PluginType.STORAGE], name: str) -> StoragePlugin: ...
+    @overload
+    def get(self, plugin_type: Literal[PluginType.COMPUTE], name: str) -> ComputePlugin: ...
+    @overload
+    def get(self, plugin_type: Literal[PluginType.ORCHESTRATOR], name: str) -> OrchestratorPlugin: ...
+    @overload
+    def get(self, plugin_type: PluginType, name: str) -> PluginMetadata: ...
+    def get(self, plugin_type: PluginType, name: str) -> PluginMetadata:
+        """Return the plugin, the same instance every time.
+
+        Raises:
+            PluginNotFoundError: No installed distribution offers it; the message lists those there are.
+            PluginLoadError: It cannot be imported, is not what it says, or two distributions offer it.
+            PluginIncompatibleError: It was written for another plugin API.
+        """
+        key = (plugin_type, name)
+        with self._lock:
+            if key not in self._plugins:
+                self._plugins[key] = self._load(key)
+            return self._plugins[key]
+
+    def register(self, plugin: PluginMetadata, plugin_type: PluginType | None = None) -> None:
+        """Add a plugin that is not installed, or put it in the place of one that is; for tests and embedding.
+
+        Raises:
+            PluginLoadError: It implements none of the contracts.
+            PluginIncompatibleError: It was written for another plugin API.
+        """
+        plugin_type = plugin_type or contract_type(plugin)
+        check_api_version(plugin, plugin_type, api_version=self._api_version)
+        with self._lock:
+            self._plugins[plugin_type, plugin.name] = plugin
+
+    def configure(self, plugin_type: PluginType, name: str, config: Mapping[str, object] | BaseModel) -> None:
+        """Validate a configuration by the plugin's own schema and hand it over.
+
+        Raises:
+            ConfigurationError: The configuration does not fit, or the plugin takes none.
+        """
+        plugin = self.get(plugin_type, name)
+        schema = plugin.get_config_schema()
+        values = config.model_dump() if isinstance(config, BaseModel) else dict(config)
+        if schema is None:
+            if values:
+                msg = f"The {type_label(plugin_type)} plugin '{name}' takes no configuration."
+                raise ConfigurationError(msg, hint=f"Remove: {', '.join(sorted(values))}.")
+            return
+        plugin.configure(config if isinstance(config, schema) else _validate(schema, values, plugin_type, name))
+
+    def startup(self, selection: Iterable[PluginKey] | None = None) -> StartupReport:
+        """Start plugins and what they depend on, in that order; started ones are left as they are.
+
+        Args:
+            selection: Plugins to start; every installed one by default.
+        """
+        with self._lock:
+            wanted = self._keys(None) if selection is None else tuple(selection)
+            failures: dict[str, PluginFailure] = {}
+            needs = self._dependencies(wanted, failures)
+            names = {plugin_key(*key): key for key in needs}
+            order, cycles = start_order({plugin_key(*k): [plugin_key(*n) for n in ns] for k, ns in needs.items()})
+            failures.update({failure.plugin: failure for failure in cycles})
+            for name in order:
+                self._start(names[name], needs[names[name]], failures)
+            for failure in failures.values():
+                _log.warning("plugin.startup", plugin=failure.plugin, outcome="failed", reason=str(failure))
+            return StartupReport(tuple(plugin_key(*key) for key in self._started), tuple(failures.values()))
+
+    def health_check(self, plugin_type: PluginType, name: str) -> HealthStatus:
+        """Ask a plugin how it is; an exception, a wrong answer or none in time is an unhealthy plugin.
+
+        Raises:
+            PluginNotFoundError: No such plugin.
+        """
+        key = plugin_key(plugin_type, name)
+        try:
+            plugin = self.get(plugin_type, name)
+            status: object = call_within(
+                self._health_check_seconds, plugin.health_check, plugin=key, what="answer its health check"
+            )
+        except PluginNotFoundError:
+            raise
+        except Exception as err:  # noqa: BLE001 - whatever a third party raises means it is not well
+            return HealthStatus(HealthState.UNHEALTHY, redact_text(str(err) or type(err).__name__))
+        if isinstance(status, HealthStatus):
+            return status
+        return HealthStatus(HealthState.UNHEALTHY, f"it answered {type(status).__name__} instead of a HealthStatus")
+
+    def shutdown(self) -> tuple[PluginFailure, ...]:
+        """Stop what was started, last one first, and return what could not be stopped."""
+        failures = []
+        with self._lock:
+            while self._started:
+                key = self._started.pop()
+                name = plugin_key(*key)
+                try:
+                    call_within(self._startup_seconds, self._plugins[key].shutdown, plugin=name, what="shut down")
+                except Exception as err:  # noqa: BLE001 - the others must still be stopped
+                    failures.append(_failure(name, err, "shut down"))
+                    _log.warning("plugin.shutdown", plugin=name, outcome="failed", reason=str(failures[-1]))
+        return tuple(failures)
+
+    def _found(self) -> dict[PluginKey, Offers]:
+        with self._lock:
+            if self._offers is None:
+                offers: dict[PluginKey, Offers] = defaultdict(list)
+                for offer in discover(self._source):
+                    offers[offer.type, offer.name].append(offer)
+                self._offers = dict(offers)
+            return self._offers
+
+    def _keys(self, plugin_type: PluginType | None) -> tuple[PluginKey, ...]:
+        return tuple(key for key in {**self._found(), **self._plugins} if plugin_type in (None, key[0]))
+
+    def _describe(self, key: PluginKey, *, load: bool) -> Plugins:
+        offers = self._found().get(key, [])
+        infos = [offer.info() for offer in offers] or [PluginInfo(type=key[0], name=key[1])]
+        if not load and key not in self._plugins:
+            return infos
+        try:
+            plugin = self.get(*key)
+        except PluginError as err:
+            return [replace(info, status=PluginStatus.FAILED, reason=str(err)) for info in infos]
+        return [
+            replace(
+                infos[0],
+                status=PluginStatus.OK,
+                version=plugin.version,
+                api_version=plugin.floe_api_version,
+                description=plugin.description,
+            )
+        ]
+
+    def _load(self, key: PluginKey) -> PluginMetadata:
+        offers = self._found().get(key)
+        if not offers:
+            raise self._not_found(*key)
+        if len(offers) > 1:
+            origins = " and ".join(offer.origin for offer in offers)
+            msg = f"The {type_label(key[0])} plugin '{key[1]}' is offered by {origins}."
+            raise PluginLoadError(msg, plugin=plugin_key(*key), hint="Uninstall all but one of them.")
+        return load(offers[0], api_version=self._api_version)
+
+    def _not_found(self, plugin_type: PluginType, name: str) -> PluginNotFoundError:
+        names = sorted(known for _, known in self._keys(plugin_type))
+        msg = (
+            f"No {type_label(plugin_type)} plugin '{name}' is installed. "
+            f"Installed {type_label(plugin_type)} plugins: {', '.join(names) or 'none'}."
+        )
+        hint = f"Install the distribution that offers '{name}' under the entry-point group {plugin_type.value}."
+        if elsewhere := [type_label(kind) for kind, known in self._keys(None) if known == name]:
+            hint = f"'{name}' is a {elsewhere[0]} plugin."
+        elif close := get_close_matches(name, names, n=1):
+            hint = f"Did you mean '{close[0]}'?"
+        return PluginNotFoundError(msg, plugin=plugin_key(plugin_type, name), hint=hint)
+
+    def _dependencies(
+        self, wanted: Iterable[PluginKey], failures: dict[str, PluginFailure]
+    ) -> dict[PluginKey, Iterable[PluginKey]]:
+        needs: dict[PluginKey, Iterable[PluginKey]] = {}
+        waiting = [*wanted]
+        while waiting:
+            key = waiting.pop(0)
+            if key in needs or plugin_key(*key) in failures:
+                continue
+            try:
+                needs[key] = [_dependency(key, text) for text in self.get(*key).dependencies]
+            except Exception as err:  # noqa: BLE001 - whatever a third party raises is that plugin's failure
+                failures[plugin_key(*key)] = _failure(plugin_key(*key), err, "load")
+                continue
+            waiting.extend(needs[key])
+        return needs
+
+    def _start(self, key: PluginKey, needs: Iterable[PluginKey], failures: dict[str, PluginFailure]) -> None:
+        name = plugin_key(*key)
+        if key in self._started:
+            return
+        if missing := [plugin_key(*needed) for needed in needs if needed not in self._started]:
+            msg = f"The plugin {name} needs {' and '.join(missing)}, which did not start."
+            hint = "Install or repair what it needs."
+            failures[name] = PluginFailure(name, PluginLoadError(msg, plugin=name, hint=hint))
+            return
+        plugin = self._plugins[key]
+        try:
+            # A start that succeeds after it was given up is undone, or its resources would stay open.
+            call_within(self._startup_seconds, plugin.startup, plugin=name, what="start", on_late=plugin.shutdown)
+        except Exception as err:  # noqa: BLE001 - whatever a third party raises is that plugin's failure
+            failures[name] = _failure(name, err, "start")
+        else:
+            self._started.append(key)
+
+
+@functools.cache
+def default_registry() -> PluginRegistry:
+    """Return the process's registry over the running environment."""
+    return PluginRegistry()
+
+
+def _dependency(key: PluginKey, text: str) -> PluginKey:
+    group, separator, name = text.rpartition(":")
+    if not separator:
+        return key[0], text
+    try:
+        return PluginType(group), name
+    except ValueError as err:
+        groups = ", ".join(plugin_type.value for plugin_type in PluginType)
+        msg = f"The plugin {plugin_key(*key)} needs '{text}', and there is no plugin group '{group}'."
+        raise PluginLoadError(msg, plugin=plugin_key(*key), hint=f"Groups: {groups}.") from err
+
+
+def _failure(name: str, err: Exception, what: str) -> PluginFailure:
+    if isinstance(err, PluginError):
+        return PluginFailure(name, err)
+    msg = f"The plugin {name} failed to {what}: {redact_text(f'{type(err).__name__}: {err}')}"
+    wrapped = PluginLoadError(msg, plugin=name)
+    wrapped.__cause__ = err
+    return PluginFailure(name, wrapped)
+
+
+def _validate(schema: type[BaseModel], values: Mapping[str, object], plugin_type: PluginType, name: str) -> BaseModel:
+    try:
+        return schema.model_validate(values)
+    except ValidationError as err:
+        problems = [
+            # The offending value may be a secret, so it is left out.
+            ConfigProblem(path=".".join(map(str, e["loc"])), message=f"{'.'.join(map(str, e['loc']))}: {e['msg']}")
+            for e in err.errors(include_input=False, include_url=False, include_context=False)
+        ]
+        msg = f"The configuration of the {type_label(plugin_type)} plugin '{name}' is not valid."
+        # The cause is dropped: a validation error prints the value it refused.
+        raise ConfigurationError(msg, problems=problems) from None
