@@ -56,6 +56,11 @@ class SecretReference(BaseModel):
         """Render the reference, which is safe to show."""
         return f"${{{self.env}}}" if self.env else f"secret_ref:{self.secret_ref}"
 
+    @property
+    def variable(self) -> str:
+        """The environment variable that can hold the secret."""
+        return self.env or "FLOE_SECRET_" + re.sub(r"[^A-Za-z0-9]", "_", str(self.secret_ref)).upper()
+
     def resolve(self, environ: Mapping[str, str] | None = None) -> SecretStr:
         """Read the secret.
 
@@ -72,11 +77,11 @@ class SecretReference(BaseModel):
         folder = environ.get(SECRETS_DIR_VARIABLE)
         if folder and (path := Path(folder) / name).is_file():
             return SecretStr(path.read_text(encoding="utf-8").strip())
-        variable = "FLOE_SECRET_" + re.sub(r"[^A-Za-z0-9]", "_", name).upper()
-        if value := environ.get(variable):
+        if value := environ.get(self.variable):
             return SecretStr(value)
         msg = f"The secret '{name}' was not found."
-        raise SecretReferenceError(msg, hint=f"Put it into ${SECRETS_DIR_VARIABLE}/{name} or the variable {variable}.")
+        hint = f"Put it into ${SECRETS_DIR_VARIABLE}/{name} or the variable {self.variable}."
+        raise SecretReferenceError(msg, hint=hint)
 
 
 def expand(text: str, environ: Mapping[str, str] | None = None) -> str:

@@ -45,6 +45,8 @@ class CatalogCapabilities:
     purge: bool = True
     register: bool = True
     vended_credentials: bool = False
+    # Whether ``catalog.warehouse`` is a storage location (sql, hive, glue) rather than a name the server knows.
+    warehouse_is_location: bool = False
 
 
 class CatalogPlugin(PluginMetadata):
@@ -120,3 +122,8 @@ class CatalogPlugin(PluginMetadata):
         """
         msg = f"The catalog '{self.name}' has no Spark wiring for '{catalog_name}' ({len(properties)} properties)."
         raise CapabilityError(msg, hint="Use the arrow engine, or a catalog plugin that offers get_spark_conf().")
+
+    def get_spark_packages(self, properties: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the Maven packages Spark needs for this catalog, besides Iceberg's own runtime."""
+        del properties
+        return ()

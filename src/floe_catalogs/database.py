@@ -1,0 +1,145 @@
+"""Where the catalog's tables lie: a SQLite file or a PostgreSQL database, for SQLAlchemy and for JDBC."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import URL, Engine, NullPool, create_engine, make_url
+from sqlalchemy.exc import ArgumentError
+
+from floe_core.errors import ConfigProblem, ConfigurationError, MissingDependencyError, StorageError
+
+if TYPE_CHECKING:
+    from pydantic import SecretStr
+
+    from floe_core.schemas import CatalogConfig, TimeoutConfig
+
+DEFAULT_SQLITE_FILE = ".floe/catalog.db"
+SQLITE_JDBC = "org.xerial:sqlite-jdbc:3.53.4.0"
+POSTGRES_JDBC = "org.postgresql:postgresql:42.7.8"
+# Sixteen writers queue on one file; each holds the lock for milliseconds.
+BUSY_TIMEOUT_SECONDS = 60
+
+_POSTGRES_SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
+
+
+@dataclass(frozen=True)
+class Database:
+    """One catalog database.
+
+    Attributes:
+        url: SQLAlchemy address, without a password.
+        password: The password, when there is one.
+        timeouts: Deadlines for connecting and for a statement.
+    """
+
+    url: URL
+    timeouts: TimeoutConfig
+    password: SecretStr | None = field(default=None, repr=False)
+
+    @classmethod
+    def from_config(cls, config: CatalogConfig, *, project_root: Path) -> Database:
+        """Read the ``catalog`` section.
+
+        Raises:
+            ConfigurationError: The address is no SQLite or PostgreSQL one.
+            MissingDependencyError: PostgreSQL without its driver.
+        """
+        uri = config.uri or DEFAULT_SQLITE_FILE
+        if "://" not in uri:
+            return cls(_sqlite_url(project_root / uri), config.timeouts)
+        try:
+            url = make_url(uri)
+        except ArgumentError as err:
+            raise _unusable(uri.partition("://")[0]) from err
+        if url.drivername == "sqlite":
+            return cls(_sqlite_url(project_root / (url.database or DEFAULT_SQLITE_FILE)), config.timeouts)
+        if url.drivername in _POSTGRES_SCHEMES:
+            return cls._postgres(url, config)
+        raise _unusable(url.drivername)
+
+    @classmethod
+    def _postgres(cls, url: URL, config: CatalogConfig) -> Database:
+        if find_spec("psycopg") is None:
+            what = "A PostgreSQL catalog"
+            raise MissingDependencyError(what, extra="postgres")
+        from pydantic import SecretStr
+
+        password = config.credentials.password.resolve() if config.credentials.password else None
+        if password is None and url.password:
+            password = SecretStr(str(url.password))
+        username = config.credentials.username or url.username
+        # URL.set() cannot unset a password, so the address is put together anew.
+        bare = URL.create(
+            "postgresql+psycopg", username, host=url.host, port=url.port, database=url.database, query=url.query
+        )
+        return cls(bare, config.timeouts, password)
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether this is a file."""
+        return self.url.drivername == "sqlite"
+
+    @property
+    def shown(self) -> str:
+        """The address, fit to be shown."""
+        return self.url.render_as_string(hide_password=True)
+
+    def engine(self) -> Engine:
+        """Return an engine that waits for other writers and gives up within the configured deadlines."""
+        if self.is_sqlite:
+            try:
+                Path(str(self.url.database)).parent.mkdir(parents=True, exist_ok=True)
+            except OSError as err:
+                msg = f"The folder of the catalog file {self.url.database} cannot be made: {err.strerror}."
+                raise StorageError(msg, hint="Check catalog.uri and the folder's permissions.") from err
+            # A SQLite connection must not cross a fork, and opening one costs next to nothing.
+            return create_engine(self.url, poolclass=NullPool, connect_args={"timeout": BUSY_TIMEOUT_SECONDS})
+        url = self.url.set(password=self.password.get_secret_value()) if self.password else self.url
+        return create_engine(url, pool_pre_ping=True, connect_args=self._postgres_arguments())
+
+    def _postgres_arguments(self) -> dict[str, Any]:
+        return {
+            "connect_timeout": max(1, round(self.timeouts.connect_seconds)),
+            "options": f"-c statement_timeout={round(self.timeouts.total_seconds * 1000)}",
+            # A server that vanished without a word is noticed within the read deadline.
+            "tcp_user_timeout": round(self.timeouts.read_seconds * 1000),
+            "application_name": "floe",
+        }
+
+    @property
+    def jdbc_package(self) -> str:
+        """Maven package of the JDBC driver."""
+        return SQLITE_JDBC if self.is_sqlite else POSTGRES_JDBC
+
+    def jdbc_properties(self) -> dict[str, str]:
+        """Return what Iceberg's ``JdbcCatalog`` needs; holds the password."""
+        if self.is_sqlite:
+            return {"uri": f"jdbc:sqlite:{self.url.database}", "jdbc.busy_timeout": str(BUSY_TIMEOUT_SECONDS * 1000)}
+        query = "&".join(f"{key}={value}" for key, value in self.url.normalized_query.items() for value in value)
+        place = f"{self.url.host or '127.0.0.1'}:{self.url.port or 5432}/{self.url.database or ''}"
+        properties = {"uri": f"jdbc:postgresql://{place}{'?' + query if query else ''}"}
+        if self.url.username:
+            properties["jdbc.user"] = self.url.username
+        if self.password:
+            properties["jdbc.password"] = self.password.get_secret_value()
+        properties["jdbc.connectTimeout"] = str(max(1, round(self.timeouts.connect_seconds)))
+        properties["jdbc.socketTimeout"] = str(max(1, round(self.timeouts.total_seconds)))
+        return properties
+
+
+def _sqlite_url(path: Path) -> URL:
+    return URL.create("sqlite", database=str(path.expanduser().absolute()))
+
+
+def _unusable(scheme: str) -> ConfigurationError:
+    problem = ConfigProblem(
+        f"the sql catalog does not speak '{scheme}'",
+        path="catalog.uri",
+        fix="Write a file such as .floe/catalog.db, sqlite:///path/catalog.db or postgresql://host/database.",
+    )
+    msg = "The address of the sql catalog cannot be used."
+    return ConfigurationError(msg, problems=[problem])

@@ -1,0 +1,78 @@
+"""Where database errors become floe's, once: for every statement of the catalog's engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from floe_core.errors import (
+    CatalogAuthenticationError,
+    CatalogConnectionError,
+    CatalogUnavailableError,
+    DeadlineExceededError,
+    FloeStorageError,
+    StorageFullError,
+)
+from floe_core.redaction import redact_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sqlalchemy.engine import ExceptionContext
+
+    from floe_catalogs.database import Database
+
+_AUTHENTICATION = ("password authentication failed", "no password supplied", 'role "', "pg_hba.conf")
+_SQL_STATE_CLASSES_OF_OUTAGE = ("08", "53", "57")
+_QUERY_CANCELED = "57014"
+
+
+def translate_failure(database: Database) -> Callable[[ExceptionContext], FloeStorageError | None]:
+    """Return a listener for SQLAlchemy's ``handle_error`` that turns outages into floe's errors."""
+
+    def translate(context: ExceptionContext) -> FloeStorageError | None:
+        error = _sqlite_error(context, database) if database.is_sqlite else _postgres_error(context, database)
+        if error is not None:
+            raise error from context.original_exception
+        return None
+
+    return translate
+
+
+def _sqlite_error(context: ExceptionContext, database: Database) -> FloeStorageError | None:
+    text = str(context.original_exception)
+    place = database.url.database
+    if "is locked" in text or "busy" in text:
+        msg = f"The catalog file {place} was locked by another process for too long."
+        return CatalogUnavailableError(msg, hint="Look for a process that keeps the file open, then try again.")
+    if "disk is full" in text:
+        msg = f"No space is left for the catalog file {place}."
+        return StorageFullError(msg, hint="Free some space and try again; nothing was committed.")
+    if "unable to open" in text or "readonly" in text or "disk I/O error" in text:
+        msg = f"The catalog file {place} cannot be used: {text}."
+        return CatalogConnectionError(msg, hint="Check catalog.uri and the permissions of the file and its folder.")
+    if "not a database" in text or "malformed" in text:
+        msg = f"The catalog file {place} is not a SQLite database, or it is damaged."
+        return CatalogConnectionError(msg, hint="Check catalog.uri, or restore the file from a backup.")
+    return None
+
+
+def _postgres_error(context: ExceptionContext, database: Database) -> FloeStorageError | None:
+    original = context.original_exception
+    text = redact_text(str(original)).strip()
+    state = getattr(original, "sqlstate", None) or ""
+    connecting = context.connection is None
+    if connecting and any(word in text for word in _AUTHENTICATION):
+        msg = f"The catalog database {database.shown} refuses the login."
+        return CatalogAuthenticationError(
+            msg, hint="Check catalog.credentials.username and catalog.credentials.password."
+        )
+    if connecting and "does not exist" in text:
+        msg = f"The catalog database {database.shown} does not exist."
+        return CatalogConnectionError(msg, hint="Create it (createdb), or correct catalog.uri.")
+    if state == _QUERY_CANCELED:
+        msg = f"The catalog database {database.shown} did not answer within {database.timeouts.total_seconds:g} s."
+        return DeadlineExceededError(msg, hint="Raise catalog.timeouts.total_seconds, or look at the database's load.")
+    if connecting or context.is_disconnect or state[:2] in _SQL_STATE_CLASSES_OF_OUTAGE:
+        msg = f"The catalog database {database.shown} is not available."
+        return CatalogUnavailableError(msg, hint="Check that it runs and that catalog.uri is right, then try again.")
+    return None

@@ -1,0 +1,101 @@
+"""The ``sql`` catalog plugin: the embedded catalog in a SQLite file, or one shared through PostgreSQL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from floe_catalogs.database import Database
+from floe_catalogs.shared_sql_catalog import SharedSqlCatalog
+from floe_core.errors import ConfigProblem, ConfigurationError
+from floe_core.plugins import PLUGIN_API_VERSION, CatalogCapabilities
+from floe_core.telemetry import traced
+from floe_iceberg.catalog_plugin import PyIcebergCatalogPlugin
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from pyiceberg.catalog import Catalog
+
+    from floe_core.schemas import CatalogConfig
+
+SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
+
+
+class SqlCatalogPlugin(PyIcebergCatalogPlugin):
+    """Keeps tables in a database that PyIceberg and Spark's JDBC catalog share."""
+
+    def __init__(self) -> None:
+        """Start unconnected."""
+        self._database: Database | None = None
+
+    @property
+    def name(self) -> str:
+        """``sql``."""
+        return "sql"
+
+    @property
+    def version(self) -> str:
+        """The plugin's version."""
+        return "0.1.0"
+
+    @property
+    def floe_api_version(self) -> str:
+        """The plugin API it was written for."""
+        return PLUGIN_API_VERSION
+
+    @property
+    def description(self) -> str:
+        """One line for people."""
+        return "Embedded catalog in a SQLite file, or shared through PostgreSQL"
+
+    @property
+    def capabilities(self) -> CatalogCapabilities:
+        """Everything but vended credentials."""
+        return CatalogCapabilities(warehouse_is_location=True)
+
+    def connect(self, config: CatalogConfig, *, file_io: Mapping[str, str], project_root: Path) -> Catalog:
+        """Open the database, creating a SQLite file and the catalog's tables when they are missing.
+
+        Raises:
+            ConfigurationError: The address is no SQLite or PostgreSQL one, or there is no warehouse.
+            MissingDependencyError: PostgreSQL without the extra ``postgres``.
+            CatalogConnectionError: The database cannot be reached.
+            CatalogAuthenticationError: The database refuses the user or password.
+        """
+        database = Database.from_config(config, project_root=project_root)
+        if not config.warehouse:
+            problem = ConfigProblem(
+                "the sql catalog needs a warehouse location",
+                path="catalog.warehouse",
+                fix="Write a location such as s3://bucket/warehouse, or configure the storage section.",
+            )
+            msg = "The sql catalog does not know where files lie."
+            raise ConfigurationError(msg, problems=[problem])
+        properties = {**file_io, **config.options, "warehouse": config.warehouse.rstrip("/"), "uri": database.shown}
+        with traced("iceberg.connect", catalog=config.name, catalog_type=self.name, uri=database.shown):
+            self._catalog = SharedSqlCatalog(config.name, database, **properties)
+        self._database = database
+        return self._catalog
+
+    def get_spark_conf(self, catalog_name: str, properties: Mapping[str, str]) -> dict[str, str]:
+        """Return the Spark configuration of the same database; holds its password."""
+        del properties
+        prefix = f"spark.sql.catalog.{catalog_name}"
+        catalog, database = self.catalog, self._database
+        conf = {
+            prefix: SPARK_CATALOG,
+            f"{prefix}.type": "jdbc",
+            f"{prefix}.warehouse": catalog.properties["warehouse"],
+            f"{prefix}.jdbc.schema-version": "V1",
+            # A caching catalog misses what PyIceberg commits.
+            f"{prefix}.cache-enabled": "false",
+        }
+        if database is not None:
+            conf |= {f"{prefix}.{key}": value for key, value in database.jdbc_properties().items()}
+        return conf
+
+    def get_spark_packages(self, properties: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the database's JDBC driver."""
+        del properties
+        return (self._database.jdbc_package,) if self._database is not None else ()

@@ -1,0 +1,52 @@
+"""Turns a configuration section with ``${VAR}`` texts into one with values; secrets stay references."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import ValidationError
+
+from floe_core.errors import ConfigProblem, ConfigurationError
+from floe_core.schemas import FrozenModel
+from floe_core.secrets import expand
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Section = TypeVar("Section", bound=FrozenModel)
+
+
+def expand_section(section: Section, *, path: str, environ: Mapping[str, str] | None = None) -> Section:
+    """Replace ``${VAR}`` in every text of a section and validate the result.
+
+    Args:
+        section: A section of the compiled artifacts.
+        path: Where it stands, such as ``catalog``, for error messages.
+        environ: Variables; the process's own by default.
+
+    Raises:
+        SecretReferenceError: A variable without default is not set.
+        ConfigurationError: A value from the environment does not fit its setting.
+    """
+    try:
+        return type(section).model_validate({key: _expanded(value, environ) for key, value in section})
+    except ValidationError as err:
+        problems = [
+            ConfigProblem(item["msg"], path=".".join([path, *map(str, item["loc"])]))
+            for item in err.errors(include_input=False, include_url=False)
+        ]
+        msg = f"The {path} section cannot be used with the values from the environment."
+        raise ConfigurationError(msg, problems=problems) from None
+
+
+def _expanded(value: Any, environ: Mapping[str, str] | None) -> Any:  # noqa: ANN401 - any setting goes in and comes out
+    if isinstance(value, str):
+        # A str subclass such as an enum has no reference in it and must stay what it is.
+        return expand(value, environ) if type(value) is str else value
+    if isinstance(value, FrozenModel):
+        return {key: _expanded(item, environ) for key, item in value}
+    if isinstance(value, dict):
+        return {key: _expanded(item, environ) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return tuple(_expanded(item, environ) for item in value)
+    return value

@@ -1,0 +1,158 @@
+"""What all storage plugins share: a bound ``storage`` section and the forms others want it in."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.io import load_file_io
+
+from floe_core.errors import ConfigProblem, ConfigurationError
+from floe_core.plugins import PLUGIN_API_VERSION, StoragePlugin
+from floe_core.schemas import CatalogConfig
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+
+    from floe_core.schemas import StorageConfig
+    from floe_core.secrets import SecretReference
+
+PYARROW_FILE_IO = "pyiceberg.io.pyarrow.PyArrowFileIO"
+FSSPEC_FILE_IO = "pyiceberg.io.fsspec.FsspecFileIO"
+
+
+class WarehousePlugin(StoragePlugin):
+    """Base of floe's storage plugins: one warehouse below one root.
+
+    A subclass says where the root is, which properties reach it from PyIceberg and from Spark, and which of these
+    are secret.
+    """
+
+    def __init__(self) -> None:
+        """Start unbound."""
+        self._config: StorageConfig | None = None
+        self._project_root = Path()
+
+    def __repr__(self) -> str:
+        """Tell the warehouse, and nothing of the credentials."""
+        place = self.get_warehouse_uri() if self._config is not None else "unbound"
+        return f"{type(self).__name__}({place})"
+
+    @property
+    def version(self) -> str:
+        """The plugin's version."""
+        return "0.1.0"
+
+    @property
+    def floe_api_version(self) -> str:
+        """The plugin API it was written for."""
+        return PLUGIN_API_VERSION
+
+    @property
+    def config(self) -> StorageConfig:
+        """The bound section.
+
+        Raises:
+            ConfigurationError: ``bind`` was not called yet.
+        """
+        if self._config is None:
+            msg = f"The storage plugin '{self.name}' has no configuration yet."
+            raise ConfigurationError(msg, hint="Call bind(…) first, or open the project with open_project().")
+        return self._config
+
+    def bind(self, config: StorageConfig, *, project_root: Path) -> None:
+        """Take the ``storage`` section.
+
+        Raises:
+            ConfigurationError: The section lacks something this store needs; every problem is listed.
+        """
+        if problems := self._problems(config, project_root):
+            msg = f"The storage section cannot be used for '{self.name}'."
+            raise ConfigurationError(msg, problems=problems)
+        self._config = config
+        self._project_root = project_root
+
+    def _problems(self, config: StorageConfig, project_root: Path) -> list[ConfigProblem]:
+        """List what the section lacks."""
+        del config, project_root
+        return []
+
+    @abstractmethod
+    def _root_uri(self) -> str:
+        """Return the warehouse's URI without a trailing slash."""
+
+    @abstractmethod
+    def _file_io(self) -> dict[str, str]:
+        """Return PyIceberg's properties for this store, without secrets."""
+
+    @abstractmethod
+    def _spark(self) -> dict[str, str]:
+        """Return the catalog properties that make Iceberg in Spark reach this store, without secrets."""
+
+    def _secrets(self) -> dict[str, SecretReference]:
+        """Return the references behind PyIceberg's secret properties, by property."""
+        return {}
+
+    def _spark_secrets(self) -> dict[str, SecretReference]:
+        """Return the references behind Spark's secret properties, by property."""
+        return self._secrets()
+
+    def get_warehouse_uri(self, namespace: str | None = None) -> str:
+        """Return the warehouse's URI, or a namespace's within it; never with a trailing slash."""
+        root = self._root_uri().rstrip("/")
+        return "/".join([root, *namespace.split(".")]) if namespace else root
+
+    def get_file_io_properties(self) -> dict[str, str]:
+        """Return PyIceberg file properties with resolved secrets: never log or store them."""
+        return {**self._file_io(), **_resolved(self._secrets()), **self.config.options}
+
+    def get_pyiceberg_fileio(self) -> FileIO:
+        """Return a PyIceberg FileIO for reading and writing data."""
+        return load_file_io(self.get_file_io_properties(), self.get_warehouse_uri())
+
+    def get_spark_conf(self, catalog_name: str) -> dict[str, str]:
+        """Return the Spark configuration that reaches this store."""
+        properties = {**self._spark(), **_resolved(self._spark_secrets())}
+        return {f"spark.sql.catalog.{catalog_name}.{key}": value for key, value in properties.items()}
+
+    def get_dbt_profile_config(self) -> dict[str, Any]:
+        """Return an output for dbt-spark; secrets appear as ``env_var`` calls."""
+        name = CatalogConfig().name
+        secrets = {key: f"{{{{ env_var('{ref.variable}') }}}}" for key, ref in self._spark_secrets().items()}
+        properties = {"warehouse": self.get_warehouse_uri(), **self._spark(), **secrets}
+        parameters = {f"spark.sql.catalog.{name}.{key}": value for key, value in properties.items()}
+        if packages := self.get_spark_packages():
+            parameters["spark.jars.packages"] = ",".join(packages)
+        return {
+            "type": "spark",
+            "method": "session",
+            "host": "localhost",
+            "schema": "default",
+            "threads": 1,
+            "server_side_parameters": parameters,
+        }
+
+    def get_dagster_io_manager_config(self) -> dict[str, Any]:
+        """Return the storage part of the IO manager's configuration; secrets as Dagster's ``{"env": …}``."""
+        config = self.config
+        settings = {"endpoint": config.endpoint, "region": config.region, "project": config.project}
+        return {
+            "storage_type": self.name,
+            "warehouse": self.get_warehouse_uri(),
+            **{key: value for key, value in settings.items() if value},
+            "credentials": {key: {"env": reference.variable} for key, reference in self._secrets().items()},
+        }
+
+    def get_helm_values_override(self) -> dict[str, Any]:
+        """Return nothing: there is no server of ours to deploy."""
+        return {}
+
+
+def problem(path: str, message: str, fix: str) -> ConfigProblem:
+    """Describe a setting of the ``storage`` section that is missing or cannot be used."""
+    return ConfigProblem(message, path=f"storage.{path}", fix=fix)
+
+
+def _resolved(references: dict[str, SecretReference]) -> dict[str, str]:
+    return {key: reference.resolve().get_secret_value() for key, reference in references.items()}
