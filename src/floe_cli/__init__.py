@@ -1,1 +1,1 @@
-"""floe."""
+"""The command line: ``floe``."""

@@ -1,0 +1,97 @@
+"""Where ``floe`` starts: the list of commands, and how a run ends.
+
+Exit codes: 0 ok, 1 the user can fix it, 2 the system failed, 130 interrupted, 141 the reader went away.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from typer.main import get_command
+
+from floe_cli.command import LazyGroup, OutputOption, remember_output
+
+INTERRUPTED = 130
+READER_GONE = 141
+
+
+class RootGroup(LazyGroup):
+    """Knows every command by name and help line, and imports its module only to run it."""
+
+    members = {  # noqa: RUF012 - a class-level table, never changed
+        "init": ("floe_cli.commands.init", "Make a new project that runs."),
+        "validate": ("floe_cli.commands.validate", "Check floe.yaml and list every mistake."),
+        "compile": ("floe_cli.commands.compile", "Turn floe.yaml into compiled artifacts."),
+        "doctor": ("floe_cli.commands.doctor", "Check this machine and project, and say what to do."),
+        "plugins": ("floe_cli.commands.plugins", "See and check installed plugins."),
+        "schema": ("floe_cli.commands.schema", "The JSON Schema of floe.yaml, for editors."),
+    }
+
+
+app = typer.Typer(
+    name="floe",
+    cls=RootGroup,
+    # Rich help costs more than the rest of --help together.
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(value: bool) -> None:  # noqa: FBT001 - called by typer
+    if value:
+        from importlib.metadata import version
+
+        typer.echo(f"floe {version('floe')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    context: typer.Context,
+    *,
+    output: OutputOption = None,
+    version: Annotated[  # noqa: ARG001 - handled by its callback
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Iceberg tables that survive crashes, retries and second writers.
+
+    A project is a floe.yaml and your PySpark code. Start with: floe init
+    """
+    remember_output(context, output)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return the exit code."""
+    argv = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code: Any = get_command(app).main(args=argv, prog_name="floe", standalone_mode=False)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except SystemExit as end:
+        code = end.code
+        if isinstance(end.__context__, BrokenPipeError):
+            code = READER_GONE
+    except BrokenPipeError:
+        code = READER_GONE
+    except Exception as err:  # noqa: BLE001 - whatever it was, the user gets a message and no traceback
+        from floe_cli.failures import show_failure
+
+        code = show_failure(err, argv)
+    if code == INTERRUPTED:
+        print("\nInterrupted.", file=sys.stderr)  # noqa: T201 - the command line talks to people
+    if code == READER_GONE:
+        _discard_stdout()
+    return code if isinstance(code, int) else 0
+
+
+def _discard_stdout() -> None:
+    """Keep the interpreter's last flush from failing on the closed pipe."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        sys.stdout = None

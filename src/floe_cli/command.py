@@ -1,0 +1,139 @@
+"""How a function becomes a command: lazy groups, the options every command has, one way to print.
+
+Everything here is imported by ``floe --help``: typer and the standard library only.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable
+from difflib import get_close_matches
+from enum import StrEnum
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+if TYPE_CHECKING:
+    from floe_cli.output import Report
+
+
+class OutputFormat(StrEnum):
+    """Whom the output is for."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+OutputOption = Annotated[
+    OutputFormat | None,
+    typer.Option("--output", "-o", help="For people (text, the default) or machines (json).", show_default=False),
+]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show the log while it works.")]
+DebugOption = Annotated[bool, typer.Option("--debug", help="Show everything logged, and tracebacks.")]
+
+_COMMON_OPTIONS: dict[str, tuple[Any, Any]] = {
+    "output": (OutputOption, None),
+    "verbose": (VerboseOption, False),
+    "debug": (DebugOption, False),
+}
+
+
+class FloeGroup(TyperGroup):
+    """A group that shows its help when called alone and suggests a name for a mistyped one."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer keeps the type private
+        """Show the help when nothing was asked."""
+        if not args and not ctx.resilient_parsing:
+            typer.echo(ctx.get_help())
+            ctx.exit()
+        return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - typer keeps the types private
+        """Find the command, or say which one may be meant."""
+        name = args[0]
+        if not name.startswith("-") and not ctx.resilient_parsing and name not in (known := self.list_commands(ctx)):
+            close = get_close_matches(name, known, n=1)
+            ctx.fail(f"No such command '{name}'." + (f" Did you mean '{close[0]}'?" if close else ""))
+        return super().resolve_command(ctx, args)
+
+
+class LazyGroup(FloeGroup):
+    """A group whose commands are modules with an ``app``, imported when called."""
+
+    members: ClassVar[dict[str, tuple[str, str]]] = {}
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - typer keeps the type private
+        """List the commands in the order a project needs them."""
+        return list(self.members)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401, ARG002 - typer keeps the types private
+        """Import a command."""
+        if cmd_name not in self.members:
+            return None
+        command = get_command(import_module(self.members[cmd_name][0]).app)
+        command.name = cmd_name
+        return command
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401, ARG002 - typer keeps the types private
+        """List the commands from the table, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in self.members.items()])
+
+
+def command_group(summary: str) -> typer.Typer:
+    """Return an empty group of commands."""
+    group = typer.Typer(cls=FloeGroup, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    # A callback keeps a group of one command a group.
+    group.callback(help=summary)(lambda: None)
+    return group
+
+
+def single_command() -> typer.Typer:
+    """Return the holder of a command that stands directly under ``floe``."""
+    return typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+def remember_output(context: typer.Context, output: OutputFormat | None) -> None:
+    """Keep the format asked for before the command's name."""
+    context.ensure_object(dict)["output"] = output
+
+
+def command(
+    app: typer.Typer, name: str | None = None
+) -> Callable[[Callable[..., "Report | None"]], Callable[..., "Report | None"]]:
+    """Add a function to a group; what it returns is printed in the format asked for.
+
+    The function's parameters are the command's own; output, verbosity and debugging are added to every command.
+    """
+
+    def register(function: Callable[..., "Report | None"]) -> Callable[..., "Report | None"]:
+        @functools.wraps(function)
+        def run(context: typer.Context, **arguments: Any) -> None:  # noqa: ANN401 - the function's own
+            from floe_cli.output import configure_streams, emit
+
+            inherited = (context.find_root().obj or {}).get("output")
+            output = arguments.pop("output") or inherited or OutputFormat.TEXT
+            configure_streams(verbose=arguments.pop("verbose"), debug=arguments.pop("debug"))
+            report = function(**arguments)
+            if report is not None:
+                emit(report, as_json=output is OutputFormat.JSON)
+                raise typer.Exit(report.exit_code)
+
+        run.__signature__ = _with_common_options(inspect.signature(function, eval_str=True))  # type: ignore[attr-defined]
+        app.command(name)(run)
+        return function
+
+    return register
+
+
+def _with_common_options(signature: inspect.Signature) -> inspect.Signature:
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    own = [parameter.replace(kind=keyword) for parameter in signature.parameters.values()]
+    common = [
+        inspect.Parameter(name, keyword, default=default, annotation=annotation)
+        for name, (annotation, default) in _COMMON_OPTIONS.items()
+    ]
+    return inspect.Signature([context, *own, *common])

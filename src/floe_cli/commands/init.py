@@ -1,0 +1,36 @@
+"""``floe init``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from floe_cli.command import command, single_command
+from floe_cli.output import Report
+
+app = single_command()
+
+
+@command(app)
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the project; made when missing.")] = Path(),
+    name: Annotated[str | None, typer.Option(help="Project name; default: the folder's.", show_default=False)] = None,
+    *,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files that are in the way.")] = False,
+) -> Report:
+    """Make a new project that runs: floe.yaml, a PySpark module, README and .gitignore."""
+    from floe_cli.scaffold import project_name, write_project
+
+    chosen = project_name(folder, name)
+    written = write_project(folder, chosen, force=force)
+    enter = [] if folder == Path() else [f"cd {folder}"]
+    steps = [*enter, "floe compile", "floe tables create --all", "python assets.py"]
+    return Report(
+        data={"name": chosen, "path": str(folder.resolve()), "files": [path.name for path in written]},
+        text=[
+            f"Made the project '{chosen}' in {folder.resolve()}: {', '.join(path.name for path in written)}",
+            "",
+            "Next:",
+            *(f"  {step}" for step in steps),
+        ],
+    )

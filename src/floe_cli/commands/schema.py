@@ -1,0 +1,29 @@
+"""``floe schema``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from floe_cli.command import command, command_group
+from floe_cli.output import Report, json_text
+
+app = command_group("The JSON Schema of floe.yaml, for editors.")
+
+
+@command(app)
+def export(
+    out: Annotated[Path | None, typer.Option(help="File to write, instead of printing it.", show_default=False)] = None,
+) -> Report:
+    """Print or write the JSON Schema of floe.yaml, so that editors complete and check it."""
+    from floe_core.config import json_schema
+
+    schema = json_schema()
+    if out is None:
+        return Report(data=schema, raw=lambda stream: stream.write(json_text(schema)))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json_text(schema), encoding="utf-8")
+    return Report(
+        data={"path": str(out)},
+        text=[f"Wrote {out}. First line of floe.yaml, for editors:", f"# yaml-language-server: $schema={out}"],
+    )

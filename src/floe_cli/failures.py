@@ -1,0 +1,112 @@
+"""How a failure looks to a person and to a machine, and what the process exits with."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from floe_core.errors import (
+    SYSTEM_ERROR,
+    USER_ERROR,
+    ConfigProblem,
+    ConfigurationError,
+    FloeStorageError,
+    SchemaEvolutionError,
+)
+from floe_core.redaction import redact_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failure as it is shown."""
+
+    type: str
+    message: str
+    exit_code: int
+    hint: str | None = None
+    problems: tuple[ConfigProblem, ...] = ()
+
+    def payload(self) -> dict[str, Any]:
+        """Return the JSON document."""
+        return {
+            "ok": False,
+            "error": {
+                "type": self.type,
+                "message": redact_text(self.message),
+                "hint": redact_text(self.hint) if self.hint else None,
+                "problems": [
+                    {key: redact_text(value) if isinstance(value, str) else value for key, value in asdict(p).items()}
+                    for p in self.problems
+                ],
+            },
+        }
+
+    def lines(self) -> list[str]:
+        """Return the lines for a person."""
+        problems = [f"  {problem}" for problem in self.problems]
+        hint = [f"Hint: {self.hint}"] if self.hint else []
+        return [redact_text(line) for line in (f"Error: {self.message}", *problems, *hint)]
+
+
+def show_failure(err: Exception, argv: Sequence[str]) -> int:
+    """Print a failure and return the exit code; JSON goes to standard output, everything else to standard error."""
+    failure = describe(err)
+    if "--debug" in argv:
+        sys.stderr.write(redact_text("".join(traceback.format_exception(err))))
+    if wants_json(argv):
+        from floe_cli.output import write_json
+
+        write_json(failure.payload())
+    else:
+        sys.stderr.write("\n".join(failure.lines()) + "\n")
+    return failure.exit_code
+
+
+def describe(err: Exception) -> Failure:
+    """Say what happened and whose fault it is."""
+    kind = type(err).__name__
+    if isinstance(err, FloeStorageError):
+        return Failure(kind, err.message, err.exit_code, err.hint, _problems(err))
+    if isinstance(err, typer.TyperException):
+        return _usage(err)
+    if isinstance(err, typer.Abort):
+        return Failure("Aborted", "Nothing was changed.", USER_ERROR)
+    reason = str(err) or kind
+    message = reason if kind in reason else f"{kind}: {reason}"
+    return Failure(
+        kind, message, SYSTEM_ERROR, "This was not expected. Run again with --debug to see where it happened."
+    )
+
+
+def _problems(err: FloeStorageError) -> tuple[ConfigProblem, ...]:
+    if isinstance(err, ConfigurationError):
+        return err.problems
+    if isinstance(err, SchemaEvolutionError):
+        return tuple(ConfigProblem(message=str(mismatch), path=mismatch.column) for mismatch in err.mismatches)
+    return ()
+
+
+def _usage(err: typer.TyperException) -> Failure:
+    """Describe a mistyped command line; typer exits with 2 there, which floe keeps for system errors."""
+    context = getattr(err, "ctx", None)
+    message, hint = err.format_message(), f"See: {context.command_path} --help" if context else None
+    if options := sorted(getattr(err, "possibilities", None) or ()):
+        message, hint = err.message, f"Did you mean {' or '.join(options)}?"
+    return Failure("UsageError", message.strip(), USER_ERROR, hint)
+
+
+def wants_json(argv: Sequence[str]) -> bool:
+    """Whether JSON was asked for; the command line may be too broken to parse."""
+    for position, argument in enumerate(argv):
+        if argument in {"--output=json", "-ojson"}:
+            return True
+        if argument in {"--output", "-o"} and list(argv[position + 1 : position + 2]) == ["json"]:
+            return True
+    return False

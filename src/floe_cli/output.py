@@ -1,0 +1,180 @@
+"""Everything floe prints: reports as text or JSON, figures for people, spinners, questions."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time
+from typing import TYPE_CHECKING, Any, TextIO
+
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from floe_core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from rich.console import RenderableType
+
+# Piped text is for grep: one row a line, however long.
+_PIPE_WIDTH = 100_000
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_STEP = 1024
+_AGES = ((60, 1, "second"), (3600, 60, "minute"), (86400, 3600, "hour"), (86400 * 60, 86400, "day"))
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a command has to say, once for machines and once for people.
+
+    Attributes:
+        data: Becomes ``data`` of the JSON output.
+        text: Printed one after the other.
+        exit_code: What the process exits with; anything but 0 makes ``ok`` false.
+        raw: Writes the text itself instead, for formats such as CSV.
+    """
+
+    data: Any
+    text: Sequence[RenderableType] = ()
+    exit_code: int = 0
+    raw: Callable[[TextIO], object] | None = field(default=None)
+
+
+def emit(report: Report, *, as_json: bool) -> None:
+    """Print a report to standard output."""
+    if as_json:
+        write_json({"ok": report.exit_code == 0, "data": report.data})
+    elif report.raw is not None:
+        report.raw(sys.stdout)
+    else:
+        console(sys.stdout).print(Group(*report.text)) if report.text else None
+    sys.stdout.flush()
+
+
+def write_json(payload: dict[str, Any]) -> None:
+    """Write one JSON document to standard output."""
+    sys.stdout.write(json_text(payload))
+    sys.stdout.flush()
+
+
+def json_text(payload: object) -> str:
+    """Render JSON; what JSON lacks becomes text, as people write it."""
+    return json.dumps(payload, indent=2, default=_as_json, ensure_ascii=False) + "\n"
+
+
+def _as_json(value: object) -> object:
+    if dump := getattr(value, "model_dump", None):
+        return dump(mode="json")
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return value.hex()
+    return sorted(value) if isinstance(value, set | frozenset) else str(value)
+
+
+def console(stream: TextIO) -> Console:
+    """Return a console without markup; colours and line breaks only for a terminal."""
+    width = None if stream.isatty() else _PIPE_WIDTH
+    return Console(file=stream, markup=False, emoji=False, highlight=False, width=width)
+
+
+def configure_streams(*, verbose: bool, debug: bool) -> None:
+    """Send the log to standard error, quiet unless asked, and survive terminals that cannot show a character."""
+    from floe_core.schemas import ObservabilityConfig
+    from floe_core.telemetry import configure_logging
+
+    level = "DEBUG" if debug else "INFO" if verbose else "ERROR"
+    configure_logging(ObservabilityConfig(log_level=level), stream=sys.stderr)
+    for stream in (sys.stdout, sys.stderr):
+        if reconfigure := getattr(stream, "reconfigure", None):
+            reconfigure(errors="backslashreplace")
+
+
+def grid(headers: Sequence[str], rows: Iterable[Sequence[object]], *, right: Sequence[str] = ()) -> Table:
+    """Return a table; columns named in ``right`` hold figures."""
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 3, 0, 0))
+    for header in headers:
+        table.add_column(header, justify="right" if header in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else printable(cell) for cell in row))
+    return table
+
+
+def fields(pairs: Iterable[tuple[str, object]]) -> Table:
+    """Return names and values, one pair a line; pairs without a value are left out."""
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 3, 0, 0))
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in pairs:
+        if value not in (None, "", (), []):
+            table.add_row(name, value if isinstance(value, Text) else printable(value))
+    return table
+
+
+def printable(value: object) -> str:
+    """Return text that cannot move the cursor or colour the terminal."""
+    text = "" if value is None else str(value)
+    return "".join(
+        char if char.isprintable() or char in "\n\t" else char.encode("unicode_escape").decode() for char in text
+    )
+
+
+def size(number_of_bytes: int) -> str:
+    """Render bytes as a person reads them: ``12.3 MiB``."""
+    amount = float(number_of_bytes)
+    for unit in _UNITS:
+        if abs(amount) < _STEP or unit == _UNITS[-1]:
+            break
+        amount /= _STEP
+    return f"{number_of_bytes} B" if unit == "B" else f"{amount:.1f} {unit}"
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """Render ``1 file`` or ``1,234 files``."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def ago(moment: datetime, *, now: datetime | None = None) -> str:
+    """Render a moment as a person tells it: ``3 minutes ago``; long ago, as a date."""
+    moment = moment if moment.tzinfo else moment.astimezone()
+    seconds = ((now or datetime.now(UTC)) - moment).total_seconds()
+    if seconds < 0:
+        return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    if seconds < 1:
+        return "just now"
+    for limit, unit, noun in _AGES:
+        if seconds < limit:
+            return f"{count(int(seconds // unit), noun)} ago"
+    return moment.astimezone().strftime("%Y-%m-%d")
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show that something is going on, on a terminal only."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    with console(sys.stderr).status(what):
+        yield
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask before something that cannot be undone.
+
+    Raises:
+        ConfigurationError: There is nobody to ask, or the answer was no.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        msg = "This cannot be undone and nobody can be asked."
+        raise ConfigurationError(msg, hint="Look first with --dry-run, then repeat with --yes.")
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        msg = "Nothing was changed."
+        raise ConfigurationError(msg)
