@@ -1,0 +1,1 @@
+"""One file a workload; each has ``ARMS``, ``GOALS`` and a title."""
