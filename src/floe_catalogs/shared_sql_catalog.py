@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING
 
 from pyiceberg.catalog import Catalog, MetastoreCatalog
@@ -37,6 +38,8 @@ class SharedSqlCatalog(SqlCatalog):
         MetastoreCatalog.__init__(self, name, schema_version="v1", **properties)
         self._database = database
         self.engine = database.engine()
+        # Nobody has to call close(): a catalog that is dropped gives its connections back.
+        weakref.finalize(self, self.engine.dispose)
         event.listen(self.engine, "handle_error", translate_failure(database))
         if database.is_sqlite:
             self._allow_readers_beside_a_writer()

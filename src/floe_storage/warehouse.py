@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
     from floe_core.schemas import StorageConfig
     from floe_core.secrets import SecretReference
+
+_BUCKET_NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]$")
 
 PYARROW_FILE_IO = "pyiceberg.io.pyarrow.PyArrowFileIO"
 FSSPEC_FILE_IO = "pyiceberg.io.fsspec.FsspecFileIO"
@@ -156,3 +159,22 @@ def problem(path: str, message: str, fix: str) -> ConfigProblem:
 
 def _resolved(references: dict[str, SecretReference]) -> dict[str, str]:
     return {key: reference.resolve().get_secret_value() for key, reference in references.items()}
+
+
+def bucket_path(config: StorageConfig) -> str:
+    """Return ``bucket/prefix``, or the bucket alone when the warehouse is all of it."""
+    return "/".join([str(config.bucket), config.prefix.strip("/")]).rstrip("/")
+
+
+def bucket_problems(config: StorageConfig, *, kind: str) -> list[ConfigProblem]:
+    """List what is wrong with the bucket and prefix."""
+    found: list[ConfigProblem] = []
+    if not config.bucket:
+        found.append(problem("bucket", f"no {kind} is given", f"Write the {kind}'s name."))
+    elif not _BUCKET_NAME.match(config.bucket):
+        text = f"'{config.bucket}' cannot be the name of a {kind}"
+        found.append(problem("bucket", text, "Use 3 to 63 lower-case letters, digits, dots, - and _, no path."))
+    if any(part in {"", ".", ".."} for part in config.prefix.strip("/").split("/")) and config.prefix.strip("/"):
+        text = f"'{config.prefix}' cannot be a path in a {kind}"
+        found.append(problem("prefix", text, "Write parts separated by single slashes, such as lake/warehouse."))
+    return found

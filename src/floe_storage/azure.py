@@ -1,0 +1,92 @@
+"""The ``azure`` storage plugin: Azure Data Lake Storage and Blob Storage."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from floe_core.errors import MissingDependencyError
+from floe_storage.warehouse import FSSPEC_FILE_IO, WarehousePlugin, bucket_problems, problem
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from floe_core.errors import ConfigProblem
+    from floe_core.schemas import StorageConfig
+    from floe_core.secrets import SecretReference
+
+ICEBERG_AZURE_BUNDLE = "org.apache.iceberg:iceberg-azure-bundle:1.12.0"
+ADLS_HOST = "dfs.core.windows.net"
+
+
+class AzureStoragePlugin(WarehousePlugin):
+    """Keeps files in a container of an Azure storage account."""
+
+    @property
+    def name(self) -> str:
+        """``azure``."""
+        return "azure"
+
+    @property
+    def description(self) -> str:
+        """One line for people."""
+        return "Azure Data Lake Storage and Blob Storage"
+
+    def _problems(self, config: StorageConfig, project_root: Path) -> list[ConfigProblem]:
+        del project_root
+        found = bucket_problems(config, kind="container")
+        credentials = config.credentials
+        if not credentials.account_name:
+            text = "azure storage needs the name of its account"
+            found.append(problem("credentials.account_name", text, "Write the account's name, as in NAME.dfs…"))
+        if credentials.account_key and credentials.connection_string:
+            text = "both an account key and a connection string"
+            found.append(problem("credentials", text, "Keep one of them."))
+        if config.endpoint and not credentials.connection_string:
+            text = "an endpoint of its own without a connection string"
+            fix = "Refer to a connection string with BlobEndpoint=…; it carries the endpoint."
+            found.append(problem("credentials.connection_string", text, fix))
+        return found
+
+    def _root_uri(self) -> str:
+        config = self.config
+        host = f"{config.credentials.account_name}.{ADLS_HOST}"
+        return "/".join([f"abfss://{config.bucket}@{host}", config.prefix.strip("/")]).rstrip("/")
+
+    def _file_io(self) -> dict[str, str]:
+        if find_spec("adlfs") is None:
+            what = "Azure storage"
+            raise MissingDependencyError(what, extra="azure")
+        settings = {
+            "py-io-impl": FSSPEC_FILE_IO,
+            "adls.account-name": self.config.credentials.account_name,
+        }
+        return {key: value for key, value in settings.items() if value}
+
+    def _secrets(self) -> dict[str, SecretReference]:
+        credentials = self.config.credentials
+        references = {
+            "adls.account-key": credentials.account_key,
+            "adls.connection-string": credentials.connection_string,
+        }
+        return {key: reference for key, reference in references.items() if reference}
+
+    def _spark(self) -> dict[str, str]:
+        settings = {"io-impl": "org.apache.iceberg.azure.adlsv2.ADLSFileIO"}
+        credentials = self.config.credentials
+        if credentials.account_key and credentials.account_name:
+            settings["adls.auth.shared-key.account.name"] = credentials.account_name
+        return settings
+
+    def _spark_secrets(self) -> dict[str, SecretReference]:
+        credentials = self.config.credentials
+        account = f"{credentials.account_name}.{ADLS_HOST}"
+        references = {
+            "adls.auth.shared-key.account.key": credentials.account_key,
+            f"adls.connection-string.{account}": credentials.connection_string,
+        }
+        return {key: reference for key, reference in references.items() if reference}
+
+    def get_spark_packages(self) -> tuple[str, ...]:
+        """Return Iceberg's Azure bundle; a mirror that lacks it needs the jar in ``compute.jars_dir``."""
+        return (ICEBERG_AZURE_BUNDLE,)
