@@ -51,8 +51,19 @@ def emit(report: Report, *, as_json: bool) -> None:
     elif report.raw is not None:
         report.raw(sys.stdout)
     else:
-        console(sys.stdout).print(Group(*report.text)) if report.text else None
+        _print(report.text)
     sys.stdout.flush()
+
+
+def _print(parts: Sequence[RenderableType]) -> None:
+    screen = console(sys.stdout)
+    if sys.stdout.isatty():
+        screen.print(Group(*parts))
+        return
+    with screen.capture() as captured:
+        screen.print(Group(*parts))
+    # Columns are padded to their width, which is of no use at the end of a line.
+    sys.stdout.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
 
 
 def write_json(payload: dict[str, Any]) -> None:

@@ -1,0 +1,116 @@
+"""``floe namespaces``."""
+
+from typing import Annotated
+
+import typer
+
+from floe_cli.command import command, command_group
+from floe_cli.output import Report, confirm, fields, working
+from floe_cli.project import EnvOption, ProjectOption, opened
+from floe_core.errors import ConfigurationError
+
+app = command_group("Namespaces: where tables live.")
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAMESPACE", help="Such as bronze, or bronze.raw.")]
+PropertyOption = Annotated[
+    list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="Can be given again.", show_default=False)
+]
+
+
+@command(app, "list")
+def list_namespaces(
+    parent: Annotated[str | None, typer.Argument(help="Only those below this one.", show_default=False)] = None,
+    project: ProjectOption = None,
+    env: EnvOption = None,
+) -> Report:
+    """List namespaces at every level."""
+    with working("Reading the catalog"), opened(project, env) as connection:
+        found = connection.namespaces.tree(parent)
+    return Report(data=found, text=found or ["No namespaces yet. Make one with: floe namespaces create NAME"])
+
+
+@command(app)
+def create(
+    name: NameArgument, properties: PropertyOption = None, project: ProjectOption = None, env: EnvOption = None
+) -> Report:
+    """Create a namespace and its missing parents."""
+    given = _pairs(properties)
+    with working("Creating the namespace"), opened(project, env) as connection:
+        created = connection.namespaces.create(name, given)
+    return Report(
+        data={"namespace": name, "created": created},
+        text=[f"Created namespace {name}." if created else f"Namespace {name} is already there."],
+    )
+
+
+@command(app)
+def show(name: NameArgument, project: ProjectOption = None, env: EnvOption = None) -> Report:
+    """Show a namespace's properties, namespaces and tables."""
+    with working("Reading the catalog"), opened(project, env) as connection:
+        properties = connection.namespaces.properties(name)
+        below = connection.namespaces.list_below(name)
+        tables = sorted(connection.catalog_plugin.list_tables(name))
+    return Report(
+        data={"namespace": name, "properties": properties, "namespaces": below, "tables": tables},
+        text=[
+            fields(
+                [
+                    ("Namespace", name),
+                    ("Namespaces", ", ".join(below) or "none"),
+                    ("Tables", ", ".join(tables) or "none"),
+                    *sorted(properties.items()),
+                ]
+            )
+        ],
+    )
+
+
+@command(app, "set")
+def set_properties(
+    name: NameArgument,
+    properties: PropertyOption = None,
+    remove: Annotated[
+        list[str] | None, typer.Option("--remove", metavar="KEY", help="Can be given again.", show_default=False)
+    ] = None,
+    project: ProjectOption = None,
+    env: EnvOption = None,
+) -> Report:
+    """Set and remove properties of a namespace."""
+    if not properties and not remove:
+        msg = "Nothing to set or remove."
+        raise ConfigurationError(msg, hint="Give --property KEY=VALUE or --remove KEY.")
+    with working("Updating the namespace"), opened(project, env) as connection:
+        now = connection.namespaces.update_properties(name, updates=_pairs(properties), removals=remove or ())
+    return Report(data={"namespace": name, "properties": now}, text=[fields(sorted(now.items()))])
+
+
+@command(app)
+def delete(
+    name: NameArgument,
+    project: ProjectOption = None,
+    env: EnvOption = None,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> Report:
+    """Delete an empty namespace."""
+    with opened(project, env) as connection:
+        inside = connection.namespaces.list_below(name) + connection.catalog_plugin.list_tables(name)
+        if dry_run:
+            verdict = f"holds {', '.join(inside)}" if inside else "is empty and would be deleted"
+            return Report(
+                data={"namespace": name, "deleted": False, "empty": not inside},
+                text=[f"Namespace {name} {verdict}."],
+            )
+        if not inside:
+            confirm(f"Delete namespace {name}?", yes=yes)
+        connection.namespaces.delete(name)
+    return Report(data={"namespace": name, "deleted": True, "empty": True}, text=[f"Deleted namespace {name}."])
+
+
+def _pairs(texts: list[str] | None) -> dict[str, str]:
+    pairs = [text.partition("=") for text in texts or ()]
+    if wrong := [key for key, equals, _ in pairs if not equals or not key]:
+        msg = f"'{wrong[0]}' is no KEY=VALUE."
+        raise ConfigurationError(msg, hint="Write for example: --property owner=sales")
+    return {key: value for key, _, value in pairs}

@@ -1,0 +1,96 @@
+"""``floe plugins``."""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from floe_cli.command import command, command_group
+from floe_cli.output import Report, count, grid
+
+if TYPE_CHECKING:
+    from floe_core.plugins.discovery import PluginInfo
+    from floe_core.plugins.metadata import PluginType
+
+app = command_group("See and check installed plugins.")
+
+
+class PluginKind(StrEnum):
+    """Plugin groups as they are typed on the command line."""
+
+    COMPUTE = "compute"
+    ORCHESTRATOR = "orchestrator"
+    CATALOG = "catalog"
+    STORAGE = "storage"
+    TELEMETRY_BACKEND = "telemetry-backend"
+    LINEAGE_BACKEND = "lineage-backend"
+    DBT = "dbt"
+    SEMANTIC_LAYER = "semantic-layer"
+    INGESTION = "ingestion"
+    SECRETS = "secrets"
+    IDENTITY = "identity"
+    QUALITY = "quality"
+
+
+KindOption = Annotated[PluginKind | None, typer.Option("--type", help="Only this kind.", show_default=False)]
+
+
+@command(app, "list")
+def list_plugins(kind: KindOption = None) -> Report:
+    """List installed plugins, without importing them."""
+    infos = _installed(kind, load=False)
+    rows = [(_kind(info), info.name, info.distribution, info.distribution_version, info.target) for info in infos]
+    table = grid(["TYPE", "NAME", "DISTRIBUTION", "VERSION", "CLASS"], rows)
+    return Report(data=[_data(info) for info in infos], text=[table if rows else "No plugins are installed."])
+
+
+@command(app)
+def check(kind: KindOption = None) -> Report:
+    """Import each plugin and check that it fits this floe.
+
+    The exit code is 1 when one does not.
+    """
+    infos = _installed(kind, load=True)
+    failed = [info for info in infos if info.reason]
+    rows = [
+        (_kind(info), info.name, info.version, info.api_version, info.status.value, info.reason or info.description)
+        for info in infos
+    ]
+    verdict = f"{len(failed)} of {count(len(infos), 'plugin')} cannot be used." if failed else "All can be used."
+    return Report(
+        data=[_data(info) for info in infos],
+        text=[grid(["TYPE", "NAME", "VERSION", "API", "STATUS", ""], rows), "", verdict],
+        exit_code=1 if failed else 0,
+    )
+
+
+def _installed(kind: PluginKind | None, *, load: bool) -> "list[PluginInfo]":
+    from floe_core.plugins.registry import PluginRegistry
+
+    return PluginRegistry().list(_plugin_type(kind), load=load)
+
+
+def _plugin_type(kind: PluginKind | None) -> "PluginType | None":
+    from floe_core.plugins.metadata import PluginType
+
+    return PluginType[kind.name] if kind else None
+
+
+def _kind(info: "PluginInfo") -> str:
+    return PluginKind[info.type.name].value
+
+
+def _data(info: "PluginInfo") -> dict[str, Any]:
+    return {
+        "type": _kind(info),
+        "group": info.type.value,
+        "name": info.name,
+        "distribution": info.distribution,
+        "distribution_version": info.distribution_version,
+        "target": info.target,
+        "status": info.status.value,
+        "version": info.version or None,
+        "api_version": info.api_version or None,
+        "description": info.description or None,
+        "reason": info.reason or None,
+    }

@@ -1,0 +1,156 @@
+"""What ``floe doctor`` looks at in a project: configuration, plugins, catalog, storage, Spark."""
+
+from __future__ import annotations
+
+import uuid
+from copy import copy
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from floe_cli.checkup import (
+    Check,
+    Status,
+    attempt,
+    check_clock,
+    check_disk,
+    check_java,
+    check_pyspark,
+    check_python,
+    check_spark_jars,
+    failed,
+    ok,
+    skipped,
+)
+from floe_cli.output import count
+from floe_cli.project import load_artifacts
+from floe_core.errors import CatalogAuthorizationError, ConfigurationError, StorageError
+from floe_core.expansion import expand_section
+from floe_core.plugins import PluginType
+from floe_core.plugins.registry import PluginRegistry
+from floe_core.schemas import AccessDelegation, ComputeConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from floe_core.plugins import StoragePlugin
+    from floe_core.schemas import CompiledArtifacts
+    from floe_iceberg.project import ProjectConnection
+
+
+def examine(folder: Path | None, env: str | None, *, start_spark: bool) -> Iterator[Check]:
+    """Make every check, one after the other."""
+    yield check_python()
+    config, artifacts = _check_config(folder, env)
+    root = artifacts.project_root if artifacts else folder or Path.cwd()
+    compute = artifacts.compute if artifacts else ComputeConfig()
+    yield check_pyspark()
+    yield attempt("java", lambda: check_java(compute))
+    yield attempt("jars", lambda: check_spark_jars(compute, root, ()))
+    yield config
+    if artifacts is None:
+        yield from (skipped(name, "needs a valid floe.yaml") for name in ("plugins", "catalog", "storage", "spark"))
+    else:
+        yield from _check_project(artifacts, start_spark=start_spark)
+    yield attempt("disk", lambda: check_disk(root))
+    yield attempt("clock", lambda: check_clock(root, _servers(artifacts)))
+
+
+def _check_config(folder: Path | None, env: str | None) -> tuple[Check, CompiledArtifacts | None]:
+    found: list[CompiledArtifacts] = []
+
+    def look() -> Check:
+        found.append(load_artifacts(folder, env))
+        name, environment = found[0].name, found[0].environment or "no environment"
+        return ok("config", f"project '{name}' ({environment}), {count(len(found[0].tables), 'table')} declared")
+
+    check = attempt("config", look)
+    return check, found[0] if found else None
+
+
+def _check_project(artifacts: CompiledArtifacts, *, start_spark: bool) -> Iterator[Check]:
+    registry = PluginRegistry()
+    yield attempt("plugins", lambda: _check_plugins(artifacts, registry))
+    yield attempt("catalog", lambda: _with_connection(artifacts, registry, check_catalog))
+    yield attempt("storage", lambda: _check_storage(artifacts, registry))
+    if start_spark:
+        yield attempt("spark", lambda: _with_connection(artifacts, registry, _check_spark))
+    else:
+        yield skipped("spark", "not started; try it with: floe doctor --spark")
+
+
+def _check_plugins(artifacts: CompiledArtifacts, registry: PluginRegistry) -> Check:
+    wanted = {
+        PluginType.CATALOG: artifacts.catalog.type,
+        PluginType.STORAGE: artifacts.storage.type,
+    }
+    if check_pyspark().status is Status.OK:
+        wanted[PluginType.COMPUTE] = artifacts.compute.type
+    loaded = [registry.get(kind, name) for kind, name in wanted.items()]
+    return ok("plugins", ", ".join(f"{plugin.name} {plugin.version}" for plugin in loaded))
+
+
+def _with_connection(
+    artifacts: CompiledArtifacts, registry: PluginRegistry, look: Callable[[ProjectConnection], Check]
+) -> Check:
+    from floe_iceberg.project import open_project
+
+    with open_project(artifacts, registry=registry) as connection:
+        return look(connection)
+
+
+def check_catalog(connection: ProjectConnection) -> Check:
+    """Ask the catalog for its namespaces; being refused the root's list is an answer, too."""
+    name = f"{connection.artifacts.catalog.type} catalog '{connection.catalog.name}'"
+    try:
+        found = connection.namespaces.list_below()
+    except CatalogAuthorizationError:
+        return ok("catalog", f"{name} answers; it does not let these credentials list all namespaces")
+    return ok("catalog", f"{name} answers, {count(len(found), 'namespace')}")
+
+
+def _check_storage(artifacts: CompiledArtifacts, registry: PluginRegistry) -> Check:
+    catalog = artifacts.catalog
+    vends = registry.get(PluginType.CATALOG, catalog.type).capabilities.vended_credentials
+    if vends and catalog.access_delegation is AccessDelegation.VENDED_CREDENTIALS:
+        return skipped("storage", "the catalog vends credentials for each table")
+    config = expand_section(artifacts.storage, path="storage")
+    plugin = copy(registry.get(PluginType.STORAGE, config.type))
+    plugin.bind(config, project_root=artifacts.project_root)
+    return _write_and_read_back(plugin)
+
+
+def _write_and_read_back(plugin: StoragePlugin) -> Check:
+    warehouse = plugin.get_warehouse_uri()
+    location = f"{warehouse}/.floe-doctor-{uuid.uuid4().hex}"
+    files = plugin.get_pyiceberg_fileio()
+    try:
+        with files.new_output(location).create() as stream:
+            stream.write(b"floe")
+        with files.new_input(location).open() as stream:
+            content = stream.read()
+        files.delete(location)
+    except OSError as err:
+        msg = f"{warehouse} cannot be written to: {err}"
+        raise StorageError(msg, hint="Check the storage section: place, endpoint, credentials, permissions.") from err
+    if content != b"floe":
+        return failed("storage", f"{warehouse} gave back other content than was written", "Check the storage's health.")
+    return ok("storage", f"{warehouse} can be written, read and deleted from")
+
+
+def _check_spark(connection: ProjectConnection) -> Check:
+    plane = connection.data_plane()
+    return ok("spark", f"{plane.name} started on {connection.artifacts.compute.master}")
+
+
+def _servers(artifacts: CompiledArtifacts | None) -> list[str]:
+    """Return the configured addresses that can be asked for the time."""
+    if artifacts is None:
+        return []
+    addresses = []
+    for section, path in ((artifacts.catalog, "catalog"), (artifacts.storage, "storage")):
+        try:
+            expanded = expand_section(section, path=path)
+        except ConfigurationError:
+            continue
+        addresses.append(getattr(expanded, "uri", None) or getattr(expanded, "endpoint", None))
+    return [address for address in addresses if address and address.startswith(("http://", "https://"))]
