@@ -25,6 +25,9 @@ One base class; the branches say what a caller can do about it::
     ├── CatalogAuthenticationError      who are you
     ├── CatalogAuthorizationError       you may not
     ├── CapabilityError                 this catalog or engine cannot do that
+    ├── EngineError
+    │   ├── EngineSetupError            Java, jars or settings the engine needs are not there
+    │   └── EngineUnavailableError      (also TransientError) the engine died, or cannot be reached
     ├── StorageError
     │   ├── StorageAuthenticationError
     │   └── StorageFullError
@@ -41,6 +44,7 @@ One base class; the branches say what a caller can do about it::
     │   ├── InvalidDataError            the data cannot become Iceberg rows
     │   └── CommitStateUnknownError     nobody can tell whether the commit landed; nothing was deleted
     ├── ScanError
+    │   ├── InvalidScanError            a column, filter or version that cannot be
     │   └── CorruptFileError            names the file
     └── MaintenanceError
         ├── MaintenanceInProgressError
@@ -249,6 +253,20 @@ class CapabilityError(FloeStorageError):
     exit_code: ClassVar[int] = USER_ERROR
 
 
+class EngineError(FloeStorageError):
+    """The engine of the data plane failed, not the table."""
+
+
+class EngineSetupError(EngineError):
+    """Something the engine needs is not there or does not fit."""
+
+    exit_code: ClassVar[int] = USER_ERROR
+
+
+class EngineUnavailableError(EngineError, TransientError):
+    """The engine died, ran out of memory, or cannot be reached."""
+
+
 class StorageError(FloeStorageError):
     """The object store or file system failed."""
 
@@ -381,6 +399,12 @@ class CommitStateUnknownError(WriteError):
 
 class ScanError(FloeStorageError):
     """A read failed."""
+
+
+class InvalidScanError(ScanError):
+    """The columns, the row filter or the version asked for cannot be."""
+
+    exit_code: ClassVar[int] = USER_ERROR
 
 
 class CorruptFileError(ScanError):

@@ -1,0 +1,204 @@
+"""Damaged and missing files: noticed before they can shorten a result, and named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+from pyiceberg.exceptions import ValidationError
+from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
+from pyiceberg.manifest import FileFormat
+from pyiceberg.serializers import FromInputFile
+
+from floe_core.errors import CorruptFileError, FloeStorageError, ScanError, StorageError
+from floe_iceberg.context import identifier_of
+from floe_iceberg.reconciling import ReconcilingCatalog
+from floe_iceberg.versions import name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import FileScanTask, Table
+    from pyiceberg.table.snapshots import Snapshot
+
+    from floe_iceberg.context import ManagerContext, TableTarget
+    from floe_iceberg.models import TableIdentifier
+
+_RESTORE = (
+    "Restore the file from a backup, or roll the table back to a snapshot that does not need it; "
+    "'floe tables snapshots' lists them."
+)
+
+
+class CheckedIO(FileIO):
+    """Reads files and refuses those that are shorter or longer than the table says.
+
+    Manifests are written in small blocks, so one that was cut off between two blocks would read as a shorter list.
+    """
+
+    def __init__(self, io: FileIO, lengths: Mapping[str, int], table: str) -> None:
+        """Wrap a FileIO; ``lengths`` has the expected size by location."""
+        super().__init__(io.properties)
+        self._io = io
+        self._lengths = lengths
+        self._table = table
+
+    def new_input(self, location: str) -> InputFile:
+        """Open a location for reading, checked when its length is known."""
+        opened = self._io.new_input(location)
+        expected = self._lengths.get(location)
+        return opened if expected is None else _CheckedInput(opened, expected, self._table)
+
+    def new_output(self, location: str) -> OutputFile:
+        """Open a location for writing."""
+        return self._io.new_output(location)
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        """Delete a location."""
+        self._io.delete(location)
+
+
+class _CheckedInput(InputFile):
+    """An input whose size must be what the table says."""
+
+    def __init__(self, wrapped: InputFile, expected: int, table: str) -> None:
+        super().__init__(wrapped.location)
+        self._wrapped = wrapped
+        self._expected = expected
+        self._table = table
+
+    def __len__(self) -> int:
+        return len(self._wrapped)
+
+    def exists(self) -> bool:
+        return self._wrapped.exists()
+
+    def open(self, seekable: bool = True) -> InputStream:  # noqa: ARG002, FBT001, FBT002 - PyIceberg's signature
+        stream = self._wrapped.open(seekable=True)
+        size = stream.seek(0, 2)
+        stream.seek(0)
+        if size != self._expected:
+            stream.close()
+            raise wrong_length(self.location, expected=self._expected, actual=size, table=self._table)
+        return stream
+
+
+def wrong_length(path: str, *, expected: int, actual: int, table: str) -> CorruptFileError:
+    """Describe a file that is not as long as the table says."""
+    msg = f"'{path}' of table '{table}' is damaged: it has {actual} bytes where the table says {expected}."
+    return CorruptFileError(msg, path=path, hint=_RESTORE, table=table)
+
+
+def unreadable(path: str, *, table: str, err: Exception) -> FloeStorageError:
+    """Describe a file that could not be read: missing, damaged, or out of reach."""
+    if isinstance(err, FloeStorageError):
+        return err
+    if isinstance(err, FileNotFoundError):
+        return CorruptFileError(f"'{path}' of table '{table}' is missing.", path=path, hint=_RESTORE, table=table)
+    if isinstance(err, PermissionError):
+        hint = "Check the storage credentials and the file's permissions."
+        return StorageError(f"'{path}' of table '{table}' may not be read.", hint=hint, table=table)
+    return CorruptFileError(f"'{path}' of table '{table}' is damaged.", path=path, hint=_RESTORE, table=table)
+
+
+def load_table(context: ManagerContext, target: TableTarget) -> Table:
+    """Load a table as it is now; a damaged metadata file is named.
+
+    Raises:
+        TableNotFoundError: The table does not exist.
+        CorruptFileError: The table's metadata file is damaged or missing.
+    """
+    try:
+        return context.load(target)
+    except (ValueError, OSError, EOFError, ValidationError, StorageError):
+        _probe_metadata(context.catalog, identifier_of(target))
+        raise
+
+
+def _probe_metadata(catalog: Catalog, identifier: TableIdentifier) -> None:
+    path = _metadata_location(catalog, identifier)
+    if path is None:
+        return
+    try:
+        FromInputFile.table_metadata(catalog._load_file_io(location=path).new_input(path))  # noqa: SLF001 - no public way to a catalog's FileIO without loading a table
+    except Exception as err:
+        raise unreadable(path, table=str(identifier), err=err) from err
+
+
+def _metadata_location(catalog: Catalog, identifier: TableIdentifier) -> str | None:
+    from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
+    from sqlalchemy import select
+    from sqlalchemy.orm import Session
+
+    catalog = catalog.inner if isinstance(catalog, ReconcilingCatalog) else catalog
+    # A REST server reads the metadata itself; only an embedded catalog leaves that to the client.
+    if not isinstance(catalog, SqlCatalog):
+        return None
+    query = select(IcebergTables.metadata_location).where(
+        IcebergTables.catalog_name == catalog.name,
+        IcebergTables.table_namespace == identifier.namespace,
+        IcebergTables.table_name == identifier.name,
+    )
+    with Session(catalog.engine) as session:
+        return session.scalar(query)
+
+
+def check_manifest_list(table: Table, snapshot: Snapshot, manifests: int) -> None:
+    """Refuse a manifest list that lost everything.
+
+    Raises:
+        CorruptFileError: The snapshot has files and its manifest list names none.
+    """
+    summary = snapshot.summary
+    files = summary.additional_properties.get("total-data-files", "0") if summary else "0"
+    if not manifests and files not in {"", "0"}:
+        msg = f"'{snapshot.manifest_list}' of table '{name_of(table)}' is damaged: it lists none of {files} files."
+        raise CorruptFileError(msg, path=snapshot.manifest_list, hint=_RESTORE, table=name_of(table))
+
+
+def explain(
+    err: Exception, table: Table, snapshot: Snapshot | None, tasks: Iterable[FileScanTask] = ()
+) -> FloeStorageError:
+    """Find the file behind a failed read; when every file is whole, say that the read failed."""
+    if isinstance(err, FloeStorageError):
+        return err
+    found = _first_unreadable(table, snapshot, tasks)
+    if found is not None:
+        return found
+    msg = f"Reading table '{name_of(table)}' failed, although every file of it can be read: {err}"
+    return ScanError(msg, hint="Try again; if it stays, the log has the cause.", table=name_of(table))
+
+
+def _first_unreadable(
+    table: Table, snapshot: Snapshot | None, tasks: Iterable[FileScanTask]
+) -> FloeStorageError | None:
+    if snapshot is None:
+        return None
+    try:
+        manifests = snapshot.manifests(table.io)
+    except Exception as err:  # noqa: BLE001 - Avro decoding fails in many ways; each means the same here
+        return unreadable(snapshot.manifest_list, table=name_of(table), err=err)
+    checked = CheckedIO(table.io, {m.manifest_path: m.manifest_length for m in manifests}, name_of(table))
+    for manifest in manifests:
+        try:
+            manifest.fetch_manifest_entry(checked)
+        except Exception as err:  # noqa: BLE001 - Avro decoding fails in many ways; each means the same here
+            return unreadable(manifest.manifest_path, table=name_of(table), err=err)
+    for task in tasks:
+        for file in (task.file, *task.delete_files):
+            if found := _unreadable_data_file(table, file):
+                return found
+    return None
+
+
+def _unreadable_data_file(table: Table, file: DataFile) -> FloeStorageError | None:
+    try:
+        with table.io.new_input(file.file_path).open() as stream:
+            if file.file_format == FileFormat.PARQUET:
+                for _ in pq.ParquetFile(stream).iter_batches():
+                    pass
+    except Exception as err:  # noqa: BLE001 - decoding fails in many ways; each means the same here
+        return unreadable(file.file_path, table=name_of(table), err=err)
+    return None

@@ -1,0 +1,85 @@
+"""Commits that change a table's metadata only: refs, properties, kept snapshots.
+
+Such a change is planned on the table as it is, asserted on the refs it saw, and planned anew when another writer was
+faster. A plan that finds its change already there returns None, which also settles a commit whose answer was lost.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
+
+from floe_core.errors import CommitStateUnknownError, ConcurrencyConflictError
+from floe_iceberg.corruption import load_table
+from floe_iceberg.versions import name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyiceberg.table import Table
+    from pyiceberg.table.update import TableRequirement, TableUpdate
+
+    from floe_iceberg.context import ManagerContext, TableTarget
+
+_FIRST_WAIT_SECONDS = 0.02
+_LONGEST_WAIT_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Change:
+    """Updates to commit together, and what must hold for them."""
+
+    updates: tuple[TableUpdate, ...]
+    requirements: tuple[TableRequirement, ...] = field(default=())
+
+
+def commit_change(
+    context: ManagerContext, target: TableTarget, plan: Callable[[Table, bool], Change | None], *, what: str
+) -> Table:
+    """Commit a change and return the table with it.
+
+    Args:
+        context: The manager's context.
+        target: The table.
+        plan: Given the table as it is now and whether an earlier try may have landed, says what to commit; None when
+            nothing is left to do.
+        what: The change in words, for errors.
+
+    Raises:
+        ConcurrencyConflictError: Other writers won every race within the commit budget.
+        CommitStateUnknownError: The catalog's answer was lost, and the table cannot be looked at either.
+    """
+    deadline = time.monotonic() + context.config.commit_timeout_seconds
+    doubtful = False
+    attempt = 0
+    while True:
+        table = load_table(context, target)
+        change = plan(table, doubtful)
+        if change is None:
+            return table
+        try:
+            table.catalog.commit_table(table, change.requirements, change.updates)
+        except CommitFailedException as err:
+            if time.monotonic() >= deadline:
+                msg = f"Other writers to table '{name_of(table)}' were faster every time; {what} was not done."
+                hint = "Try again when fewer writers are at work."
+                raise ConcurrencyConflictError(msg, hint=hint, table=name_of(table)) from err
+        except CommitStateUnknownException as err:
+            doubtful = True
+            if time.monotonic() >= deadline:
+                msg = f"The catalog does not say whether {what} on table '{name_of(table)}' was done."
+                raise CommitStateUnknownError(msg, operation_id=what, table=name_of(table)) from err
+        else:
+            return load_table(context, target)
+        _wait(attempt, deadline)
+        attempt += 1
+
+
+def _wait(attempt: int, deadline: float) -> None:
+    longest = min(_LONGEST_WAIT_SECONDS, _FIRST_WAIT_SECONDS * 2**attempt)
+    # Full jitter: the writers that collided must not meet again at the same moment.
+    time.sleep(max(0.0, min(random.uniform(0, longest), deadline - time.monotonic())))  # noqa: S311 - no secret

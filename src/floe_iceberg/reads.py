@@ -1,0 +1,360 @@
+"""Rows out of a table: whole, streamed, of any version, or only what was appended since."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files, schema_to_pyarrow
+from pyiceberg.table import DataScan, IncrementalAppendScan
+from pyiceberg.table.snapshots import Operation
+
+from floe_core.dataplane import ReadRequest
+from floe_core.errors import CapabilityError, FloeStorageError, InvalidScanError, ScanError
+from floe_iceberg.context import identifier_of
+from floe_iceberg.corruption import CheckedIO, check_manifest_list, explain, load_table
+from floe_iceberg.predicates import check_columns, parse_row_filter
+from floe_iceberg.versions import ancestors, name_of, newest_first, resolve, snapshot_by_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.io import FileIO
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import FileScanTask, Table
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+
+    from floe_iceberg.context import ManagerContext, TableTarget
+    from floe_iceberg.predicates import RowFilter
+    from floe_iceberg.versions import Moment, Version
+
+
+def scan(  # noqa: PLR0913 - the options of the contract, by keyword
+    context: ManagerContext,
+    target: TableTarget,
+    *,
+    columns: Sequence[str] | None = None,
+    row_filter: RowFilter | None = None,
+    snapshot_id: int | None = None,
+    as_of: Moment | None = None,
+    ref: str | None = None,
+    limit: int | None = None,
+) -> pa.Table:
+    """Read rows into memory.
+
+    Args:
+        context: The manager's context.
+        target: The table.
+        columns: Columns in the order they come back, dotted for nested fields; None for all.
+        row_filter: Predicate as text or expression.
+        snapshot_id: Read this snapshot.
+        as_of: Read what was current at this moment; a datetime without zone is local time, a number milliseconds.
+        ref: Read this branch or tag.
+        limit: Most rows; reading stops as soon as there are enough.
+
+    Raises:
+        InvalidScanError: Unknown columns, an unreadable filter, or more than one version asked for.
+        SnapshotNotFoundError: No such snapshot, or none that old.
+        RefNotFoundError: No such branch or tag.
+        CorruptFileError: A file of the table is damaged or missing; never a partial result.
+    """
+    with context.operation(
+        "iceberg.scan", target, columns=columns, row_filter=row_filter, limit=limit, snapshot_id=snapshot_id
+    ) as operation:
+        table = load_table(context, target)
+        version = resolve(table, snapshot_id=snapshot_id, as_of=as_of, ref=ref)
+        selection = _select(table, version, columns, row_filter)
+        plan = _plan(table, version, selection)
+        rows = plan.read(_checked_limit(limit, table))
+        operation.set(snapshot_id=version.snapshot_id, num_rows=rows.num_rows, num_files=len(plan.tasks))
+        return rows
+
+
+def scan_batches(  # noqa: PLR0913 - the options of scan
+    context: ManagerContext,
+    target: TableTarget,
+    *,
+    columns: Sequence[str] | None = None,
+    row_filter: RowFilter | None = None,
+    snapshot_id: int | None = None,
+    as_of: Moment | None = None,
+    ref: str | None = None,
+    limit: int | None = None,
+) -> pa.RecordBatchReader:
+    """Stream rows, one batch in memory at a time; arguments and errors are those of ``scan``."""
+    with context.operation(
+        "iceberg.scan", target, columns=columns, row_filter=row_filter, limit=limit, snapshot_id=snapshot_id
+    ) as operation:
+        table = load_table(context, target)
+        version = resolve(table, snapshot_id=snapshot_id, as_of=as_of, ref=ref)
+        plan = _plan(table, version, _select(table, version, columns, row_filter))
+        operation.set(snapshot_id=version.snapshot_id, num_files=len(plan.tasks), streamed=True)
+        return pa.RecordBatchReader.from_batches(plan.arrow_schema, plan.stream(_checked_limit(limit, table)))
+
+
+def incremental_scan(  # noqa: PLR0913 - options by keyword
+    context: ManagerContext,
+    target: TableTarget,
+    *,
+    from_snapshot: int | None = None,
+    to_snapshot: int | None = None,
+    columns: Sequence[str] | None = None,
+    row_filter: RowFilter | None = None,
+) -> pa.Table:
+    """Read the rows that were appended after one snapshot, up to and with another.
+
+    Args:
+        context: The manager's context.
+        target: The table.
+        from_snapshot: Rows of this snapshot and before are left out; None begins with the table.
+        to_snapshot: Last snapshot to read; None is the current one.
+        columns: Columns in the order they come back; None for all.
+        row_filter: Predicate as text or expression.
+
+    Raises:
+        SnapshotNotFoundError: No such snapshot.
+        ScanError: The two are not of one history, or rows were changed or deleted between them.
+    """
+    with context.operation(
+        "iceberg.incremental_scan",
+        target,
+        columns=columns,
+        row_filter=row_filter,
+        from_snapshot=from_snapshot,
+        to_snapshot=to_snapshot,
+    ) as operation:
+        table = load_table(context, target)
+        version = resolve(table, snapshot_id=to_snapshot)
+        selection = _select(table, resolve(table), columns, row_filter)
+        increment = _appends_between(table, from_snapshot, version.snapshot) if version.snapshot else []
+        if version.snapshot is None or not increment:
+            return selection.arrow_schema.empty_table()
+        plan = _plan_increment(table, from_snapshot, version.snapshot, increment, selection)
+        rows = plan.read(None)
+        operation.set(snapshot_id=version.snapshot_id, num_rows=rows.num_rows, num_files=len(plan.tasks))
+        return rows
+
+
+def frame(  # noqa: PLR0913 - the options of scan
+    context: ManagerContext,
+    target: TableTarget,
+    *,
+    columns: Sequence[str] | None = None,
+    row_filter: str | None = None,
+    snapshot_id: int | None = None,
+    as_of: Moment | None = None,
+    ref: str | None = None,
+    limit: int | None = None,
+) -> Any:  # noqa: ANN401 - the engine's own lazy frame
+    """Return the engine's lazy frame over the table, such as a PySpark DataFrame.
+
+    Arguments and errors are those of ``scan``, except that the row filter is SQL text in the engine's dialect.
+    """
+    with context.operation("iceberg.frame", target, columns=columns, row_filter=row_filter, limit=limit):
+        table = load_table(context, target)
+        version = resolve(table, snapshot_id=snapshot_id, as_of=as_of, ref=ref)
+        if columns is not None:
+            check_columns(columns, version.schema, table=name_of(table))
+        # A moment becomes its snapshot here, so that both engines read the same one.
+        pinned = version.snapshot_id if as_of is not None else snapshot_id
+        request = ReadRequest(
+            table=str(identifier_of(target)),
+            columns=tuple(columns) if columns is not None else None,
+            row_filter=row_filter,
+            snapshot_id=pinned,
+            ref=ref,
+            limit=_checked_limit(limit, table),
+        )
+        return context.plane().frame(request)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is read of each row: the projection, the filter, and the Arrow schema that comes back."""
+
+    projection: Schema
+    row_filter: BooleanExpression
+    arrow_schema: pa.Schema
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The files of one read."""
+
+    table: Table
+    metadata: TableMetadata
+    io: FileIO
+    snapshot: Snapshot | None
+    selection: Selection
+    tasks: list[FileScanTask]
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """Schema of the rows."""
+        return self.selection.arrow_schema
+
+    def read(self, limit: int | None) -> pa.Table:
+        """Read into memory: all files at once, or, with a limit, one after the other until there is enough."""
+        if limit is not None:
+            return pa.Table.from_batches(self.stream(limit), schema=self.arrow_schema)
+        return pa.Table.from_batches(
+            self._guarded(lambda: self._scanner().to_record_batches(self.tasks)), schema=self.arrow_schema
+        )
+
+    def stream(self, limit: int | None) -> Iterator[pa.RecordBatch]:
+        """Read file by file, batch by batch."""
+        if limit == 0:
+            return
+        left = limit
+        for batch in self._guarded(self._sequential):
+            if left is not None and batch.num_rows >= left:
+                yield batch.slice(0, left)
+                return
+            yield batch
+            left = None if left is None else left - batch.num_rows
+
+    def _scanner(self) -> ArrowScan:
+        return ArrowScan(self.metadata, self.io, self.selection.projection, self.selection.row_filter)
+
+    def _sequential(self) -> Iterator[pa.RecordBatch]:
+        # ArrowScan's public generator holds every file it has started in memory.
+        deletes = _read_all_delete_files(self.io, self.tasks)
+        yield from self._scanner()._record_batches_from_scan_tasks_and_deletes(self.tasks, deletes)  # noqa: SLF001
+
+    def _guarded(self, batches: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in batches():
+                yield as_schema(batch, self.arrow_schema)
+        except Exception as err:
+            raise explain(err, self.table, self.snapshot, self.tasks) from err
+
+
+def as_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Give a batch the columns, order and plain types of a schema."""
+    if batch.schema.names != schema.names:
+        batch = batch.select(schema.names)
+    return batch if batch.schema.equals(schema) else batch.cast(schema)
+
+
+def plain_arrow_schema(schema: Schema) -> pa.Schema:
+    """Return the Arrow schema rows come back in: ``string`` rather than ``large_string``, whoever wrote the file."""
+    return pa.schema(
+        [_plain_field(field) for field in schema_to_pyarrow(schema, include_field_ids=False)],
+    )
+
+
+def _plain_field(field: pa.Field) -> pa.Field:
+    return field.with_type(_plain_type(field.type)).remove_metadata()
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_large_string(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind):
+        return pa.binary()
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(_plain_field(kind.value_field))
+    if pa.types.is_map(kind):
+        return pa.map_(_plain_field(kind.key_field), _plain_field(kind.item_field))
+    if pa.types.is_struct(kind):
+        return pa.struct([_plain_field(field) for field in kind])
+    return kind
+
+
+def _select(table: Table, version: Version, columns: Sequence[str] | None, row_filter: RowFilter | None) -> Selection:
+    name = name_of(table)
+    expression = parse_row_filter(row_filter, version.schema, table=name)
+    if columns is None:
+        return Selection(version.schema, expression, plain_arrow_schema(version.schema))
+    if isinstance(columns, str) or not columns:
+        msg = f"columns must be a list of at least one column, not {columns!r}."
+        raise InvalidScanError(msg, table=name)
+    check_columns(columns, version.schema, table=name)
+    projection = version.schema.select(*columns)
+    arrow = plain_arrow_schema(projection)
+    # A dotted name asks for a field of a struct, unless the column itself has a dot.
+    order = dict.fromkeys(column if column in arrow.names else column.split(".")[0] for column in columns)
+    return Selection(projection, expression, pa.schema([arrow.field(column) for column in order]))
+
+
+def _plan(table: Table, version: Version, selection: Selection) -> Plan:
+    snapshot = version.snapshot
+    # Filters bind to the metadata's current schema, so an old version brings its own along.
+    metadata = table.metadata.model_copy(update={"current_schema_id": version.schema.schema_id})
+    if snapshot is None:
+        return Plan(table, metadata, table.io, None, selection, [])
+    try:
+        io = _checked_io(table, [snapshot])
+        planner = DataScan(metadata, io, selection.row_filter, snapshot_id=snapshot.snapshot_id)
+        tasks = list(planner.plan_files())
+    except Exception as err:
+        raise _equality_deletes(err, table) or explain(err, table, snapshot) from err
+    return Plan(table, metadata, io, snapshot, selection, tasks)
+
+
+def _plan_increment(
+    table: Table, start: int | None, end: Snapshot, increment: list[Snapshot], selection: Selection
+) -> Plan:
+    try:
+        io = _checked_io(table, increment)
+        planner = IncrementalAppendScan(
+            table.metadata,
+            io,
+            selection.row_filter,
+            from_snapshot_id=start,
+            to_snapshot_id=end.snapshot_id,
+        )
+        tasks = list(planner.plan_files())
+    except Exception as err:
+        raise explain(err, table, end) from err
+    return Plan(table, table.metadata, io, end, selection, tasks)
+
+
+def _checked_io(table: Table, snapshots: Sequence[Snapshot]) -> CheckedIO:
+    lengths: dict[str, int] = {}
+    for snapshot in snapshots:
+        manifests = snapshot.manifests(table.io)
+        check_manifest_list(table, snapshot, len(manifests))
+        lengths.update((manifest.manifest_path, manifest.manifest_length) for manifest in manifests)
+    return CheckedIO(table.io, lengths, name_of(table))
+
+
+def _equality_deletes(err: Exception, table: Table) -> FloeStorageError | None:
+    if "equality deletes" not in str(err):
+        return None
+    msg = f"Table '{name_of(table)}' has equality delete files, which only the Spark engine can read."
+    hint = "Read it as a frame, or compact it once: floe tables compact --engine spark."
+    return CapabilityError(msg, hint=hint, table=name_of(table))
+
+
+def _appends_between(table: Table, start: int | None, end: Snapshot) -> list[Snapshot]:
+    history = list(ancestors(table.metadata, end.snapshot_id))
+    if start is not None:
+        snapshot_by_id(table, start)
+        ids = [snapshot.snapshot_id for snapshot in history]
+        if start not in ids:
+            order = [snapshot.snapshot_id for snapshot in newest_first(table.metadata)]
+            later = order.index(start) < order.index(end.snapshot_id)
+            msg = f"Snapshot {start} is no ancestor of snapshot {end.snapshot_id} of table '{name_of(table)}'."
+            hint = "Swap the two." if later else "They lie on different branches; read each with scan."
+            raise ScanError(msg, hint=hint, table=name_of(table))
+        history = history[: ids.index(start)]
+    # A replace (compaction) changes files, not rows.
+    harmless = {Operation.APPEND, Operation.REPLACE}
+    changed = [s for s in history if s.summary is not None and s.summary.operation not in harmless]
+    if changed:
+        listed = ", ".join(f"{s.snapshot_id} ({s.summary.operation.value})" for s in changed if s.summary)
+        msg = f"Rows of table '{name_of(table)}' were changed or deleted in between, by: {listed}."
+        hint = "An incremental read shows appends only; read the later snapshot whole with scan."
+        raise ScanError(msg, hint=hint, table=name_of(table))
+    return history
+
+
+def _checked_limit(limit: int | None, table: Table) -> int | None:
+    if limit is not None and limit < 0:
+        msg = f"limit must be 0 or more, not {limit}."
+        raise InvalidScanError(msg, table=name_of(table))
+    return limit

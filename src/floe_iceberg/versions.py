@@ -1,0 +1,175 @@
+"""Which version of a table is meant: a snapshot, a moment, a branch or a tag."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+
+from floe_core.errors import InvalidScanError, RefNotFoundError, SnapshotNotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+
+Moment = datetime | int
+
+# Refs under this prefix are floe's own bookkeeping and are not shown to users.
+RESERVED_REF_PREFIX = "floe.maintenance"
+
+_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version of a table and the schema it is read with.
+
+    Attributes:
+        snapshot: The snapshot, None for a table without any.
+        schema: The schema rows come back in.
+    """
+
+    snapshot: Snapshot | None
+    schema: Schema
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """Id of the snapshot, None for a table without any."""
+        return self.snapshot.snapshot_id if self.snapshot else None
+
+
+def to_millis(moment: Moment) -> int:
+    """Return milliseconds since the epoch; a datetime without zone is local time."""
+    if isinstance(moment, datetime):
+        return int(moment.astimezone().timestamp() * 1000)
+    return int(moment)
+
+
+def to_utc(moment: Moment) -> datetime:
+    """Return the moment as a datetime in UTC; a datetime without zone is local time."""
+    if isinstance(moment, datetime):
+        return moment.astimezone(UTC)
+    return datetime.fromtimestamp(moment / 1000, tz=UTC)
+
+
+def local_text(timestamp_ms: int) -> str:
+    """Render a moment for people, in local time."""
+    return datetime.fromtimestamp(timestamp_ms / 1000, tz=UTC).astimezone().isoformat(timespec="milliseconds")
+
+
+def name_of(table: Table) -> str:
+    """Return ``namespace.table``."""
+    return ".".join(table.name())
+
+
+def newest_first(metadata: TableMetadata) -> list[Snapshot]:
+    """Order snapshots by commit, newest first; clocks of writers do not matter."""
+    order = {snapshot.snapshot_id: place for place, snapshot in enumerate(metadata.snapshots)}
+    # Format version 1 has no sequence numbers; there the order in the metadata is the order of commits.
+    return sorted(metadata.snapshots, key=lambda s: (s.sequence_number or 0, order[s.snapshot_id]), reverse=True)
+
+
+def ancestors(metadata: TableMetadata, snapshot_id: int | None) -> Iterator[Snapshot]:
+    """Walk from a snapshot to its oldest kept ancestor, itself included."""
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    while snapshot_id is not None and (snapshot := by_id.get(snapshot_id)) is not None:
+        yield snapshot
+        snapshot_id = snapshot.parent_snapshot_id
+
+
+def resolve(
+    table: Table, *, snapshot_id: int | None = None, as_of: Moment | None = None, ref: str | None = None
+) -> Version:
+    """Find the version that is asked for; with nothing asked, the current one.
+
+    A branch is read with the table's schema, a snapshot, moment or tag with the schema of its time.
+
+    Raises:
+        InvalidScanError: More than one of the three is given.
+        SnapshotNotFoundError: No such snapshot, or none that old.
+        RefNotFoundError: No such branch or tag.
+    """
+    given = [
+        name for name, value in (("snapshot_id", snapshot_id), ("as_of", as_of), ("ref", ref)) if value is not None
+    ]
+    if len(given) > 1:
+        msg = f"Only one of snapshot_id, as_of and ref can be given, not {' and '.join(given)}."
+        raise InvalidScanError(msg, table=name_of(table))
+    if ref is not None:
+        return _by_ref(table, ref)
+    if snapshot_id is not None:
+        return _historic(table, snapshot_by_id(table, snapshot_id))
+    if as_of is not None:
+        return _historic(table, snapshot_as_of(table, as_of))
+    return Version(snapshot=table.metadata.current_snapshot(), schema=table.schema())
+
+
+def snapshot_by_id(table: Table, snapshot_id: int) -> Snapshot:
+    """Find a snapshot.
+
+    Raises:
+        SnapshotNotFoundError: The table has no such snapshot.
+    """
+    if snapshot := table.metadata.snapshot_by_id(snapshot_id):
+        return snapshot
+    msg = f"Table '{name_of(table)}' has no snapshot {snapshot_id}."
+    raise SnapshotNotFoundError(msg, hint=_snapshots_there(table), table=name_of(table))
+
+
+def snapshot_as_of(table: Table, moment: Moment) -> Snapshot:
+    """Find the snapshot that was current at a moment.
+
+    Raises:
+        SnapshotNotFoundError: The table's kept history begins later.
+    """
+    millis = to_millis(moment)
+    for entry in reversed(table.metadata.snapshot_log):
+        if entry.timestamp_ms <= millis and (snapshot := table.metadata.snapshot_by_id(entry.snapshot_id)):
+            return snapshot
+    msg = f"Table '{name_of(table)}' has no snapshot as old as {local_text(millis)}."
+    kept = [entry.timestamp_ms for entry in table.metadata.snapshot_log]
+    hint = f"Its kept history begins at {local_text(min(kept))}." if kept else "It has no snapshots yet."
+    raise SnapshotNotFoundError(msg, hint=hint, table=name_of(table))
+
+
+def ref_not_found(table: Table, ref: str, *, kind: str = "branch or tag") -> RefNotFoundError:
+    """Describe a branch or tag that is not there, with what is."""
+    names = sorted(name for name in table.metadata.refs if not name.startswith(RESERVED_REF_PREFIX))
+    near = get_close_matches(ref, names, n=1)
+    guess = f"Did you mean '{near[0]}'? " if near else ""
+    there = f"Branches and tags there: {', '.join(names)}." if names else "It has no branches or tags yet."
+    msg = f"Table '{name_of(table)}' has no {kind} '{ref}'."
+    return RefNotFoundError(msg, hint=guess + there, table=name_of(table))
+
+
+def _by_ref(table: Table, ref: str) -> Version:
+    found = table.metadata.refs.get(ref)
+    if found is None and ref == MAIN_BRANCH:
+        return Version(snapshot=None, schema=table.schema())
+    if found is None:
+        raise ref_not_found(table, ref)
+    snapshot = snapshot_by_id(table, found.snapshot_id)
+    if found.snapshot_ref_type == SnapshotRefType.BRANCH:
+        return Version(snapshot=snapshot, schema=table.schema())
+    return _historic(table, snapshot)
+
+
+def _historic(table: Table, snapshot: Snapshot) -> Version:
+    schema = table.schemas().get(snapshot.schema_id) if snapshot.schema_id is not None else None
+    return Version(snapshot=snapshot, schema=schema or table.schema())
+
+
+def _snapshots_there(table: Table) -> str:
+    newest = newest_first(table.metadata)
+    if not newest:
+        return "It has no snapshots yet."
+    listed = ", ".join(str(snapshot.snapshot_id) for snapshot in newest[:_SHOWN])
+    more = f" and {len(newest) - _SHOWN} older" if len(newest) > _SHOWN else ""
+    return f"Snapshots there, newest first: {listed}{more}."

@@ -1,0 +1,124 @@
+"""Fixtures for tests of table operations: a context on an embedded catalog, tables, and an eye on what is read.
+
+A test module takes them with ``pytest_plugins = ["floe_testing.table_fixtures"]``.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.io.pyarrow import PyArrowFile
+
+from floe_core.errors import MissingDependencyError
+from floe_core.telemetry import get_logger, get_tracer
+from floe_iceberg.context import ManagerContext
+from floe_iceberg.models import IcebergTableManagerConfig
+from floe_iceberg.reconciling import ReconcilingCatalog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import pyarrow as pa
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+    from opentelemetry.trace import Tracer
+    from pyiceberg.io import InputStream
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+
+    from floe_core.dataplane import DataPlane
+
+    Tracing = tuple[Tracer, InMemorySpanExporter]
+
+
+def no_engine() -> DataPlane:
+    """Stand for a machine without Spark."""
+    what = "This operation"
+    raise MissingDependencyError(what, extra="spark")
+
+
+def make_context(
+    root: Path, *, tracer: Tracer | None = None, config: IcebergTableManagerConfig | None = None
+) -> ManagerContext:
+    """Open a context on the embedded catalog in a folder; contexts on one folder share their tables."""
+    catalog = SqlCatalog("test", uri=f"sqlite:///{root}/catalog.db?timeout=30", warehouse=f"file://{root}/warehouse")
+    catalog.create_namespace_if_not_exists("bronze")
+    return ManagerContext(
+        catalog=ReconcilingCatalog.around(catalog),
+        config=config or IcebergTableManagerConfig(),
+        tracer=tracer or get_tracer("test"),
+        logger=get_logger("test"),
+        plane=no_engine,
+    )
+
+
+@pytest.fixture
+def tracing() -> Tracing:
+    """Give a tracer and the exporter its spans end up in."""
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    return provider.get_tracer("test"), exporter
+
+
+@pytest.fixture
+def spans(tracing: Tracing) -> Callable[[], Sequence[ReadableSpan]]:
+    """Give the finished spans."""
+    return tracing[1].get_finished_spans
+
+
+@pytest.fixture
+def context(tmp_path: Path, tracing: Tracing) -> Iterator[ManagerContext]:
+    """Give a context on an embedded catalog of its own."""
+    context = make_context(tmp_path, tracer=tracing[0])
+    yield context
+    context.catalog.close()
+
+
+@pytest.fixture
+def new_table(context: ManagerContext) -> Callable[..., Table]:
+    """Create tables."""
+
+    def create(name: str, schema: pa.Schema | Schema, **options: Any) -> Table:
+        return context.catalog.create_table(tuple(name.split(".")), schema, **options)
+
+    return create
+
+
+@pytest.fixture
+def opened_files(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], AbstractContextManager[list[str]]]:
+    """Record the locations opened for reading, by how they end."""
+
+    @contextmanager
+    def record(suffix: str) -> Iterator[list[str]]:
+        opened: list[str] = []
+        original = PyArrowFile.open
+
+        def recorded(self: PyArrowFile, seekable: bool = True) -> InputStream:  # noqa: FBT001, FBT002 - PyIceberg's signature
+            if self.location.endswith(suffix):
+                opened.append(self.location)
+            return original(self, seekable)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(PyArrowFile, "open", recorded)
+            yield opened
+
+    return record
+
+
+def local_path(location: str) -> Path:
+    """Return the path of a file location."""
+    return Path(location.removeprefix("file://"))
+
+
+def files_of(table: Table, suffix: str = "") -> list[Path]:
+    """List what lies in a table's folder."""
+    return sorted(path for path in local_path(table.location()).rglob(f"*{suffix}") if path.is_file())
