@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 DEFAULT_SQLITE_FILE = ".floe/catalog.db"
 SQLITE_JDBC = "org.xerial:sqlite-jdbc:3.53.4.0"
-POSTGRES_JDBC = "org.postgresql:postgresql:42.7.8"
+POSTGRES_JDBC = "org.postgresql:postgresql:42.7.12"
 # Sixteen writers queue on one file; each holds the lock for milliseconds.
 BUSY_TIMEOUT_SECONDS = 60
 
@@ -56,7 +56,7 @@ class Database:
             return cls(_sqlite_url(project_root / uri), config.timeouts)
         try:
             url = make_url(uri)
-        except ArgumentError as err:
+        except (ArgumentError, ValueError) as err:
             raise _unusable(uri.partition("://")[0]) from err
         if url.drivername == "sqlite":
             return cls(_sqlite_url(project_root / (url.database or DEFAULT_SQLITE_FILE)), config.timeouts)
@@ -89,7 +89,9 @@ class Database:
     @property
     def shown(self) -> str:
         """The address, fit to be shown."""
-        return self.url.render_as_string(hide_password=True)
+        if self.is_sqlite:
+            return f"sqlite:///{self.url.database}"
+        return self.url.set(drivername="postgresql").render_as_string(hide_password=True)
 
     def engine(self) -> Engine:
         """Return an engine that waits for other writers and gives up within the configured deadlines."""

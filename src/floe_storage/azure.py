@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from floe_core.errors import MissingDependencyError
+from floe_core.errors import ConfigurationError, MissingDependencyError
 from floe_storage.warehouse import FSSPEC_FILE_IO, WarehousePlugin, bucket_problems, problem
 
 if TYPE_CHECKING:
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 ICEBERG_AZURE_BUNDLE = "org.apache.iceberg:iceberg-azure-bundle:1.12.0"
 ADLS_HOST = "dfs.core.windows.net"
+SPARK_ACCOUNT_KEY = "adls.auth.shared-key.account.key"
+_KEY_IN_STRING = "AccountKey="
+_WRITE_A_KEY = "Use a connection string with AccountKey=…, or the account key itself."
 
 
 class AzureStoragePlugin(WarehousePlugin):
@@ -72,20 +75,38 @@ class AzureStoragePlugin(WarehousePlugin):
         return {key: reference for key, reference in references.items() if reference}
 
     def _spark(self) -> dict[str, str]:
+        config = self.config
         settings = {"io-impl": "org.apache.iceberg.azure.adlsv2.ADLSFileIO"}
-        credentials = self.config.credentials
-        if credentials.account_key and credentials.account_name:
-            settings["adls.auth.shared-key.account.name"] = credentials.account_name
+        if config.endpoint:
+            # In Iceberg for Java this property holds an endpoint, whatever its name says.
+            settings[f"adls.connection-string.{config.credentials.account_name}.{ADLS_HOST}"] = config.endpoint
+        if config.credentials.account_key or config.credentials.connection_string:
+            settings["adls.auth.shared-key.account.name"] = str(config.credentials.account_name)
         return settings
 
     def _spark_secrets(self) -> dict[str, SecretReference]:
-        credentials = self.config.credentials
-        account = f"{credentials.account_name}.{ADLS_HOST}"
-        references = {
-            "adls.auth.shared-key.account.key": credentials.account_key,
-            f"adls.connection-string.{account}": credentials.connection_string,
-        }
-        return {key: reference for key, reference in references.items() if reference}
+        key = self.config.credentials.account_key
+        return {SPARK_ACCOUNT_KEY: key} if key else {}
+
+    def get_spark_conf(self, catalog_name: str) -> dict[str, str]:
+        """Return the Spark configuration that reaches this store; a connection string gives up its account key."""
+        conf = super().get_spark_conf(catalog_name)
+        if reference := self.config.credentials.connection_string:
+            key = reference.resolve().get_secret_value().partition(_KEY_IN_STRING)[2].partition(";")[0]
+            if not key:
+                where = problem("credentials.connection_string", f"{reference} holds no account key", _WRITE_A_KEY)
+                msg = "Spark cannot use this connection string."
+                raise ConfigurationError(msg, problems=[where])
+            conf[f"spark.sql.catalog.{catalog_name}.{SPARK_ACCOUNT_KEY}"] = key
+        return conf
+
+    def get_dbt_profile_config(self) -> dict[str, Any]:
+        """Return an output for dbt-spark; the account key is taken from the environment when dbt runs."""
+        profile = super().get_dbt_profile_config()
+        if reference := self.config.credentials.connection_string:
+            part = f"env_var('{reference.variable}').split('{_KEY_IN_STRING}')[1].split(';')[0]"
+            profile["server_side_parameters"][f"{self._dbt_catalog}.{SPARK_ACCOUNT_KEY}"] = f"{{{{ {part} }}}}"
+        return profile
 
     def get_spark_packages(self) -> tuple[str, ...]:
         """Return Iceberg's Azure bundle; a mirror that lacks it needs the jar in ``compute.jars_dir``."""

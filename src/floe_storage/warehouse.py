@@ -81,6 +81,10 @@ class WarehousePlugin(StoragePlugin):
         del config, project_root
         return []
 
+    @property
+    def _dbt_catalog(self) -> str:
+        return f"spark.sql.catalog.{CatalogConfig().name}"
+
     @abstractmethod
     def _root_uri(self) -> str:
         """Return the warehouse's URI without a trailing slash."""
@@ -121,10 +125,9 @@ class WarehousePlugin(StoragePlugin):
 
     def get_dbt_profile_config(self) -> dict[str, Any]:
         """Return an output for dbt-spark; secrets appear as ``env_var`` calls."""
-        name = CatalogConfig().name
         secrets = {key: f"{{{{ env_var('{ref.variable}') }}}}" for key, ref in self._spark_secrets().items()}
         properties = {"warehouse": self.get_warehouse_uri(), **self._spark(), **secrets}
-        parameters = {f"spark.sql.catalog.{name}.{key}": value for key, value in properties.items()}
+        parameters = {f"{self._dbt_catalog}.{key}": value for key, value in properties.items()}
         if packages := self.get_spark_packages():
             parameters["spark.jars.packages"] = ",".join(packages)
         return {

@@ -1,0 +1,20 @@
+"""Real servers for tests and for people: how to get each, start it, share it and end it."""
+
+from floe_testing.services.iceberg_rest import IcebergRest
+from floe_testing.services.minio import Minio
+from floe_testing.services.nessie import Nessie
+from floe_testing.services.oidc import Oidc
+from floe_testing.services.postgres import Postgres
+from floe_testing.services.runner import Server, Service, ServiceError, ServiceRun
+
+__all__ = [
+    "IcebergRest",
+    "Minio",
+    "Nessie",
+    "Oidc",
+    "Postgres",
+    "Server",
+    "Service",
+    "ServiceError",
+    "ServiceRun",
+]
