@@ -112,7 +112,8 @@ class ConfigProblem:
     def __str__(self) -> str:
         """Render as ``file:line:column: message. fix``."""
         place = f"{self.file}:{self.line}:{self.column}: " if self.line else f"{self.file}: " if self.file else ""
-        return f"{place}{self.message}{'. ' + self.fix if self.fix else ''}"
+        stop = "" if self.message.endswith(("?", ".")) else "."
+        return f"{place}{self.message}{f'{stop} {self.fix}' if self.fix else ''}"
 
 
 class ConfigurationError(FloeStorageError):

@@ -10,13 +10,21 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_serializer, model_validator
 
 from floe_core.errors import SecretReferenceError
+from floe_core.redaction import remember_secret
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pydantic import GetJsonSchemaHandler
+    from pydantic.json_schema import JsonSchemaValue
+    from pydantic_core import CoreSchema
+
 ENV_REFERENCE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
 SECRETS_DIR_VARIABLE = "FLOE_SECRETS_DIR"
-_WHOLE_REFERENCE = re.compile(r"^\$\{[A-Za-z_][A-Za-z0-9_]*\}$")
+REFERENCE_HINT = "Use a reference: ${MY_SECRET} reads an environment variable, {secret_ref: my-secret} a mounted secret"
+_VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
+_WHOLE_REFERENCE = re.compile(rf"\$\{{(?P<name>{_VARIABLE})\}}")
 
 
 class SecretReference(BaseModel):
@@ -26,19 +34,22 @@ class SecretReference(BaseModel):
     secrets), else from the variable ``FLOE_SECRET_POLARIS``.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # A refused value may be the secret itself, so errors do not print it.
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    env: str | None = Field(default=None, description="Environment variable that holds the secret.")
-    secret_ref: str | None = Field(default=None, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="Secret's name.")
+    env: str | None = Field(
+        default=None, pattern=f"^{_VARIABLE}$", description="Environment variable that holds the secret."
+    )
+    secret_ref: str | None = Field(default=None, pattern=f"^{_NAME}$", description="Secret's name.")
 
     @model_validator(mode="before")
     @classmethod
     def _from_text(cls, value: Any) -> Any:  # noqa: ANN401 - a before-validator sees raw input
         if isinstance(value, str):
-            if not _WHOLE_REFERENCE.match(value):
+            if not (reference := _WHOLE_REFERENCE.fullmatch(value.strip())):
                 msg = "a secret may not be written here; use a reference: ${MY_SECRET} or {secret_ref: my-secret}"
                 raise ValueError(msg)
-            return {"env": value[2:-1]}
+            return {"env": reference["name"]}
         return value
 
     @model_validator(mode="after")
@@ -52,6 +63,24 @@ class SecretReference(BaseModel):
     def _as_written(self) -> str | dict[str, str]:
         return f"${{{self.env}}}" if self.env else {"secret_ref": str(self.secret_ref)}
 
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Describe both ways to write a reference, for editors."""
+        by_name = {"type": "string", "pattern": f"^{_NAME}$", "description": "Name of a mounted secret."}
+        return {
+            "title": "SecretReference",
+            "description": "A reference to a secret: ${ENV_VAR} or {secret_ref: name}. Never the secret itself.",
+            "anyOf": [
+                {"type": "string", "pattern": rf"^\s*\$\{{{_VARIABLE}\}}\s*$"},
+                {
+                    "type": "object",
+                    "properties": {"secret_ref": by_name},
+                    "required": ["secret_ref"],
+                    "additionalProperties": False,
+                },
+            ],
+        }
+
     def __str__(self) -> str:
         """Render the reference, which is safe to show."""
         return f"${{{self.env}}}" if self.env else f"secret_ref:{self.secret_ref}"
@@ -62,7 +91,7 @@ class SecretReference(BaseModel):
         return self.env or "FLOE_SECRET_" + re.sub(r"[^A-Za-z0-9]", "_", str(self.secret_ref)).upper()
 
     def resolve(self, environ: Mapping[str, str] | None = None) -> SecretStr:
-        """Read the secret.
+        """Read the secret; from then on, its value is masked in logs and messages.
 
         Raises:
             SecretReferenceError: The variable is not set, or no file or variable holds the named secret.
@@ -70,15 +99,15 @@ class SecretReference(BaseModel):
         environ = os.environ if environ is None else environ
         if self.env is not None:
             if value := environ.get(self.env):
-                return SecretStr(value)
+                return _remembered(value)
             msg = f"The environment variable {self.env} is not set."
             raise SecretReferenceError(msg, hint=f"Set it with: export {self.env}=…")
         name = str(self.secret_ref)
         folder = environ.get(SECRETS_DIR_VARIABLE)
-        if folder and (path := Path(folder) / name).is_file():
-            return SecretStr(path.read_text(encoding="utf-8").strip())
+        if folder and (value := _mounted(Path(folder) / name)):
+            return _remembered(value)
         if value := environ.get(self.variable):
-            return SecretStr(value)
+            return _remembered(value)
         msg = f"The secret '{name}' was not found."
         hint = f"Put it into ${SECRETS_DIR_VARIABLE}/{name} or the variable {self.variable}."
         raise SecretReferenceError(msg, hint=hint)
@@ -100,3 +129,26 @@ def expand(text: str, environ: Mapping[str, str] | None = None) -> str:
         return value
 
     return ENV_REFERENCE.sub(value_of, text)
+
+
+def missing_variables(text: str, environ: Mapping[str, str] | None = None) -> list[str]:
+    """Return the variables a text refers to that are not set and have no default."""
+    environ = os.environ if environ is None else environ
+    matches = ENV_REFERENCE.finditer(text)
+    return [match["name"] for match in matches if match["default"] is None and not environ.get(match["name"])]
+
+
+def _remembered(value: str) -> SecretStr:
+    remember_secret(value)
+    return SecretStr(value)
+
+
+def _mounted(path: Path) -> str | None:
+    if not path.is_file():
+        return None
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as err:
+        reason = getattr(err, "strerror", None) or "it is not UTF-8 text"
+        msg = f"The secret file {path} cannot be read: {reason}."
+        raise SecretReferenceError(msg, hint="Check its content and permissions.") from None

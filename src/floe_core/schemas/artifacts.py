@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-import tempfile
+import uuid
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, PrivateAttr, ValidationError
 
 from floe_core.errors import ConfigProblem, ConfigurationError, SchemaVersionError
-from floe_core.schemas.base import SCHEMA_VERSION, FrozenModel
+from floe_core.schemas.base import SCHEMA_VERSION, FrozenModel, WholeNumber
 from floe_core.schemas.project import ProjectConfig
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 DEFAULT_ARTIFACTS_PATH = Path(".floe/compiled_artifacts.json")
 
@@ -19,7 +24,7 @@ DEFAULT_ARTIFACTS_PATH = Path(".floe/compiled_artifacts.json")
 class EffectiveRetention(FrozenModel):
     """The retention that holds for a table, with its derivation."""
 
-    snapshot_days: int = Field(ge=0, description="Days a snapshot is kept at least.")
+    snapshot_days: WholeNumber = Field(ge=0, description="Days a snapshot is kept at least.")
     derivation: tuple[str, ...] = Field(default=(), description="Which level asked for what.")
 
 
@@ -58,42 +63,85 @@ class CompiledArtifacts(ProjectConfig):
             SchemaVersionError: The file was written by a newer floe, or an older one that cannot be read any more.
         """
         path = Path(path)
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError as err:
-            msg = f"No compiled artifacts at {path}."
-            raise ConfigurationError(msg, hint="Run: floe compile") from err
-        except (OSError, ValueError) as err:
-            msg = f"{path} is not a JSON file: {err}"
-            raise ConfigurationError(msg, hint="Run: floe compile") from err
-        version = content.get("schema_version") if isinstance(content, dict) else None
-        if version != SCHEMA_VERSION:
-            msg = f"{path} has schema version {version!r}; this floe reads version {SCHEMA_VERSION}."
-            raise SchemaVersionError(msg, hint="Run floe compile again, or install the floe that wrote it.")
+        content = _json_of(path)
+        _check_version(content.get("schema_version"), path)
         try:
             artifacts = cls.model_validate(content)
         except ValidationError as err:
             problems = [
-                ConfigProblem(file=str(path), path=".".join(map(str, e["loc"])), message=e["msg"])
+                ConfigProblem(file=str(path), path=_dotted(e), message=f"{_dotted(e)}: {e['msg']}")
                 for e in err.errors(include_input=False, include_url=False)
             ]
             msg = f"{path} does not hold compiled artifacts."
-            raise ConfigurationError(msg, problems=problems, hint="Run: floe compile") from err
+            raise ConfigurationError(msg, problems=problems, hint="Run: floe compile") from None
         folder = path.resolve().parent
         return artifacts.rooted_at(folder.parent if folder.name == ".floe" else folder)
 
     def to_json_file(self, path: str | Path = DEFAULT_ARTIFACTS_PATH) -> Path:
-        """Write the artifacts so that a reader sees the old file or the new one, never half of it."""
+        """Write the artifacts so that a reader sees the old file or the new one, never half of it.
+
+        Raises:
+            ConfigurationError: The file cannot be written.
+        """
         path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
+        temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with temporary.open("x", encoding="utf-8") as stream:
                 stream.write(self.model_dump_json(indent=2) + "\n")
                 stream.flush()
                 os.fsync(stream.fileno())
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+            temporary.replace(path)
+        except OSError as err:
+            msg = f"{path} cannot be written: {err.strerror or err}."
+            raise ConfigurationError(msg, hint="Check the folder, its permissions and the free space.") from err
+        finally:
+            temporary.unlink(missing_ok=True)
         return path
+
+    def content_digest(self) -> str:
+        """Return the digest of the content: equal for equal content, wherever the project lies."""
+        content = self.model_dump(mode="json", exclude={"fingerprint"})
+        canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        """Compare by content; where the project lies is no part of it."""
+        if not isinstance(other, CompiledArtifacts):
+            return NotImplemented
+        return self.__dict__ == other.__dict__
+
+    def __hash__(self) -> int:
+        """Hash in agreement with equality."""
+        return hash((self.name, self.environment, self.floe_version, self.fingerprint))
+
+
+def _json_of(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        msg = f"No compiled artifacts at {path}."
+        raise ConfigurationError(msg, hint="Run: floe compile") from None
+    except OSError as err:
+        msg = f"{path} cannot be read: {err.strerror or err}."
+        raise ConfigurationError(msg, hint="Name the file that floe compile wrote.") from None
+    except (ValueError, RecursionError) as err:
+        reason = str(err) if isinstance(err, json.JSONDecodeError) else "it is damaged"
+        msg = f"{path} is not a JSON file: {reason}."
+        raise ConfigurationError(msg, hint="Run: floe compile") from None
+    if not isinstance(content, dict):
+        msg = f"{path} does not hold compiled artifacts."
+        raise ConfigurationError(msg, hint="Run: floe compile")
+    return content
+
+
+def _check_version(version: object, path: Path) -> None:
+    if version == SCHEMA_VERSION and not isinstance(version, bool):
+        return
+    msg = f"{path} has schema version {version!r}; this floe reads version {SCHEMA_VERSION}."
+    newer = isinstance(version, int) and version > SCHEMA_VERSION
+    raise SchemaVersionError(msg, hint="Upgrade floe, or compile again." if newer else "Run: floe compile")
+
+
+def _dotted(error: ErrorDetails) -> str:
+    return ".".join(map(str, error["loc"]))

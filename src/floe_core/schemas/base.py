@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints, WithJsonSchema
 
 SCHEMA_VERSION = 1
 
+
+def _no_boolean(value: Any) -> Any:  # noqa: ANN401 - a before-validator sees raw input
+    if isinstance(value, bool):
+        msg = "a number is expected, not true or false"
+        raise ValueError(msg)  # noqa: TRY004 - pydantic turns only ValueError into a located error
+    return value
+
+
+def _as_text(value: Any) -> Any:  # noqa: ANN401 - a before-validator sees raw input
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
+
+
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+WholeNumber = Annotated[int, BeforeValidator(_no_boolean)]
+Number = Annotated[float, BeforeValidator(_no_boolean)]
+# The value of a setting that is handed on as text: numbers and booleans are taken as they are written.
+Setting = Annotated[
+    str,
+    BeforeValidator(_as_text),
+    WithJsonSchema({"anyOf": [{"type": kind} for kind in ("string", "number", "boolean")]}),
+]
 
 
 class FrozenModel(BaseModel):
-    """A value: immutable, closed to unknown keys, strict about types."""
+    """A value: immutable, closed to unknown keys, and silent about refused values, which may be secrets."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, hide_input_in_errors=True)

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from floe_core.schemas.base import FrozenModel, Text
+from floe_core.schemas.base import FrozenModel, Setting, Text
 from floe_core.schemas.resilience import CircuitBreakerConfig, RetryConfig, TimeoutConfig
 from floe_core.secrets import SecretReference
 
@@ -37,7 +37,9 @@ class CatalogConfig(FrozenModel):
     """Which catalog holds the tables, and how it is reached."""
 
     type: Text = Field(default="sql", description="Catalog plugin: sql, polaris, rest, hive, glue or a third party's.")
-    name: Text = Field(default="floe", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="Name in Spark SQL.")
+    name: Text = Field(
+        default="floe", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="Name in Spark SQL: letters, digits and _."
+    )
     uri: Text | None = Field(default=None, description="REST or database address; default: .floe/catalog.db.")
     warehouse: Text | None = Field(
         default=None, description="Warehouse name (REST) or location (sql); default: the storage section's."
@@ -46,7 +48,7 @@ class CatalogConfig(FrozenModel):
     access_delegation: AccessDelegation = Field(
         default=AccessDelegation.VENDED_CREDENTIALS, description="Storage access by a REST catalog, or none."
     )
-    options: dict[Text, Text] = Field(default_factory=dict, description="Extra properties for the catalog client.")
+    options: dict[Text, Setting] = Field(default_factory=dict, description="Extra properties for the catalog client.")
     retry: RetryConfig = Field(default_factory=RetryConfig, description="Retry policy of catalog calls.")
     circuit_breaker: CircuitBreakerConfig = Field(
         default_factory=CircuitBreakerConfig, description="When to stop calling a failing catalog."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, field_validator
 
-from floe_core.schemas.base import FrozenModel, Text
+from floe_core.schemas.base import FrozenModel, Setting, Text
 
 _SCHEMES = ("spark://", "yarn", "k8s://", "sc://")
 
@@ -17,8 +17,10 @@ class ComputeConfig(FrozenModel):
         default="local[*]",
         description="Spark master (local[*], spark://…, yarn, k8s://…) or a Spark Connect address (sc://…).",
     )
-    driver_memory: Text = Field(default="2g", pattern=r"^\d+[kmgKMG]$", description="Heap of the driver floe starts.")
-    conf: dict[Text, Text] = Field(default_factory=dict, description="Spark configuration, passed on as it is.")
+    driver_memory: Text = Field(
+        default="2g", pattern=r"^\d+[kmgKMG]$", description="Heap of the driver floe starts, such as 2g or 512m."
+    )
+    conf: dict[Text, Setting] = Field(default_factory=dict, description="Spark configuration, passed on as it is.")
     packages: tuple[Text, ...] = Field(default=(), description="Extra Maven packages, group:artifact:version.")
     jars_dir: Text | None = Field(default=None, description="Folder with the jars, for machines without a network.")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from floe_core.schemas.base import SCHEMA_VERSION, FrozenModel, Text
+from floe_core.schemas.base import SCHEMA_VERSION, FrozenModel, Text, WholeNumber
 from floe_core.schemas.catalog import CatalogConfig
 from floe_core.schemas.compute import ComputeConfig, OrchestrationConfig
 from floe_core.schemas.storage import StorageConfig
@@ -16,7 +16,7 @@ from floe_core.schemas.tables import GovernanceConfig, ObservabilityConfig, Tabl
 class ProjectConfig(FrozenModel):
     """floe.yaml after its environment was applied: what a project is made of."""
 
-    schema_version: int = Field(default=SCHEMA_VERSION, ge=0, description="Version of this file's format.")
+    schema_version: WholeNumber = Field(default=SCHEMA_VERSION, ge=0, description="Version of this file's format.")
     name: Text = Field(pattern=r"^[a-z][a-z0-9_-]*$", description="Project name: lower case, digits, - and _.")
     description: str | None = Field(default=None, description="What the project is for.")
     catalog: CatalogConfig = Field(default_factory=CatalogConfig, description="Which catalog holds the tables.")

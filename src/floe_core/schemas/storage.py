@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from floe_core.schemas.base import FrozenModel, Text
+from floe_core.schemas.base import FrozenModel, Setting, Text
 from floe_core.secrets import SecretReference
 
 
@@ -32,4 +32,4 @@ class StorageConfig(FrozenModel):
     region: Text | None = Field(default=None, description="Region; S3 is slow to start without one.")
     project: Text | None = Field(default=None, description="Google Cloud project.")
     credentials: StorageCredentials = Field(default_factory=StorageCredentials, description="Authentication.")
-    options: dict[Text, Text] = Field(default_factory=dict, description="Extra properties for the file client.")
+    options: dict[Text, Setting] = Field(default_factory=dict, description="Extra properties for the file client.")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from collections import Counter
+from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from floe_core.schemas.base import FrozenModel, Text
+from floe_core.schemas.base import FrozenModel, Setting, Text, WholeNumber
 
 TableName = Annotated[str, StringConstraints(pattern=r"^[^.\s]+(\.[^.\s]+)+$")]
 
@@ -16,6 +17,27 @@ _PARTITION_TERM = re.compile(
     r"|(?:bucket|truncate)\(\s*\d+\s*,\s*[\w.]+\s*\))$"
 )
 _SORT_TERM = re.compile(r"^[\w.]+(\s+(asc|desc))?(\s+nulls\s+(first|last))?$", re.IGNORECASE)
+
+
+def _partition_term(term: str) -> str:
+    if not _PARTITION_TERM.match(term):
+        msg = (
+            f"'{term}' is no partition term; write a column, day(c), month(c), year(c), hour(c), "
+            "bucket(n, c) or truncate(n, c)"
+        )
+        raise ValueError(msg)
+    return term
+
+
+def _sort_term(term: str) -> str:
+    if not _SORT_TERM.match(term):
+        msg = f"'{term}' is no sort term; write column [asc|desc] [nulls first|last]"
+        raise ValueError(msg)
+    return term
+
+
+PartitionTerm = Annotated[Text, AfterValidator(_partition_term)]
+SortTerm = Annotated[Text, AfterValidator(_sort_term)]
 
 
 class ColumnConfig(FrozenModel):
@@ -30,9 +52,11 @@ class ColumnConfig(FrozenModel):
 class RetentionConfig(FrozenModel):
     """How long history is kept."""
 
-    snapshot_days: int | None = Field(default=None, ge=0, le=36500, description="Days a snapshot is kept at least.")
-    min_snapshots: int | None = Field(default=None, ge=1, description="Snapshots that are always kept.")
-    orphan_days: int = Field(default=3, ge=1, description="Age of an unreferenced file before it may be swept.")
+    snapshot_days: WholeNumber | None = Field(
+        default=None, ge=0, le=36500, description="Days a snapshot is kept at least."
+    )
+    min_snapshots: WholeNumber | None = Field(default=None, ge=1, description="Snapshots that are always kept.")
+    orphan_days: WholeNumber = Field(default=3, ge=1, description="Age of an unreferenced file before it may be swept.")
 
 
 class TableConfig(FrozenModel):
@@ -40,38 +64,19 @@ class TableConfig(FrozenModel):
 
     description: str | None = Field(default=None, description="What the table holds.")
     columns: tuple[ColumnConfig, ...] = Field(default=(), description="Columns in order; empty: taken from the data.")
-    partition_by: tuple[Text, ...] = Field(default=(), description="Terms such as day(ts), bucket(16, id), region.")
-    sort_by: tuple[Text, ...] = Field(default=(), description="Terms such as ts desc nulls last.")
+    partition_by: tuple[PartitionTerm, ...] = Field(
+        default=(), description="Terms such as day(ts), bucket(16, id), region."
+    )
+    sort_by: tuple[SortTerm, ...] = Field(default=(), description="Terms such as ts desc nulls last.")
     keys: tuple[Text, ...] = Field(default=(), description="Columns that identify a row, for upserts.")
     location: Text | None = Field(default=None, description="Storage location; default: warehouse/namespace/table.")
-    properties: dict[Text, Text] = Field(default_factory=dict, description="Iceberg table properties.")
+    properties: dict[Text, Setting] = Field(default_factory=dict, description="Iceberg table properties.")
     retention: RetentionConfig = Field(default_factory=RetentionConfig, description="How long history is kept.")
-
-    @field_validator("partition_by")
-    @classmethod
-    def _known_transforms(cls, terms: tuple[str, ...]) -> tuple[str, ...]:
-        for term in terms:
-            if not _PARTITION_TERM.match(term):
-                msg = (
-                    f"'{term}' is no partition term; write a column, day(c), month(c), year(c), hour(c), "
-                    "bucket(n, c) or truncate(n, c)"
-                )
-                raise ValueError(msg)
-        return terms
-
-    @field_validator("sort_by")
-    @classmethod
-    def _known_order(cls, terms: tuple[str, ...]) -> tuple[str, ...]:
-        for term in terms:
-            if not _SORT_TERM.match(term):
-                msg = f"'{term}' is no sort term; write column [asc|desc] [nulls first|last]"
-                raise ValueError(msg)
-        return terms
 
     @model_validator(mode="after")
     def _unique_columns(self) -> TableConfig:
-        names = [column.name for column in self.columns]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
+        counts = Counter(column.name for column in self.columns)
+        if twice := sorted(name for name, count in counts.items() if count > 1):
             msg = f"column declared twice: {', '.join(twice)}"
             raise ValueError(msg)
         return self
@@ -80,8 +85,10 @@ class TableConfig(FrozenModel):
 class RetentionPolicy(FrozenModel):
     """What one level of the organisation asks for."""
 
-    snapshot_retention_days: int | None = Field(default=None, ge=0, le=36500, description="Days asked for at least.")
-    legal_hold_days: int | None = Field(default=None, ge=0, le=36500, description="Days a legal hold asks for.")
+    snapshot_retention_days: WholeNumber | None = Field(
+        default=None, ge=0, le=36500, description="Days asked for at least."
+    )
+    legal_hold_days: WholeNumber | None = Field(default=None, ge=0, le=36500, description="Days a legal hold asks for.")
     reason: str | None = Field(default=None, description="Why, shown in the derivation.")
 
 
@@ -96,7 +103,7 @@ class GovernanceConfig(FrozenModel):
 class ObservabilityConfig(FrozenModel):
     """Logs and traces."""
 
-    log_level: Text = Field(default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="Least level logged.")
-    log_format: Text = Field(default="console", pattern="^(console|json)$", description="For people or machines.")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(default="INFO", description="Least level logged.")
+    log_format: Literal["console", "json"] = Field(default="console", description="For people or machines.")
     otlp_endpoint: Text | None = Field(default=None, description="OTLP/HTTP address for spans; none: no spans sent.")
     service_name: Text = Field(default="floe", description="Service name on spans.")

@@ -1,0 +1,155 @@
+"""Reads floe.yaml: whatever the bytes are, the answer is a document or an error with its place."""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Never
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.reader import ReaderError
+
+from floe_core.config.nodes import MapNode, Place, plain_data
+from floe_core.config.tree import TreeBuilder, UnreadableError
+from floe_core.errors import ConfigProblem, ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+MAX_BYTES = 8_000_000
+PROJECT_FILE_NAMES = ("floe.yaml", "floe.yml")
+
+_FIRST_LINES = "Start with a mapping, such as: name: my_project"
+_SYNTAX_HINTS = (
+    (r"'\t'", "a tab is used where only spaces may stand", "Indent with spaces"),
+    ("mapping values are not allowed", "a second ':' in one line, or wrong indentation", "Put the value into quotes"),
+    ("expected ':'", "a ':' is missing after a key", "Write: key: value"),
+    ("expected <block end>", "the indentation does not fit the lines above", "Align it with its siblings"),
+    ("unexpected end of stream", "a quote that was opened is never closed", "Close the quote"),
+    ("cannot start any token", "a value starts with a character reserved by YAML", "Put the value into quotes"),
+    ("expected ',' or", "a bracket that was opened is never closed", "Close the bracket, or separate items by ','"),
+)
+
+
+@dataclass(frozen=True)
+class Document:
+    """A YAML mapping with the place of everything in it; ``problems`` did not stop the reading."""
+
+    file: str
+    root: MapNode
+    problems: tuple[ConfigProblem, ...] = ()
+
+    @cached_property
+    def data(self) -> dict[str, Any]:
+        """The document as plain data."""
+        data: dict[str, Any] = plain_data(self.root)
+        return data
+
+
+def find_project_file(start: Path) -> Path:
+    """Return the floe.yaml of a folder or the nearest of its parents; a file stands for itself.
+
+    Raises:
+        ConfigurationError: There is none.
+    """
+    if start.is_file():
+        return start
+    folder = start.resolve()
+    for parent in (folder, *folder.parents):
+        for name in PROJECT_FILE_NAMES:
+            if (parent / name).is_file():
+                return parent / name
+    msg = f"No floe.yaml in {start} or a folder above it."
+    raise ConfigurationError(msg, hint="Create a project with: floe init")
+
+
+def read_document(path: Path) -> Document:
+    """Read a YAML file whose top level is a mapping.
+
+    Raises:
+        ConfigurationError: The file is missing, too large, not text, not YAML, or no mapping.
+    """
+    file = str(path)
+    text = _text_of(_bytes_of(path), file)
+    builder = TreeBuilder(file)
+    try:
+        root = builder.build(YAML(typ="safe", pure=True).parse(text))
+    except UnreadableError as err:
+        fail(file, [*builder.problems, err.problem])
+    except YAMLError as err:
+        # The library's own message quotes the line, and the line may hold a secret.
+        fail(file, [*builder.problems, _syntax_problem(err, text, file)])
+    if root is None:
+        fail(file, [ConfigProblem("the file is empty", file, 1, 1, "", _FIRST_LINES)])
+    if not isinstance(root, MapNode):
+        message = "the top level must be a mapping of keys"
+        fail(file, [*builder.problems, ConfigProblem(message, file, *root.place, "", _FIRST_LINES)])
+    return Document(file, root, tuple(builder.problems))
+
+
+def fail(file: str, problems: Sequence[ConfigProblem]) -> Never:
+    """Raise all problems of a file as one error, in the order of the file."""
+    unique = sorted(dict.fromkeys(problems), key=lambda problem: (problem.line, problem.column))
+    count = "1 mistake" if len(unique) == 1 else f"{len(unique)} mistakes"
+    msg = f"{file} has {count}."
+    raise ConfigurationError(msg, problems=unique) from None
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        if stat.S_ISDIR(mode := path.stat().st_mode):
+            msg = f"{path} is a folder, not a file."
+            raise ConfigurationError(msg, hint=f"Name the file, such as {path / 'floe.yaml'}.")
+        if not stat.S_ISREG(mode):
+            msg = f"{path} is no regular file."
+            raise ConfigurationError(msg, hint="Name a floe.yaml.")
+        with path.open("rb") as stream:
+            content = stream.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        msg = f"{path} does not exist."
+        raise ConfigurationError(msg, hint="Create a project with: floe init") from None
+    except (OSError, ValueError) as err:
+        reason = getattr(err, "strerror", None) or str(err)
+        msg = f"{path} cannot be read: {reason}."
+        raise ConfigurationError(msg, hint="Check the path and its permissions.") from None
+    if len(content) > MAX_BYTES:
+        message = f"the file is larger than {MAX_BYTES // 1_000_000} MB, which no floe.yaml should be"
+        fail(str(path), [ConfigProblem(message, str(path), 1, 1, "", "Split the project into smaller ones")])
+    return content
+
+
+def _text_of(content: bytes, file: str) -> str:
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        fail(file, [ConfigProblem("the file is UTF-16 text", file, 1, 1, "", "Save it as UTF-8")])
+    if (nul := content.find(b"\0")) >= 0:
+        _not_text("the file is binary", content[:nul], file, fix="Name a text file")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as err:
+        _not_text(
+            f"the byte 0x{content[err.start]:02x} is not UTF-8", content[: err.start], file, fix="Save it as UTF-8"
+        )
+
+
+def _not_text(message: str, before: bytes, file: str, *, fix: str) -> Never:
+    line_start = before.rfind(b"\n") + 1
+    column = len(before[line_start:].decode("utf-8", errors="replace")) + 1
+    fail(file, [ConfigProblem(message, file, before.count(b"\n") + 1, column, "", fix)])
+
+
+def _syntax_problem(err: YAMLError, text: str, file: str) -> ConfigProblem:
+    if isinstance(err, ReaderError):
+        before = text[: err.position]
+        place = Place(before.count("\n") + 1, len(before) - before.rfind("\n"))
+        message = f"the character #x{err.character:04x} may not stand in YAML"
+        return ConfigProblem(message, file, *place, "", "Remove it, or write it as an escape in double quotes")
+    mark = err.problem_mark or err.context_mark if isinstance(err, MarkedYAMLError) else None
+    place = Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1)
+    problem = str(err.problem or err.context or "") if isinstance(err, MarkedYAMLError) else ""
+    for sign, message, fix in _SYNTAX_HINTS:
+        if sign in problem:
+            return ConfigProblem(f"this is no YAML: {message}", file, *place, "", fix)
+    return ConfigProblem(f"this is no YAML: {problem or 'it cannot be read'}", file, *place, "", "Check this line")
