@@ -1,48 +1,156 @@
-"""Keeps secrets out of everything that leaves memory."""
+"""Keeps secrets out of everything that leaves memory.
+
+Three nets, each for what the others miss: the name a value is known by, the shape of a text (passwords in URLs,
+bearer tokens, ``secret=value`` pairs), and the values themselves once floe has resolved them.
+"""
 
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Mapping
+from datetime import date, datetime, time, timedelta
+from enum import Enum
 from typing import Any
+
+from pydantic import BaseModel
 
 MASK = "**********"
 
-_SECRET_KEY = re.compile(
-    r"(secret|passw(or)?d|token(?!izer|[-_.]?(endpoint|refresh|uri|url|type|expires))|credential(?!s?[-_.]?(id|type|provider))"
-    r"|private[-_.]?key|account[-_.]?key|access[-_.]?key(?![-_.]?id)|sas[-_.]?token|connection[-_.]?string"
-    r"|authorization|signature|api[-_.]?key)",
-    re.IGNORECASE,
+_WORDS = (
+    r"secret(?![-_.]?(?:ref|name|id)(?![a-z]))|passw(?:or)?d|passphrase|(?<![a-z])pwd(?![a-z])"
+    r"|token(?!iz|[-_.]?(?:endpoint|refresh|uri|url|type|expir|count|limit|lifetime))"
+    r"|credential(?!s?[-_.]?(?:id|type|provider|vending|file|refresh|mode))"
+    r"|(?:private|account|encryption|signing|shared)[-_.]?(?:access[-_.]?)?key(?![-_.]?(?:id|name|file|path))"
+    r"|access[-_.]?key(?![-_.]?id)|api[-_.]?key(?![-_.]?id)|connection[-_.]?string|authorization|signature"
+    r"|(?<![a-z])(?:sas|sig|jwt|cookie|bearer)(?![a-z])"
 )
-_URL_PASSWORD = re.compile(r"(?P<head>[a-zA-Z][a-zA-Z0-9+.-]*://[^\s:/@]*:)(?P<password>[^\s/@]+)(?=@)")
-_BEARER = re.compile(r"(?P<head>\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE)
+_SECRET_KEY = re.compile(_WORDS, re.IGNORECASE)
+_CAMEL_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_REFERENCE = re.compile(r"^(?:\$\{[A-Za-z_][A-Za-z0-9_]*\}|secret_ref:\S+)$")
+_CREDENTIALS_SECTION = re.compile(r"credentials?$", re.IGNORECASE)
+
+# Repetitions are bounded, or a long text could make the search quadratic.
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.{0,16384}?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
+)
+# Digits up to a slash are a port, and what follows a path; everything else up to the last @ is a password.
+_URL_PASSWORD = re.compile(
+    r"(?P<head>[a-zA-Z][a-zA-Z0-9+.-]{0,30}://[^\s:/@\"']{0,256}:)(?!\d+(?:[/?#\s]|$))[^\s\"'<>]{1,512}(?=@)"
+)
+_URL_TOKEN = re.compile(r"(?P<head>https?://)[^\s:/@\"']{1,512}(?=@)")
+_BEARER = re.compile(
+    r"(?P<head>\b(?i:bearer|basic)\s+)(?![Aa]uth|[Tt]oken)(?=\S{0,64}[0-9A-Z=._])[A-Za-z0-9._~+/=-]{8,}"
+)
+_JWT = re.compile(r"\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*")
+# The name of an error (SecretReferenceError: …) assigns nothing.
 _ASSIGNMENT = re.compile(
-    r"(?P<head>[\"']?[\w.-]*(?:secret|passw(?:or)?d|token|credential|account[-_.]?key|secret[-_.]?access[-_.]?key)"
-    r"[\w.-]*[\"']?\s*[=:]\s*[\"']?)(?P<value>(?!\$\{)[^\s\"',;&}{)]+)",
+    rf"(?P<head>(?:{_WORDS})[\w.-]{{0,64}}(?<!Error)(?<!Exception)(?<!Warning)"
+    r"\\?[\"']?\s{0,8}(?:=>?|:(?!/))\s{0,8})"
+    r"(?P<value>\$\{[^}]{0,256}\}|\\\"(?:(?!\\\").){0,4096}\\\"|\"(?:[^\"\\]|\\.){0,4096}\"|'(?:[^'\\]|\\.){0,4096}'"
+    r"|\[[^\]]{0,4096}\]|(?![{\[(])[^\s\"',;&}{)\]]+)",
     re.IGNORECASE,
 )
+
+_SHORTEST_KNOWN_SECRET = 8
+_DEEPEST = 12
+_PLAIN = (int, float, datetime, date, time, timedelta)
+
+
+class _KnownSecrets:
+    """The values of this process's secrets, so that they are recognised wherever they turn up."""
+
+    def __init__(self) -> None:
+        self._values: frozenset[str] = frozenset()
+        self._pattern: re.Pattern[str] | None = None
+        self._lock = threading.Lock()
+
+    def add(self, value: str) -> None:
+        if len(value) < _SHORTEST_KNOWN_SECRET or value in self._values:
+            return
+        with self._lock:
+            self._values |= {value}
+            longest_first = sorted(self._values, key=len, reverse=True)
+            self._pattern = re.compile(
+                r"(?<![A-Za-z0-9])(?:" + "|".join(map(re.escape, longest_first)) + r")(?![A-Za-z0-9])"
+            )
+
+    def mask(self, text: str) -> str:
+        return self._pattern.sub(MASK, text) if self._pattern else text
+
+
+_known = _KnownSecrets()
+
+
+def remember_secret(value: str) -> None:
+    """Have this value masked wherever it turns up from now on; short ones are left to the other nets."""
+    _known.add(value)
 
 
 def is_secret_key(key: str) -> bool:
     """Whether a setting of this name holds a secret."""
-    return bool(_SECRET_KEY.search(key))
+    return bool(_SECRET_KEY.search(_CAMEL_HUMP.sub("_", key)))
 
 
 def redact_text(text: str) -> str:
-    """Mask passwords in URLs, bearer tokens and ``secret=value`` pairs within a text."""
+    """Mask known secrets, passwords in URLs, bearer tokens, private keys and ``secret=value`` pairs within a text."""
+    text = _known.mask(text)
+    text = _PRIVATE_KEY.sub(MASK, text)
     text = _URL_PASSWORD.sub(rf"\g<head>{MASK}", text)
+    text = _URL_TOKEN.sub(rf"\g<head>{MASK}", text)
     text = _BEARER.sub(rf"\g<head>{MASK}", text)
-    return _ASSIGNMENT.sub(rf"\g<head>{MASK}", text)
+    text = _JWT.sub(MASK, text)
+    return _ASSIGNMENT.sub(_mask_assignment, text)
+
+
+def _mask_assignment(match: re.Match[str]) -> str:
+    value = match["value"]
+    quote = value[0] if value[0] in "\"'" else ""
+    return match[0] if _is_harmless(value.strip("\"'")) else f"{match['head']}{quote}{MASK}{quote}"
+
+
+def _is_harmless(value: str) -> bool:
+    return value.lower() in {"", "none", "null", "true", "false", MASK} or value.startswith("${")
 
 
 def redact(value: Any, *, key: str = "") -> Any:  # noqa: ANN401 - any log value goes in and comes out
-    """Return the value with every secret in it masked; ``key`` is the name it is known by."""
+    """Return the value with every secret in it masked, in types that a log can hold.
+
+    Args:
+        value: Anything; models become mappings, unknown objects their text.
+        key: The name the value is known by.
+    """
+    return _redact(value, secret=bool(key) and is_secret_key(key), depth=0)
+
+
+def _redact(value: Any, *, secret: bool, depth: int) -> Any:  # noqa: ANN401 - any log value goes in and comes out
+    if depth > _DEEPEST:
+        return "…"
+    if isinstance(value, BaseModel):
+        value = value.model_dump()
     if isinstance(value, Mapping):
-        return {name: redact(item, key=str(name)) for name, item in value.items()}
-    if key and is_secret_key(key) and value not in (None, "", True, False):
-        return MASK
+        return {
+            name: _redact(item, secret=_holds(str(name), item, parent_secret=secret), depth=depth + 1)
+            for name, item in value.items()
+        }
     if isinstance(value, list | tuple | set | frozenset):
-        return [redact(item) for item in value]
-    if isinstance(value, str):
-        return redact_text(value)
-    return value
+        return [_redact(item, secret=secret, depth=depth + 1) for item in value]
+    return _redact_leaf(value, secret=secret)
+
+
+def _redact_leaf(value: Any, *, secret: bool) -> Any:  # noqa: ANN401 - any log value goes in and comes out
+    if isinstance(value, bool | None):
+        return value
+    if isinstance(value, _PLAIN):
+        return MASK if secret else value
+    text = str(value.value if isinstance(value, Enum) else value)
+    if not secret:
+        return redact_text(text)
+    return text if _is_harmless(text) or _REFERENCE.match(text) else MASK
+
+
+def _holds(name: str, item: object, *, parent_secret: bool) -> bool:
+    """Whether an entry is secret: by its own name, or because all of its section is."""
+    if isinstance(item, Mapping | BaseModel) and _CREDENTIALS_SECTION.search(name):
+        return parent_secret
+    return parent_secret or is_secret_key(name)

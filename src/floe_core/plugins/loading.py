@@ -134,6 +134,8 @@ def _import_hint(offer: Offer, err: BaseException) -> str:
         return err.hint
     if isinstance(err, ModuleNotFoundError) and err.name and offer.distribution:
         module = err.name.partition(".")[0]
+        if module == offer.entry_point.module.partition(".")[0]:
+            return f"{offer.origin} is not fully installed; reinstall it."
         if extra := _extra_with(offer.distribution, module):
             return f"Install it with: pip install '{offer.distribution.name}[{extra}]'"
         return f"Install '{module}', or reinstall {offer.distribution.name}."
