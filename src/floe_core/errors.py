@@ -431,3 +431,13 @@ class UnsafeRetentionError(MaintenanceError):
     """The retention is so short that a running write could lose files."""
 
     exit_code: ClassVar[int] = USER_ERROR
+
+
+def is_retryable(err: BaseException) -> bool:
+    """Whether the same call can succeed a moment later.
+
+    An open breaker has said when it will try again, and a lost commit race needs a new base rather than the same call.
+    """
+    if isinstance(err, CircuitOpenError | ConcurrencyConflictError):
+        return False
+    return isinstance(err, TransientError | ConnectionError | TimeoutError)
