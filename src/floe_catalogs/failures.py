@@ -30,6 +30,9 @@ def translate_failure(database: Database) -> Callable[[ExceptionContext], FloeSt
     """Return a listener for SQLAlchemy's ``handle_error`` that turns outages into floe's errors."""
 
     def translate(context: ExceptionContext) -> FloeStorageError | None:
+        if context.is_pre_ping:
+            # The pool asks whether a connection still lives, and opens a new one when it does not.
+            return None
         error = _sqlite_error(context, database) if database.is_sqlite else _postgres_error(context, database)
         if error is not None:
             raise error from context.original_exception
