@@ -55,8 +55,9 @@ class RetryPolicy:
         self._breaker = breaker
         self._sleep = sleep
         self._clock = clock
-        self._backoff = tenacity.wait_exponential_jitter(
-            initial=config.initial_wait_seconds, max=config.max_wait_seconds, jitter=config.jitter_seconds
+        self._backoff = tenacity.wait_combine(
+            tenacity.wait_exponential(multiplier=config.initial_wait_seconds, max=config.max_wait_seconds),
+            tenacity.wait_random(0, config.jitter_seconds),
         )
 
     def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
@@ -101,7 +102,7 @@ class RetryPolicy:
         return retrying(guarded, function, *args, **kwargs)
 
     def _wait(self, state: RetryCallState) -> float:
-        backoff = self._backoff(state)
+        backoff = min(self._backoff(state), self._config.max_wait_seconds)
         err = _failure_of(state)
         asked = err.retry_after if isinstance(err, RateLimitedError) else None
         return max(backoff, asked or 0.0)
