@@ -25,6 +25,7 @@ class RootGroup(LazyGroup):
         "validate": ("floe_cli.commands.validate", "Check floe.yaml and list every mistake."),
         "compile": ("floe_cli.commands.compile", "Turn floe.yaml into compiled artifacts."),
         "doctor": ("floe_cli.commands.doctor", "Check this machine and project, and say what to do."),
+        "namespaces": ("floe_cli.commands.namespaces", "Namespaces: where tables live."),
         "plugins": ("floe_cli.commands.plugins", "See and check installed plugins."),
         "schema": ("floe_cli.commands.schema", "The JSON Schema of floe.yaml, for editors."),
     }

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from enum import StrEnum
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
@@ -33,6 +34,34 @@ OutputOption = Annotated[
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show the log while it works.")]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show everything logged, and tracebacks.")]
 
+ProjectOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--project",
+        "-p",
+        metavar="DIR",
+        envvar="FLOE_PROJECT",
+        help="Folder of floe.yaml; default: here or above.",
+        show_default=False,
+        show_envvar=True,
+    ),
+]
+EnvOption = Annotated[
+    str | None,
+    typer.Option(
+        "--env",
+        "-e",
+        metavar="NAME",
+        envvar="FLOE_ENV",
+        help="Environment of floe.yaml; default: the one last compiled.",
+        show_default=False,
+        show_envvar=True,
+    ),
+]
+
+# A function with this parameter gets the project named by two options.
+WORKSPACE = "workspace"
+_WORKSPACE_OPTIONS: dict[str, tuple[Any, Any]] = {"project": (ProjectOption, None), "env": (EnvOption, None)}
 _COMMON_OPTIONS: dict[str, tuple[Any, Any]] = {
     "output": (OutputOption, None),
     "verbose": (VerboseOption, False),
@@ -105,23 +134,29 @@ def command(
 ) -> Callable[[Callable[..., "Report | None"]], Callable[..., "Report | None"]]:
     """Add a function to a group; what it returns is printed in the format asked for.
 
-    The function's parameters are the command's own; output, verbosity and debugging are added to every command.
+    The function's parameters are the command's own; output, verbosity and debugging are added to every command, and
+    a parameter ``workspace`` becomes the options that name a project.
     """
 
     def register(function: Callable[..., "Report | None"]) -> Callable[..., "Report | None"]:
+        own = inspect.signature(function, eval_str=True)
+
         @functools.wraps(function)
         def run(context: typer.Context, **arguments: Any) -> None:  # noqa: ANN401 - the function's own
             from floe_cli.output import configure_streams, emit
+            from floe_cli.workspace import Workspace
 
             inherited = (context.find_root().obj or {}).get("output")
             output = arguments.pop("output") or inherited or OutputFormat.TEXT
             configure_streams(verbose=arguments.pop("verbose"), debug=arguments.pop("debug"))
+            if WORKSPACE in own.parameters:
+                arguments[WORKSPACE] = Workspace(arguments.pop("project"), arguments.pop("env"))
             report = function(**arguments)
             if report is not None:
                 emit(report, as_json=output is OutputFormat.JSON)
                 raise typer.Exit(report.exit_code)
 
-        run.__signature__ = _with_common_options(inspect.signature(function, eval_str=True))  # type: ignore[attr-defined]
+        run.__signature__ = _with_common_options(own)  # type: ignore[attr-defined]
         app.command(name)(run)
         return function
 
@@ -131,9 +166,10 @@ def command(
 def _with_common_options(signature: inspect.Signature) -> inspect.Signature:
     keyword = inspect.Parameter.KEYWORD_ONLY
     context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-    own = [parameter.replace(kind=keyword) for parameter in signature.parameters.values()]
-    common = [
+    own = [parameter.replace(kind=keyword) for name, parameter in signature.parameters.items() if name != WORKSPACE]
+    added = (_WORKSPACE_OPTIONS if WORKSPACE in signature.parameters else {}) | _COMMON_OPTIONS
+    options = [
         inspect.Parameter(name, keyword, default=default, annotation=annotation)
-        for name, (annotation, default) in _COMMON_OPTIONS.items()
+        for name, (annotation, default) in added.items()
     ]
-    return inspect.Signature([context, *own, *common])
+    return inspect.Signature([context, *own, *options])

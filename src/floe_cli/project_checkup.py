@@ -21,9 +21,9 @@ from floe_cli.checkup import (
     ok,
     skipped,
 )
+from floe_cli.connection import prove_connection
 from floe_cli.output import count
-from floe_cli.project import load_artifacts
-from floe_core.errors import CatalogAuthorizationError, ConfigurationError, StorageError
+from floe_core.errors import ConfigurationError, StorageError
 from floe_core.expansion import expand_section
 from floe_core.plugins import PluginType
 from floe_core.plugins.registry import PluginRegistry
@@ -32,16 +32,17 @@ from floe_core.schemas import AccessDelegation, ComputeConfig
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from floe_cli.workspace import Workspace
     from floe_core.plugins import StoragePlugin
     from floe_core.schemas import CompiledArtifacts
     from floe_iceberg.project import ProjectConnection
 
 
-def examine(folder: Path | None, env: str | None, *, start_spark: bool) -> Iterator[Check]:
+def examine(workspace: Workspace, *, start_spark: bool) -> Iterator[Check]:
     """Make every check, one after the other."""
     yield check_python()
-    config, artifacts = _check_config(folder, env)
-    root = artifacts.project_root if artifacts else folder or Path.cwd()
+    config, artifacts = _check_config(workspace)
+    root = artifacts.project_root if artifacts else workspace.folder or Path.cwd()
     compute = artifacts.compute if artifacts else ComputeConfig()
     yield check_pyspark()
     yield attempt("java", lambda: check_java(compute))
@@ -55,11 +56,11 @@ def examine(folder: Path | None, env: str | None, *, start_spark: bool) -> Itera
     yield attempt("clock", lambda: check_clock(root, _servers(artifacts)))
 
 
-def _check_config(folder: Path | None, env: str | None) -> tuple[Check, CompiledArtifacts | None]:
+def _check_config(workspace: Workspace) -> tuple[Check, CompiledArtifacts | None]:
     found: list[CompiledArtifacts] = []
 
     def look() -> Check:
-        found.append(load_artifacts(folder, env))
+        found.append(workspace.artifacts())
         name, environment = found[0].name, found[0].environment or "no environment"
         return ok("config", f"project '{name}' ({environment}), {count(len(found[0].tables), 'table')} declared")
 
@@ -70,7 +71,7 @@ def _check_config(folder: Path | None, env: str | None) -> tuple[Check, Compiled
 def _check_project(artifacts: CompiledArtifacts, *, start_spark: bool) -> Iterator[Check]:
     registry = PluginRegistry()
     yield attempt("plugins", lambda: _check_plugins(artifacts, registry))
-    yield attempt("catalog", lambda: _with_connection(artifacts, registry, check_catalog))
+    yield attempt("catalog", lambda: _with_connection(artifacts, registry, _check_catalog))
     yield attempt("storage", lambda: _check_storage(artifacts, registry))
     if start_spark:
         yield attempt("spark", lambda: _with_connection(artifacts, registry, _check_spark))
@@ -98,14 +99,8 @@ def _with_connection(
         return look(connection)
 
 
-def check_catalog(connection: ProjectConnection) -> Check:
-    """Ask the catalog for its namespaces; being refused the root's list is an answer, too."""
-    name = f"{connection.artifacts.catalog.type} catalog '{connection.catalog.name}'"
-    try:
-        found = connection.namespaces.list_below()
-    except CatalogAuthorizationError:
-        return ok("catalog", f"{name} answers; it does not let these credentials list all namespaces")
-    return ok("catalog", f"{name} answers, {count(len(found), 'namespace')}")
+def _check_catalog(connection: ProjectConnection) -> Check:
+    return ok("catalog", prove_connection(connection))
 
 
 def _check_storage(artifacts: CompiledArtifacts, registry: PluginRegistry) -> Check:

@@ -6,7 +6,7 @@ import typer
 
 from floe_cli.command import command, single_command
 from floe_cli.output import Report, count, grid, working
-from floe_cli.project import EnvOption, ProjectOption
+from floe_cli.workspace import Workspace
 
 app = single_command()
 
@@ -15,8 +15,7 @@ _MARKS = {"ok": "ok", "warning": "warning", "failed": "FAILED", "skipped": "-"}
 
 @command(app)
 def doctor(
-    project: ProjectOption = None,
-    env: EnvOption = None,
+    workspace: Workspace,
     *,
     spark: Annotated[bool, typer.Option("--spark", help="Also start a Spark session.")] = False,
 ) -> Report:
@@ -24,7 +23,7 @@ def doctor(
     from floe_cli.project_checkup import examine
 
     with working("Looking around"):
-        checks = list(examine(project, env, start_spark=spark))
+        checks = list(examine(workspace, start_spark=spark))
     exit_code = max(check.exit_code for check in checks)
     rows = [
         (check.name, _MARKS[check.status], check.detail + (f"\n→ {check.advice}" if check.advice else ""))

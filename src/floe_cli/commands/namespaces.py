@@ -6,7 +6,7 @@ import typer
 
 from floe_cli.command import command, command_group
 from floe_cli.output import Report, confirm, fields, working
-from floe_cli.project import EnvOption, ProjectOption, opened
+from floe_cli.workspace import Workspace
 from floe_core.errors import ConfigurationError
 
 app = command_group("Namespaces: where tables live.")
@@ -19,23 +19,20 @@ PropertyOption = Annotated[
 
 @command(app, "list")
 def list_namespaces(
+    workspace: Workspace,
     parent: Annotated[str | None, typer.Argument(help="Only those below this one.", show_default=False)] = None,
-    project: ProjectOption = None,
-    env: EnvOption = None,
 ) -> Report:
     """List namespaces at every level."""
-    with working("Reading the catalog"), opened(project, env) as connection:
+    with working("Reading the catalog"), workspace.connection() as connection:
         found = connection.namespaces.tree(parent)
     return Report(data=found, text=found or ["No namespaces yet. Make one with: floe namespaces create NAME"])
 
 
 @command(app)
-def create(
-    name: NameArgument, properties: PropertyOption = None, project: ProjectOption = None, env: EnvOption = None
-) -> Report:
+def create(workspace: Workspace, name: NameArgument, properties: PropertyOption = None) -> Report:
     """Create a namespace and its missing parents."""
     given = _pairs(properties)
-    with working("Creating the namespace"), opened(project, env) as connection:
+    with working("Creating the namespace"), workspace.connection() as connection:
         created = connection.namespaces.create(name, given)
     return Report(
         data={"namespace": name, "created": created},
@@ -44,9 +41,9 @@ def create(
 
 
 @command(app)
-def show(name: NameArgument, project: ProjectOption = None, env: EnvOption = None) -> Report:
+def show(workspace: Workspace, name: NameArgument) -> Report:
     """Show a namespace's properties, namespaces and tables."""
-    with working("Reading the catalog"), opened(project, env) as connection:
+    with working("Reading the catalog"), workspace.connection() as connection:
         properties = connection.namespaces.properties(name)
         below = connection.namespaces.list_below(name)
         tables = sorted(connection.catalog_plugin.list_tables(name))
@@ -67,34 +64,32 @@ def show(name: NameArgument, project: ProjectOption = None, env: EnvOption = Non
 
 @command(app, "set")
 def set_properties(
+    workspace: Workspace,
     name: NameArgument,
     properties: PropertyOption = None,
     remove: Annotated[
         list[str] | None, typer.Option("--remove", metavar="KEY", help="Can be given again.", show_default=False)
     ] = None,
-    project: ProjectOption = None,
-    env: EnvOption = None,
 ) -> Report:
     """Set and remove properties of a namespace."""
     if not properties and not remove:
         msg = "Nothing to set or remove."
         raise ConfigurationError(msg, hint="Give --property KEY=VALUE or --remove KEY.")
-    with working("Updating the namespace"), opened(project, env) as connection:
+    with working("Updating the namespace"), workspace.connection() as connection:
         now = connection.namespaces.update_properties(name, updates=_pairs(properties), removals=remove or ())
     return Report(data={"namespace": name, "properties": now}, text=[fields(sorted(now.items()))])
 
 
 @command(app)
 def delete(
+    workspace: Workspace,
     name: NameArgument,
-    project: ProjectOption = None,
-    env: EnvOption = None,
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> Report:
     """Delete an empty namespace."""
-    with opened(project, env) as connection:
+    with workspace.connection() as connection:
         inside = connection.namespaces.list_below(name) + connection.catalog_plugin.list_tables(name)
         if dry_run:
             verdict = f"holds {', '.join(inside)}" if inside else "is empty and would be deleted"

@@ -1,0 +1,156 @@
+"""``floe doctor``: what is wrong, and what to do about it."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+import time
+from email.utils import formatdate
+from pathlib import Path
+
+import pytest
+
+from floe_cli import checkup
+from floe_cli.checkup import Status
+from floe_core.schemas import ComputeConfig
+
+NAMES = ["python", "pyspark", "java", "jars", "config", "plugins", "catalog", "storage", "spark", "disk", "clock"]
+
+
+@pytest.fixture
+def shop(floe, monkeypatch):
+    assert floe("init", "shop").code == 0
+    monkeypatch.chdir("shop")
+    return floe
+
+
+def by_name(run):
+    return {check["name"]: check for check in run.data}
+
+
+def test_every_check_is_made_and_has_a_stable_shape(shop):
+    run = shop("doctor", "-o", "json")
+    assert [check["name"] for check in run.data] == NAMES
+    assert all(set(check) == {"name", "status", "detail", "advice"} for check in run.data)
+    checks = by_name(run)
+    assert {checks[name]["status"] for name in ("python", "config", "plugins", "catalog", "storage", "clock")} == {"ok"}
+    assert run.json["ok"] is (run.code == 0)
+
+
+def test_text_for_people(shop):
+    out = shop("doctor").out
+    assert "CHECK" in out
+    assert "sql catalog 'floe' answers" in out
+
+
+def test_outside_a_project_the_machine_is_checked_all_the_same(floe):
+    run = floe("doctor", "-o", "json")
+    assert run.code == 1
+    checks = by_name(run)
+    assert checks["config"]["status"] == "failed"
+    assert "floe init" in checks["config"]["advice"]
+    assert checks["catalog"]["status"] == "skipped"
+    assert checks["disk"]["status"] in {"ok", "warning"}
+
+
+def test_mistakes_in_the_configuration_are_listed(shop):
+    with Path("floe.yaml").open("a") as stream:
+        stream.write("\ncatalgo: {}\n")
+    config = by_name(shop("doctor", "-o", "json"))["config"]
+    assert config["status"] == "failed"
+    assert "did you mean 'catalog'?" in config["detail"]
+
+
+def test_a_storage_that_cannot_be_written_to(shop):
+    Path("blocked").write_text("a file, no folder")
+    with Path("floe.yaml").open("a") as stream:
+        stream.write("\nstorage: {root: blocked/warehouse}\n")
+    run = shop("doctor", "-o", "json")
+    assert run.code != 0
+    assert by_name(run)["storage"]["status"] == "failed"
+
+
+def test_a_remote_spark_needs_no_java_here(tmp_path):
+    remote = ComputeConfig(master="sc://spark.example.com:15002")
+    assert checkup.check_java(remote).status is Status.SKIPPED
+    assert checkup.check_spark_jars(remote, tmp_path, ()).status is Status.SKIPPED
+
+
+def test_a_folder_of_jars_that_lacks_some(tmp_path, monkeypatch):
+    monkeypatch.delenv("FLOE_JARS_DIR", raising=False)
+    (tmp_path / "jars").mkdir()
+    check = checkup.check_spark_jars(ComputeConfig(jars_dir="jars"), tmp_path, ())
+    assert check.status is Status.FAILED
+    assert "iceberg-spark-runtime" in check.detail
+
+
+def test_jars_that_are_not_fetched_yet_are_a_warning(tmp_path, monkeypatch):
+    monkeypatch.delenv("FLOE_JARS_DIR", raising=False)
+    monkeypatch.setenv("FLOE_CACHE_DIR", str(tmp_path))
+    assert checkup.check_spark_jars(ComputeConfig(), tmp_path, ()).status is Status.WARNING
+
+
+def test_a_damaged_jar_is_a_failure(tmp_path, monkeypatch):
+    from floe_spark.jars import ICEBERG_RUNTIME, Jar
+
+    monkeypatch.delenv("FLOE_JARS_DIR", raising=False)
+    monkeypatch.setenv("FLOE_CACHE_DIR", str(tmp_path))
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / Jar.from_coordinate(ICEBERG_RUNTIME).file_name).write_bytes(b"no jar")
+    check = checkup.check_spark_jars(ComputeConfig(), tmp_path, ())
+    assert check.status is Status.FAILED
+    assert "Delete" in check.advice
+
+
+@pytest.mark.parametrize(
+    ("free", "status"), [(10 * 1024**2, Status.FAILED), (1024**3, Status.WARNING), (100 * 1024**3, Status.OK)]
+)
+def test_disk_space(tmp_path, monkeypatch, free, status):
+    import shutil
+
+    real = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _place: real._replace(free=free))
+    assert checkup.check_disk(tmp_path).status is status
+
+
+@pytest.fixture
+def clock_server():
+    """A server whose clock is an hour ahead and which refuses everything."""
+
+    class Refusing(http.server.BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self.send_response_only(401)
+            self.send_header("Date", formatdate(time.time() + 3600, usegmt=True))
+            self.end_headers()
+
+        def log_message(self, *_args: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/api"
+        server.shutdown()
+
+
+def test_a_clock_that_disagrees_with_a_server(tmp_path, clock_server):
+    check = checkup.check_clock(tmp_path, [clock_server])
+    assert check.status is Status.FAILED
+    assert clock_server in check.advice
+
+
+def test_a_server_that_does_not_answer_says_nothing_about_the_clock(tmp_path):
+    assert checkup.check_clock(tmp_path, ["http://127.0.0.1:9/"]).status is Status.OK
+
+
+def test_an_old_python(monkeypatch):
+    monkeypatch.setattr("sys.version_info", (3, 9, 1, "final", 0))
+    assert checkup.check_python().status is Status.FAILED
+
+
+def test_whatever_a_check_raises_is_its_result():
+    def explode() -> checkup.Check:
+        msg = "boom"
+        raise RuntimeError(msg)
+
+    check = checkup.attempt("spark", explode)
+    assert (check.status, check.exit_code) == (Status.FAILED, 2)

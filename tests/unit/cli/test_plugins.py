@@ -1,0 +1,55 @@
+"""``floe plugins``."""
+
+from __future__ import annotations
+
+import pytest
+
+from floe_cli.commands.plugins import PluginKind
+from floe_core.plugins import PluginType
+
+
+def test_every_plugin_type_can_be_named():
+    assert [kind.name for kind in PluginKind] == [kind.name for kind in PluginType]
+
+
+@pytest.mark.req("PL-03")
+def test_list_names_each_plugin_with_its_distribution(floe):
+    run = floe("plugins", "list", "-o", "json")
+    local = next(plugin for plugin in run.data if (plugin["type"], plugin["name"]) == ("storage", "local"))
+    assert local == {
+        "type": "storage",
+        "group": "floe.storage",
+        "name": "local",
+        "distribution": "floe",
+        "distribution_version": "0.1.0",
+        "target": "floe_storage.local:LocalStoragePlugin",
+        "status": "available",
+        "version": None,
+        "api_version": None,
+        "description": None,
+        "reason": None,
+    }
+    assert "floe_storage.local:LocalStoragePlugin" in floe("plugins", "list").out
+
+
+def test_list_one_kind(floe):
+    assert {plugin["type"] for plugin in floe("plugins", "list", "--type", "catalog", "-o", "json").data} == {"catalog"}
+    assert floe("plugins", "list", "--type", "dbt").out == "No plugins are installed.\n"
+
+
+@pytest.mark.req("PL-04")
+def test_check_imports_each_plugin(floe):
+    run = floe("plugins", "check", "--type", "storage", "-o", "json")
+    assert run.code == 0
+    assert {plugin["status"] for plugin in run.data} == {"ok"}
+    assert "All can be used." in floe("plugins", "check", "--type", "storage").out
+
+
+@pytest.mark.req("PL-04")
+def test_a_plugin_that_cannot_be_imported_is_named(floe, monkeypatch):
+    import floe_storage.gcs
+
+    monkeypatch.delattr(floe_storage.gcs, "GcsStoragePlugin")
+    run = floe("plugins", "check", "--type", "storage")
+    assert run.code == 1
+    assert "1 of 4 plugins cannot be used." in run.out
