@@ -18,8 +18,8 @@ from pydantic import BaseModel
 MASK = "**********"
 
 _WORDS = (
-    r"secret(?![-_.]?(?:ref|name|id)(?![a-z]))|passw(?:or)?d|passphrase|(?<![a-z])pwd(?![a-z])"
-    r"|token(?!iz|[-_.]?(?:endpoint|refresh|uri|url|type|expir|count|limit|lifetime))"
+    r"secret(?![-_.]?(?:ref|name|id|file|path)(?![a-z]))|passw(?:or)?d(?![-_.]?(?:file|path))|passphrase|(?<![a-z])pwd(?![a-z])"
+    r"|token(?!iz|[-_.]?(?:endpoint|refresh|exchange|uri|url|type|expir|count|limit|lifetime|file|path))"
     r"|credential(?!s?[-_.]?(?:id|type|provider|vending|file|refresh|mode))"
     r"|(?:private|account|encryption|signing|shared)[-_.]?(?:access[-_.]?)?key(?![-_.]?(?:id|name|file|path))"
     r"|access[-_.]?key(?![-_.]?id)|api[-_.]?key(?![-_.]?id)|connection[-_.]?string|authorization|signature"
