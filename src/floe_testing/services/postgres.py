@@ -93,7 +93,15 @@ class Postgres(Service):
 def _as_unprivileged(command: list[str]) -> list[str]:
     if os.geteuid() != 0:
         return command
-    return [shutil.which("setpriv") or "setpriv", "--reuid", _UNPRIVILEGED, "--regid", "nogroup", "--clear-groups", *command]
+    return [
+        shutil.which("setpriv") or "setpriv",
+        "--reuid",
+        _UNPRIVILEGED,
+        "--regid",
+        "nogroup",
+        "--clear-groups",
+        *command,
+    ]
 
 
 def _accepts(port: int) -> bool:
