@@ -30,7 +30,11 @@ _SYNTAX_HINTS = (
     ("expected <block end>", "the indentation does not fit the lines above", "Align it with its siblings"),
     ("unexpected end of stream", "a quote that was opened is never closed", "Close the quote"),
     ("cannot start any token", "a value starts with a character reserved by YAML", "Put the value into quotes"),
-    ("expected ',' or", "a bracket that was opened is never closed", "Close the bracket, or separate items by ','"),
+    (
+        "expected ',' or",
+        "this does not fit into the list or mapping in brackets",
+        "Close the bracket; within brackets, put values that hold ${…} or ': ' into quotes",
+    ),
 )
 
 

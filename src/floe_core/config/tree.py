@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Never
 
@@ -27,6 +28,7 @@ _YAML_TAG = "tag:yaml.org,2002:"
 _PLAIN_TAGS = frozenset({_YAML_TAG + kind for kind in ("null", "bool", "int", "float")})
 _KNOWN_TAGS = frozenset({*_PLAIN_TAGS, "!", *(_YAML_TAG + kind for kind in ("str", "map", "seq"))})
 _MERGE_KEY = "<<"
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class UnreadableError(Exception):
@@ -86,15 +88,16 @@ class TreeBuilder:
 
     def _scalar(self, event: ScalarEvent, place: Place) -> None:
         tag = self._tag(event, place)
+        text = self._whole_characters(event.value, place)
         plain = tag in _PLAIN_TAGS or (tag is None and event.implicit[0])
-        value = resolve_plain(event.value) if plain else event.value
+        value = resolve_plain(text) if plain else text
         if self._open and isinstance(self._open[-1].node, MapNode) and self._open[-1].key is None:
             self._grow(1, place)
-            self._open[-1].key = (event.value, place)
+            self._open[-1].key = (text, place)
             if event.anchor is not None:
-                self._anchors[event.anchor] = ScalarNode(place, value, event.value)
+                self._anchors[event.anchor] = ScalarNode(place, value, text)
             return
-        node = ScalarNode(place, value, event.value)
+        node = ScalarNode(place, value, text)
         if event.anchor is not None:
             self._anchors[event.anchor] = node
         self._grow(node.size, place)
@@ -163,6 +166,16 @@ class TreeBuilder:
                 continue
             for key, entry in node.entries.items():
                 target.entries.setdefault(key, entry)
+
+    def _whole_characters(self, text: str, place: Place) -> str:
+        """Join the two escapes that JSON writes for one character beyond the sixteen-bit ones."""
+        if not _SURROGATE.search(text):
+            return text
+        try:
+            return text.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            self._add(place, "an escape stands for half a character", "Write the character itself, or both escapes")
+            return ""
 
     def _tag(self, event: Any, place: Place) -> str | None:  # noqa: ANN401 - one of ruamel's events
         tag = None if event.ctag is None else str(event.ctag)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -96,7 +97,8 @@ class CompiledArtifacts(ProjectConfig):
             msg = f"{path} cannot be written: {err.strerror or err}."
             raise ConfigurationError(msg, hint="Check the folder, its permissions and the free space.") from err
         finally:
-            temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
         return path
 
     def content_digest(self) -> str:
