@@ -26,6 +26,7 @@ class RootGroup(LazyGroup):
         "compile": ("floe_cli.commands.compile", "Turn floe.yaml into compiled artifacts."),
         "doctor": ("floe_cli.commands.doctor", "Check this machine and project, and say what to do."),
         "namespaces": ("floe_cli.commands.namespaces", "Namespaces: where tables live."),
+        "spark": ("floe_cli.commands.spark", "Keep a local Spark warm between commands."),
         "plugins": ("floe_cli.commands.plugins", "See and check installed plugins."),
         "schema": ("floe_cli.commands.schema", "The JSON Schema of floe.yaml, for editors."),
     }

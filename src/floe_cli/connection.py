@@ -22,3 +22,10 @@ def prove_connection(connection: ProjectConnection) -> str:
     except CatalogAuthorizationError:
         return f"{name} answers, and does not let these credentials list all namespaces"
     return f"{name} answers, {count(len(found), 'namespace')}"
+
+
+def spark_packages(connection: ProjectConnection) -> tuple[str, ...]:
+    """Return the Maven packages that catalog and storage ask of Spark."""
+    storage = connection.storage_plugin.get_spark_packages() if connection.storage_plugin else ()
+    catalog = connection.catalog_plugin.get_spark_packages(connection.catalog.properties)
+    return tuple(dict.fromkeys((*storage, *catalog)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from floe_cli.checkup import (
     Check,
@@ -21,9 +21,9 @@ from floe_cli.checkup import (
     ok,
     skipped,
 )
-from floe_cli.connection import prove_connection
+from floe_cli.connection import prove_connection, spark_packages
 from floe_cli.output import count
-from floe_core.errors import ConfigurationError, StorageError
+from floe_core.errors import ConfigurationError, FloeStorageError, StorageError
 from floe_core.expansion import expand_section
 from floe_core.plugins import PluginType
 from floe_core.plugins.registry import PluginRegistry
@@ -46,7 +46,7 @@ def examine(workspace: Workspace, *, start_spark: bool) -> Iterator[Check]:
     compute = artifacts.compute if artifacts else ComputeConfig()
     yield check_pyspark()
     yield attempt("java", lambda: check_java(compute))
-    yield attempt("jars", lambda: check_spark_jars(compute, root, ()))
+    yield attempt("jars", lambda: check_spark_jars(compute, root, _packages(artifacts)))
     yield config
     if artifacts is None:
         yield from (skipped(name, "needs a valid floe.yaml") for name in ("plugins", "catalog", "storage", "spark"))
@@ -54,6 +54,19 @@ def examine(workspace: Workspace, *, start_spark: bool) -> Iterator[Check]:
         yield from _check_project(artifacts, start_spark=start_spark)
     yield attempt("disk", lambda: check_disk(root))
     yield attempt("clock", lambda: check_clock(root, _servers(artifacts)))
+
+
+def _packages(artifacts: CompiledArtifacts | None) -> tuple[str, ...]:
+    """Return what the project's plugins ask of Spark; a project that does not open has its own check for that."""
+    from floe_iceberg.project import open_project
+
+    if artifacts is None:
+        return ()
+    try:
+        with open_project(artifacts) as connection:
+            return spark_packages(connection)
+    except FloeStorageError:
+        return ()
 
 
 def _check_config(workspace: Workspace) -> tuple[Check, CompiledArtifacts | None]:
@@ -133,8 +146,12 @@ def _write_and_read_back(plugin: StoragePlugin) -> Check:
 
 
 def _check_spark(connection: ProjectConnection) -> Check:
-    plane = connection.data_plane()
-    return ok("spark", f"{plane.name} started on {connection.artifacts.compute.master}")
+    plane: Any = connection.data_plane()
+    started = f"{plane.name} started on {connection.artifacts.compute.master}"
+    if (session := getattr(plane, "session", None)) is None:
+        return ok("spark", started)
+    rows = session.range(1).count()
+    return ok("spark", f"{started}: version {session.version}, a query gave {count(rows, 'row')}")
 
 
 def _servers(artifacts: CompiledArtifacts | None) -> list[str]:

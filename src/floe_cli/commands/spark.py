@@ -1,0 +1,72 @@
+"""``floe spark``: a local Spark that stays warm between commands."""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from floe_cli.command import command, command_group
+from floe_cli.connection import spark_packages
+from floe_cli.output import Report, ago, fields, working
+from floe_cli.workspace import Workspace
+from floe_core.expansion import expand_section
+
+if TYPE_CHECKING:
+    from floe_core.schemas import CompiledArtifacts
+    from floe_spark import ServerInfo, SparkSettings
+
+app = command_group("Keep a local Spark warm, so that commands need not start their own.")
+
+
+@command(app)
+def start(workspace: Workspace) -> Report:
+    """Start the project's Spark server, or find the one that runs."""
+    from floe_spark import start_server
+
+    with working("Starting Spark"), workspace.connection() as connection:
+        settings = _settings(connection.artifacts, spark_packages(connection))
+        server = start_server(settings)
+    return Report(data=_data(server), text=[f"Spark runs as process {server.pid} at {server.address}."])
+
+
+@command(app)
+def stop(workspace: Workspace) -> Report:
+    """Stop the project's Spark server."""
+    from floe_spark import stop_server
+
+    with working("Stopping Spark"):
+        stopped = stop_server(_settings(workspace.artifacts()).state_dir)
+    return Report(data={"stopped": stopped}, text=["Stopped Spark." if stopped else "No Spark server was running."])
+
+
+@command(app)
+def status(workspace: Workspace) -> Report:
+    """Tell whether the project's Spark server runs."""
+    from floe_spark import server_status
+
+    server = server_status(_settings(workspace.artifacts()).state_dir)
+    if server is None:
+        return Report(data=_data(None), text=["No Spark server is running. Start one with: floe spark start"])
+    pairs = [
+        ("Process", server.pid),
+        ("Address", server.address),
+        ("Started", ago(datetime.fromtimestamp(server.started_at, UTC))),
+        ("Log", server.log),
+    ]
+    return Report(data=_data(server), text=[fields(pairs)])
+
+
+def _settings(artifacts: "CompiledArtifacts", packages: tuple[str, ...] = ()) -> "SparkSettings":
+    from floe_spark import SparkSettings
+
+    compute = expand_section(artifacts.compute, path="compute")
+    return SparkSettings.from_config(compute, project_root=artifacts.project_root, packages=packages)
+
+
+def _data(server: "ServerInfo | None") -> dict[str, Any]:
+    """Describe a server without its token."""
+    return {
+        "running": server is not None,
+        "pid": server and server.pid,
+        "address": server and server.address,
+        "started_at": server and datetime.fromtimestamp(server.started_at, UTC),
+        "log": server and server.log,
+    }

@@ -1,0 +1,47 @@
+"""``floe spark``: a server that stays, is found again, and stops."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FLOE = [sys.executable, "-m", "floe_cli"]
+
+
+def floe(*arguments: str, cwd: Path) -> Any:
+    run = subprocess.run([*FLOE, *arguments, "-o", "json"], cwd=cwd, check=False, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return json.loads(run.stdout)["data"]
+
+
+@pytest.fixture
+def shop(tmp_path):
+    floe("init", "shop", cwd=tmp_path)
+    yield tmp_path / "shop"
+    floe("spark", "stop", cwd=tmp_path / "shop")
+
+
+@pytest.mark.spark
+def test_a_warm_spark_starts_once_is_seen_and_stops(shop):
+    assert floe("spark", "status", cwd=shop) == {
+        "running": False,
+        "pid": None,
+        "address": None,
+        "started_at": None,
+        "log": None,
+    }
+    started = floe("spark", "start", cwd=shop)
+    assert started["running"] is True
+    assert started["address"].startswith("sc://127.0.0.1:")
+    assert floe("spark", "start", cwd=shop) == started
+    assert floe("spark", "status", cwd=shop) == started
+    state = json.loads(Path(shop, ".floe/spark/connect-server.json").read_text())
+    assert state["token"] not in json.dumps(started)
+    assert floe("spark", "stop", cwd=shop) == {"stopped": True}
+    assert floe("spark", "stop", cwd=shop) == {"stopped": False}
+    assert floe("spark", "status", cwd=shop)["running"] is False
