@@ -6,14 +6,13 @@ faster. A plan that finds its change already there returns None, which also sett
 
 from __future__ import annotations
 
-import random
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 
 from floe_core.errors import CommitStateUnknownError, ConcurrencyConflictError
+from floe_iceberg.commits import Backoff
 from floe_iceberg.corruption import load_table
 from floe_iceberg.versions import name_of
 
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
     from floe_iceberg.context import ManagerContext, TableTarget
-
-_FIRST_WAIT_SECONDS = 0.02
-_LONGEST_WAIT_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -53,9 +49,8 @@ def commit_change(
         ConcurrencyConflictError: Other writers won every race within the commit budget.
         CommitStateUnknownError: The catalog's answer was lost, and the table cannot be looked at either.
     """
-    deadline = time.monotonic() + context.config.commit_timeout_seconds
+    backoff = Backoff(context.config.commit_timeout_seconds)
     doubtful = False
-    attempt = 0
     while True:
         table = load_table(context, target)
         change = plan(table, doubtful)
@@ -64,22 +59,14 @@ def commit_change(
         try:
             table.catalog.commit_table(table, change.requirements, change.updates)
         except CommitFailedException as err:
-            if time.monotonic() >= deadline:
+            if not backoff.wait():
                 msg = f"Other writers to table '{name_of(table)}' were faster every time; {what} was not done."
                 hint = "Try again when fewer writers are at work."
                 raise ConcurrencyConflictError(msg, hint=hint, table=name_of(table)) from err
         except CommitStateUnknownException as err:
             doubtful = True
-            if time.monotonic() >= deadline:
+            if not backoff.wait():
                 msg = f"The catalog does not say whether {what} on table '{name_of(table)}' was done."
                 raise CommitStateUnknownError(msg, operation_id=what, table=name_of(table)) from err
         else:
             return load_table(context, target)
-        _wait(attempt, deadline)
-        attempt += 1
-
-
-def _wait(attempt: int, deadline: float) -> None:
-    longest = min(_LONGEST_WAIT_SECONDS, _FIRST_WAIT_SECONDS * 2**attempt)
-    # Full jitter: the writers that collided must not meet again at the same moment.
-    time.sleep(max(0.0, min(random.uniform(0, longest), deadline - time.monotonic())))  # noqa: S311 - no secret

@@ -130,6 +130,11 @@ class SnapshotInfo(Value):
         return datetime.fromtimestamp(self.timestamp_ms / 1000)  # noqa: DTZ006 - the contract wants local time
 
     @classmethod
+    def nothing(cls) -> SnapshotInfo:
+        """Describe the state of a table that has no snapshot, after a write that had nothing to change."""
+        return cls(snapshot_id=-1, timestamp_ms=0, operation="none", summary={})
+
+    @classmethod
     def of(cls, snapshot: Snapshot) -> SnapshotInfo:
         """Describe a PyIceberg snapshot."""
         summary = snapshot.summary
@@ -231,15 +236,19 @@ class ExpiredSnapshots(int):
 
     deleted_data_files: int
     deleted_manifests: int
+    deleted_manifest_lists: int
+    deleted_statistics_files: int
     deleted_bytes: int
     snapshot_ids: tuple[int, ...]
 
-    def __new__(
+    def __new__(  # noqa: PLR0913 - figures by keyword
         cls,
         count: int,
         *,
         deleted_data_files: int = 0,
         deleted_manifests: int = 0,
+        deleted_manifest_lists: int = 0,
+        deleted_statistics_files: int = 0,
         deleted_bytes: int = 0,
         snapshot_ids: tuple[int, ...] = (),
     ) -> Self:
@@ -247,6 +256,8 @@ class ExpiredSnapshots(int):
         number = super().__new__(cls, count)
         number.deleted_data_files = deleted_data_files
         number.deleted_manifests = deleted_manifests
+        number.deleted_manifest_lists = deleted_manifest_lists
+        number.deleted_statistics_files = deleted_statistics_files
         number.deleted_bytes = deleted_bytes
         number.snapshot_ids = snapshot_ids
         return number

@@ -6,21 +6,16 @@ A test module takes them with ``pytest_plugins = ["floe_testing.table_fixtures"]
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import PyArrowFile
 
-from floe_core.errors import MissingDependencyError
-from floe_core.telemetry import get_logger, get_tracer
-from floe_iceberg.context import ManagerContext
-from floe_iceberg.models import IcebergTableManagerConfig
-from floe_iceberg.reconciling import ReconcilingCatalog
+from floe_testing.embedded_tables import make_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     import pyarrow as pa
     from opentelemetry.sdk.trace import ReadableSpan
@@ -30,30 +25,9 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
-    from floe_core.dataplane import DataPlane
+    from floe_iceberg.context import ManagerContext
 
     Tracing = tuple[Tracer, InMemorySpanExporter]
-
-
-def no_engine() -> DataPlane:
-    """Stand for a machine without Spark."""
-    what = "This operation"
-    raise MissingDependencyError(what, extra="spark")
-
-
-def make_context(
-    root: Path, *, tracer: Tracer | None = None, config: IcebergTableManagerConfig | None = None
-) -> ManagerContext:
-    """Open a context on the embedded catalog in a folder; contexts on one folder share their tables."""
-    catalog = SqlCatalog("test", uri=f"sqlite:///{root}/catalog.db?timeout=30", warehouse=f"file://{root}/warehouse")
-    catalog.create_namespace_if_not_exists("bronze")
-    return ManagerContext(
-        catalog=ReconcilingCatalog.around(catalog),
-        config=config or IcebergTableManagerConfig(),
-        tracer=tracer or get_tracer("test"),
-        logger=get_logger("test"),
-        plane=no_engine,
-    )
 
 
 @pytest.fixture
@@ -112,13 +86,3 @@ def opened_files(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], AbstractCon
             yield opened
 
     return record
-
-
-def local_path(location: str) -> Path:
-    """Return the path of a file location."""
-    return Path(location.removeprefix("file://"))
-
-
-def files_of(table: Table, suffix: str = "") -> list[Path]:
-    """List what lies in a table's folder."""
-    return sorted(path for path in local_path(table.location()).rglob(f"*{suffix}") if path.is_file())

@@ -16,7 +16,7 @@ from floe_core.errors import (
     SnapshotNotFoundError,
 )
 from floe_iceberg import reads, snapshots
-from floe_testing.table_fixtures import make_context
+from floe_testing.embedded_tables import make_context
 
 pytest_plugins = ["floe_testing.table_fixtures"]
 

@@ -1,0 +1,8 @@
+"""Keeping tables small and fast: expiry, compaction, manifests, orphans."""
+
+from floe_iceberg.maintenance.compaction import compact_table
+from floe_iceberg.maintenance.expiry import expire_snapshots
+from floe_iceberg.maintenance.manifests import rewrite_manifests
+from floe_iceberg.maintenance.orphans import sweep_orphans
+
+__all__ = ["compact_table", "expire_snapshots", "rewrite_manifests", "sweep_orphans"]

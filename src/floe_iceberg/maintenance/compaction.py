@@ -1,0 +1,228 @@
+"""Compaction: the same rows in fewer, larger or better ordered files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from floe_core.dataplane import OPERATION_ID_PROPERTY, CompactionKind
+from floe_core.errors import CapabilityError, ConcurrencyConflictError, ConfigurationError
+from floe_iceberg.commits import WriteScope, commit, new_operation_id
+from floe_iceberg.context import identifier_of
+from floe_iceberg.corruption import load_table
+from floe_iceberg.maintenance.engines import plane_for
+from floe_iceberg.maintenance.file_groups import FileGroup, plan_groups
+from floe_iceberg.maintenance.lease import maintenance_lease
+from floe_iceberg.maintenance.rewriting import PendingReplace, Rewriter, discard, live_tasks
+from floe_iceberg.manifests import SnapshotDraft
+from floe_iceberg.models import CompactionResult, Engine
+from floe_iceberg.partitioning import sort_order as parsed_sort_order
+from floe_iceberg.predicates import check_columns, parse_row_filter
+from floe_iceberg.versions import name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.table import FileScanTask, Table
+    from pyiceberg.table.sorting import SortOrder
+
+    from floe_core.dataplane import DataPlane
+    from floe_iceberg.context import ManagerContext, TableTarget
+    from floe_iceberg.predicates import RowFilter
+
+_TARGET_PROPERTY = "write.target-file-size-bytes"
+_DEFAULT_TARGET = 512 * 1024 * 1024
+_NEWEST_FORMAT = 2
+# Each pass takes up what a writer got in the way of; a table that changes faster than that is left for later.
+_MOST_PASSES = 5
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What the caller asks for."""
+
+    kind: CompactionKind
+    target_size: int
+    row_filter: RowFilter | None
+    terms: tuple[str, ...]
+    order: SortOrder | None
+    expression: BooleanExpression
+
+
+@dataclass
+class _Done:
+    """What has been swapped so far."""
+
+    rewritten_files: int = 0
+    added_files: int = 0
+    rewritten_bytes: int = 0
+    added_bytes: int = 0
+    snapshot_id: int | None = None
+
+
+def compact_table(  # noqa: PLR0913 - options by keyword
+    context: ManagerContext,
+    target: TableTarget,
+    strategy: CompactionKind = CompactionKind.BINPACK,
+    *,
+    target_file_size: int | None = None,
+    row_filter: RowFilter | None = None,
+    sort_order: Sequence[str] | None = None,
+    engine: Engine | None = None,
+) -> CompactionResult:
+    """Rewrite data files of main; rows stay the same, and old files stay until their snapshots expire.
+
+    Writers go on meanwhile: what they append stays, and a file they change is left to the next pass.
+
+    Args:
+        context: The manager's context.
+        target: The table.
+        strategy: BINPACK puts small files together and applies delete files; SORT rewrites files in order;
+            ZORDER clusters by several columns and needs Spark.
+        target_file_size: Bytes a file should have; by default the table's ``write.target-file-size-bytes``.
+        row_filter: Only files that may hold such rows.
+        sort_order: Terms such as ``ts desc`` for SORT, by default the table's own order; columns for ZORDER.
+        engine: Who does it; None is the manager's setting, and auto chooses by size.
+
+    Raises:
+        MaintenanceInProgressError: Another maintenance run holds the table.
+        ConfigurationError: There is nothing to sort by.
+        ConcurrencyConflictError: Writers changed every file before it could be swapped.
+    """
+    kind = CompactionKind(strategy)
+    with context.operation("iceberg.compact_table", target, strategy=kind.value) as operation:
+        table = load_table(context, target)
+        job = _job(table, kind, target_file_size, row_filter, sort_order)
+        before = live_tasks(table)
+        plane = _plane(context, table, engine, job, before)
+        with maintenance_lease(context, target, f"compact_table ({kind.value})"):
+            done = _by_engine(context, target, plane, job) if plane else _in_process(context, target, job)
+        result = _result(kind, before, done, live_tasks(load_table(context, target)))
+        operation.set(engine=plane.name if plane else "arrow", **result.model_dump(exclude={"strategy"}))
+        return result
+
+
+def _job(
+    table: Table,
+    kind: CompactionKind,
+    target_file_size: int | None,
+    row_filter: RowFilter | None,
+    terms: Sequence[str] | None,
+) -> _Job:
+    size = target_file_size or int(table.metadata.properties.get(_TARGET_PROPERTY, _DEFAULT_TARGET))
+    if size < 1:
+        msg = f"target_file_size must be at least 1 byte, not {size}."
+        raise ConfigurationError(msg, table=name_of(table))
+    given = tuple([terms] if isinstance(terms, str) else terms or ())
+    order: SortOrder | None = None
+    if kind is CompactionKind.SORT:
+        order = parsed_sort_order(list(given), table.schema()) if given else table.sort_order()
+        if order.is_unsorted:
+            msg = f"Table '{name_of(table)}' has no sort order, so there is nothing to sort by."
+            raise ConfigurationError(msg, hint='Pass sort_order=["column desc", …].', table=name_of(table))
+    if kind is CompactionKind.ZORDER:
+        if not given:
+            msg = "Z-order needs the columns to cluster by."
+            raise ConfigurationError(msg, hint='Pass sort_order=["a", "b"].', table=name_of(table))
+        check_columns(given, table.schema(), table=name_of(table), role="sort order")
+    expression = parse_row_filter(row_filter, table.schema(), table=name_of(table))
+    return _Job(kind, size, row_filter, given, order, expression)
+
+
+def _plane(
+    context: ManagerContext, table: Table, engine: Engine | None, job: _Job, tasks: list[FileScanTask]
+) -> DataPlane | None:
+    in_process_cannot = job.kind is CompactionKind.ZORDER or table.metadata.format_version > _NEWEST_FORMAT
+    if in_process_cannot:
+        if (engine or context.config.engine) is Engine.ARROW:
+            what = "Z-order" if job.kind is CompactionKind.ZORDER else "Compaction of format version 3"
+            msg = f"{what} needs the Spark engine."
+            raise CapabilityError(msg, hint="Leave engine=arrow out.", table=name_of(table))
+        return context.plane()
+    size = sum(task.file.file_size_in_bytes for task in tasks)
+    return plane_for(context, engine, size=size, largest=context.config.spark_threshold_bytes, what="bytes")
+
+
+def _in_process(context: ManagerContext, target: TableTarget, job: _Job) -> _Done:
+    done = _Done()
+    finished: set[str] = set()
+    for _ in range(_MOST_PASSES):
+        table = load_table(context, target)
+        tasks = [task for task in live_tasks(table, job.expression) if task.file.file_path not in finished]
+        groups = plan_groups(
+            tasks, kind=job.kind, target_size=job.target_size, current_spec_id=table.metadata.default_spec_id
+        )
+        if not groups or not _pass(context, target, table, job, groups, done, finished):
+            return done
+    if done.snapshot_id is None:
+        msg = f"Writers to table '{name_of(table)}' changed its files faster than they could be compacted."
+        hint = "Try again when fewer writers are at work, or with a row filter on partitions nobody writes to."
+        raise ConcurrencyConflictError(msg, hint=hint, table=name_of(table))
+    return done
+
+
+def _pass(  # noqa: PLR0913, PLR0917 - one step of the loop above
+    context: ManagerContext,
+    target: TableTarget,
+    table: Table,
+    job: _Job,
+    groups: list[FileGroup],
+    done: _Done,
+    finished: set[str],
+) -> bool:
+    """Rewrite and swap groups; True when some dropped out and are worth another pass."""
+    rewriter = Rewriter(table, job.order, job.target_size, context.config.stream_chunk_bytes // 2)
+    rewritten = rewriter.rewrite(groups)
+    operation_id = new_operation_id()
+    pending = PendingReplace(rewritten, SnapshotDraft({OPERATION_ID_PROPERTY: operation_id}))
+    outcome = commit(context, target, pending, WriteScope(operation_id, may_be_repeated=False))
+    taken = pending.taken if outcome.snapshot is not None else []
+    dropped = [entry for entry in rewritten if entry not in taken]
+    for entry in dropped:
+        discard(table.io, entry)
+    for entry in taken:
+        done.rewritten_files += len(entry.group.tasks)
+        done.rewritten_bytes += entry.group.size
+        done.added_files += len(entry.added)
+        done.added_bytes += sum(file.file_size_in_bytes for file in entry.added)
+        finished.update(file.file_path for file in entry.added)
+    if outcome.snapshot is not None:
+        done.snapshot_id = outcome.snapshot.snapshot_id
+    return bool(dropped)
+
+
+def _by_engine(context: ManagerContext, target: TableTarget, plane: DataPlane, job: _Job) -> _Done:
+    if job.row_filter is not None and not isinstance(job.row_filter, str):
+        msg = "Spark takes a row filter as SQL text only."
+        raise ConfigurationError(msg, hint="Pass row_filter as text.")
+    options = {"target-file-size-bytes": str(job.target_size), "min-input-files": "2", "delete-file-threshold": "1"}
+    if job.kind is not CompactionKind.BINPACK:
+        options["rewrite-all"] = "true"
+    before = load_table(context, target).metadata.current_snapshot_id
+    figures = plane.rewrite_data_files(
+        str(identifier_of(target)), kind=job.kind, order=job.terms, row_filter=job.row_filter, options=options
+    )
+    after = load_table(context, target).metadata.current_snapshot_id
+    return _Done(
+        rewritten_files=figures.rewritten_files,
+        added_files=figures.added_files,
+        rewritten_bytes=figures.rewritten_bytes,
+        added_bytes=figures.added_bytes,
+        snapshot_id=after if after != before and figures.rewritten_files else None,
+    )
+
+
+def _result(
+    kind: CompactionKind, before: list[FileScanTask], done: _Done, after: list[FileScanTask]
+) -> CompactionResult:
+    return CompactionResult(
+        strategy=kind,
+        files_before=len(before),
+        files_after=len(after),
+        bytes_before=sum(task.file.file_size_in_bytes for task in before),
+        bytes_after=sum(task.file.file_size_in_bytes for task in after),
+        rewritten_files=done.rewritten_files,
+        added_files=done.added_files,
+        snapshot_id=done.snapshot_id,
+    )

@@ -1,0 +1,39 @@
+"""Deleting many files at once."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyiceberg.io import FileIO
+    from structlog.typing import FilteringBoundLogger
+
+_WORKERS = 16
+
+
+def delete_files(io: FileIO, locations: Iterable[str], *, logger: FilteringBoundLogger) -> set[str]:
+    """Delete files in parallel and return those that are gone now.
+
+    A file that is missing already counts as gone. One that cannot be deleted is logged and left: nothing refers to
+    it any more, so that the next orphan removal finds it.
+    """
+    wanted = list(locations)
+    with ThreadPoolExecutor(max_workers=_WORKERS, thread_name_prefix="floe-delete") as pool:
+        outcomes = list(pool.map(lambda location: _delete(io, location), wanted))
+    failed = {location: err for location, err in zip(wanted, outcomes, strict=True) if err is not None}
+    for location, err in failed.items():
+        logger.warning("iceberg.delete_file", outcome="failed", path=location, reason=str(err))
+    return set(wanted) - failed.keys()
+
+
+def _delete(io: FileIO, location: str) -> Exception | None:
+    try:
+        io.delete(location)
+    except FileNotFoundError:
+        return None
+    except Exception as err:  # noqa: BLE001 - object stores fail in many ways, and the others must still go
+        return err
+    return None

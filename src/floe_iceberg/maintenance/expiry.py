@@ -1,0 +1,213 @@
+"""Expiring snapshots together with the files only they needed."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotRefUpdate, RemoveSnapshotsUpdate
+
+from floe_core.errors import UnsafeRetentionError
+from floe_iceberg.context import identifier_of
+from floe_iceberg.corruption import load_table
+from floe_iceberg.maintenance.deletion import delete_files
+from floe_iceberg.maintenance.engines import plane_for
+from floe_iceberg.maintenance.lease import maintenance_lease
+from floe_iceberg.maintenance.reachable import FileReader, statistics_files
+from floe_iceberg.maintenance.retention import MIN_SNAPSHOTS_PROPERTY, Expiry, plan_expiry
+from floe_iceberg.metadata_commits import Change, commit_change
+from floe_iceberg.models import ExpiredSnapshots
+from floe_iceberg.versions import name_of, to_millis, to_utc
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pyiceberg.table import Table
+
+    from floe_core.dataplane import DataPlane
+    from floe_iceberg.context import ManagerContext, TableTarget
+    from floe_iceberg.models import Engine
+    from floe_iceberg.versions import Moment
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Beyond this many manifests a cluster reads them faster than one process.
+_MOST_MANIFESTS = 2_000
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """What the caller asks to expire."""
+
+    older_than: datetime | None
+    retain_last: int
+    snapshot_ids: tuple[int, ...]
+
+
+def expire_snapshots(  # noqa: PLR0913 - options by keyword
+    context: ManagerContext,
+    target: TableTarget,
+    *,
+    older_than: Moment | None = None,
+    older_than_days: float | None = None,
+    retain_last: int | None = None,
+    snapshot_ids: Collection[int] = (),
+    engine: Engine | None = None,
+) -> ExpiredSnapshots:
+    """Expire old snapshots and delete the files that only they needed.
+
+    Whatever a branch or tag still needs survives; a branch or tag that outlived its own age goes too.
+
+    Args:
+        context: The manager's context.
+        target: The table.
+        older_than: Expire snapshots older than this; a datetime without zone is local time.
+        older_than_days: The same by age; by default the manager's ``default_retention_days``.
+        retain_last: Snapshots each branch keeps at least; None is the table's
+            ``history.expire.min-snapshots-to-keep``.
+        snapshot_ids: Expire exactly these, whatever their age, unless an age is given as well.
+        engine: Who does it; None is the manager's setting.
+
+    Returns:
+        The number of snapshots expired, which also carries files and bytes.
+
+    Raises:
+        MaintenanceInProgressError: Another maintenance run holds the table.
+        MaintenanceError: One of ``snapshot_ids`` is still referred to.
+        CorruptFileError: A file of the table is damaged, so that nobody can tell what is still needed.
+    """
+    with context.operation("iceberg.expire_snapshots", target, retain_last=retain_last) as operation:
+        table = load_table(context, target)
+        rule = _rule(context, table, older_than, older_than_days, retain_last, tuple(snapshot_ids))
+        if not _plan(table, rule).snapshot_ids and not _plan(table, rule).refs:
+            return ExpiredSnapshots(0)
+        current = table.metadata.current_snapshot()
+        manifests = len(current.manifests(table.io)) if current else 0
+        plane = plane_for(context, engine, size=manifests, largest=_MOST_MANIFESTS, what="manifests")
+        with maintenance_lease(context, target, "expire_snapshots"):
+            expired = _by_engine(context, target, plane, rule) if plane else _in_process(context, target, rule)
+        operation.set(
+            engine=plane.name if plane else "arrow",
+            snapshots=int(expired),
+            data_files=expired.deleted_data_files,
+            manifests=expired.deleted_manifests,
+            bytes=expired.deleted_bytes,
+        )
+        return expired
+
+
+def _rule(  # noqa: PLR0913, PLR0917 - the caller's options as they came
+    context: ManagerContext,
+    table: Table,
+    older_than: Moment | None,
+    older_than_days: float | None,
+    retain_last: int | None,
+    snapshot_ids: tuple[int, ...],
+) -> _Rule:
+    if older_than is not None and older_than_days is not None:
+        msg = "Give either older_than or older_than_days."
+        raise UnsafeRetentionError(msg, table=name_of(table))
+    if retain_last is not None and retain_last < 1:
+        msg = f"retain_last must be 1 or more, not {retain_last}: a table keeps its current snapshot."
+        raise UnsafeRetentionError(msg, table=name_of(table))
+    if older_than_days is not None and older_than_days < 0:
+        msg = f"older_than_days must be 0 or more, not {older_than_days}."
+        raise UnsafeRetentionError(msg, table=name_of(table))
+    least = retain_last or int(table.metadata.properties.get(MIN_SNAPSHOTS_PROPERTY, "1"))
+    if older_than is not None:
+        return _Rule(to_utc(older_than), least, snapshot_ids)
+    if snapshot_ids and older_than_days is None:
+        return _Rule(None, least, snapshot_ids)
+    days = context.config.default_retention_days if older_than_days is None else older_than_days
+    return _Rule(datetime.now(UTC) - timedelta(days=days), least, snapshot_ids)
+
+
+def _plan(table: Table, rule: _Rule) -> Expiry:
+    return plan_expiry(
+        table.metadata,
+        older_than_ms=to_millis(rule.older_than) if rule.older_than else None,
+        retain_last=rule.retain_last,
+        snapshot_ids=rule.snapshot_ids,
+        now_ms=int(time.time() * 1000),
+    )
+
+
+def _in_process(context: ManagerContext, target: TableTarget, rule: _Rule) -> ExpiredSnapshots:
+    planned: list[tuple[Table, Expiry, FileReader]] = []
+
+    def plan(table: Table, doubtful: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
+        if doubtful and planned and not _still_there(table, planned[-1][1]):
+            return None
+        expiry = _plan(table, rule)
+        reader = planned[-1][2] if planned else FileReader(table)
+        # Everything that must be known before a file may go is read first: damage stops the run while nothing changed.
+        reader.data_files(reader.manifests(s for s in table.snapshots() if s.snapshot_id not in expiry.snapshot_ids))
+        planned[:] = [(table, expiry, reader)]
+        if not expiry.snapshot_ids and not expiry.refs:
+            return None
+        return _change(table, expiry)
+
+    after = commit_change(context, target, plan, what="expiring snapshots")
+    before, expiry, reader = planned[-1]
+    return _delete_unreachable(context, before, after, expiry, reader)
+
+
+def _still_there(table: Table, expiry: Expiry) -> bool:
+    return any(table.metadata.snapshot_by_id(snapshot_id) is not None for snapshot_id in expiry.snapshot_ids) or any(
+        ref in table.metadata.refs for ref in expiry.refs
+    )
+
+
+def _change(table: Table, expiry: Expiry) -> Change:
+    updates = tuple(RemoveSnapshotRefUpdate(ref_name=name) for name in expiry.refs)
+    expired = (RemoveSnapshotsUpdate(snapshot_ids=list(expiry.snapshot_ids)),) if expiry.snapshot_ids else ()
+    # A ref that was moved onto one of these snapshots meanwhile would be dropped with it.
+    unmoved = (AssertRefSnapshotId(ref=name, snapshot_id=ref.snapshot_id) for name, ref in table.metadata.refs.items())
+    return Change((*updates, *expired), tuple(unmoved))
+
+
+def _delete_unreachable(
+    context: ManagerContext, before: Table, after: Table, expiry: Expiry, reader: FileReader
+) -> ExpiredSnapshots:
+    expired = [s for s in before.snapshots() if s.snapshot_id in expiry.snapshot_ids]
+    kept = after.snapshots()
+    kept_manifests = reader.manifests(kept)
+    manifests = {p: n for p, n in reader.manifests(expired, lenient=True).items() if p not in kept_manifests}
+    kept_files = reader.data_files(kept_manifests)
+    files = {p: n for p, n in reader.data_files(manifests, lenient=True).items() if p not in kept_files}
+    lists = {s.manifest_list for s in expired} - {s.manifest_list for s in kept}
+    statistics = statistics_files(before.metadata) - statistics_files(after.metadata)
+    # From the leaves up, so that what a killed run leaves behind can still be told from what is needed.
+    gone_files = delete_files(after.io, files, logger=context.logger)
+    gone_manifests = delete_files(after.io, manifests, logger=context.logger)
+    gone_others = delete_files(after.io, lists | statistics, logger=context.logger)
+    return ExpiredSnapshots(
+        len(expired),
+        deleted_data_files=len(gone_files),
+        deleted_manifests=len(gone_manifests),
+        deleted_manifest_lists=len(gone_others & lists),
+        deleted_statistics_files=len(gone_others & statistics),
+        deleted_bytes=sum(files[path] for path in gone_files) + sum(manifests[path] for path in gone_manifests),
+        snapshot_ids=tuple(snapshot.snapshot_id for snapshot in expired),
+    )
+
+
+def _by_engine(context: ManagerContext, target: TableTarget, plane: DataPlane, rule: _Rule) -> ExpiredSnapshots:
+    before = load_table(context, target)
+    figures = plane.expire_snapshots(
+        str(identifier_of(target)),
+        older_than=rule.older_than or _EPOCH,
+        retain_last=rule.retain_last,
+        snapshot_ids=rule.snapshot_ids,
+    )
+    kept = {snapshot.snapshot_id for snapshot in load_table(context, target).snapshots()}
+    gone = tuple(snapshot.snapshot_id for snapshot in before.snapshots() if snapshot.snapshot_id not in kept)
+    return ExpiredSnapshots(
+        len(gone),
+        deleted_data_files=figures.deleted_data_files + figures.deleted_delete_files,
+        deleted_manifests=figures.deleted_manifests,
+        deleted_manifest_lists=figures.deleted_manifest_lists,
+        deleted_statistics_files=figures.deleted_statistics_files,
+        snapshot_ids=gone,
+    )

@@ -1,0 +1,222 @@
+"""One maintenance run a table at a time, across threads, processes and machines.
+
+The lease lives in the table itself, because that is the one thing all its users share. A catalog can compare and swap
+refs and nothing else, so holding the lease means owning two tags: one of a fixed name, which only one run can create,
+and one named by the run, so that a takeover or a release can only hit the run it meant. A property says who holds it
+and until when. Losing the lease never endangers data: every maintenance commit checks for itself what it relies on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+import uuid
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.update import (
+    AssertRefSnapshotId,
+    RemovePropertiesUpdate,
+    RemoveSnapshotRefUpdate,
+    SetPropertiesUpdate,
+    SetSnapshotRefUpdate,
+)
+
+from floe_core.errors import FloeStorageError, MaintenanceInProgressError
+from floe_iceberg.metadata_commits import Change, commit_change
+from floe_iceberg.versions import RESERVED_REF_PREFIX, local_text, name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyiceberg.table import Table
+
+    from floe_iceberg.context import ManagerContext, TableTarget
+
+LEASE_PROPERTY = "floe.maintenance-lease"
+LEASE_SECONDS = 900.0
+
+_FIXED_REF = RESERVED_REF_PREFIX
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who holds the lease, as written into the table.
+
+    Attributes:
+        lease_id: The run.
+        owner: Host and process.
+        operation: What the run does.
+        expires_ms: When others may take over.
+    """
+
+    lease_id: str
+    owner: str
+    operation: str
+    expires_ms: int
+
+    @property
+    def expired(self) -> bool:
+        """Whether others may take over."""
+        return self.expires_ms <= time.time() * 1000
+
+    @property
+    def ref(self) -> str:
+        """Name of the run's own tag."""
+        return f"{_FIXED_REF}.{self.lease_id}"
+
+
+def holder_of(table: Table) -> Holder | None:
+    """Read who holds a table's lease; an unreadable entry counts as none."""
+    text = table.metadata.properties.get(LEASE_PROPERTY)
+    if text is None:
+        return None
+    try:
+        return Holder(**json.loads(text))
+    except (TypeError, ValueError):
+        return None
+
+
+@contextmanager
+def maintenance_lease(
+    context: ManagerContext, target: TableTarget, operation: str, *, seconds: float = LEASE_SECONDS
+) -> Iterator[None]:
+    """Hold a table's lease for a block; it is renewed while the block runs and given back after it.
+
+    Args:
+        context: The manager's context.
+        target: The table; one without snapshots has nothing to maintain and needs no lease.
+        operation: What is done, shown to whoever comes second.
+        seconds: How long the lease outlives a run that died.
+
+    Raises:
+        MaintenanceInProgressError: Another run holds it.
+    """
+    lease = _Lease(context, target, operation, seconds)
+    if not lease.acquire():
+        yield
+        return
+    stop = threading.Event()
+    renewing = threading.Thread(target=lease.renew_until, args=(stop,), name="floe-maintenance-lease", daemon=True)
+    renewing.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        renewing.join()
+        lease.release()
+
+
+class _Lease:
+    """One run's lease."""
+
+    def __init__(self, context: ManagerContext, target: TableTarget, operation: str, seconds: float) -> None:
+        self._context = context
+        self._target = target
+        self._seconds = seconds
+        self._operation = operation
+        self._id = uuid.uuid4().hex
+        self._owner = f"{socket.gethostname()}:{os.getpid()}"
+
+    def acquire(self) -> bool:
+        """Take the lease; False when the table has no snapshots."""
+        table = commit_change(self._context, self._target, self._plan_acquire, what="taking the maintenance lease")
+        return table.metadata.current_snapshot_id is not None
+
+    def renew_until(self, stop: threading.Event) -> None:
+        """Push the expiry out again and again until told to stop."""
+        while not stop.wait(self._seconds / 3):
+            try:
+                commit_change(self._context, self._target, self._plan_renew, what="renewing the maintenance lease")
+            except FloeStorageError as err:
+                # The next round tries again; the lease lasts three rounds.
+                self._context.logger.warning("iceberg.maintenance_lease", outcome="not renewed", reason=str(err))
+
+    def release(self) -> None:
+        """Give the lease back; a failure is only logged, because the lease expires by itself."""
+        try:
+            commit_change(self._context, self._target, self._plan_release, what="releasing the maintenance lease")
+        except FloeStorageError as err:
+            self._context.logger.warning("iceberg.maintenance_lease", outcome="not released", reason=str(err))
+
+    def _holder(self) -> Holder:
+        expires = int((time.time() + self._seconds) * 1000)
+        return Holder(self._id, self._owner, self._operation, expires)
+
+    def _plan_acquire(self, table: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
+        current = table.metadata.current_snapshot_id
+        holder = holder_of(table)
+        if current is None or (holder is not None and holder.lease_id == self._id):
+            return None
+        if holder is not None and not holder.expired:
+            raise _in_progress(table, holder)
+        stale = _lease_refs(table)
+        mine = self._holder()
+        return Change(
+            (
+                *(RemoveSnapshotRefUpdate(ref_name=name) for name in stale if name != _FIXED_REF),
+                self._tag(_FIXED_REF, current),
+                self._tag(mine.ref, current),
+                _written(mine),
+            ),
+            (
+                AssertRefSnapshotId(ref=_FIXED_REF, snapshot_id=stale.get(_FIXED_REF)),
+                *_asserted({name: snapshot for name, snapshot in stale.items() if name != _FIXED_REF}),
+            ),
+        )
+
+    def _plan_renew(self, table: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
+        holder = holder_of(table)
+        if holder is None or holder.lease_id != self._id:
+            return None
+        return Change((_written(self._holder()),), _asserted(self._own_refs(table)))
+
+    def _plan_release(self, table: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
+        holder = holder_of(table)
+        if holder is None or holder.lease_id != self._id:
+            return None
+        refs = self._own_refs(table)
+        removed = tuple(RemoveSnapshotRefUpdate(ref_name=name) for name in refs)
+        return Change((*removed, RemovePropertiesUpdate(removals=[LEASE_PROPERTY])), _asserted(refs))
+
+    def _own_refs(self, table: Table) -> dict[str, int]:
+        # Another engine's expiry may have dropped them by their age.
+        return {
+            name: snapshot
+            for name, snapshot in _lease_refs(table).items()
+            if name in {_FIXED_REF, f"{_FIXED_REF}.{self._id}"}
+        }
+
+    def _tag(self, name: str, snapshot_id: int) -> SetSnapshotRefUpdate:
+        return SetSnapshotRefUpdate(
+            ref_name=name,
+            type=SnapshotRefType.TAG,
+            snapshot_id=snapshot_id,
+            # Lets any engine's expiry clean up after a run that died.
+            max_ref_age_ms=int(self._seconds * 1000),
+            max_snapshot_age_ms=None,
+            min_snapshots_to_keep=None,
+        )
+
+
+def _lease_refs(table: Table) -> dict[str, int]:
+    return {name: ref.snapshot_id for name, ref in table.metadata.refs.items() if name.startswith(RESERVED_REF_PREFIX)}
+
+
+def _asserted(refs: dict[str, int]) -> tuple[AssertRefSnapshotId, ...]:
+    return tuple(AssertRefSnapshotId(ref=name, snapshot_id=snapshot) for name, snapshot in refs.items())
+
+
+def _written(holder: Holder) -> SetPropertiesUpdate:
+    return SetPropertiesUpdate(updates={LEASE_PROPERTY: json.dumps(asdict(holder))})
+
+
+def _in_progress(table: Table, holder: Holder) -> MaintenanceInProgressError:
+    msg = f"Table '{name_of(table)}' is under maintenance already: {holder.operation} by {holder.owner}."
+    hint = f"Try again when it is done; should it have died, after {local_text(holder.expires_ms)}."
+    return MaintenanceInProgressError(msg, hint=hint, table=name_of(table))

@@ -1,0 +1,210 @@
+"""Orphan removal: files in a table's folder that no version of the table refers to."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from pyarrow.fs import FileSelector, FileType
+from pyiceberg.io.pyarrow import PyArrowFileIO
+
+from floe_core.errors import CapabilityError, MaintenanceError, UnsafeRetentionError
+from floe_iceberg.context import identifier_of
+from floe_iceberg.corruption import load_table
+from floe_iceberg.maintenance.deletion import delete_files
+from floe_iceberg.maintenance.engines import plane_for
+from floe_iceberg.maintenance.lease import maintenance_lease
+from floe_iceberg.maintenance.reachable import FileReader, statistics_files
+from floe_iceberg.models import Engine, OrphanSweepResult
+from floe_iceberg.versions import local_text, name_of, to_millis, to_utc
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from floe_core.dataplane import DataPlane
+    from floe_iceberg.context import ManagerContext, TableTarget
+    from floe_iceberg.versions import Moment
+
+_DEFAULT_HOURS = 72.0
+# Beyond this many files in the current snapshot a cluster lists and compares faster.
+_MOST_FILES = 1_000_000
+_METADATA_FILE = re.compile(r"(?P<folder>.*)/[^/]+\.metadata\.json$")
+# Names of one store under which files may be written down.
+_SAME_SCHEME = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "wasbs": "wasb", "": "file"}
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """A file found in storage."""
+
+    location: str
+    size: int
+    modified_ms: int
+
+
+def sweep_orphans(  # noqa: PLR0913 - options by keyword
+    context: ManagerContext,
+    target: TableTarget,
+    *,
+    older_than: Moment | None = None,
+    older_than_hours: float | None = None,
+    dry_run: bool = True,
+    engine: Engine | None = None,
+) -> OrphanSweepResult:
+    """Find, and unless ``dry_run`` delete, files in the table's folder that nothing refers to.
+
+    A file counts only when it is older than the limit: the files of a running write are not referred to yet.
+
+    Args:
+        context: The manager's context.
+        target: The table.
+        older_than: Files younger than this are left alone; a datetime without zone is local time.
+        older_than_hours: The same by age; three days by default.
+        dry_run: Whether to only look.
+        engine: Who does it; None is the manager's setting.
+
+    Raises:
+        UnsafeRetentionError: The limit is so close that a running write could lose files; there is no way around it.
+        MaintenanceInProgressError: Another maintenance run holds the table.
+        MaintenanceError: Another table lies in this one's folder.
+        CorruptFileError: A file of the table is damaged, so that nobody can tell what is still needed.
+    """
+    with context.operation("iceberg.sweep_orphans", target, dry_run=dry_run) as operation:
+        limit = _limit(context, older_than, older_than_hours, str(identifier_of(target)))
+        table = load_table(context, target)
+        plane = _plane(context, table, engine)
+        if dry_run:
+            result = _sweep(context, target, plane, limit, dry_run=True)
+        else:
+            with maintenance_lease(context, target, "sweep_orphans"):
+                result = _sweep(context, target, plane, limit, dry_run=False)
+        operation.set(engine=plane.name if plane else "arrow", files=len(result.files), bytes=result.total_bytes)
+        return result
+
+
+def _limit(context: ManagerContext, older_than: Moment | None, hours: float | None, table: str) -> datetime:
+    if older_than is not None and hours is not None:
+        msg = "Give either older_than or older_than_hours."
+        raise UnsafeRetentionError(msg, table=table)
+    now = datetime.now(UTC)
+    limit = to_utc(older_than) if older_than is not None else now - timedelta(hours=hours or _DEFAULT_HOURS)
+    if hours is not None and hours <= 0:
+        limit = now
+    least = context.config.min_orphan_age_hours
+    # A second of grace, for a limit worked out just before the call.
+    if limit > now - timedelta(hours=least) + timedelta(seconds=1):
+        msg = (
+            f"Files younger than {least:g} hours can belong to a write that is still running, and "
+            f"{local_text(to_millis(limit))} is more recent than that."
+        )
+        hint = f"Pass older_than_hours={least:g} or more; the setting min_orphan_age_hours says how low it may go."
+        raise UnsafeRetentionError(msg, hint=hint, table=table)
+    return limit
+
+
+def _plane(context: ManagerContext, table: Table, engine: Engine | None) -> DataPlane | None:
+    snapshot = table.metadata.current_snapshot()
+    summary = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
+    files = int(summary.get("total-data-files", "0") or 0)
+    return plane_for(context, engine, size=files, largest=_MOST_FILES, what="files")
+
+
+def _sweep(
+    context: ManagerContext, target: TableTarget, plane: DataPlane | None, limit: datetime, *, dry_run: bool
+) -> OrphanSweepResult:
+    if plane is not None:
+        figures = plane.remove_orphan_files(str(identifier_of(target)), older_than=limit, dry_run=dry_run)
+        return OrphanSweepResult(
+            files=tuple(sorted(figures.orphan_files)), total_bytes=0, dry_run=dry_run, older_than=limit
+        )
+    # The folder is listed before the metadata is read: a file that is committed in between is then referred to.
+    listed = _list_files(load_table(context, target))
+    table = load_table(context, target)
+    _require_folder_of_its_own(table, listed)
+    old = [file for file in listed if file.modified_ms < to_millis(limit)]
+    orphans = _unreferenced(table, old)
+    if orphans and not dry_run:
+        # What was committed while the manifests were read counts too.
+        orphans = _unreferenced(load_table(context, target), orphans)
+        gone = delete_files(table.io, [file.location for file in orphans], logger=context.logger)
+        orphans = [file for file in orphans if file.location in gone]
+    return OrphanSweepResult(
+        files=tuple(sorted(file.location for file in orphans)),
+        total_bytes=sum(file.size for file in orphans),
+        dry_run=dry_run,
+        older_than=limit,
+    )
+
+
+def _list_files(table: Table) -> list[_Listed]:
+    io, location = table.io, table.location().rstrip("/")
+    if not isinstance(io, PyArrowFileIO):
+        return _list_with_fsspec(table)
+    scheme, netloc, path = io.parse_location(location, io.properties)
+    found = io.fs_by_scheme(scheme, netloc).get_file_info(FileSelector(path, recursive=True, allow_not_found=True))
+    return [
+        _Listed(location + info.path[len(path.rstrip("/")) :], info.size or 0, (info.mtime_ns or 0) // 1_000_000)
+        for info in found
+        if info.type == FileType.File
+    ]
+
+
+def _list_with_fsspec(table: Table) -> list[_Listed]:
+    from urllib.parse import urlparse
+
+    get_fs = getattr(table.io, "get_fs", None)
+    if get_fs is None:
+        msg = f"The file access of table '{name_of(table)}' cannot list folders."
+        raise CapabilityError(msg, hint="Pass engine='spark'.", table=name_of(table))
+    location = table.location().rstrip("/")
+    filesystem = get_fs(urlparse(location).scheme)
+    root = filesystem._strip_protocol(location)  # noqa: SLF001 - fsspec's own way from a URL to a path
+    listed = []
+    for path, info in filesystem.find(location, detail=True).items():
+        modified = info.get("LastModified") or info.get("last_modified") or info.get("mtime") or info.get("updated")
+        when = to_millis(modified) if isinstance(modified, datetime) else int(float(modified or 0) * 1000)
+        listed.append(_Listed(location + path[len(root) :], int(info.get("size") or 0), when))
+    return listed
+
+
+def _require_folder_of_its_own(table: Table, listed: list[_Listed]) -> None:
+    own = {_normal(table.metadata_location).rsplit("/", 1)[0], _normal(f"{table.location().rstrip('/')}/metadata")}
+    own |= {_normal(entry.metadata_file).rsplit("/", 1)[0] for entry in table.metadata.metadata_log}
+    for file in listed:
+        match = _METADATA_FILE.match(_normal(file.location))
+        if match and match["folder"] not in own:
+            msg = f"Another table lies in the folder of table '{name_of(table)}': '{file.location}' is its metadata."
+            hint = "Its files would look like orphans. Give the tables folders of their own first."
+            raise MaintenanceError(msg, hint=hint, table=name_of(table))
+
+
+def _unreferenced(table: Table, files: list[_Listed]) -> list[_Listed]:
+    referenced = {_normal(path) for path in _referenced(table)}
+    return [file for file in files if _normal(file.location) not in referenced]
+
+
+def _referenced(table: Table) -> set[str]:
+    reader = FileReader(table)
+    snapshots = table.snapshots()
+    manifests = reader.manifests(snapshots)
+    return {
+        table.metadata_location,
+        f"{table.location().rstrip('/')}/metadata/version-hint.text",
+        *(entry.metadata_file for entry in table.metadata.metadata_log),
+        *statistics_files(table.metadata),
+        *(snapshot.manifest_list for snapshot in snapshots),
+        *manifests,
+        *reader.data_files(manifests),
+    }
+
+
+def _normal(location: str) -> str:
+    """Return one spelling for all spellings of a location: ``file:/x``, ``file:///x`` and ``/x`` are one file."""
+    match = re.match(r"^(?P<scheme>[a-zA-Z][\w+.-]*):(?P<rest>.*)$", location)
+    scheme, rest = (match["scheme"].lower(), match["rest"]) if match else ("", location)
+    scheme = _SAME_SCHEME.get(scheme, scheme)
+    if scheme == "file":
+        return "file:/" + re.sub(r"/+", "/", rest).lstrip("/")
+    return f"{scheme}:{rest}"

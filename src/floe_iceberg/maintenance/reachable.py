@@ -1,0 +1,110 @@
+"""Which files a set of snapshots needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from pyiceberg.avro.file import AvroFile
+from pyiceberg.avro.reader import StructReader
+from pyiceberg.manifest import ManifestEntryStatus
+from pyiceberg.typedef import Record
+from pyiceberg.utils.concurrent import ExecutorFactory
+
+from floe_core.errors import CorruptFileError
+from floe_iceberg.corruption import CheckedIO, check_manifest_list, unreadable
+from floe_iceberg.versions import name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyiceberg.avro.reader import Reader
+    from pyiceberg.io import InputFile
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+
+_Wanted = dict[int, Any]
+
+# Field ids of the specification. Paths and sizes are all that counts here; skipping the column statistics makes
+# reading several times faster.
+_LIST_FIELDS: _Wanted = {500: None, 501: None}
+_MANIFEST_FIELDS: _Wanted = {0: None, 2: {100: None, 104: None}}
+
+
+@dataclass
+class FileReader:
+    """Reads manifest lists and manifests of one table, each file once: they never change."""
+
+    table: Table
+    _lists: dict[str, dict[str, int]] = field(default_factory=dict)
+    _manifests: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def manifests(self, snapshots: Iterable[Snapshot], *, lenient: bool = False) -> dict[str, int]:
+        """Return the manifests of snapshots, with their length; ``lenient`` passes over a missing list."""
+        wanted = {snapshot.manifest_list: snapshot for snapshot in snapshots}
+        missing = [snapshot for path, snapshot in wanted.items() if path not in self._lists]
+        for snapshot, found in zip(missing, ExecutorFactory.get_or_create().map(self._read_list, missing), strict=True):
+            if isinstance(found, CorruptFileError) and not lenient:
+                raise found
+            if not isinstance(found, CorruptFileError):
+                self._lists[snapshot.manifest_list] = found
+        return {path: length for key in wanted for path, length in self._lists.get(key, {}).items()}
+
+    def data_files(self, manifests: dict[str, int], *, lenient: bool = False) -> dict[str, int]:
+        """Return the live data and delete files of manifests, with their size."""
+        missing = [path for path in manifests if path not in self._manifests]
+        io = CheckedIO(self.table.io, manifests, name_of(self.table))
+        read = ExecutorFactory.get_or_create().map(lambda path: self._read_manifest(io, path), missing)
+        for path, found in zip(missing, read, strict=True):
+            if isinstance(found, CorruptFileError) and not lenient:
+                raise found
+            if not isinstance(found, CorruptFileError):
+                self._manifests[path] = found
+        return {file: size for path in manifests for file, size in self._manifests.get(path, {}).items()}
+
+    def _read_list(self, snapshot: Snapshot) -> dict[str, int] | CorruptFileError:
+        try:
+            records = _records(self.table.io.new_input(snapshot.manifest_list), _LIST_FIELDS)
+            found = {entry[0]: entry[1] for entry in records}
+            check_manifest_list(self.table, snapshot, len(found))
+        except Exception as err:  # noqa: BLE001 - Avro decoding fails in many ways; each means the same here
+            return self._failure(snapshot.manifest_list, err)
+        return found
+
+    def _read_manifest(self, io: CheckedIO, path: str) -> dict[str, int] | CorruptFileError:
+        try:
+            records = _records(io.new_input(path), _MANIFEST_FIELDS)
+            return {entry[1][0]: entry[1][1] for entry in records if entry[0] != ManifestEntryStatus.DELETED}
+        except Exception as err:  # noqa: BLE001 - Avro decoding fails in many ways; each means the same here
+            return self._failure(path, err)
+
+    def _failure(self, path: str, err: Exception) -> CorruptFileError:
+        failure = unreadable(path, table=name_of(self.table), err=err)
+        if isinstance(failure, CorruptFileError):
+            failure.__cause__ = err
+            return failure
+        raise failure from err
+
+
+def _records(file: InputFile, wanted: _Wanted) -> list[Record]:
+    with AvroFile[Record](file) as records:
+        # PyIceberg's own projection fails on lists and maps that are left out.
+        records.reader = _only(cast("StructReader", records.reader), wanted)
+        return list(records)
+
+
+def _only(reader: StructReader, wanted: _Wanted) -> StructReader:
+    places = {field_id: place for place, field_id in enumerate(wanted)}
+    readers: list[tuple[int | None, Reader]] = []
+    for column, (_, inner) in zip(reader.struct.fields, reader.field_readers, strict=True):
+        nested = wanted.get(column.field_id)
+        kept = _only(cast("StructReader", inner), nested) if nested is not None else inner
+        readers.append((places.get(column.field_id), kept))
+    return StructReader(tuple(readers), Record, reader.struct)
+
+
+def statistics_files(metadata: TableMetadata) -> set[str]:
+    """Return the statistics files the metadata refers to."""
+    whole = {file.statistics_path for file in metadata.statistics}
+    return whole | {file.statistics_path for file in metadata.partition_statistics}
