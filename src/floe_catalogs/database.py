@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 DEFAULT_SQLITE_FILE = ".floe/catalog.db"
 SQLITE_JDBC = "org.xerial:sqlite-jdbc:3.53.4.0"
-POSTGRES_JDBC = "org.postgresql:postgresql:42.7.12"
+POSTGRES_JDBC = "org.postgresql:postgresql:42.7.13"
 # Sixteen writers queue on one file; each holds the lock for milliseconds.
 BUSY_TIMEOUT_SECONDS = 60
 

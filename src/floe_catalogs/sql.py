@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from floe_catalogs.database import Database
@@ -36,8 +37,8 @@ class SqlCatalogPlugin(PyIcebergCatalogPlugin):
 
     @property
     def version(self) -> str:
-        """The plugin's version."""
-        return "0.1.0"
+        """Floe's version: the plugin comes with it."""
+        return version("floe")
 
     @property
     def floe_api_version(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,8 +45,8 @@ class WarehousePlugin(StoragePlugin):
 
     @property
     def version(self) -> str:
-        """The plugin's version."""
-        return "0.1.0"
+        """Floe's version: the plugin comes with it."""
+        return version("floe")
 
     @property
     def floe_api_version(self) -> str:

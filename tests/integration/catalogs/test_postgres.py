@@ -131,6 +131,6 @@ def test_spark_gets_the_driver_the_address_and_the_login(postgres_catalog, tmp_p
     assert conf["spark.sql.catalog.floe.uri"] == f"jdbc:{postgres_catalog['uri']}"
     assert conf["spark.sql.catalog.floe.jdbc.user"] == postgres["user"]
     assert conf["spark.sql.catalog.floe.jdbc.password"] == postgres["password"]
-    assert plugin.get_spark_packages({}) == ("org.postgresql:postgresql:42.7.12",)
+    assert plugin.get_spark_packages({}) == ("org.postgresql:postgresql:42.7.13",)
     assert postgres["password"] not in repr(plugin) + str(dict(plugin.catalog.properties))
     plugin.shutdown()
