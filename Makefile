@@ -45,6 +45,7 @@ requirements: setup  ## Print each requirement with its tests, and what has none
 
 .PHONY: bench
 bench: setup  ## Measure floe beside its peers (QUICK=1: five minutes)
+	@.floe-dev/uv/bin/uv sync --quiet --locked --all-extras --group bench --no-python-downloads
 	@$(RUN) python -m benchmarks $(if $(QUICK),--quick)
 
 .PHONY: wheel
