@@ -1,0 +1,51 @@
+"""What every compute and orchestrator plugin keeps to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from floe_core.dataplane import DataPlane
+from floe_testing.plugins.metadata import PluginContract
+
+if TYPE_CHECKING:
+    from floe_core.plugins import OrchestratorPlugin
+    from floe_core.schemas import CompiledArtifacts
+
+
+class ComputePluginContract(PluginContract):
+    """A compute plugin and the engine it opens.
+
+    Give the fixture ``data_plane``: what the plugin's ``data_plane(…)`` returned for a catalog of yours.
+    """
+
+    @pytest.fixture
+    def data_plane(self) -> DataPlane:
+        """Return an open engine."""
+        msg = "give the fixture data_plane"
+        raise NotImplementedError(msg)
+
+    def test_the_engine_keeps_the_protocol(self, data_plane: DataPlane) -> None:
+        assert isinstance(data_plane, DataPlane)
+        assert data_plane.name
+
+    def test_the_engine_does_not_claim_foreign_data(self, data_plane: DataPlane) -> None:
+        assert not data_plane.accepts(object())
+        assert not data_plane.accepts({"id": [1]})
+
+    def test_waiting_for_an_operation_nobody_started_returns(self, data_plane: DataPlane) -> None:
+        data_plane.await_quiet("no-such-operation", timeout_seconds=5.0)
+
+
+class OrchestratorPluginContract(PluginContract):
+    """An orchestrator plugin; give the fixture ``artifacts`` of a project it can run."""
+
+    @pytest.fixture
+    def artifacts(self) -> CompiledArtifacts:
+        """Return a compiled project."""
+        msg = "give the fixture artifacts"
+        raise NotImplementedError(msg)
+
+    def test_a_project_becomes_definitions(self, plugin: OrchestratorPlugin, artifacts: CompiledArtifacts) -> None:
+        assert plugin.create_definitions(artifacts) is not None

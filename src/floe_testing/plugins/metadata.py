@@ -1,0 +1,122 @@
+"""What every plugin keeps to, whatever its kind."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from pydantic import BaseModel
+
+from floe_core.plugins import PLUGIN_API_VERSION, HealthState, HealthStatus, PluginMetadata, PluginRegistry, PluginType
+from floe_core.plugins.loading import check_api_version, contract_type
+from floe_testing.plugins.network import no_network
+
+_NAME = re.compile(r"^[a-z][a-z0-9_-]*$")
+_VERSION = re.compile(r"^\d+\.\d+\.\d+([-+.]?[0-9A-Za-z.-]+)?$")
+_API_VERSION = re.compile(r"^\d+\.\d+$")
+
+
+class PluginContract:
+    """What a plugin says about itself, and how it lives.
+
+    Give the fixture ``plugin_class``; give ``plugin_config`` when the plugin takes a configuration.
+    """
+
+    @pytest.fixture
+    def plugin_class(self) -> type[PluginMetadata]:
+        """Return the plugin's class."""
+        msg = "give the fixture plugin_class"
+        raise NotImplementedError(msg)
+
+    @pytest.fixture
+    def plugin_config(self) -> dict[str, object]:
+        """Return a configuration that the plugin's schema accepts."""
+        return {}
+
+    @pytest.fixture
+    def plugin(self, plugin_class: type[PluginMetadata]) -> PluginMetadata:
+        """Return a fresh plugin, as the registry makes it."""
+        return plugin_class()
+
+    @pytest.fixture
+    def registry(self, plugin: PluginMetadata, plugin_config: dict[str, object]) -> PluginRegistry:
+        """Return a registry that holds nothing but the configured plugin."""
+        registry = PluginRegistry(source=list)
+        registry.register(plugin)
+        if plugin_config:
+            registry.configure(contract_type(plugin), plugin.name, plugin_config)
+        return registry
+
+    def test_it_is_constructed_without_arguments_and_without_the_network(
+        self, plugin_class: type[PluginMetadata]
+    ) -> None:
+        with no_network():
+            assert isinstance(plugin_class(), PluginMetadata)
+
+    def test_it_implements_the_contract_of_a_group(self, plugin: PluginMetadata) -> None:
+        assert contract_type(plugin) in PluginType
+
+    def test_its_name_is_fit_for_floe_yaml(self, plugin: PluginMetadata) -> None:
+        assert _NAME.match(plugin.name)
+
+    def test_its_version_reads_major_minor_patch(self, plugin: PluginMetadata) -> None:
+        assert _VERSION.match(plugin.version)
+
+    def test_its_api_version_is_one_this_floe_accepts(self, plugin: PluginMetadata) -> None:
+        assert _API_VERSION.match(plugin.floe_api_version)
+        check_api_version(plugin, contract_type(plugin), api_version=PLUGIN_API_VERSION)
+
+    def test_its_description_is_one_line(self, plugin: PluginMetadata) -> None:
+        assert isinstance(plugin.description, str)
+        assert len(plugin.description.splitlines()) <= 1
+
+    def test_its_dependencies_name_plugins(self, plugin: PluginMetadata) -> None:
+        groups = {plugin_type.value for plugin_type in PluginType}
+        for dependency in plugin.dependencies:
+            group, separator, name = dependency.rpartition(":")
+            assert name
+            assert not separator or group in groups
+
+    def test_its_metadata_is_the_same_every_time(self, plugin_class: type[PluginMetadata]) -> None:
+        first, second = plugin_class(), plugin_class()
+        assert (first.name, first.version, first.floe_api_version) == (
+            second.name,
+            second.version,
+            second.floe_api_version,
+        )
+
+    def test_its_configuration_schema_is_a_model_that_editors_can_read(self, plugin: PluginMetadata) -> None:
+        schema = plugin.get_config_schema()
+        if schema is not None:
+            assert issubclass(schema, BaseModel)
+            assert schema.model_json_schema()["type"] == "object"
+
+    def test_its_entry_point_leads_to_it(self, plugin: PluginMetadata, plugin_class: type[PluginMetadata]) -> None:
+        found = PluginRegistry().get(contract_type(plugin), plugin.name)
+        assert type(found) is plugin_class
+
+    def test_it_starts_and_stops(self, registry: PluginRegistry, plugin: PluginMetadata) -> None:
+        report = registry.startup()
+        report.raise_for_failures()
+        assert report.started == (f"{contract_type(plugin).value}:{plugin.name}",)
+        assert registry.shutdown() == ()
+
+    def test_it_can_be_started_again_after_it_was_stopped(self, registry: PluginRegistry) -> None:
+        for _ in range(2):
+            registry.startup().raise_for_failures()
+            assert registry.shutdown() == ()
+
+    def test_stopping_it_twice_or_unstarted_is_harmless(self, plugin: PluginMetadata) -> None:
+        plugin.shutdown()
+        plugin.shutdown()
+
+    def test_it_answers_a_health_check_before_it_is_started(self, plugin: PluginMetadata) -> None:
+        assert isinstance(plugin.health_check(), HealthStatus)
+
+    def test_it_is_well_once_started(self, registry: PluginRegistry, plugin: PluginMetadata) -> None:
+        registry.startup().raise_for_failures()
+        try:
+            status = registry.health_check(contract_type(plugin), plugin.name)
+            assert status.state is not HealthState.UNHEALTHY, status.message
+        finally:
+            registry.shutdown()
