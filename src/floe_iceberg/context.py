@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
     from floe_core.dataplane import DataPlane
+    from floe_core.telemetry import Logger
 
 TableTarget = str | TableIdentifier | Table
 
@@ -48,13 +49,15 @@ class ManagerContext:
         tracer: Tracer for spans.
         logger: Logger for events.
         plane: Returns the data plane, opening it on first use; raises when no engine is installed.
+        branches: Whether the catalog keeps branches.
     """
 
     catalog: Catalog
     config: IcebergTableManagerConfig
     tracer: Tracer
-    logger: FilteringBoundLogger
+    logger: Logger | FilteringBoundLogger
     plane: Callable[[], DataPlane]
+    branches: bool = True
 
     def load(self, target: TableTarget) -> Table:
         """Load the table as it is now, through the reconciling catalog.
@@ -74,4 +77,16 @@ class ManagerContext:
             traced(name, tracer=self.tracer, logger=self.logger, table=str(identifier), **attributes) as operation,
             translated(self.catalog, identifier),
         ):
+            yield operation
+
+    @contextmanager
+    def naming(self, target: TableTarget) -> Iterator[None]:
+        """Translate the errors of a block as errors about another table."""
+        with translated(self.catalog, identifier_of(target)):
+            yield
+
+    @contextmanager
+    def traced(self, name: str, **attributes: Any) -> Iterator[Operation]:  # noqa: ANN401 - spans take several types
+        """Trace one operation that concerns no single table."""
+        with traced(name, tracer=self.tracer, logger=self.logger, **attributes) as operation:
             yield operation

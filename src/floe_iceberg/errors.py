@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import difflib
+import errno
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pyiceberg import exceptions as pyiceberg_errors
 
 from floe_core.errors import (
+    CatalogAuthenticationError,
+    CatalogAuthorizationError,
+    CatalogUnavailableError,
+    ConcurrencyConflictError,
+    FloeStorageError,
     NamespaceNotFoundError,
+    RateLimitedError,
+    StorageAuthenticationError,
+    StorageError,
+    StorageFullError,
     TableExistsError,
     TableNotFoundError,
 )
+from floe_core.redaction import redact_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pyiceberg.catalog import Catalog
 
@@ -22,18 +34,113 @@ if TYPE_CHECKING:
 
 TableAlreadyExistsError = TableExistsError
 
+_LISTED = 10
+_FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_FULL_TEXTS = ("no space left", "quota", "file too large")
+_DENIED_TEXTS = ("access denied", "accessdenied", "invalidaccesskeyid", "signaturedoesnotmatch", "forbidden")
+
 
 @contextmanager
 def translated(catalog: Catalog, identifier: TableIdentifier) -> Iterator[None]:
     """Turn library errors that rise from the block into floe's own."""
     try:
         yield
-    except pyiceberg_errors.NoSuchTableError as err:
-        msg = f"Table '{identifier}' not found in catalog '{catalog.name}'."
-        raise TableNotFoundError(msg, table=str(identifier)) from err
-    except pyiceberg_errors.NoSuchNamespaceError as err:
-        msg = f"Namespace '{identifier.namespace}' not found in catalog '{catalog.name}'."
-        raise NamespaceNotFoundError(msg, table=str(identifier)) from err
-    except pyiceberg_errors.TableAlreadyExistsError as err:
-        msg = f"Table '{identifier}' already exists in catalog '{catalog.name}'."
-        raise TableExistsError(msg, table=str(identifier)) from err
+    except FloeStorageError:
+        raise
+    except OSError as err:
+        raise storage_error(err, table=str(identifier)) from err
+    except Exception as err:
+        translation = _translation(err, catalog, identifier)
+        if translation is None:
+            raise
+        raise translation from err
+
+
+def _translation(err: Exception, catalog: Catalog, identifier: TableIdentifier) -> FloeStorageError | None:
+    name = str(identifier)
+    match err:
+        case pyiceberg_errors.NoSuchTableError():
+            return table_not_found(catalog, identifier)
+        case pyiceberg_errors.NoSuchNamespaceError():
+            return namespace_not_found(catalog, identifier.namespace, table=name)
+        case pyiceberg_errors.TableAlreadyExistsError():
+            msg = f"Table '{name}' already exists in catalog '{catalog.name}'."
+            return TableExistsError(msg, hint="Pass if_not_exists=True to use it as it is.", table=name)
+        case pyiceberg_errors.CommitFailedException():
+            msg = f"Another writer changed '{name}' at the same time."
+            return ConcurrencyConflictError(msg, hint="Try again.", table=name)
+        case pyiceberg_errors.RESTError():
+            return _rest_translation(err, catalog, name)
+        case _:
+            return None
+
+
+def _rest_translation(err: pyiceberg_errors.RESTError, catalog: Catalog, name: str) -> FloeStorageError | None:
+    match err:
+        case (
+            pyiceberg_errors.UnauthorizedError()
+            | pyiceberg_errors.OAuthError()
+            | pyiceberg_errors.AuthorizationExpiredError()
+        ):
+            msg = f"The catalog '{catalog.name}' does not accept the credentials."
+            return CatalogAuthenticationError(msg, hint="Check catalog.credentials in floe.yaml.", table=name)
+        case pyiceberg_errors.ForbiddenError():
+            msg = f"The catalog '{catalog.name}' refuses this operation on '{name}'."
+            return CatalogAuthorizationError(msg, hint="Ask for the privilege it needs.", table=name)
+        case pyiceberg_errors.TooManyRequestsError():
+            return RateLimitedError(f"The catalog '{catalog.name}' asks to slow down.", hint="Try again later.")
+        case pyiceberg_errors.ServiceUnavailableError() | pyiceberg_errors.ServerError():
+            msg = f"The catalog '{catalog.name}' failed: {redact_text(str(err))}"
+            return CatalogUnavailableError(msg, hint="Try again later.", table=name)
+        case _:
+            return None
+
+
+def table_not_found(catalog: Catalog, identifier: TableIdentifier) -> TableNotFoundError:
+    """Say that a table is missing, and what is there instead."""
+    name = str(identifier)
+    msg = f"Table '{name}' not found in catalog '{catalog.name}'."
+    try:
+        tables = [".".join(parts) for parts in catalog.list_tables(tuple(identifier.namespace.split(".")))]
+    except pyiceberg_errors.NoSuchNamespaceError:
+        hint: str | None = f"The namespace '{identifier.namespace}' does not exist either."
+    except Exception:  # noqa: BLE001 - the listing is a courtesy; the missing table is the error
+        hint = None
+    else:
+        hint = _what_is_there("Tables", name, tables)
+    return TableNotFoundError(msg, hint=hint, table=name)
+
+
+def namespace_not_found(catalog: Catalog, namespace: str, *, table: str | None = None) -> NamespaceNotFoundError:
+    """Say that a namespace is missing, and what is there instead."""
+    msg = f"Namespace '{namespace}' not found in catalog '{catalog.name}'."
+    try:
+        namespaces = [".".join(parts) for parts in catalog.list_namespaces()]
+    except Exception:  # noqa: BLE001 - the listing is a courtesy; the missing namespace is the error
+        hint = None
+    else:
+        hint = _what_is_there("Namespaces", namespace, namespaces)
+    return NamespaceNotFoundError(msg, hint=hint, table=table)
+
+
+def _what_is_there(what: str, wanted: str, names: Iterable[str]) -> str:
+    known = sorted(names)
+    if not known:
+        return f"{what} there: none."
+    listed = ", ".join(known[:_LISTED]) + (f" and {len(known) - _LISTED} more" if len(known) > _LISTED else "")
+    close = difflib.get_close_matches(wanted, known, n=1)
+    guess = f" Did you mean '{close[0]}'?" if close else ""
+    return f"{what} there: {listed}.{guess}"
+
+
+def storage_error(err: OSError, *, table: str | None = None) -> StorageError:
+    """Tell a full disk, refused credentials and other failures of a store apart."""
+    text = redact_text(str(err))
+    lowered = text.lower()
+    if err.errno in _FULL_DISK or any(sign in lowered for sign in _FULL_TEXTS):
+        msg = f"The storage is full: {text}"
+        return StorageFullError(msg, hint="Free space or raise the quota; the table is as it was.", table=table)
+    if isinstance(err, PermissionError) or any(sign in lowered for sign in _DENIED_TEXTS):
+        msg = f"The storage refuses access: {text}"
+        return StorageAuthenticationError(msg, hint="Check the storage section of floe.yaml.", table=table)
+    return StorageError(f"The storage failed: {text}", table=table)

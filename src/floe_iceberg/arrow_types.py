@@ -1,0 +1,290 @@
+"""Arrow data at the door: many kinds of frame in, Arrow with types Iceberg knows out.
+
+==========================  =======================================================================================
+comes in                    goes on as
+==========================  =======================================================================================
+string_view, binary_view    string, binary
+dictionary, run-end encoded the values themselves
+int8, int16, uint8, uint16  int32
+uint32                      int64
+uint64                      decimal(20, 0); checked int64 where the table's column is a long
+float16                     float32
+date64                      date32
+time32, time64[ns]          time64[us], refused when that loses digits
+timestamp[s, ms, ns]        timestamp[us], refused when that loses digits; zones become UTC
+decimal32, 64, 256          decimal128, refused above 38 digits
+fixed_size_list, list views list
+null                        the type of the table's column
+duration, interval, union   refused: Iceberg has no such type
+==========================  =======================================================================================
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+
+from floe_core.errors import InvalidDataError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_UINT64_DECIMAL = pa.decimal128(20, 0)
+_MOST_DIGITS = 38
+_FIELD_ID = b"PARQUET:field_id"
+_DOC = b"doc"
+
+_SIMPLE: dict[int, pa.DataType] = {
+    pa.lib.Type_STRING_VIEW: pa.string(),
+    pa.lib.Type_BINARY_VIEW: pa.binary(),
+    pa.lib.Type_INT8: pa.int32(),
+    pa.lib.Type_INT16: pa.int32(),
+    pa.lib.Type_UINT8: pa.int32(),
+    pa.lib.Type_UINT16: pa.int32(),
+    pa.lib.Type_UINT32: pa.int64(),
+    pa.lib.Type_UINT64: _UINT64_DECIMAL,
+    pa.lib.Type_HALF_FLOAT: pa.float32(),
+    pa.lib.Type_DATE64: pa.date32(),
+    pa.lib.Type_TIME32: pa.time64("us"),
+    pa.lib.Type_TIME64: pa.time64("us"),
+}
+_ICEBERG: dict[int, IcebergType] = {
+    pa.lib.Type_BOOL: BooleanType(),
+    pa.lib.Type_INT32: IntegerType(),
+    pa.lib.Type_INT64: LongType(),
+    pa.lib.Type_FLOAT: FloatType(),
+    pa.lib.Type_DOUBLE: DoubleType(),
+    pa.lib.Type_DATE32: DateType(),
+    pa.lib.Type_TIME64: TimeType(),
+    pa.lib.Type_STRING: StringType(),
+    pa.lib.Type_LARGE_STRING: StringType(),
+    pa.lib.Type_BINARY: BinaryType(),
+    pa.lib.Type_LARGE_BINARY: BinaryType(),
+}
+
+
+@runtime_checkable
+class _ArrowStream(Protocol):
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+
+
+def to_arrow(data: object) -> pa.Table | pa.RecordBatchReader:
+    """Take any frame floe knows and return it as an Arrow table or reader, types as they are.
+
+    Raises:
+        InvalidDataError: The data is no frame, or two columns have one name.
+    """
+    frame = _as_arrow(data)
+    names = frame.schema.names
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        msg = f"The data has two columns of one name: {', '.join(twice)}."
+        raise InvalidDataError(msg, hint="Rename one of them.")
+    return frame
+
+
+def _as_arrow(data: object) -> pa.Table | pa.RecordBatchReader:
+    if isinstance(data, pa.Table | pa.RecordBatchReader):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if isinstance(data, list) and all(isinstance(row, dict) for row in data):
+        return pa.Table.from_pylist(data)
+    frame = _from_library(data)
+    if frame is not None:
+        return frame
+    msg = f"{type(data).__name__} is no data floe can write."
+    hint = "Pass a PyArrow table or reader, a pandas, Polars or PySpark DataFrame, or a list of dicts."
+    raise InvalidDataError(msg, hint=hint)
+
+
+def _from_library(data: Any) -> pa.Table | pa.RecordBatchReader | None:  # noqa: ANN401 - libraries that may be absent
+    match f"{type(data).__module__.split('.')[0]}.{type(data).__name__}":
+        case "polars.LazyFrame":
+            return data.collect().to_arrow()
+        case "polars.DataFrame":
+            return data.to_arrow()
+        case "pandas.DataFrame":
+            return _from_pandas(data)
+        case _ if isinstance(data, _ArrowStream):
+            return pa.RecordBatchReader.from_stream(data)
+        case _:
+            return None
+
+
+def _from_pandas(data: Any) -> pa.Table:  # noqa: ANN401 - pandas is optional
+    try:
+        return pa.Table.from_pandas(data, preserve_index=False).replace_schema_metadata(None)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as err:
+        msg = f"The pandas frame does not become Arrow: {err}"
+        raise InvalidDataError(msg, hint="Give the column one type, for example with astype().") from err
+
+
+def known_type(dtype: pa.DataType, column: str) -> pa.DataType:
+    """Return the type that takes the place of an Arrow type Iceberg does not know.
+
+    Raises:
+        InvalidDataError: Nothing can take its place.
+    """
+    if isinstance(dtype, pa.DictionaryType | pa.RunEndEncodedType):
+        return known_type(dtype.value_type, column)
+    if isinstance(dtype, pa.BaseExtensionType):
+        return dtype if isinstance(dtype, pa.UuidType) else known_type(dtype.storage_type, column)
+    if types.is_nested(dtype):
+        return _known_nested(dtype, column)
+    if types.is_duration(dtype) or types.is_interval(dtype):
+        msg = f"Column '{column}' is a {dtype}, and Iceberg has no such type."
+        raise InvalidDataError(msg, hint="Cast it to int64 (microseconds) or write two timestamps.")
+    return _known_plain(dtype, column)
+
+
+def _known_plain(dtype: pa.DataType, column: str) -> pa.DataType:
+    if types.is_timestamp(dtype):
+        return pa.timestamp("us", tz="UTC" if dtype.tz else None)
+    if types.is_decimal(dtype):
+        return _known_decimal(dtype, column)
+    return _SIMPLE.get(dtype.id, dtype)
+
+
+def _known_decimal(dtype: pa.DataType, column: str) -> pa.DataType:
+    if dtype.precision > _MOST_DIGITS or dtype.scale < 0:
+        msg = f"Column '{column}' is a {dtype}; Iceberg holds up to {_MOST_DIGITS} digits and no negative scale."
+        raise InvalidDataError(msg, hint="Cast it to a smaller decimal or a string.")
+    return pa.decimal128(dtype.precision, dtype.scale)
+
+
+def _known_nested(dtype: pa.DataType, column: str) -> pa.DataType:
+    def inner(field: pa.Field, name: str | None = None) -> pa.Field:
+        return field.with_type(known_type(field.type, f"{column}.{name or field.name}"))
+
+    if isinstance(dtype, pa.StructType):
+        return pa.struct([inner(field) for field in dtype])
+    if isinstance(dtype, pa.MapType):
+        return pa.map_(inner(dtype.key_field, "key"), inner(dtype.item_field, "value"))
+    if isinstance(dtype, pa.LargeListType | pa.LargeListViewType):
+        return pa.large_list(inner(dtype.value_field, "element"))
+    if isinstance(dtype, pa.ListType | pa.FixedSizeListType | pa.ListViewType):
+        return pa.list_(inner(dtype.value_field, "element"))
+    msg = f"Column '{column}' is a {dtype}, and Iceberg has no such type."
+    raise InvalidDataError(msg, hint="Split it into columns of one type each.")
+
+
+def known_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the schema with every type replaced by one Iceberg knows; null columns stay null."""
+    return pa.schema([field.with_type(known_type(field.type, field.name)) for field in schema])
+
+
+def normalised(table: pa.Table) -> pa.Table:
+    """Return the table with every column in a type Iceberg knows.
+
+    Raises:
+        InvalidDataError: A value does not fit.
+    """
+    schema = known_schema(table.schema)
+    columns = [cast_column(table.column(i), field.type, field.name) for i, field in enumerate(schema)]
+    return pa.table(columns, schema=schema)
+
+
+def to_iceberg_type(dtype: pa.DataType, column: str, new_id: Callable[[], int]) -> IcebergType:
+    """Return the Iceberg type of a known Arrow type, nested fields numbered by ``new_id``.
+
+    Raises:
+        InvalidDataError: The column has no type yet.
+    """
+    if (simple := _ICEBERG.get(dtype.id)) is not None:
+        return simple
+    if types.is_timestamp(dtype):
+        return TimestamptzType() if dtype.tz else TimestampType()
+    if types.is_decimal(dtype):
+        return DecimalType(dtype.precision, dtype.scale)
+    if types.is_fixed_size_binary(dtype):
+        return FixedType(dtype.byte_width)
+    if isinstance(dtype, pa.UuidType):
+        return UUIDType()
+    if types.is_nested(dtype):
+        return _nested_to_iceberg(dtype, column, new_id)
+    msg = f"Column '{column}' holds only nulls, so its type is unknown."
+    raise InvalidDataError(msg, hint="Give it a type, or leave the column out.")
+
+
+def _nested_to_iceberg(dtype: pa.DataType, column: str, new_id: Callable[[], int]) -> IcebergType:
+    if isinstance(dtype, pa.StructType):
+        return StructType(*to_iceberg_fields(list(dtype), new_id, prefix=f"{column}."))
+    if isinstance(dtype, pa.MapType):
+        key_id, value_id = new_id(), new_id()
+        return MapType(
+            key_id=key_id,
+            key_type=to_iceberg_type(dtype.key_type, f"{column}.key", new_id),
+            value_id=value_id,
+            value_type=to_iceberg_type(dtype.item_type, f"{column}.value", new_id),
+            value_required=not dtype.item_field.nullable,
+        )
+    element_id = new_id()
+    return ListType(
+        element_id=element_id,
+        element=to_iceberg_type(dtype.value_type, f"{column}.element", new_id),
+        element_required=not dtype.value_field.nullable,
+    )
+
+
+def to_iceberg_fields(fields: list[pa.Field], new_id: Callable[[], int], prefix: str = "") -> list[NestedField]:
+    """Return Iceberg fields for known Arrow fields, docs taken from their metadata."""
+    ids = [new_id() for _ in fields]
+    return [
+        NestedField(
+            field_id=field_id,
+            name=field.name,
+            field_type=to_iceberg_type(field.type, prefix + field.name, new_id),
+            required=not field.nullable,
+            doc=((field.metadata or {}).get(_DOC) or b"").decode() or None,
+        )
+        for field_id, field in zip(ids, fields, strict=True)
+    ]
+
+
+def cast_column(values: pa.ChunkedArray, target: pa.DataType, column: str) -> pa.ChunkedArray:
+    """Cast without losing anything.
+
+    Raises:
+        InvalidDataError: A value does not fit.
+    """
+    if values.type == target:
+        return values
+    if isinstance(values.type, pa.RunEndEncodedType):
+        values = pa.chunked_array([pc.run_end_decode(chunk) for chunk in values.chunks], values.type.value_type)
+    if isinstance(values.type, pa.BaseExtensionType) and not isinstance(target, pa.BaseExtensionType):
+        values = pa.chunked_array([chunk.storage for chunk in values.chunks], values.type.storage_type)
+    try:
+        return values.cast(target)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as err:
+        msg = f"Column '{column}' does not become {target}: {err}"
+        hint = "Iceberg keeps microseconds: round the values first." if "lose data" in str(err) else None
+        raise InvalidDataError(msg, hint=hint) from err
+
+
+def with_field_id(field: pa.Field, field_id: int) -> pa.Field:
+    """Return the Arrow field with the id Parquet keeps."""
+    return field.with_metadata({_FIELD_ID: str(field_id).encode()})

@@ -1,0 +1,273 @@
+"""Parquet data files: rows in the shape of the table's schema, written once, with the metrics readers prune by."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import threading
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.io.pyarrow import (
+    compute_statistics_plan,
+    data_file_statistics_from_parquet_metadata,
+    parquet_path_to_id_mapping,
+)
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.partitioning import PartitionFieldValue
+from pyiceberg.schema import Schema, sanitize_column_names
+from pyiceberg.table.locations import load_location_provider
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.typedef import Record
+from pyiceberg.types import DoubleType, FloatType
+from pyiceberg.utils.concurrent import ExecutorFactory
+
+from floe_core.errors import CapabilityError
+from floe_iceberg.fitting import fit
+from floe_iceberg.partitioning import Partition, PartitionRows, column_of, record_values, split
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pyiceberg.io import FileIO
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.table.metadata import TableMetadata
+
+_MIB = 1024 * 1024
+_TARGET_BYTES = "write.target-file-size-bytes"
+_ROW_GROUP_BYTES = "write.parquet.row-group-size-bytes"
+_ROW_GROUP_ROWS = "write.parquet.row-group-limit"
+# Below this a second writer costs more than it brings.
+_LEAST_PER_WRITER = 48 * _MIB
+_ROW_GROUP_LIMIT = 1_048_576
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the files of one write look: schema, spec, order, and where they go.
+
+    Attributes:
+        metadata: The table's metadata, schema changes of the write applied.
+        io: The table's files.
+        schema: The schema of the rows.
+    """
+
+    metadata: TableMetadata
+    io: FileIO
+    write_id: uuid.UUID = field(default_factory=uuid.uuid4)
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    paths: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Refuse formats other than Parquet."""
+        wanted = self.metadata.properties.get("write.format.default", "parquet").lower()
+        if wanted != "parquet":
+            msg = f"The table's write.format.default is {wanted}; in process floe writes Parquet only."
+            raise CapabilityError(msg, hint="Pass engine='spark'.")
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the rows."""
+        return self.metadata.schema()
+
+    @property
+    def spec(self) -> PartitionSpec:
+        """The spec new files are partitioned by."""
+        return self.metadata.spec()
+
+    @property
+    def target_bytes(self) -> int:
+        """Size on disk at which a file is full."""
+        return int(self.metadata.properties.get(_TARGET_BYTES, 512 * _MIB))
+
+    def new_path(self, record: Record | None = None) -> str:
+        """Return a place for another data file, and remember it."""
+        partition = None
+        if record is not None:
+            values = [
+                PartitionFieldValue(field=spec_field, value=value)
+                for spec_field, value in zip(self.spec.fields, record_values(record), strict=True)
+            ]
+            partition = Partition(field_values=values, partition_spec=self.spec, schema=self.schema)
+        provider = load_location_provider(self.metadata.location, self.metadata.properties)
+        with self._lock:
+            name = f"{next(self._numbers):05d}-0-{self.write_id}.parquet"
+            path = provider.new_data_location(name, partition)
+            self.paths.append(path)
+        return path
+
+    def discard(self) -> None:
+        """Delete every file written under this layout."""
+        for path in self.paths:
+            with contextlib.suppress(Exception):
+                self.io.delete(path)
+        self.paths.clear()
+
+    def sorted_rows(self, rows: pa.Table) -> tuple[pa.Table, int | None]:
+        """Sort rows by the table's order where it is a plain one; also return the order's id."""
+        order = self.metadata.sort_order()
+        if order.is_unsorted or not all(isinstance(term.transform, IdentityTransform) for term in order.fields):
+            return rows, None
+        keys, arrays = [], []
+        for position, term in enumerate(order.fields):
+            arrays.append(column_of(rows, str(self.schema.find_column_name(term.source_id))))
+            direction = "ascending" if term.direction.value == "asc" else "descending"
+            keys.append((str(position), direction, "at_start" if term.null_order.value == "nulls-first" else "at_end"))
+        by = pa.table(dict(zip([key[0] for key in keys], arrays, strict=True)))
+        try:
+            placement = keys[0][2]
+            if any(key[2] != placement for key in keys):
+                return rows, None
+            indices = pc.sort_indices(by, sort_keys=[key[:2] for key in keys], null_placement=placement)
+        except (pa.ArrowNotImplementedError, pa.ArrowTypeError):
+            return rows, None
+        return rows.take(indices), order.order_id
+
+
+class DataFileWriter:
+    """One data file under way; rows must have the layout's schema, as ``fitting.fit`` makes them."""
+
+    def __init__(self, layout: Layout, record: Record | None = None, *, sort_order_id: int | None = None) -> None:
+        """Choose the place; the file is created by the first rows."""
+        self._layout = layout
+        self._record = record if record is not None else Record()
+        self._sort_order_id = sort_order_id
+        self.path = layout.new_path(record)
+        self._output = layout.io.new_output(self.path)
+        self._stream: Any = None
+        self._writer: pq.ParquetWriter | None = None
+        self._nan_counts: dict[int, int] = {}
+
+    @property
+    def position(self) -> int:
+        """Bytes written so far."""
+        return int(self._stream.tell()) if self._stream is not None else 0
+
+    def write(self, rows: pa.Table) -> None:
+        """Add rows; each call ends a row group."""
+        if self._writer is None:
+            self._stream = self._output.create(overwrite=True)
+            self._writer = pq.ParquetWriter(
+                self._stream, schema=rows.schema, store_decimal_as_integer=True, **_options(self._layout.metadata)
+            )
+        self._writer.write_table(rows, row_group_size=_row_group_rows(rows, self._layout.metadata.properties))
+        self._count_nans(rows)
+
+    def _count_nans(self, rows: pa.Table) -> None:
+        # PyIceberg leaves these out, and then takes files with NaN for files without.
+        for position, column in enumerate(self._layout.schema.fields):
+            if isinstance(column.field_type, FloatType | DoubleType):
+                count = pc.sum(pc.is_nan(rows.column(position))).as_py() or 0
+                self._nan_counts[column.field_id] = self._nan_counts.get(column.field_id, 0) + count
+
+    def close(self) -> DataFile:
+        """Finish the file and describe it."""
+        if self._writer is None:
+            msg = "a data file needs rows"
+            raise ValueError(msg)
+        try:
+            self._writer.close()
+        finally:
+            self._stream.close()
+        metadata = self._layout.metadata
+        file_schema = sanitize_column_names(self._layout.schema)
+        statistics = data_file_statistics_from_parquet_metadata(
+            parquet_metadata=self._writer.writer.metadata,
+            stats_columns=compute_statistics_plan(file_schema, metadata.properties),
+            parquet_column_mapping=parquet_path_to_id_mapping(file_schema),
+        )
+        described = statistics.to_serialized_dict()
+        counted = described["value_counts"]
+        described["nan_value_counts"] = {key: count for key, count in self._nan_counts.items() if key in counted}
+        file = DataFile.from_args(
+            content=DataFileContent.DATA,
+            file_path=self.path,
+            file_format=FileFormat.PARQUET,
+            partition=self._record,
+            file_size_in_bytes=len(self._output),
+            sort_order_id=self._sort_order_id,
+            equality_ids=None,
+            key_metadata=None,
+            **described,
+        )
+        file.spec_id = metadata.default_spec_id
+        return file
+
+    def abort(self) -> None:
+        """Let go of the file; the layout deletes it."""
+        with contextlib.suppress(Exception):
+            if self._stream is not None:
+                self._stream.close()
+
+
+def write_rows(layout: Layout, rows: pa.Table) -> list[DataFile]:
+    """Write a table of any fitting shape as data files, on all cores."""
+    rows = fit(rows, layout.schema)
+    if rows.num_rows == 0:
+        return []
+    executor = ExecutorFactory.get_or_create()
+    if layout.spec.is_unpartitioned():
+        tasks: Iterable[PartitionRows] = (PartitionRows(Record(), part) for part in _parts(rows))
+    else:
+        tasks = split(rows, layout.spec, layout.schema)
+    try:
+        written = executor.map(lambda task: _write_partition(layout, task), tasks)
+        return [file for files in written for file in files]
+    except BaseException:
+        layout.discard()
+        raise
+
+
+def _parts(rows: pa.Table) -> Iterator[pa.Table]:
+    count = max(1, min(os.cpu_count() or 1, rows.nbytes // _LEAST_PER_WRITER))
+    size = -(-rows.num_rows // count)
+    for start in range(0, rows.num_rows, size):
+        yield rows.slice(start, size)
+
+
+def _write_partition(layout: Layout, task: PartitionRows) -> list[DataFile]:
+    rows, order_id = layout.sorted_rows(task.rows)
+    record = None if layout.spec.is_unpartitioned() else task.record
+    files = []
+    writer: DataFileWriter | None = None
+    step = _row_group_rows(rows, layout.metadata.properties)
+    try:
+        for start in range(0, rows.num_rows, step):
+            writer = writer or DataFileWriter(layout, record, sort_order_id=order_id)
+            writer.write(rows.slice(start, step))
+            if writer.position >= layout.target_bytes:
+                files.append(writer.close())
+                writer = None
+        if writer is not None:
+            files.append(writer.close())
+    except BaseException:
+        if writer is not None:
+            writer.abort()
+        raise
+    return files
+
+
+def _row_group_rows(rows: pa.Table, properties: dict[str, str]) -> int:
+    limit = int(properties.get(_ROW_GROUP_ROWS, _ROW_GROUP_LIMIT))
+    group_bytes = int(properties.get(_ROW_GROUP_BYTES, 128 * _MIB))
+    width = max(1.0, rows.nbytes / max(1, rows.num_rows))
+    return max(1, min(limit, int(group_bytes / width)))
+
+
+def _options(metadata: TableMetadata) -> dict[str, Any]:
+    properties = metadata.properties
+    codec = properties.get("write.parquet.compression-codec", "zstd")
+    level = properties.get("write.parquet.compression-level")
+    return {
+        "compression": "none" if codec == "uncompressed" else codec,
+        "compression_level": int(level) if level else None,
+        "data_page_size": int(properties.get("write.parquet.page-size-bytes", _MIB)),
+        "dictionary_pagesize_limit": int(properties.get("write.parquet.dict-size-bytes", 2 * _MIB)),
+        "write_batch_size": int(properties.get("write.parquet.page-row-limit", 20_000)),
+    }

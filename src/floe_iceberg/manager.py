@@ -1,0 +1,416 @@
+"""The table manager: one door to everything that can be done with Iceberg tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast
+
+from floe_core.errors import ConfigurationError
+from floe_core.plugins import CatalogPlugin
+from floe_core.schemas import CatalogConfig
+from floe_core.telemetry import get_logger, get_tracer
+from floe_iceberg import maintenance, reads, schema, snapshots, tables, writes
+from floe_iceberg.context import ManagerContext
+from floe_iceberg.models import CommitStrategy, CompactionStrategy, IcebergTableManagerConfig, WriteMode
+from floe_iceberg.namespaces import Namespaces
+from floe_iceberg.planes import LazyPlane
+from floe_iceberg.reconciling import ReconcilingCatalog
+from floe_iceberg.tables import TableDesign
+from floe_iceberg.writes import WriteOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+    from opentelemetry.trace import Tracer
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+    from pyiceberg.table.sorting import SortOrder
+    from structlog.typing import FilteringBoundLogger
+
+    from floe_core.dataplane import DataPlane
+    from floe_core.plugins import ComputePlugin, StoragePlugin
+    from floe_core.schemas import CompiledArtifacts, TableConfig
+    from floe_iceberg.context import TableTarget
+    from floe_iceberg.keywords import (
+        BranchKeywords,
+        CompactionKeywords,
+        DeleteKeywords,
+        ExpiryKeywords,
+        FrameKeywords,
+        IncrementKeywords,
+        ManagerKeywords,
+        ModeKeywords,
+        OverwriteKeywords,
+        PublishKeywords,
+        ScanKeywords,
+        SweepKeywords,
+        TagKeywords,
+        WriteKeywords,
+    )
+    from floe_iceberg.models import (
+        CompactionResult,
+        ExpiredSnapshots,
+        ManifestRewriteResult,
+        OrphanSweepResult,
+        RefInfo,
+        SchemaChange,
+        SnapshotInfo,
+    )
+    from floe_iceberg.predicates import RowFilter
+    from floe_iceberg.project import ProjectConnection
+    from floe_iceberg.versions import Moment
+
+
+class IcebergTableManager:
+    """Creates, writes, reads and maintains Iceberg tables of one catalog.
+
+    Every operation takes a table as ``namespace.table``, a ``TableIdentifier`` or a loaded ``Table``, and works on the
+    table as it is at that moment. Writes land exactly once; a failed one leaves the table as it was.
+
+    Attributes:
+        catalog: The catalog, with commits that find out how they ended.
+        config: The manager's settings.
+    """
+
+    def __init__(  # noqa: PLR0913 - both shapes of the contract
+        self,
+        catalog: Catalog | CatalogPlugin | None = None,
+        storage_plugin: StoragePlugin | None = None,
+        config: IcebergTableManagerConfig | None = None,
+        *,
+        catalog_plugin: CatalogPlugin | None = None,
+        catalog_config: CatalogConfig | None = None,
+        compute: DataPlane | ComputePlugin | None = None,
+        tracer: Tracer | None = None,
+        logger: FilteringBoundLogger | None = None,
+    ) -> None:
+        """Take a connected catalog, or plugins to connect with.
+
+        Args:
+            catalog: A connected PyIceberg catalog; a catalog plugin is taken as ``catalog_plugin``.
+            storage_plugin: Where files lie, for a plugin that has to connect.
+            config: Settings; sensible ones by default.
+            catalog_plugin: Connects the catalog when none is given.
+            catalog_config: What the plugin connects to; its defaults by default.
+            compute: The engine for large and row-level work: a data plane, a plugin, or None for the installed one.
+            tracer: Tracer for spans.
+            logger: Logger for events.
+        """
+        if isinstance(catalog, CatalogPlugin):
+            catalog, catalog_plugin = None, catalog
+        if (catalog is None) == (catalog_plugin is None):
+            msg = "A table manager needs a connected catalog or a catalog plugin, and not both."
+            raise ConfigurationError(msg)
+        if catalog is None and catalog_plugin is not None:
+            catalog = _connected(catalog_plugin, storage_plugin, catalog_config)
+        self._connection: ProjectConnection | None = None
+        plugins = (catalog_plugin, storage_plugin)
+        self._plane = LazyPlane(cast("Catalog", catalog), compute, plugins=plugins)
+        self._context = ManagerContext(
+            catalog=ReconcilingCatalog.around(cast("Catalog", catalog)),
+            config=config or IcebergTableManagerConfig(),
+            tracer=tracer or get_tracer("floe.iceberg"),
+            logger=logger or get_logger("floe.iceberg"),
+            plane=self._plane,
+            branches=catalog_plugin.capabilities.branches if catalog_plugin else True,
+        )
+
+    @classmethod
+    def from_artifacts(cls, artifacts: CompiledArtifacts, **options: Unpack[ManagerKeywords]) -> Self:
+        """Open the tables of a compiled project; ``close`` ends the connection."""
+        from floe_iceberg.project import open_project
+
+        return cls.from_project(open_project(artifacts), **options)
+
+    @classmethod
+    def from_project(cls, connection: ProjectConnection, **options: Unpack[ManagerKeywords]) -> Self:
+        """Open the tables of an open project; ``close`` ends the connection."""
+        manager = cls(connection.catalog, **options)
+        manager._connection = connection
+        manager._plane.use(connection)
+        manager._context = replace(manager._context, branches=connection.catalog_plugin.capabilities.branches)
+        return manager
+
+    def __enter__(self) -> Self:
+        """Return the manager itself."""
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Close the manager."""
+        self.close()
+
+    def __repr__(self) -> str:
+        """Name the catalog; its properties hold secrets and stay out."""
+        return f"IcebergTableManager(catalog={self.catalog.name!r})"
+
+    def close(self) -> None:
+        """Release the engine and the connection that this manager opened."""
+        self._plane.close()
+        if self._connection is not None:
+            self._connection.close()
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog, with commits that find out how they ended."""
+        return self._context.catalog
+
+    @property
+    def config(self) -> IcebergTableManagerConfig:
+        """The manager's settings."""
+        return self._context.config
+
+    @property
+    def context(self) -> ManagerContext:
+        """What the operations of this manager share, for code that extends it."""
+        return self._context
+
+    @property
+    def namespaces(self) -> Namespaces:
+        """The catalog's namespaces."""
+        return Namespaces(self.catalog)
+
+    def create_namespace(self, namespace: str | tuple[str, ...], properties: Mapping[str, str] | None = None) -> bool:
+        """Create a namespace and its missing parents; False when it was there already."""
+        return self.namespaces.create(namespace, properties)
+
+    # Tables
+
+    def create_table(  # noqa: PLR0913 - the contract's options
+        self,
+        identifier: TableTarget,
+        schema: pa.Schema | Schema,
+        partition_spec: PartitionSpec | Sequence[str] | None = None,
+        properties: Mapping[str, str] | None = None,
+        *,
+        sort_order: SortOrder | Sequence[str] | None = None,
+        location: str | None = None,
+        if_not_exists: bool = False,
+    ) -> Table:
+        """Create a table; see ``tables.create_table``."""
+        design = TableDesign(schema, partition_spec, sort_order, properties or {}, location)
+        return tables.create_table(self._context, identifier, design, if_not_exists=if_not_exists)
+
+    def create_table_if_not_exists(  # noqa: PLR0913 - the contract's options
+        self,
+        identifier: TableTarget,
+        schema: pa.Schema | Schema,
+        partition_spec: PartitionSpec | Sequence[str] | None = None,
+        properties: Mapping[str, str] | None = None,
+        *,
+        sort_order: SortOrder | Sequence[str] | None = None,
+        location: str | None = None,
+    ) -> Table:
+        """Create a table, or return the one that is there as it is."""
+        design = TableDesign(schema, partition_spec, sort_order, properties or {}, location)
+        return tables.create_table(self._context, identifier, design, if_not_exists=True)
+
+    def create_from_config(self, identifier: TableTarget, config: TableConfig, *, if_not_exists: bool = False) -> Table:
+        """Create a table as floe.yaml declares it; see ``tables.create_from_config``."""
+        return tables.create_from_config(self._context, identifier, config, if_not_exists=if_not_exists)
+
+    create_table_from_config = create_from_config
+
+    def load_table(self, identifier: TableTarget) -> Table:
+        """Load a table as it is now; see ``tables.load_table``."""
+        return tables.load_table(self._context, identifier)
+
+    def table_exists(self, identifier: TableTarget) -> bool:
+        """Tell whether a table exists."""
+        return tables.table_exists(self._context, identifier)
+
+    def list_tables(self, namespace: str | tuple[str, ...]) -> list[str]:
+        """List the bare names of a namespace's tables, sorted."""
+        return tables.list_tables(self._context, namespace)
+
+    def rename_table(self, identifier: TableTarget, new_name: TableTarget) -> Table:
+        """Rename a table; see ``tables.rename_table``."""
+        return tables.rename_table(self._context, identifier, new_name)
+
+    def register_table(self, identifier: TableTarget, metadata_location: str) -> Table:
+        """Register a table that exists as files; see ``tables.register_table``."""
+        return tables.register_table(self._context, identifier, metadata_location)
+
+    def drop_table(self, identifier: TableTarget, purge: bool = False) -> None:  # noqa: FBT001, FBT002 - the contract's signature
+        """Drop a table, with ``purge`` its files too; see ``tables.drop_table``."""
+        tables.drop_table(self._context, identifier, purge=purge)
+
+    # Writes
+
+    def write_data(  # noqa: PLR0913 - the contract's options
+        self,
+        table: TableTarget,
+        data: object,
+        mode: WriteMode = WriteMode.APPEND,
+        commit_strategy: CommitStrategy | None = None,
+        *,
+        keys: Sequence[str] | None = None,
+        overwrite_filter: RowFilter | None = None,
+        **options: Unpack[WriteKeywords],
+    ) -> SnapshotInfo:
+        """Write data, exactly once; see ``writes.write_data``."""
+        chosen = WriteOptions.of(commit_strategy=commit_strategy, **options)
+        return writes.write_data(
+            self._context, table, data, mode=mode, keys=keys, overwrite_filter=overwrite_filter, options=chosen
+        )
+
+    def append(self, identifier: TableTarget, data: object, **options: Unpack[ModeKeywords]) -> SnapshotInfo:
+        """Append data; options are those of ``write_data``."""
+        return self.write_data(identifier, data, WriteMode.APPEND, **options)
+
+    def overwrite(self, identifier: TableTarget, data: object, **options: Unpack[OverwriteKeywords]) -> SnapshotInfo:
+        """Replace all rows, or those ``overwrite_filter`` matches; options are those of ``write_data``."""
+        return self.write_data(identifier, data, WriteMode.OVERWRITE, **options)
+
+    def overwrite_partitions(
+        self, identifier: TableTarget, data: object, **options: Unpack[ModeKeywords]
+    ) -> SnapshotInfo:
+        """Replace the partitions that the data touches; options are those of ``write_data``."""
+        return self.write_data(identifier, data, WriteMode.OVERWRITE_PARTITIONS, **options)
+
+    def upsert(
+        self, identifier: TableTarget, data: object, keys: Sequence[str] | None = None, **options: Unpack[ModeKeywords]
+    ) -> SnapshotInfo:
+        """Replace rows by key and add the others; options are those of ``write_data``."""
+        return self.write_data(identifier, data, WriteMode.UPSERT, keys=keys, **options)
+
+    def delete(self, identifier: TableTarget, row_filter: RowFilter, **options: Unpack[DeleteKeywords]) -> SnapshotInfo:
+        """Delete the rows a filter matches; see ``writes.delete``."""
+        return writes.delete(self._context, identifier, row_filter, options=WriteOptions.of(**options))
+
+    # Schema
+
+    def evolve_schema(
+        self, identifier: TableTarget, changes: Sequence[SchemaChange], *, allow_incompatible_changes: bool = False
+    ) -> Schema:
+        """Change the schema in one commit; see ``schema.evolve_schema``."""
+        return schema.evolve_schema(
+            self._context, identifier, changes, allow_incompatible_changes=allow_incompatible_changes
+        )
+
+    def plan_evolution(
+        self, identifier: TableTarget, changes: Sequence[SchemaChange], *, allow_incompatible_changes: bool = False
+    ) -> Schema:
+        """Return the schema that changes would lead to; see ``schema.plan_evolution``."""
+        return schema.plan_evolution(
+            self._context, identifier, changes, allow_incompatible_changes=allow_incompatible_changes
+        )
+
+    # Reads
+
+    def scan(  # noqa: PLR0913 - the contract's options
+        self,
+        identifier: TableTarget,
+        columns: Sequence[str] | None = None,
+        row_filter: RowFilter | None = None,
+        snapshot_id: int | None = None,
+        limit: int | None = None,
+        *,
+        as_of: Moment | None = None,
+        ref: str | None = None,
+    ) -> pa.Table:
+        """Read rows into memory; see ``reads.scan``."""
+        return reads.scan(
+            self._context,
+            identifier,
+            columns=columns,
+            row_filter=row_filter,
+            snapshot_id=snapshot_id,
+            as_of=as_of,
+            ref=ref,
+            limit=limit,
+        )
+
+    def scan_batches(self, identifier: TableTarget, **options: Unpack[ScanKeywords]) -> pa.RecordBatchReader:
+        """Stream rows; options are those of ``scan``."""
+        return reads.scan_batches(self._context, identifier, **options)
+
+    def incremental_scan(self, identifier: TableTarget, **options: Unpack[IncrementKeywords]) -> pa.Table:
+        """Read what was appended between two snapshots; see ``reads.incremental_scan``."""
+        return reads.incremental_scan(self._context, identifier, **options)
+
+    def frame(self, identifier: TableTarget, **options: Unpack[FrameKeywords]) -> Any:  # noqa: ANN401 - the engine's own frame
+        """Return the engine's lazy frame; see ``reads.frame``."""
+        return reads.frame(self._context, identifier, **options)
+
+    # Snapshots and refs
+
+    def list_snapshots(self, identifier: TableTarget, limit: int | None = None) -> list[SnapshotInfo]:
+        """List snapshots, newest first."""
+        return snapshots.list_snapshots(self._context, identifier, limit=limit)
+
+    def get_current_snapshot(self, identifier: TableTarget, *, ref: str | None = None) -> SnapshotInfo | None:
+        """Return the current snapshot; None when the table has none yet."""
+        return snapshots.current_snapshot(self._context, identifier, ref=ref)
+
+    def rollback(
+        self, identifier: TableTarget, snapshot_id: int | None = None, *, to: Moment | None = None
+    ) -> SnapshotInfo:
+        """Make an earlier snapshot current again; see ``snapshots.rollback``."""
+        return snapshots.rollback(self._context, identifier, snapshot_id=snapshot_id, to=to)
+
+    def create_tag(self, identifier: TableTarget, name: str, **options: Unpack[TagKeywords]) -> RefInfo:
+        """Name a snapshot; see ``snapshots.create_tag``."""
+        return snapshots.create_tag(self._context, identifier, name, **options)
+
+    def create_branch(self, identifier: TableTarget, name: str, **options: Unpack[BranchKeywords]) -> RefInfo:
+        """Start a branch; see ``snapshots.create_branch``."""
+        return snapshots.create_branch(self._context, identifier, name, **options)
+
+    def remove_tag(self, identifier: TableTarget, name: str) -> None:
+        """Remove a tag; its snapshot stays until it expires."""
+        snapshots.remove_tag(self._context, identifier, name)
+
+    def remove_branch(self, identifier: TableTarget, name: str) -> None:
+        """Remove a branch; its snapshots stay until they expire."""
+        snapshots.remove_branch(self._context, identifier, name)
+
+    def list_refs(self, identifier: TableTarget) -> list[RefInfo]:
+        """List branches and tags, main first."""
+        return snapshots.list_refs(self._context, identifier)
+
+    def publish_branch(self, identifier: TableTarget, branch: str, **options: Unpack[PublishKeywords]) -> SnapshotInfo:
+        """Move main forward to the head of a branch; see ``snapshots.publish_branch``."""
+        return snapshots.publish_branch(self._context, identifier, branch, **options)
+
+    # Maintenance
+
+    def expire_snapshots(
+        self,
+        identifier: TableTarget,
+        older_than: Moment | None = None,
+        retain_last: int | None = None,
+        **options: Unpack[ExpiryKeywords],
+    ) -> ExpiredSnapshots:
+        """Expire snapshots and delete the files only they reached; see ``maintenance.expire_snapshots``."""
+        return maintenance.expire_snapshots(
+            self._context, identifier, older_than=older_than, retain_last=retain_last, **options
+        )
+
+    def compact_table(
+        self,
+        identifier: TableTarget,
+        strategy: CompactionStrategy = CompactionStrategy.BINPACK,
+        **options: Unpack[CompactionKeywords],
+    ) -> CompactionResult:
+        """Rewrite data files into fewer or sorted ones; see ``maintenance.compact_table``."""
+        return maintenance.compact_table(self._context, identifier, strategy, **options)
+
+    def rewrite_manifests(self, identifier: TableTarget, *, engine: Engine | None = None) -> ManifestRewriteResult:
+        """Rewrite manifests into fewer ones; see ``maintenance.rewrite_manifests``."""
+        return maintenance.rewrite_manifests(self._context, identifier, engine=engine)
+
+    def sweep_orphans(self, identifier: TableTarget, **options: Unpack[SweepKeywords]) -> OrphanSweepResult:
+        """Find, and on demand delete, files no snapshot refers to; see ``maintenance.sweep_orphans``."""
+        return maintenance.sweep_orphans(self._context, identifier, **options)
+
+
+def _connected(plugin: CatalogPlugin, storage: StoragePlugin | None, config: CatalogConfig | None) -> Catalog:
+    config = config or CatalogConfig(type=plugin.name)
+    if config.warehouse is None and storage is not None and plugin.capabilities.warehouse_is_location:
+        config = config.model_copy(update={"warehouse": storage.get_warehouse_uri()})
+    file_io = storage.get_file_io_properties() if storage is not None else {}
+    return cast("Catalog", plugin.connect(config, file_io=file_io, project_root=Path.cwd()))

@@ -1,0 +1,353 @@
+"""Snapshots, built by hand: one manifest of new files, the old ones reused or filtered, one manifest list.
+
+PyIceberg's own producers rebuild the table's metadata many times a commit and make up to three snapshots for one
+overwrite; here every operation makes one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyiceberg.manifest import (
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    write_manifest,
+    write_manifest_list,
+)
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+from pyiceberg.table.snapshots import (
+    Operation,
+    Snapshot,
+    SnapshotSummaryCollector,
+    Summary,
+    update_snapshot_summaries,
+)
+from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, AssertTableUUID, SetSnapshotRefUpdate
+
+from floe_core.errors import CapabilityError
+from floe_iceberg.commits import Attempt, Staged
+from floe_iceberg.corruption import CheckedIO, check_manifest_list, explain, unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table
+    from pyiceberg.table.locations import LocationProvider
+    from pyiceberg.table.metadata import TableMetadata
+
+_NEWEST_FORMAT = 2
+_AVRO_CODEC = "write.avro.compression-codec"
+_PARTITION_SUMMARIES = "write.summary.partition-limit"
+_TARGET_BYTES = "commit.manifest.target-size-bytes"
+_MIN_COUNT = "commit.manifest.min-count-to-merge"
+
+
+class FileGoneError(Exception):
+    """A file to be removed is no longer part of the branch: the plan is stale."""
+
+
+@dataclass
+class SnapshotDraft:
+    """One snapshot that may have to be built on several states of the table.
+
+    Attributes:
+        properties: Go into the summary.
+        branch: Target branch, None for main.
+        merge: Whether small manifests are put together.
+    """
+
+    properties: Mapping[str, str]
+    branch: str | None = None
+    merge: bool = False
+    _snapshot_id: int | None = None
+    _added: tuple[tuple[str, ...], int, ManifestFile] | None = None
+    _uuid: uuid.UUID = field(default_factory=uuid.uuid4)
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def attempt(
+        self,
+        table: Table,
+        *,
+        operation: Operation,
+        added: Sequence[DataFile] = (),
+        removed: Sequence[DataFile] = (),
+        staged: Staged | None = None,
+    ) -> Attempt:
+        """Write the manifests of a snapshot on top of the branch as it is.
+
+        Args:
+            table: The table as it is.
+            operation: What the summary says happened.
+            added: New data files.
+            removed: Data files to drop.
+            staged: Schema updates that go along in the same commit.
+
+        Raises:
+            FileGoneError: A file to drop is not there any more.
+            CapabilityError: The table's format version cannot be written in process.
+        """
+        metadata = staged.metadata if staged else table.metadata
+        if metadata.format_version > _NEWEST_FORMAT:
+            name = ".".join(table.name())
+            msg = f"Table '{name}' has format version {metadata.format_version}, which only Spark writes."
+            raise CapabilityError(msg, hint="Pass engine='spark'.", table=name)
+        build = _Build(self, table, metadata)
+        manifests = build.manifests(added, removed)
+        snapshot = build.snapshot(manifests, operation, added, removed)
+        return self._as_attempt(table, snapshot, staged, tuple(build.files))
+
+    def _as_attempt(self, table: Table, snapshot: Snapshot, staged: Staged | None, files: tuple[str, ...]) -> Attempt:
+        branch = self.branch or MAIN_BRANCH
+        ref = table.metadata.refs.get(branch)
+        parent_id = ref.snapshot_id if ref else None
+        moved = SetSnapshotRefUpdate(
+            snapshot_id=snapshot.snapshot_id,
+            ref_name=branch,
+            type=SnapshotRefType.BRANCH,
+            max_ref_age_ms=ref.max_ref_age_ms if ref else None,
+            max_snapshot_age_ms=ref.max_snapshot_age_ms if ref else None,
+            min_snapshots_to_keep=ref.min_snapshots_to_keep if ref else None,
+        )
+        requirements = (
+            AssertTableUUID(uuid=table.metadata.table_uuid),
+            AssertRefSnapshotId(ref=branch, snapshot_id=parent_id),
+        )
+        schema_requirements = tuple(
+            requirement
+            for requirement in (staged.requirements if staged else ())
+            if not isinstance(requirement, AssertTableUUID)
+        )
+        return Attempt(
+            updates=(*(staged.updates if staged else ()), AddSnapshotUpdate(snapshot=snapshot), moved),
+            requirements=(*requirements, *schema_requirements),
+            snapshot=snapshot,
+            parent_id=parent_id,
+            files=files,
+        )
+
+    def snapshot_id(self, metadata: TableMetadata) -> int:
+        """Return the id this snapshot keeps through all attempts."""
+        if self._snapshot_id is None:
+            self._snapshot_id = metadata.new_snapshot_id()
+        return self._snapshot_id
+
+    def next_path(self, provider: LocationProvider) -> str:
+        """Return a place for another manifest."""
+        return provider.new_metadata_location(f"{self._uuid}-m{next(self._numbers)}.avro")
+
+    def known_manifest(self, added: Sequence[DataFile], schema_id: int) -> ManifestFile | None:
+        """Return the manifest an earlier attempt wrote for the same files."""
+        if self._added is None:
+            return None
+        paths, known_schema_id, manifest = self._added
+        return manifest if paths == tuple(file.file_path for file in added) and known_schema_id == schema_id else None
+
+    def keep_manifest(self, added: Sequence[DataFile], schema_id: int, manifest: ManifestFile) -> None:
+        """Keep the manifest of new files for the next attempt."""
+        self._added = (tuple(file.file_path for file in added), schema_id, manifest)
+
+
+class _Build:
+    """One attempt at a draft's manifests."""
+
+    def __init__(self, draft: SnapshotDraft, table: Table, metadata: TableMetadata) -> None:
+        self._draft = draft
+        self._io: FileIO = table.io
+        self._table = table
+        self._metadata = metadata
+        self._provider = table.location_provider()
+        self._snapshot_id = draft.snapshot_id(table.metadata)
+        self._parent = metadata.snapshot_by_name(draft.branch or MAIN_BRANCH)
+        self._codec = metadata.properties.get(_AVRO_CODEC, "gzip")
+        self.files: list[str] = []
+
+    def manifests(self, added: Sequence[DataFile], removed: Sequence[DataFile]) -> list[ManifestFile]:
+        existing = self._existing()
+        live = [manifest for manifest in existing if manifest.has_added_files() or manifest.has_existing_files()]
+        kept = self._without(live, removed) if removed else live
+        if self._draft.merge:
+            return self._merged(added, kept)
+        return [*self._added_manifest(added), *kept]
+
+    def _existing(self) -> list[ManifestFile]:
+        if self._parent is None:
+            return []
+        try:
+            manifests = self._parent.manifests(self._io)
+        except Exception as err:
+            raise explain(err, self._table, self._parent) from err
+        check_manifest_list(self._table, self._parent, len(manifests))
+        return manifests
+
+    def _read(self, manifest: ManifestFile, *, discard_deleted: bool) -> list[ManifestEntry]:
+        # A manifest that lost its end reads as a shorter one, and rewriting it would lose the files for good.
+        name = ".".join(self._table.name())
+        checked = CheckedIO(self._io, {manifest.manifest_path: manifest.manifest_length}, name)
+        try:
+            return manifest.fetch_manifest_entry(checked, discard_deleted=discard_deleted)
+        except Exception as err:
+            raise unreadable(manifest.manifest_path, table=name, err=err) from err
+
+    def _added_manifest(self, added: Sequence[DataFile]) -> list[ManifestFile]:
+        if not added:
+            return []
+        schema_id = self._metadata.current_schema_id
+        manifest = self._draft.known_manifest(added, schema_id)
+        if manifest is None:
+            manifest = self._write(self._metadata.default_spec_id, self._added_entries(added))
+            self._draft.keep_manifest(added, schema_id, manifest)
+        else:
+            self.files.append(manifest.manifest_path)
+        return [manifest]
+
+    def _added_entries(self, added: Sequence[DataFile]) -> list[ManifestEntry]:
+        return [
+            ManifestEntry.from_args(
+                status=ManifestEntryStatus.ADDED,
+                snapshot_id=self._snapshot_id,
+                sequence_number=None,
+                file_sequence_number=None,
+                data_file=file,
+            )
+            for file in added
+        ]
+
+    def _without(self, manifests: list[ManifestFile], removed: Sequence[DataFile]) -> list[ManifestFile]:
+        missing = {file.file_path for file in removed}
+        specs = {file.spec_id for file in removed}
+        kept = []
+        for manifest in manifests:
+            if manifest.content is not ManifestContent.DATA or manifest.partition_spec_id not in specs or not missing:
+                kept.append(manifest)
+                continue
+            entries = self._read(manifest, discard_deleted=True)
+            gone = {entry.data_file.file_path for entry in entries} & missing
+            missing -= gone
+            kept.append(self._filtered(manifest, entries, gone) if gone else manifest)
+        if missing:
+            raise FileGoneError(", ".join(sorted(missing)))
+        return kept
+
+    def _filtered(self, manifest: ManifestFile, entries: list[ManifestEntry], gone: set[str]) -> ManifestFile:
+        for entry in entries:
+            if entry.data_file.file_path in gone:
+                entry.status = ManifestEntryStatus.DELETED
+                entry.snapshot_id = self._snapshot_id
+            else:
+                entry.status = ManifestEntryStatus.EXISTING
+        return self._write(manifest.partition_spec_id, entries)
+
+    def _merged(self, added: Sequence[DataFile], kept: list[ManifestFile]) -> list[ManifestFile]:
+        """Put manifests of one spec together until each reaches the target size; the new files join the first."""
+        properties = self._metadata.properties
+        target = int(properties.get(_TARGET_BYTES, 8 * 1024 * 1024))
+        least = max(2, int(properties.get(_MIN_COUNT, 2)))
+        groups: dict[int, list[ManifestFile]] = {self._metadata.default_spec_id: []} if added else {}
+        merged = []
+        for manifest in kept:
+            if manifest.content is ManifestContent.DATA:
+                groups.setdefault(manifest.partition_spec_id, []).append(manifest)
+            else:
+                merged.append(manifest)
+        for spec_id, group in groups.items():
+            new = self._added_entries(added) if spec_id == self._metadata.default_spec_id else []
+            if len(group) + bool(new) < least:
+                merged += [*self._added_manifest(added if new else ()), *group]
+                continue
+            first, *others = _packed(group, target)
+            merged += [self._write(spec_id, [*new, *self._entries(first)])] if new or len(first) > 1 else first
+            for bin_ in others:
+                merged += [self._write(spec_id, self._entries(bin_))] if len(bin_) > 1 else bin_
+        return merged
+
+    def _entries(self, manifests: list[ManifestFile]) -> list[ManifestEntry]:
+        """Read manifests of this or an earlier snapshot as entries of this one."""
+        entries = []
+        for manifest in manifests:
+            for entry in self._read(manifest, discard_deleted=False):
+                if entry.status is ManifestEntryStatus.DELETED:
+                    if entry.snapshot_id != self._snapshot_id:
+                        continue
+                else:
+                    entry.status = ManifestEntryStatus.EXISTING
+                entries.append(entry)
+        return entries
+
+    def _write(self, spec_id: int, entries: list[ManifestEntry]) -> ManifestFile:
+        path = self._draft.next_path(self._provider)
+        self.files.append(path)
+        with write_manifest(
+            format_version=self._metadata.format_version,
+            spec=self._metadata.specs()[spec_id],
+            schema=self._metadata.schema(),
+            output_file=self._io.new_output(path),
+            snapshot_id=self._snapshot_id,
+            avro_compression=self._codec,  # type: ignore[arg-type]  # the property's text is the codec's name
+        ) as writer:
+            for entry in entries:
+                writer.add_entry(entry)
+        return writer.to_manifest_file()
+
+    def snapshot(
+        self,
+        manifests: list[ManifestFile],
+        operation: Operation,
+        added: Sequence[DataFile],
+        removed: Sequence[DataFile],
+    ) -> Snapshot:
+        sequence_number = self._metadata.next_sequence_number()
+        parent_id = self._parent.snapshot_id if self._parent else None
+        path = self._provider.new_metadata_location(f"snap-{self._snapshot_id}-{uuid.uuid4()}.avro")
+        self.files.append(path)
+        with write_manifest_list(
+            format_version=self._metadata.format_version,
+            output_file=self._io.new_output(path),
+            snapshot_id=self._snapshot_id,
+            parent_snapshot_id=parent_id,
+            sequence_number=sequence_number,
+            avro_compression=self._codec,  # type: ignore[arg-type]  # the property's text is the codec's name
+        ) as writer:
+            writer.add_manifests(manifests)
+        return Snapshot(
+            snapshot_id=self._snapshot_id,
+            parent_snapshot_id=parent_id,
+            manifest_list=path,
+            sequence_number=sequence_number,
+            # Java refuses a history whose clock runs backwards, whoever's clock was wrong.
+            timestamp_ms=max(int(time.time() * 1000), self._metadata.last_updated_ms + 1),
+            summary=self._summary(operation, added, removed),
+            schema_id=self._metadata.current_schema_id,
+        )
+
+    def _summary(self, operation: Operation, added: Sequence[DataFile], removed: Sequence[DataFile]) -> Summary:
+        limit = int(self._metadata.properties.get(_PARTITION_SUMMARIES, 0))
+        collector = SnapshotSummaryCollector(partition_summary_limit=limit)
+        specs, schema = self._metadata.specs(), self._metadata.schema()
+        for file in added:
+            collector.add_file(file, schema, specs[file.spec_id])
+        for file in removed:
+            collector.remove_file(file, schema, specs[file.spec_id])
+        summary = Summary(operation=operation, **collector.build(), **dict(self._draft.properties))
+        previous = self._parent.summary if self._parent else None
+        return update_snapshot_summaries(summary, previous)
+
+
+def _packed(manifests: list[ManifestFile], target: int) -> Iterator[list[ManifestFile]]:
+    bin_: list[ManifestFile] = []
+    size = 0
+    for manifest in manifests:
+        if bin_ and size + manifest.manifest_length > target:
+            yield bin_
+            bin_, size = [], 0
+        bin_.append(manifest)
+        size += manifest.manifest_length
+    if bin_:
+        yield bin_

@@ -1,0 +1,230 @@
+"""Fast loads and commits on PyIceberg's SQL catalog.
+
+PyIceberg's own commit reads, copies and validates the whole history several times, so each append costs more than the
+last. Metadata files never change once written: what this process read or wrote is kept, the catalog row says whether
+it is still current, and one compare-and-swap on that row is the commit.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
+from pyiceberg.io import load_file_io
+from pyiceberg.serializers import FromInputFile, ToOutputFile
+from pyiceberg.table import CommitTableResponse, Table
+from pyiceberg.table.locations import load_location_provider
+from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRef
+from pyiceberg.table.snapshots import MetadataLogEntry, SnapshotLogEntry
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssertCreate,
+    SetSnapshotRefUpdate,
+    update_table_metadata,
+)
+from sqlalchemy import select, update
+from sqlalchemy.exc import OperationalError
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+    from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.table.update import TableRequirement, TableUpdate
+    from pyiceberg.typedef import Identifier
+    from sqlalchemy import ColumnElement
+
+_KEPT_TABLES = 64
+_KEPT_TEXTS = 50_000
+_KEPT_METADATA_FILES = 100
+_PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"
+
+
+# Whoever replaces these has a reason, and a fault injector is one of them: then the catalog's own way is taken.
+_OWN = {method: getattr(SqlCatalog, method) for method in ("commit_table", "load_table")}
+
+
+def sql_metastore(catalog: Catalog) -> SqlMetastore | None:
+    """Return the fast path for PyIceberg's SQL catalog, None for any other."""
+    return SqlMetastore(catalog) if isinstance(catalog, SqlCatalog) else None
+
+
+class SqlMetastore:
+    """Loads tables from, and commits them to, the rows of a SQL catalog."""
+
+    def __init__(self, catalog: SqlCatalog) -> None:
+        """Speak to the catalog's own database."""
+        self._catalog = catalog
+        self._known: OrderedDict[str, TableMetadata] = OrderedDict()
+        self._snapshot_texts: dict[int, tuple[Snapshot, str]] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def untouched(self) -> bool:
+        """Whether the catalog still loads and commits the way PyIceberg wrote it."""
+        return all(
+            getattr(type(self._catalog), method) is own and method not in vars(self._catalog)
+            for method, own in _OWN.items()
+        )
+
+    def load(self, identifier: Identifier) -> Table:
+        """Load a table, reading its metadata file only when it is not the one known already.
+
+        Raises:
+            NoSuchTableError: There is no such row.
+        """
+        location = self._location(identifier)
+        metadata = self._metadata(location)
+        return Table(
+            identifier=identifier,
+            metadata=metadata,
+            metadata_location=location,
+            io=self._io(metadata.properties, location),
+            catalog=self._catalog,
+        )
+
+    def commit(
+        self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
+    ) -> CommitTableResponse:
+        """Apply updates to the table as it is now and swap the row, once.
+
+        Raises:
+            CommitFailedException: A requirement does not hold, or another writer swapped the row first.
+        """
+        if any(isinstance(requirement, AssertCreate) for requirement in requirements):
+            return self._catalog.commit_table(table, requirements, updates)
+        base_location = self._location(table.name())
+        base = table.metadata if base_location == table.metadata_location else self._metadata(base_location)
+        for requirement in requirements:
+            requirement.validate(base)
+        changed = _with_snapshot(base, base_location, updates)
+        if changed is None:
+            changed = update_table_metadata(base, updates, metadata_location=base_location)
+            if changed == base:
+                return CommitTableResponse(metadata=base, metadata_location=base_location)
+        provider = load_location_provider(changed.location, changed.properties)
+        location = provider.new_table_metadata_file_location(_version(base_location) + 1)
+        self._write(changed, self._io(changed.properties, location), location)
+        self._swap(table.name(), base_location, location)
+        self._keep(location, changed)
+        return CommitTableResponse(metadata=changed, metadata_location=location)
+
+    def _location(self, identifier: Identifier) -> str:
+        with self._catalog.engine.connect() as connection:
+            row = connection.execute(select(IcebergTables.metadata_location).where(*self._row(identifier))).first()
+        if row is None or not row[0]:
+            msg = f"Table does not exist: {'.'.join(identifier)}"
+            raise NoSuchTableError(msg)
+        return str(row[0])
+
+    def _row(self, identifier: Identifier) -> list[ColumnElement[bool]]:
+        row: list[ColumnElement[bool]] = [
+            IcebergTables.catalog_name == self._catalog.name,
+            IcebergTables.table_namespace == Catalog.namespace_to_string(Catalog.namespace_from(identifier)),
+            IcebergTables.table_name == Catalog.table_name_from(identifier),
+        ]
+        # Views of other engines live in the same rows.
+        tables_only = self._catalog._iceberg_type_filter()  # noqa: SLF001 - the catalog knows its own schema version
+        return row if tables_only is None else [*row, tables_only]
+
+    def _swap(self, identifier: Identifier, base_location: str, location: str) -> None:
+        statement = (
+            update(IcebergTables)
+            .where(*self._row(identifier), IcebergTables.metadata_location == base_location)
+            .values(metadata_location=location, previous_metadata_location=base_location)
+        )
+        try:
+            with self._catalog.engine.begin() as connection:
+                swapped = connection.execute(statement).rowcount
+        except OperationalError as err:
+            # SQLite refuses before it writes; the transaction is rolled back.
+            if "locked" in str(err.orig).lower():
+                msg = f"The catalog's database is busy: {'.'.join(identifier)}"
+                raise CommitFailedException(msg) from err
+            raise
+        if swapped < 1:
+            msg = f"Table has been updated by another process: {'.'.join(identifier)}"
+            raise CommitFailedException(msg)
+
+    def _metadata(self, location: str) -> TableMetadata:
+        with self._lock:
+            if location in self._known:
+                self._known.move_to_end(location)
+                return self._known[location]
+        io = load_file_io(properties=self._catalog.properties, location=location)
+        metadata = FromInputFile.table_metadata(io.new_input(location))
+        self._keep(location, metadata)
+        return metadata
+
+    def _keep(self, location: str, metadata: TableMetadata) -> None:
+        with self._lock:
+            self._known[location] = metadata
+            while len(self._known) > _KEPT_TABLES:
+                self._known.popitem(last=False)
+
+    def _io(self, properties: dict[str, str], location: str) -> FileIO:
+        return load_file_io({**self._catalog.properties, **properties}, location)
+
+    def _write(self, metadata: TableMetadata, io: FileIO, location: str) -> None:
+        if not isinstance(metadata, TableMetadataV2):
+            ToOutputFile.table_metadata(metadata, io.new_output(location))
+            return
+        with io.new_output(location).create() as stream:
+            stream.write(self._text(metadata).encode())
+
+    def _text(self, metadata: TableMetadataV2) -> str:
+        """Render metadata as JSON, reusing the text of snapshots rendered before."""
+        frame = metadata.model_copy(update={"snapshots": []}).model_dump_json(exclude_none=True)
+        texts = {snapshot.snapshot_id: self._snapshot_text(snapshot) for snapshot in metadata.snapshots}
+        if len(self._snapshot_texts) > _KEPT_TEXTS:
+            self._snapshot_texts.clear()
+        self._snapshot_texts.update(texts)
+        # An unescaped quote ends a JSON string, so this text is the field itself and never part of a value.
+        return frame.replace('"snapshots":[]', f'"snapshots":[{",".join(text for _, text in texts.values())}]', 1)
+
+    def _snapshot_text(self, snapshot: Snapshot) -> tuple[Snapshot, str]:
+        known = self._snapshot_texts.get(snapshot.snapshot_id)
+        return known if known and known[0] is snapshot else (snapshot, snapshot.model_dump_json(exclude_none=True))
+
+
+def _version(location: str) -> int:
+    name = location.rsplit("/", 1)[-1]
+    version = name.split("-", 1)[0]
+    return int(version) if version.isdigit() else -1
+
+
+def _with_snapshot(base: TableMetadata, location: str, updates: tuple[TableUpdate, ...]) -> TableMetadata | None:
+    """Add one snapshot to a branch without copying the history; None when the updates are anything else."""
+    match updates:
+        case (AddSnapshotUpdate() as added, SetSnapshotRefUpdate() as moved) if (
+            isinstance(base, TableMetadataV2)
+            and moved.snapshot_id == added.snapshot.snapshot_id
+            and (added.snapshot.sequence_number or 0) > base.last_sequence_number
+        ):
+            pass
+        case _:
+            return None
+    snapshot = added.snapshot
+    ref = SnapshotRef(
+        snapshot_id=moved.snapshot_id,
+        snapshot_ref_type=moved.type,
+        min_snapshots_to_keep=moved.min_snapshots_to_keep,
+        max_snapshot_age_ms=moved.max_snapshot_age_ms,
+        max_ref_age_ms=moved.max_ref_age_ms,
+    )
+    keep = max(1, int(base.properties.get(_PREVIOUS_VERSIONS, _KEPT_METADATA_FILES)))
+    log = [*base.metadata_log, MetadataLogEntry(metadata_file=location, timestamp_ms=base.last_updated_ms)][-keep:]
+    changes: dict[str, Any] = {
+        "snapshots": [*base.snapshots, snapshot],
+        "last_sequence_number": snapshot.sequence_number,
+        "last_updated_ms": snapshot.timestamp_ms,
+        "refs": {**base.refs, moved.ref_name: ref},
+        "metadata_log": log,
+    }
+    if moved.ref_name == MAIN_BRANCH:
+        entry = SnapshotLogEntry(snapshot_id=snapshot.snapshot_id, timestamp_ms=snapshot.timestamp_ms)
+        changes |= {"current_snapshot_id": snapshot.snapshot_id, "snapshot_log": [*base.snapshot_log, entry]}
+    return base.model_copy(update=changes)

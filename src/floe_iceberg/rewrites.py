@@ -1,0 +1,148 @@
+"""Copy on write: which files hold the rows in question, and what is left of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression
+from pyiceberg.expressions.visitors import bind
+from pyiceberg.io.pyarrow import ArrowScan, expression_to_pyarrow
+from pyiceberg.manifest import DataFileContent, ManifestContent
+from pyiceberg.table import DataScan
+from pyiceberg.table.refs import MAIN_BRANCH
+
+from floe_iceberg.corruption import CheckedIO, check_manifest_list, explain
+from floe_iceberg.data_files import Layout, write_rows
+from floe_iceberg.partitioning import partition_codes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import FileScanTask, Table
+    from pyiceberg.table.snapshots import Snapshot
+
+ReadSet = frozenset[tuple[str, frozenset[str]]]
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A table's branch as it stands.
+
+    Attributes:
+        table: The table.
+        head: The branch's newest snapshot, None when it has none.
+    """
+
+    table: Table
+    head: Snapshot | None
+
+    @classmethod
+    def of(cls, table: Table, name: str | None) -> Branch:
+        """Look at a branch, main by default."""
+        return cls(table, table.metadata.snapshot_by_name(name or MAIN_BRANCH))
+
+    def tasks(self, row_filter: BooleanExpression) -> list[FileScanTask]:
+        """Return the files that may hold rows a filter matches."""
+        if self.head is None:
+            return []
+        try:
+            scan = DataScan(self.table.metadata, self._io(), row_filter, snapshot_id=self.head.snapshot_id)
+            return list(scan.plan_files())
+        except Exception as err:
+            raise explain(err, self.table, self.head) from err
+
+    def files(self) -> list[DataFile]:
+        """Return every data file, whatever deletes lie on it."""
+        if self.head is None:
+            return []
+        try:
+            io = self._io()
+            return [
+                entry.data_file
+                for manifest in self.head.manifests(io)
+                if manifest.content is ManifestContent.DATA
+                for entry in manifest.fetch_manifest_entry(io)
+                if entry.data_file.content is DataFileContent.DATA
+            ]
+        except Exception as err:
+            raise explain(err, self.table, self.head) from err
+
+    def rows(self, task: FileScanTask, layout: Layout, projection: Schema | None = None) -> pa.Table:
+        """Read what is left of a file, in the layout's schema or a part of it."""
+        scan = ArrowScan(layout.metadata, self.table.io, projection or layout.schema, AlwaysTrue())
+        try:
+            return scan.to_table([task])
+        except Exception as err:
+            raise explain(err, self.table, self.head, [task]) from err
+
+    def _io(self) -> CheckedIO:
+        manifests = self.head.manifests(self.table.io) if self.head else []
+        if self.head is not None:
+            check_manifest_list(self.table, self.head, len(manifests))
+        lengths = {manifest.manifest_path: manifest.manifest_length for manifest in manifests}
+        return CheckedIO(self.table.io, lengths, ".".join(self.table.name()))
+
+
+def read_set(tasks: Iterable[FileScanTask]) -> ReadSet:
+    """Name what a plan has looked at: two plans that looked at the same come to the same result."""
+    return frozenset(
+        (task.file.file_path, frozenset(delete.file_path for delete in task.delete_files)) for task in tasks
+    )
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """Files that go, and files that take their place."""
+
+    removed: tuple[DataFile, ...] = ()
+    added: tuple[DataFile, ...] = ()
+
+
+def without_matching(
+    branch: Branch, tasks: Iterable[FileScanTask], row_filter: BooleanExpression, layout: Layout
+) -> Rewrite:
+    """Remove the rows a filter matches; rows for which it is unknown stay."""
+    bound = bind(layout.schema, row_filter, case_sensitive=True)
+    matches = expression_to_pyarrow(bound, layout.schema)
+    keep = ~matches | matches.is_null()
+    removed: list[DataFile] = []
+    added: list[DataFile] = []
+    for task in tasks:
+        # The partition alone says that every row matches.
+        if isinstance(task.residual, AlwaysTrue):
+            removed.append(task.file)
+            continue
+        rows = branch.rows(task, layout)
+        kept = rows.filter(keep)
+        if kept.num_rows == rows.num_rows:
+            continue
+        removed.append(task.file)
+        added += write_rows(layout, kept)
+    return Rewrite(tuple(removed), tuple(added))
+
+
+def without_partitions(
+    branch: Branch, records: Collection[tuple[object, ...]], layout: Layout, key: Callable[..., tuple[object, ...]]
+) -> Rewrite:
+    """Remove the partitions of the current spec; files of older specs lose just the rows that belong to them."""
+    spec_id = layout.metadata.default_spec_id
+    files = branch.files()
+    removed = [file for file in files if file.spec_id == spec_id and key(file.partition) in records]
+    added: list[DataFile] = []
+    if all(file.spec_id == spec_id for file in files):
+        return Rewrite(tuple(removed))
+    for task in branch.tasks(AlwaysTrue()):
+        if task.file.spec_id == spec_id:
+            continue
+        rows = branch.rows(task, layout)
+        codes, values = partition_codes(rows, layout.spec, layout.schema)
+        keep = [key(value) not in records for value in values]
+        kept = rows.filter(pa.array([keep[code] for code in codes.tolist()]))
+        if kept.num_rows < rows.num_rows:
+            removed.append(task.file)
+            added += write_rows(layout, kept)
+    return Rewrite(tuple(removed), tuple(added))

@@ -1,0 +1,252 @@
+"""Tables from the outside: created, found, renamed, registered, dropped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyiceberg.catalog import MetastoreCatalog
+from pyiceberg.exceptions import NoSuchNamespaceError, TableAlreadyExistsError, ValidationError
+from pyiceberg.schema import Schema
+from pyiceberg.serializers import FromInputFile
+
+from floe_core.errors import CapabilityError, ConfigurationError
+from floe_iceberg.context import identifier_of
+from floe_iceberg.corruption import load_table as load_checked
+from floe_iceberg.errors import namespace_not_found
+from floe_iceberg.partitioning import partition_spec, sort_order
+from floe_iceberg.purge import purge_files, table_files
+from floe_iceberg.reconciling import ReconcilingCatalog
+from floe_iceberg.schema import declared_schema, iceberg_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.table import Table
+    from pyiceberg.table.sorting import SortOrder
+
+    from floe_core.schemas import TableConfig
+    from floe_iceberg.context import ManagerContext, TableTarget
+    from floe_iceberg.models import TableIdentifier
+
+KEYS_PROPERTY = "floe.keys"
+_DAY_MS = 24 * 60 * 60 * 1000
+
+
+@dataclass(frozen=True)
+class TableDesign:
+    """What a new table looks like.
+
+    Attributes:
+        schema: Arrow or Iceberg schema.
+        partition_by: Spec, or terms such as ``day(ts)``.
+        sort_by: Order, or terms such as ``ts desc``.
+        properties: Table properties, on top of the manager's defaults.
+        location: Where it lies; warehouse/namespace/table by default.
+    """
+
+    schema: pa.Schema | Schema
+    partition_by: PartitionSpec | Sequence[str] | None = None
+    sort_by: SortOrder | Sequence[str] | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    location: str | None = None
+
+
+def create_table(
+    context: ManagerContext, target: TableTarget, design: TableDesign, *, if_not_exists: bool = False
+) -> Table:
+    """Create a table.
+
+    Raises:
+        TableExistsError: The table is there already, and ``if_not_exists`` is off.
+        NamespaceNotFoundError: The namespace does not exist.
+        ConfigurationError: A partition or sort term does not fit the schema.
+    """
+    identifier = identifier_of(target)
+    schema = iceberg_schema(design.schema)
+    with context.operation("iceberg.create_table", identifier) as operation:
+        spec = _checked_spec(partition_spec(design.partition_by, schema), schema)
+        order = sort_order(design.sort_by, schema)
+        operation.set(partition_spec=str(spec))
+        if if_not_exists and context.catalog.table_exists(identifier.parts):
+            return context.load(identifier)
+        try:
+            table = context.catalog.create_table(
+                identifier.parts,
+                schema=schema,
+                location=design.location,
+                partition_spec=spec,
+                sort_order=order,
+                properties={**context.config.default_properties, **design.properties},
+            )
+        except TableAlreadyExistsError:
+            if not if_not_exists:
+                raise
+            table = context.load(identifier)
+        operation.set(schema_id=table.metadata.current_schema_id)
+        return table
+
+
+def _checked_spec(spec: PartitionSpec, schema: Schema) -> PartitionSpec:
+    for term in spec.fields:
+        try:
+            source = schema.find_field(term.source_id)
+        except ValueError as err:
+            msg = f"The partition field '{term.name}' has source id {term.source_id}, which no column has."
+            raise ConfigurationError(msg, hint=f"Columns there: {', '.join(schema.column_names)}.") from err
+        if not term.transform.can_transform(source.field_type):
+            msg = f"The transform {term.transform} of '{term.name}' does not work on type {source.field_type}."
+            raise ConfigurationError(msg)
+    return spec
+
+
+def create_from_config(
+    context: ManagerContext, target: TableTarget, config: TableConfig, *, if_not_exists: bool = False
+) -> Table:
+    """Create a table as floe.yaml declares it.
+
+    Raises:
+        ConfigurationError: The declaration has no columns.
+    """
+    if not config.columns:
+        msg = f"Table '{identifier_of(target)}' declares no columns, so it can only be created from data."
+        raise ConfigurationError(msg, hint="List its columns in floe.yaml.")
+    schema = declared_schema(config.columns)
+    keys = [schema.find_field(key) for key in config.keys]
+    if keys and all(key.required for key in keys):
+        schema = Schema(*schema.fields, identifier_field_ids=[key.field_id for key in keys])
+    design = TableDesign(schema, config.partition_by, config.sort_by, declared_properties(config), config.location)
+    return create_table(context, target, design, if_not_exists=if_not_exists)
+
+
+def declared_properties(config: TableConfig) -> dict[str, str]:
+    """Return the table properties that a declaration amounts to."""
+    properties = {}
+    if config.description:
+        properties["comment"] = config.description
+    if config.keys:
+        properties[KEYS_PROPERTY] = ",".join(config.keys)
+    if config.retention.snapshot_days is not None:
+        properties["history.expire.max-snapshot-age-ms"] = str(config.retention.snapshot_days * _DAY_MS)
+    if config.retention.min_snapshots is not None:
+        properties["history.expire.min-snapshots-to-keep"] = str(config.retention.min_snapshots)
+    return {**properties, **config.properties}
+
+
+def load_table(context: ManagerContext, target: TableTarget) -> Table:
+    """Load a table as it is now.
+
+    Raises:
+        TableNotFoundError: The table does not exist; the error lists what is there.
+    """
+    with context.operation("iceberg.load_table", target) as operation:
+        table = load_checked(context, target)
+        current = table.metadata.current_snapshot_id
+        operation.set(snapshot_id=current, schema_id=table.metadata.current_schema_id)
+        return table
+
+
+def table_exists(context: ManagerContext, target: TableTarget) -> bool:
+    """Tell whether a table exists."""
+    with context.operation("iceberg.table_exists", target):
+        return context.catalog.table_exists(identifier_of(target).parts)
+
+
+def list_tables(context: ManagerContext, namespace: str | tuple[str, ...]) -> list[str]:
+    """List the bare names of a namespace's tables, sorted.
+
+    Raises:
+        NamespaceNotFoundError: The namespace does not exist.
+    """
+    parts = tuple(namespace.split(".")) if isinstance(namespace, str) else tuple(namespace)
+    dotted = ".".join(parts)
+    with context.traced("iceberg.list_tables", namespace=dotted):
+        try:
+            names = [identifier[-1] for identifier in context.catalog.list_tables(parts)]
+        except NoSuchNamespaceError as err:
+            raise namespace_not_found(context.catalog, dotted) from err
+        if not names and not context.catalog.namespace_exists(parts):
+            raise namespace_not_found(context.catalog, dotted)
+        return sorted(names)
+
+
+def rename_table(context: ManagerContext, target: TableTarget, new_name: TableTarget) -> Table:
+    """Rename a table; a bare name stays in the namespace.
+
+    Raises:
+        TableNotFoundError: The table does not exist.
+        TableExistsError: The new name is taken.
+    """
+    source = identifier_of(target)
+    if isinstance(new_name, str) and "." not in new_name:
+        new_name = f"{source.namespace}.{new_name}"
+    goal = identifier_of(new_name)
+    with context.operation("iceberg.rename_table", source, new_name=str(goal)):
+        context.load(source)
+        # The errors from here on are about the new name.
+        with context.naming(goal):
+            return context.catalog.rename_table(source.parts, goal.parts)
+
+
+def register_table(context: ManagerContext, target: TableTarget, metadata_location: str) -> Table:
+    """Register a table that exists as files, by its metadata file.
+
+    Raises:
+        ConfigurationError: There is no metadata file at that place.
+        TableExistsError: A table of that name is there already.
+    """
+    identifier = identifier_of(target)
+    with context.operation("iceberg.register_table", identifier, metadata_location=metadata_location):
+        if isinstance(_innermost(context), MetastoreCatalog):
+            _require_metadata(context, metadata_location)
+        return context.catalog.register_table(identifier.parts, metadata_location)
+
+
+def _require_metadata(context: ManagerContext, location: str) -> None:
+    # The SQL catalog takes any text; a name that leads nowhere could not be loaded or dropped afterwards.
+    try:
+        io = context.catalog._load_file_io({}, location)  # noqa: SLF001 - no public way to a catalog's FileIO
+        FromInputFile.table_metadata(io.new_input(location))
+    except (OSError, ValueError, ValidationError) as err:
+        msg = f"There is no table metadata at {location}."
+        raise ConfigurationError(msg, hint="Give the full location of a …metadata.json file.") from err
+
+
+def drop_table(context: ManagerContext, target: TableTarget, *, purge: bool = False) -> None:
+    """Drop a table; with ``purge`` also delete every file its metadata refers to and what lies in its folders.
+
+    Raises:
+        TableNotFoundError: The table does not exist.
+        CapabilityError: The catalog does not purge.
+    """
+    identifier = identifier_of(target)
+    with context.operation("iceberg.drop_table", identifier, purge=purge) as operation:
+        if not purge:
+            context.catalog.drop_table(identifier.parts)
+        elif isinstance(_innermost(context), MetastoreCatalog):
+            operation.set(deleted_files=_drop_and_purge(context, identifier))
+        else:
+            _purge_on_server(context, identifier)
+
+
+def _drop_and_purge(context: ManagerContext, identifier: TableIdentifier) -> int:
+    table = load_checked(context, identifier)
+    # Collected first: once the row is gone, nothing leads to the files.
+    files = table_files(table)
+    context.catalog.drop_table(identifier.parts)
+    return purge_files(table, files)
+
+
+def _purge_on_server(context: ManagerContext, identifier: TableIdentifier) -> None:
+    try:
+        context.catalog.purge_table(identifier.parts)
+    except NotImplementedError as err:
+        msg = f"The catalog '{context.catalog.name}' does not purge tables."
+        raise CapabilityError(msg, hint="Drop without purge, then delete the files.", table=str(identifier)) from err
+
+
+def _innermost(context: ManagerContext) -> object:
+    catalog = context.catalog
+    return catalog.inner if isinstance(catalog, ReconcilingCatalog) else catalog

@@ -1,0 +1,306 @@
+"""Writes: which engine, under which id, and what comes back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Unpack
+
+import pyarrow as pa
+from pyiceberg.expressions import BooleanExpression
+
+from floe_core.dataplane import OPERATION_ID_PROPERTY, WriteKind
+from floe_core.errors import CapabilityError, ConfigurationError, FloeStorageError
+from floe_iceberg.arrow_types import normalised, to_arrow
+from floe_iceberg.commits import Outcome, WriteScope, commit, describe, new_operation_id
+from floe_iceberg.context import identifier_of
+from floe_iceberg.engine_writes import EngineWrite, write_on_engine
+from floe_iceberg.manifests import SnapshotDraft
+from floe_iceberg.models import CommitStrategy, Engine, SnapshotInfo, WriteMode
+from floe_iceberg.pending import Append, NewRows, Replace, Upsert
+from floe_iceberg.predicates import parse_row_filter
+from floe_iceberg.tables import KEYS_PROPERTY
+from floe_iceberg.upserts import require_unique
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+
+    from floe_iceberg.context import ManagerContext, TableTarget
+    from floe_iceberg.keywords import ModeKeywords
+
+RowFilter = str | BooleanExpression
+
+_RESERVED = {"operation", OPERATION_ID_PROPERTY}
+_SPANS = {
+    WriteMode.APPEND: "iceberg.append",
+    WriteMode.OVERWRITE: "iceberg.overwrite",
+    WriteMode.OVERWRITE_PARTITIONS: "iceberg.overwrite_partitions",
+    WriteMode.UPSERT: "iceberg.upsert",
+}
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """How a write is done.
+
+    Attributes:
+        commit_strategy: How an append treats manifests; the manager's default when None.
+        snapshot_properties: Go into the snapshot summary.
+        evolve_schema: Whether the table may follow the data's schema.
+        operation_id: Makes the write repeatable: a second call with the same id changes nothing.
+        branch: Target branch, main by default.
+        engine: Who moves the rows; the manager's default when None.
+    """
+
+    commit_strategy: CommitStrategy | None = None
+    snapshot_properties: Mapping[str, str] = field(default_factory=dict)
+    evolve_schema: bool = True
+    operation_id: str | None = None
+    branch: str | None = None
+    engine: Engine | None = None
+
+    @classmethod
+    def of(cls, **options: Unpack[ModeKeywords]) -> WriteOptions:
+        """Take options by keyword; None is the default."""
+        return cls(**{key: value for key, value in options.items() if value is not None})  # type: ignore[arg-type]
+
+
+def write_data(  # noqa: PLR0913 - options by keyword
+    context: ManagerContext,
+    target: TableTarget,
+    data: object,
+    *,
+    mode: WriteMode = WriteMode.APPEND,
+    keys: Sequence[str] | None = None,
+    overwrite_filter: RowFilter | None = None,
+    options: WriteOptions | None = None,
+) -> SnapshotInfo:
+    """Write data to a table, exactly once.
+
+    Args:
+        context: The manager's context.
+        target: The table.
+        data: PyArrow table or reader, pandas, Polars or PySpark DataFrame, or a list of dicts.
+        mode: What happens to the rows already there.
+        keys: Columns that identify a row, for an upsert; the table's own keys by default.
+        overwrite_filter: Rows that an overwrite replaces; all by default.
+        options: How the write is done.
+
+    Returns:
+        The snapshot it made; the current one when nothing had to change.
+
+    Raises:
+        TableNotFoundError: The table does not exist.
+        SchemaEvolutionError: The data does not fit; the error lists each column.
+        InvalidDataError: A value cannot be written, or an upsert has several rows for one key.
+        ConcurrencyConflictError: Others won every race; nothing was written.
+        CommitStateUnknownError: Nobody can tell whether the write landed; no file was deleted.
+    """
+    mode = WriteMode(mode)
+    options = options or WriteOptions()
+    if overwrite_filter is not None and mode is not WriteMode.OVERWRITE:
+        msg = f"overwrite_filter does not go with mode {mode.value}."
+        raise ConfigurationError(msg, hint="Use mode overwrite.")
+    scope = _scope(options)
+    with context.operation(_SPANS[mode], target, mode=mode.value, operation_id=scope.operation_id) as operation:
+        write = _Write(context, target, options, scope)
+        if write.goes_to_engine(data, mode):
+            outcome = write.on_engine(data, mode, keys, overwrite_filter)
+        else:
+            outcome = write.in_process(data, mode, keys, overwrite_filter)
+        _report(operation, outcome, write.num_rows)
+        return describe(outcome)
+
+
+def delete(
+    context: ManagerContext, target: TableTarget, row_filter: RowFilter, *, options: WriteOptions | None = None
+) -> SnapshotInfo:
+    """Delete the rows a filter matches; rows for which it is unknown stay.
+
+    Returns:
+        The snapshot it made; the current one when no row matched.
+    """
+    options = options or WriteOptions()
+    scope = _scope(options)
+    with context.operation("iceberg.delete", target, operation_id=scope.operation_id) as operation:
+        write = _Write(context, target, options, scope)
+        outcome = write.delete(row_filter)
+        _report(operation, outcome, None)
+        return describe(outcome)
+
+
+def _scope(options: WriteOptions) -> WriteScope:
+    if reserved := sorted(_RESERVED & set(options.snapshot_properties)):
+        msg = f"snapshot_properties may not set {', '.join(reserved)}."
+        raise ConfigurationError(msg, hint="Pass operation_id for the operation's id.")
+    given = options.operation_id is not None
+    return WriteScope(options.operation_id or new_operation_id(), options.branch, may_be_repeated=given)
+
+
+def _report(operation: Any, outcome: Outcome, num_rows: int | None) -> None:  # noqa: ANN401 - a traced operation
+    metadata = outcome.table.metadata
+    operation.set(
+        num_rows=num_rows,
+        snapshot_id=outcome.snapshot.snapshot_id if outcome.snapshot else None,
+        schema_id=metadata.current_schema_id,
+        partition_spec=str(metadata.spec()),
+        repeated=outcome.repeated or None,
+    )
+
+
+class _Write:
+    """One write on its way."""
+
+    def __init__(self, context: ManagerContext, target: TableTarget, options: WriteOptions, scope: WriteScope) -> None:
+        self._context = context
+        self._target = target
+        self._options = options
+        self._scope = scope
+        self._engine = Engine(options.engine or context.config.engine)
+        self.num_rows: int | None = None
+
+    def goes_to_engine(self, data: object, mode: WriteMode) -> bool:
+        """Choose the engine, and say in the log which and why."""
+        if _is_engine_frame(self._context, data):
+            if self._engine is Engine.ARROW:
+                msg = "A Spark DataFrame cannot be written by the arrow engine."
+                raise CapabilityError(msg, hint="Leave engine out, or pass data.toArrow().")
+            return True
+        if self._engine is not Engine.AUTO:
+            return self._engine is Engine.SPARK
+        size = data.nbytes if isinstance(data, pa.Table) else 0
+        large = mode is WriteMode.UPSERT and size > self._context.config.spark_threshold_bytes
+        chosen = large and _engine_available(self._context)
+        reason = "a large upsert" if chosen else "no engine for it here" if large else f"{mode.value} runs in process"
+        self._context.logger.debug("engine chosen", engine="spark" if chosen else "arrow", reason=reason, bytes=size)
+        return chosen
+
+    def in_process(
+        self, data: object, mode: WriteMode, keys: Sequence[str] | None, overwrite_filter: RowFilter | None
+    ) -> Outcome:
+        """Write with Arrow in this process."""
+        frame = to_arrow(data)
+        if mode is WriteMode.UPSERT:
+            return self._upsert(frame, keys)
+        config = self._context.config
+        rows = NewRows(frame, evolve=self._options.evolve_schema, chunk_bytes=config.stream_chunk_bytes)
+        if mode is WriteMode.APPEND:
+            outcome = self._commit(Append(rows, self._draft()))
+        elif mode is WriteMode.OVERWRITE_PARTITIONS:
+            self._require_partitions()
+            outcome = self._commit(Replace(rows, self._draft(), partitions=True))
+        else:
+            row_filter = self._parsed(overwrite_filter) if overwrite_filter is not None else None
+            outcome = self._commit(Replace(rows, self._draft(), row_filter=row_filter))
+        self.num_rows = rows.num_rows
+        return outcome
+
+    def _upsert(self, frame: pa.Table | pa.RecordBatchReader, keys: Sequence[str] | None) -> Outcome:
+        table = normalised(frame.read_all() if isinstance(frame, pa.RecordBatchReader) else frame)
+        keys = self._keys(keys, table.schema)
+        require_unique(table, keys, table=str(identifier_of(self._target)))
+        self.num_rows = table.num_rows
+        return self._commit(Upsert(table, keys, self._draft(), evolve=self._options.evolve_schema))
+
+    def delete(self, row_filter: RowFilter) -> Outcome:
+        """Delete rows, on the engine only when it is asked for."""
+        expression = self._parsed(row_filter)
+        if self._engine is Engine.SPARK:
+            return self._on_engine(EngineWrite(WriteKind.DELETE, row_filter=_sql(row_filter)))
+        return self._commit(Replace(None, self._draft(), row_filter=expression))
+
+    def on_engine(
+        self, data: object, mode: WriteMode, keys: Sequence[str] | None, overwrite_filter: RowFilter | None
+    ) -> Outcome:
+        """Write with the data plane."""
+        kind = WriteKind(mode.value)
+        if overwrite_filter is not None:
+            self._parsed(overwrite_filter)
+            kind = WriteKind.OVERWRITE_FILTER
+        plane = self._context.plane()
+        arrow = None if plane.accepts(data) else to_arrow(data)
+        schema = plane.arrow_schema(data) if arrow is None else arrow.schema
+        if mode is WriteMode.OVERWRITE_PARTITIONS:
+            self._require_partitions()
+        chosen = tuple(self._keys(keys, schema)) if mode is WriteMode.UPSERT else ()
+        self.num_rows = arrow.num_rows if isinstance(arrow, pa.Table) else None
+        frame = data if arrow is None else arrow
+        sql = _sql(overwrite_filter) if overwrite_filter is not None else None
+        return self._on_engine(EngineWrite(kind, frame, schema, keys=chosen, row_filter=sql))
+
+    def _on_engine(self, write: EngineWrite) -> Outcome:
+        properties = self._properties()
+        return write_on_engine(
+            self._context, self._target, write, self._scope, properties, evolve=self._options.evolve_schema
+        )
+
+    def _commit(self, pending: Append | Replace | Upsert) -> Outcome:
+        return commit(self._context, self._target, pending, self._scope)
+
+    def _draft(self) -> SnapshotDraft:
+        strategy = CommitStrategy(self._options.commit_strategy or self._context.config.commit_strategy)
+        return SnapshotDraft(self._properties(), self._scope.branch, merge=strategy is CommitStrategy.MERGE)
+
+    def _properties(self) -> dict[str, str]:
+        given = {key: str(value) for key, value in self._options.snapshot_properties.items()}
+        return {**given, OPERATION_ID_PROPERTY: self._scope.operation_id}
+
+    def _table(self) -> Table:
+        return self._context.load(self._target)
+
+    def _parsed(self, row_filter: RowFilter) -> BooleanExpression:
+        table = self._table()
+        return parse_row_filter(row_filter, table.schema(), table=".".join(table.name()))
+
+    def _require_partitions(self) -> None:
+        table = self._table()
+        if table.spec().is_unpartitioned():
+            name = ".".join(table.name())
+            msg = f"Table '{name}' has no partitions to overwrite."
+            raise ConfigurationError(msg, hint="Use mode overwrite, with or without a filter.", table=name)
+
+    def _keys(self, keys: Sequence[str] | None, data: pa.Schema) -> list[str]:
+        table = self._table()
+        chosen = list(keys or ()) if not isinstance(keys, str) else [keys]
+        chosen = chosen or _own_keys(table)
+        name = ".".join(table.name())
+        if not chosen:
+            msg = f"An upsert into '{name}' needs keys."
+            raise ConfigurationError(msg, hint="Pass keys=[…], or declare them for the table.", table=name)
+        missing = [key for key in chosen if key.split(".")[0] not in data.names or not _has(table.schema(), key)]
+        if missing:
+            msg = f"Upsert keys that the data or table '{name}' does not have: {', '.join(missing)}."
+            raise ConfigurationError(msg, hint=f"Columns of the data: {', '.join(data.names)}.", table=name)
+        return chosen
+
+
+def _own_keys(table: Table) -> list[str]:
+    if declared := table.properties.get(KEYS_PROPERTY):
+        return [key.strip() for key in declared.split(",")]
+    return sorted(table.schema().identifier_field_names())
+
+
+def _has(schema: Schema, column: str) -> bool:
+    return column in schema.column_names
+
+
+def _sql(row_filter: RowFilter) -> str:
+    if isinstance(row_filter, str):
+        return row_filter
+    msg = "The Spark engine takes a filter as SQL text."
+    raise ConfigurationError(msg, hint="Write it as text, such as: id > 10.")
+
+
+def _is_engine_frame(context: ManagerContext, data: object) -> bool:
+    # Only an engine's own frame can belong to an engine; everything else must not start one.
+    return type(data).__module__.startswith("pyspark.") and context.plane().accepts(data)
+
+
+def _engine_available(context: ManagerContext) -> bool:
+    try:
+        context.plane()
+    except FloeStorageError:
+        return False
+    return True
