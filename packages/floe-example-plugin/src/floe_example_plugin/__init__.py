@@ -1,0 +1,6 @@
+"""An example of a third-party floe plugin."""
+
+from floe_example_plugin.row_count import RowCountPlugin
+from floe_example_plugin.scratch import ScratchSettings, ScratchStoragePlugin
+
+__all__ = ["RowCountPlugin", "ScratchSettings", "ScratchStoragePlugin"]

@@ -1,0 +1,96 @@
+"""The ``scratch`` storage plugin: tables for experiments, in the machine's temporary folder."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from floe_core.errors import ConfigurationError
+from floe_core.plugins import FileIO, StoragePlugin
+from pydantic import BaseModel, ConfigDict, Field
+from pyiceberg.io import load_file_io
+
+if TYPE_CHECKING:
+    from floe_core.schemas import StorageConfig
+
+
+class ScratchSettings(BaseModel):
+    """Configuration of the plugin."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    clean_up: bool = Field(default=False, description="Remove all files when the plugin is shut down.")
+
+
+class ScratchStoragePlugin(StoragePlugin):
+    """Keeps each project's files in a folder of its own below the temporary folder."""
+
+    name = "scratch"
+    version = "0.1.0"
+    floe_api_version = "1.0"
+    description = "A throw-away folder in the machine's temporary folder"
+
+    def __init__(self) -> None:
+        """Start unbound."""
+        self._settings = ScratchSettings()
+        self._folder: Path | None = None
+
+    def get_config_schema(self) -> type[ScratchSettings]:
+        """Return the model of the configuration."""
+        return ScratchSettings
+
+    def configure(self, config: BaseModel) -> None:
+        """Take the validated configuration."""
+        self._settings = ScratchSettings.model_validate(config.model_dump())
+
+    def shutdown(self) -> None:
+        """Remove the files when the configuration says so."""
+        if self._settings.clean_up and self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def bind(self, config: StorageConfig, *, project_root: Path) -> None:
+        """Choose the project's folder; the same project finds the same one again."""
+        del config
+        project = hashlib.sha256(str(project_root.resolve()).encode()).hexdigest()[:16]
+        self._folder = Path(tempfile.gettempdir()).resolve() / "floe-scratch" / project
+
+    @property
+    def folder(self) -> Path:
+        """Where the files lie.
+
+        Raises:
+            ConfigurationError: ``bind`` was not called yet.
+        """
+        if self._folder is None:
+            msg = "The storage plugin 'scratch' has no configuration yet."
+            raise ConfigurationError(msg, hint="Call bind(…) first.")
+        return self._folder
+
+    def get_pyiceberg_fileio(self) -> FileIO:
+        """Return PyIceberg's own client for local files."""
+        return load_file_io(self.get_file_io_properties(), self.get_warehouse_uri())
+
+    def get_warehouse_uri(self, namespace: str | None = None) -> str:
+        """Return the folder's URI, or a namespace's within it."""
+        uri = f"file://{self.folder.as_posix()}"
+        return "/".join([uri, *namespace.split(".")]) if namespace else uri
+
+    def get_file_io_properties(self) -> dict[str, str]:
+        """Return what PyIceberg needs; a folder has no secrets."""
+        return {"py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO"} if self.folder else {}
+
+    def get_dbt_profile_config(self) -> dict[str, Any]:
+        """Return an output for dbt-spark."""
+        parameters = {"spark.sql.catalog.floe.warehouse": self.get_warehouse_uri()}
+        return {"type": "spark", "method": "session", "host": "localhost", "server_side_parameters": parameters}
+
+    def get_dagster_io_manager_config(self) -> dict[str, Any]:
+        """Return the storage part of the IO manager's configuration."""
+        return {"storage_type": self.name, "warehouse": self.get_warehouse_uri()}
+
+    def get_helm_values_override(self) -> dict[str, Any]:
+        """Return nothing: a folder needs no server."""
+        return {}

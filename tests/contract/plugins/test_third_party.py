@@ -1,0 +1,100 @@
+"""A distribution outside floe adds plugins by being installed, and takes them away by being removed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+EXAMPLE = ROOT / "packages/floe-example-plugin"
+UV = ROOT / ".floe-dev/uv/bin/uv"
+
+pytestmark = pytest.mark.req("PL-08")
+
+
+def uv(*arguments: str | Path) -> None:
+    subprocess.run([UV, *arguments], check=True, capture_output=True, text=True)
+
+
+class Installation:
+    """A folder that floe's environment sees beside its own packages."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def python(self, *arguments: str | Path, cwd: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+        environ = {**os.environ, "PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1"}
+        done = subprocess.run(
+            [sys.executable, *arguments], cwd=cwd, env=environ, capture_output=True, text=True, check=False
+        )
+        assert not check or done.returncode == 0, done.stdout + done.stderr
+        return done
+
+    def plugins(self, cwd: Path) -> dict[str, dict[str, str]]:
+        listed = self.python("-m", "floe_cli", "plugins", "list", "--output", "json", cwd=cwd)
+        return {f"{plugin['type']}:{plugin['name']}": plugin for plugin in json.loads(listed.stdout)["data"]}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dist")
+    uv("build", "--quiet", "--wheel", "--out-dir", folder, EXAMPLE)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture
+def installed(wheel, tmp_path):
+    folder = tmp_path / "site"
+    uv("pip", "install", "--quiet", "--no-deps", "--python", sys.executable, "--target", folder, wheel)
+    return Installation(folder)
+
+
+def test_an_installed_plugin_is_listed_and_a_removed_one_is_gone(installed, tmp_path):
+    listed = installed.plugins(tmp_path)
+    assert listed["storage:scratch"]["distribution"] == "floe-example-plugin"
+    assert "quality:row-count" in listed
+    assert "storage:local" in listed
+    uv("pip", "uninstall", "--quiet", "--target", installed.folder, "floe-example-plugin")
+    assert not {"storage:scratch", "quality:row-count"} & set(installed.plugins(tmp_path))
+
+
+def test_an_installed_plugin_can_be_loaded_and_is_healthy(installed, tmp_path):
+    checked = installed.python("-m", "floe_cli", "plugins", "check", "--type", "storage", cwd=tmp_path)
+    assert "throw-away folder" in checked.stdout
+
+
+def test_its_contract_suite_passes_from_outside(installed, tmp_path):
+    done = installed.python(
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        EXAMPLE / "pyproject.toml",
+        EXAMPLE / "tests",
+        cwd=tmp_path,
+    )
+    assert " passed" in done.stdout
+    assert "skipped" not in done.stdout
+
+
+def test_a_project_uses_it_by_name(installed, tmp_path):
+    (tmp_path / "floe.yaml").write_text("schema_version: 1\nname: experiments\nstorage:\n  type: scratch\n")
+    done = installed.python("-m", "floe_cli", "compile", cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    artifacts = json.loads((tmp_path / ".floe/compiled_artifacts.json").read_text())
+    assert artifacts["plugins"]["floe.storage:scratch"] == "0.1.0"
+
+
+def test_a_project_that_names_a_missing_plugin_is_told_what_there_is(tmp_path):
+    (tmp_path / "floe.yaml").write_text("schema_version: 1\nname: experiments\nstorage:\n  type: scratch\n")
+    done = Installation(tmp_path / "empty").python("-m", "floe_cli", "compile", cwd=tmp_path, check=False)
+    assert done.returncode == 1
+    assert "local" in done.stdout + done.stderr
