@@ -1,0 +1,230 @@
+"""The connected catalog: PyIceberg's REST catalog with deadlines, one token for all, and errors that name the fix."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+from pyiceberg import exceptions as pyiceberg_errors
+from pyiceberg.catalog.rest import Capability, RestCatalog
+from pyiceberg.io.pyarrow import PyArrowFileIO
+
+from floe_core.errors import (
+    CapabilityError,
+    CatalogConnectionError,
+    TableNotFoundError,
+    WarehouseNotFoundError,
+)
+from floe_core.redaction import redact_text
+from floe_core.retry import CircuitBreaker
+from floe_core.schemas import AccessDelegation
+from floe_core.telemetry import traced
+from floe_iceberg.namespaces import NamespaceName, Namespaces, parse_namespace
+from floe_polaris.auth import authenticator_for
+from floe_polaris.errors import CatalogServerError
+from floe_polaris.http import DeadlineSession
+from floe_polaris.origin import origin_of, shown
+from floe_polaris.vending import VendedFileIO, are_credentials, credentials_in
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import requests
+    from pyiceberg.catalog.rest import TableResponse
+    from pyiceberg.io import FileIO
+    from pyiceberg.table import StagedTable, Table
+    from pyiceberg.typedef import Identifier, Properties
+
+    from floe_polaris.config import PolarisCatalogConfig
+
+DELEGATION_HEADER = "X-Iceberg-Access-Delegation"
+_SIGNER_URI = "s3.signer.uri"
+_KNOWN_OPERATIONS = frozenset({"read", "write", "list", "delete"})
+
+
+def breaker_for(config: PolarisCatalogConfig) -> CircuitBreaker:
+    """Return a circuit breaker for the catalog; pass it to ``create_catalog`` to let several connections share it."""
+    return CircuitBreaker(config.circuit_breaker, name=f"catalog at {shown(config.uri)}")
+
+
+def create_catalog(config: PolarisCatalogConfig, *, breaker: CircuitBreaker | None = None) -> PolarisCatalog:
+    """Connect to a REST catalog.
+
+    Args:
+        config: Address, warehouse, credentials and limits.
+        breaker: Shared with other connections to the same catalog; one of its own by default.
+
+    Raises:
+        CatalogAuthenticationError: The catalog does not accept the credentials.
+        WarehouseNotFoundError: The catalog does not know the warehouse.
+        CatalogTlsError: The server's certificate is not trusted.
+        CatalogUnavailableError: The catalog is down.
+        DeadlineExceededError: The catalog did not answer in time.
+    """
+    return PolarisCatalog(config, breaker=breaker)
+
+
+class PolarisCatalog(RestCatalog):
+    """A connected REST catalog; usable wherever PyIceberg takes a catalog."""
+
+    def __init__(self, config: PolarisCatalogConfig, *, breaker: CircuitBreaker | None = None) -> None:
+        """Connect; see ``create_catalog``."""
+        self.config = config
+        self._breaker = breaker or breaker_for(config)
+        token_breaker = CircuitBreaker(config.circuit_breaker, name=f"token endpoint at {shown(config.token_uri)}")
+        self._authenticator = authenticator_for(config, breaker=token_breaker)
+        self._idempotency_keys = False
+        properties = {**config.properties, "uri": config.uri}
+        if config.warehouse:
+            properties["warehouse"] = config.warehouse
+        with traced("polaris.connect", catalog=config.name, uri=shown(config.uri), warehouse=config.warehouse):
+            super().__init__(config.name, **properties)
+
+    def __repr__(self) -> str:
+        """Name the catalog and its address; its properties hold secrets and stay out."""
+        return f"PolarisCatalog(name={self.name!r}, uri={shown(self.config.uri)!r})"
+
+    @property
+    def namespaces(self) -> Namespaces:
+        """The catalog's namespaces: idempotent to create, never deleted while something is inside."""
+        return Namespaces(self)
+
+    def create_namespace(self, namespace: NamespaceName, properties: Properties | None = None) -> None:
+        """Create a namespace and its missing parents.
+
+        Raises:
+            NamespaceAlreadyExistsError: It is already there; ``namespaces.create`` takes that as success.
+        """
+        parts = parse_namespace(namespace)
+        for depth in range(1, len(parts)):
+            if not self.namespace_exists(parts[:depth]):
+                self._create_parent(parts[:depth])
+        super().create_namespace(parts, properties or {})
+
+    def _create_parent(self, parts: tuple[str, ...]) -> None:
+        try:
+            super().create_namespace(parts)
+        except pyiceberg_errors.NamespaceAlreadyExistsError:
+            # Another writer made it between the look and the creation.
+            return
+
+    def delete_namespace(self, namespace: NamespaceName) -> None:
+        """Delete an empty namespace.
+
+        Raises:
+            NamespaceNotEmptyError: Something is inside; the message names it.
+        """
+        self.namespaces.delete(namespace)
+
+    def vend_credentials(self, table_path: str, operations: Sequence[str] = ("read", "write")) -> dict[str, str]:
+        """Return short-lived storage credentials for one table.
+
+        Args:
+            table_path: Table, as ``namespace.table``.
+            operations: What they are wanted for; the catalog decides by the principal's privileges.
+
+        Raises:
+            CapabilityError: The catalog hands out none, or delegation is switched off.
+            TableNotFoundError: The table does not exist.
+        """
+        if unknown := sorted({operation.lower() for operation in operations} - _KNOWN_OPERATIONS):
+            msg = f"Storage credentials cannot be asked for: {', '.join(unknown)}."
+            raise CapabilityError(msg, hint=f"Known operations: {', '.join(sorted(_KNOWN_OPERATIONS))}.")
+        if self.config.access_delegation is AccessDelegation.NONE:
+            msg = "Access delegation is switched off, so the catalog vends no storage credentials."
+            raise CapabilityError(msg, hint="Set catalog.access_delegation to vended-credentials.")
+        identifier = self.identifier_to_tuple(table_path)
+        with traced("polaris.vend_credentials", table=table_path, operations=",".join(operations)):
+            try:
+                vended = self._vend(identifier)
+            except pyiceberg_errors.NoSuchTableError as err:
+                msg = f"Table '{table_path}' not found in catalog '{self.name}'."
+                raise TableNotFoundError(msg, table=table_path) from err
+        if not are_credentials(vended):
+            msg = f"The catalog '{self.name}' vends no storage credentials for '{table_path}'."
+            hint = "Give the catalog a storage role (STS), or put the credentials into the storage section."
+            raise CapabilityError(msg, hint=hint, table=table_path)
+        return vended
+
+    def _vend(self, identifier: Identifier) -> dict[str, str]:
+        """Ask for credentials: by their own endpoint where the server has one, else by loading the table."""
+        if Capability.V1_LOAD_CREDENTIALS in self._supported_endpoints:
+            location = self.load_table(identifier).metadata_location
+            return credentials_in(self.load_credentials(identifier, location))
+        # What came with the table is what the server vended; our own keys are no news.
+        properties = self.load_table(identifier).io.properties
+        return credentials_in({key: value for key, value in properties.items() if self.properties.get(key) != value})
+
+    def _create_session(self) -> requests.Session:
+        session = DeadlineSession(
+            self.config, url=self.config.uri, breaker=self._breaker, authenticator=self._authenticator
+        )
+        session.idempotency_keys = self._idempotency_keys
+        session.on_answer = self._note_idempotency
+        self._config_headers(session)
+        if self.config.access_delegation is AccessDelegation.NONE:
+            session.headers.pop(DELEGATION_HEADER, None)
+        else:
+            session.headers[DELEGATION_HEADER] = self.config.access_delegation.value
+        self._auth_manager = self._authenticator
+        return session
+
+    def _note_idempotency(self, response: requests.Response) -> None:
+        """See in the server's configuration whether it takes idempotency keys."""
+        if self._idempotency_keys or not response.ok or not response.url.partition("?")[0].endswith("/v1/config"):
+            return
+        try:
+            content = json.loads(response.text)
+        except ValueError:
+            return
+        self._idempotency_keys = isinstance(content, dict) and bool(content.get("idempotency-key-lifetime"))
+
+    def _fetch_config(self) -> None:
+        place = shown(self.config.uri)
+        try:
+            super()._fetch_config()
+        except ValidationError as err:
+            msg = f"{place} does not answer as an Iceberg REST catalog."
+            raise CatalogConnectionError(msg, hint="Check catalog.uri; Polaris wants …/api/catalog.") from err
+        except (pyiceberg_errors.RESTError, CatalogServerError) as err:
+            said = redact_text(str(err))
+            if not _speaks_of_the_warehouse(said, self.config.warehouse):
+                msg = f"{place} does not answer as an Iceberg REST catalog: {said}"
+                raise CatalogConnectionError(msg, hint="Check catalog.uri; Polaris wants …/api/catalog.") from err
+            msg = f"The catalog at {place} does not know the warehouse '{self.config.warehouse}'."
+            raise WarehouseNotFoundError(msg, hint="Correct catalog.warehouse, or create it in the catalog.") from err
+        if origin_of(self.uri) != self.config.origin:
+            msg = f"The catalog at {place} sends its clients on to {shown(self.uri)}; credentials are not sent there."
+            raise CatalogConnectionError(msg, hint="Set catalog.uri to that address if it is yours.")
+
+    def _load_file_io(self, properties: Properties | None = None, location: str | None = None) -> FileIO:
+        signer = str((properties or {}).get(_SIGNER_URI) or self.properties.get(_SIGNER_URI) or self.config.uri)
+        if origin_of(signer) != self.config.origin:
+            msg = f"The catalog wants requests signed by {shown(signer)}; the token is not sent there."
+            raise CatalogConnectionError(msg, hint="Only a signer on the catalog's own host is used.")
+        return super()._load_file_io(properties or {}, location)
+
+    def _response_to_table(self, identifier_tuple: tuple[str, ...], table_response: TableResponse) -> Table:
+        table = super()._response_to_table(identifier_tuple, table_response)
+        table.io = self._renewing(table.io, identifier_tuple, table_response)
+        return table
+
+    def _response_to_staged_table(
+        self, identifier_tuple: tuple[str, ...], table_response: TableResponse
+    ) -> StagedTable:
+        table = super()._response_to_staged_table(identifier_tuple, table_response)
+        table.io = self._renewing(table.io, identifier_tuple, table_response)
+        return table
+
+    def _renewing(self, io: FileIO, identifier: Identifier, response: TableResponse) -> FileIO:
+        """Let a file client with vended credentials ask for new ones, where PyArrow moves the bytes."""
+        vended = [response.config, *(credential.config for credential in response.storage_credentials)]
+        if type(io) is not PyArrowFileIO or not any(are_credentials(properties) for properties in vended):
+            return io
+        return VendedFileIO(io.properties, partial(self._vend, identifier))
+
+
+def _speaks_of_the_warehouse(said: str, warehouse: str | None) -> bool:
+    return warehouse is not None and (warehouse in said or "warehouse" in said.lower())

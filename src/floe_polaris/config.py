@@ -1,0 +1,121 @@
+"""What a connection to a REST catalog needs to know."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr, field_validator, model_validator
+
+from floe_core.schemas import (
+    AccessDelegation,
+    CatalogConfig,
+    CircuitBreakerConfig,
+    FrozenModel,
+    RetryConfig,
+    TimeoutConfig,
+)
+from floe_core.schemas.base import Text
+from floe_core.schemas.catalog import POLARIS_DEFAULT_SCOPE
+from floe_polaris.origin import origin_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CA_BUNDLE_OPTION = "ca_bundle"
+
+
+class PolarisCatalogConfig(FrozenModel):
+    """A connection to Polaris, or to any catalog that speaks the Iceberg REST specification.
+
+    Authenticates with ``client_id`` and ``client_secret``, with a ``token`` fetched beforehand, or not at all.
+    """
+
+    uri: Text = Field(description="Address of the REST catalog, such as https://polaris.example.com/api/catalog.")
+    warehouse: Text | None = Field(default=None, description="Warehouse name; in Polaris the catalog's name.")
+    name: Text = Field(default="polaris", description="Name of the catalog in messages and in Spark SQL.")
+    client_id: Text | None = Field(default=None, description="OAuth2 client id.")
+    client_secret: SecretStr | None = Field(default=None, description="OAuth2 client secret.")
+    token: SecretStr | None = Field(default=None, description="Bearer token fetched beforehand.")
+    scope: Text = Field(default=POLARIS_DEFAULT_SCOPE, description="OAuth2 scope.")
+    token_endpoint: Text | None = Field(
+        default=None, description="Token endpoint; the catalog's own by default. It alone may be on another host."
+    )
+    token_refresh_enabled: bool = Field(default=True, description="Fetch a new token before the old one expires.")
+    access_delegation: AccessDelegation = Field(
+        default=AccessDelegation.VENDED_CREDENTIALS, description="Whether the catalog hands out storage credentials."
+    )
+    ca_bundle: Text | None = Field(default=None, description="File with certificates to trust, beside the usual ones.")
+    properties: dict[str, str] = Field(
+        default_factory=dict, repr=False, description="Storage and client properties, as PyIceberg knows them."
+    )
+    timeouts: TimeoutConfig = Field(default_factory=TimeoutConfig, description="Deadlines of every call.")
+    retry: RetryConfig = Field(default_factory=RetryConfig, description="Retry policy of catalog calls.")
+    circuit_breaker: CircuitBreakerConfig = Field(
+        default_factory=CircuitBreakerConfig, description="When to stop calling a failing catalog."
+    )
+
+    @field_validator("uri", "token_endpoint")
+    @classmethod
+    def _web_address(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        parts = urlsplit(value)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            msg = "write an address such as https://polaris.example.com/api/catalog"
+            raise ValueError(msg)
+        if parts.username or parts.password:
+            msg = "an address may not hold a user or a password; use client_id and client_secret, or token"
+            raise ValueError(msg)
+        return value
+
+    @model_validator(mode="after")
+    def _one_way_to_authenticate(self) -> Self:
+        if (self.client_id is None) != (self.client_secret is None):
+            lacking = "client_secret" if self.client_secret is None else "client_id"
+            msg = f"OAuth2 needs both client_id and client_secret; {lacking} is not set"
+            raise ValueError(msg)
+        if self.token is not None and self.client_id is not None:
+            msg = "give either a token, or client_id and client_secret"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port that credentials may be sent to."""
+        return origin_of(self.uri)
+
+    @property
+    def token_uri(self) -> str:
+        """Where tokens come from."""
+        return self.token_endpoint or f"{self.uri.rstrip('/')}/v1/oauth/tokens"
+
+    @classmethod
+    def from_catalog_config(cls, config: CatalogConfig, *, file_io: Mapping[str, str] | None = None) -> Self:
+        """Take the ``catalog`` section of floe.yaml and resolve its secrets.
+
+        Raises:
+            SecretReferenceError: A secret reference leads nowhere.
+            ValidationError: The section lacks what a REST catalog needs.
+        """
+        credentials = config.credentials
+        options = dict(config.options)
+        return cls.model_validate(
+            {
+                "uri": config.uri or "",
+                "warehouse": config.warehouse,
+                "name": config.name,
+                "client_id": credentials.client_id,
+                "client_secret": credentials.client_secret.resolve() if credentials.client_secret else None,
+                "token": credentials.token.resolve() if credentials.token else None,
+                "scope": credentials.scope,
+                "token_endpoint": credentials.token_endpoint,
+                "token_refresh_enabled": credentials.token_refresh_enabled,
+                "access_delegation": config.access_delegation,
+                "ca_bundle": options.pop(CA_BUNDLE_OPTION, None),
+                "properties": {**(file_io or {}), **options},
+                "timeouts": config.timeouts,
+                "retry": config.retry,
+                "circuit_breaker": config.circuit_breaker,
+            }
+        )

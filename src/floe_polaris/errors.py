@@ -1,0 +1,159 @@
+"""Where answers and failures of a REST catalog become floe's errors: each names the setting to change."""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import time
+from typing import TYPE_CHECKING
+
+import requests
+from urllib3.exceptions import ConnectTimeoutError, MaxRetryError, NewConnectionError
+
+from floe_core.errors import (
+    CatalogAuthenticationError,
+    CatalogAuthorizationError,
+    CatalogConnectionError,
+    CatalogTlsError,
+    CatalogUnavailableError,
+    DeadlineExceededError,
+    FloeStorageError,
+    RateLimitedError,
+)
+from floe_core.redaction import redact_text
+from floe_polaris.origin import shown
+
+if TYPE_CHECKING:
+    from floe_core.schemas import TimeoutConfig
+
+_SHOWN_CHARACTERS = 300
+_TOO_MANY_REQUESTS = 429
+_UNAUTHORIZED = frozenset({401, 419})
+_FORBIDDEN = 403
+_NOT_IMPLEMENTED = 501
+_SERVICE_UNAVAILABLE = 503
+_GATEWAY_FAILURES = frozenset({502, 504})
+_REDIRECTS = range(300, 400)
+
+
+class CatalogServerError(CatalogConnectionError):
+    """The catalog failed inside; trying the same again is unlikely to help."""
+
+
+class CatalogBusyError(CatalogUnavailableError, RateLimitedError):
+    """The catalog is unavailable and says when to come back."""
+
+
+def was_never_sent(err: BaseException) -> bool:
+    """Whether a request failed before the server could have seen it."""
+    if isinstance(err, requests.exceptions.SSLError | requests.exceptions.ConnectTimeout):
+        return True
+    cause = err.args[0] if err.args else None
+    reason = cause.reason if isinstance(cause, MaxRetryError) else cause
+    return isinstance(reason, NewConnectionError | ConnectTimeoutError)
+
+
+def network_error(err: requests.RequestException, url: str, timeouts: TimeoutConfig) -> FloeStorageError:
+    """Say what a request that got no answer means."""
+    place = shown(url)
+    if isinstance(err, requests.exceptions.SSLError):
+        msg = f"The certificate of {place} is not trusted: {_reason(err)}"
+        hint = "Set catalog.options.ca_bundle to a file with its certificate authority, or correct catalog.uri."
+        return CatalogTlsError(msg, hint=hint)
+    if isinstance(err, requests.exceptions.ConnectTimeout):
+        msg = f"{place} did not accept a connection within {timeouts.connect_seconds:g} s."
+        return DeadlineExceededError(msg, hint="Check catalog.uri, or raise catalog.timeouts.connect_seconds.")
+    if isinstance(err, requests.exceptions.Timeout) or "timed out" in str(err):
+        msg = f"{place} accepted the request and did not answer within {timeouts.read_seconds:g} s."
+        return DeadlineExceededError(msg, hint="Look at the server, or raise catalog.timeouts.read_seconds.")
+    if isinstance(err, requests.exceptions.ConnectionError | requests.exceptions.ChunkedEncodingError):
+        msg = f"{place} cannot be reached: {_reason(err)}"
+        return CatalogUnavailableError(msg, hint="Check that the server runs and that catalog.uri is right.")
+    msg = f"{place} cannot be asked: {_reason(err)}"
+    return CatalogConnectionError(msg, hint="Check catalog.uri.")
+
+
+def answer_error(response: requests.Response, *, credentials: str) -> FloeStorageError | None:
+    """Say what an answer means that PyIceberg has no error of floe's for; None when it is PyIceberg's to judge.
+
+    Args:
+        response: The catalog's answer.
+        credentials: The settings that the credentials came from, for the hint.
+    """
+    if response.status_code >= 500:  # noqa: PLR2004 - the class of server errors
+        return _failure(response)
+    return _refusal(response, credentials=credentials)
+
+
+def _refusal(response: requests.Response, *, credentials: str) -> FloeStorageError | None:
+    status, said = response.status_code, _quoted(server_message(response))
+    if status in _REDIRECTS:
+        target = shown(response.headers.get("Location", ""))
+        msg = f"{shown(response.url)} redirects to {target}, and credentials are not sent after a redirect."
+        return CatalogConnectionError(msg, hint="Set catalog.uri to the address itself.")
+    if status in _UNAUTHORIZED:
+        msg = f"The catalog does not accept the credentials{said}."
+        return CatalogAuthenticationError(msg, hint=f"Check {credentials} in floe.yaml.")
+    if status == _FORBIDDEN:
+        msg = f"The catalog refuses this operation{said}."
+        hint = "Grant the privilege to the principal's role, or use another principal (catalog.credentials)."
+        return CatalogAuthorizationError(msg, hint=hint)
+    if status == _TOO_MANY_REQUESTS:
+        msg = f"The catalog asks to slow down{said}."
+        return RateLimitedError(msg, retry_after=retry_after(response), hint="Try again later, with fewer writers.")
+    return None
+
+
+def _failure(response: requests.Response) -> FloeStorageError | None:
+    status, place, said = response.status_code, shown(response.url), _quoted(server_message(response))
+    if status == _NOT_IMPLEMENTED:
+        return None
+    if status == _SERVICE_UNAVAILABLE:
+        msg = f"The catalog at {place} is not available{said}."
+        return CatalogBusyError(msg, retry_after=retry_after(response), hint="Try again later.")
+    if status in _GATEWAY_FAILURES:
+        msg = f"The catalog at {place} is not available: a gateway answered {status}{said}."
+        return CatalogUnavailableError(msg, hint="Try again later, or look at what stands before the catalog.")
+    msg = f"The catalog at {place} failed with {status}{said}."
+    return CatalogServerError(msg, hint="Look at the server's log.")
+
+
+def server_message(response: requests.Response) -> str:
+    """Return what the server said, short and without secrets; empty when it said nothing readable."""
+    try:
+        content = json.loads(response.text)
+    except ValueError:
+        return ""
+    error = content.get("error") if isinstance(content, dict) else None
+    if isinstance(error, dict):
+        text = str(error.get("message") or error.get("type") or "")
+    elif isinstance(error, str):
+        text = f"{error}: {content['error_description']}" if content.get("error_description") else error
+    else:
+        text = ""
+    return redact_text(text.replace("\n", " "))[:_SHOWN_CHARACTERS]
+
+
+def retry_after(response: requests.Response) -> float | None:
+    """Return the seconds a ``Retry-After`` header asks for."""
+    value = response.headers.get("Retry-After", "").strip()
+    if value.isdigit():
+        return float(value)
+    moment = email.utils.parsedate_tz(value) if value else None
+    return max(0.0, email.utils.mktime_tz(moment) - time.time()) if moment else None
+
+
+def _reason(err: BaseException) -> str:
+    """Return the innermost reason in plain words; urllib3 wraps it several times."""
+    while True:
+        inner = next((item for item in (*err.args, err.__cause__) if isinstance(item, BaseException)), None)
+        inner = getattr(err, "reason", None) if isinstance(err, MaxRetryError) else inner
+        if not isinstance(inner, BaseException) or inner is err:
+            break
+        err = inner
+    text = str(err).rpartition(": ")[2] if isinstance(err, NewConnectionError) else str(err)
+    return redact_text(text or type(err).__name__)[:_SHOWN_CHARACTERS]
+
+
+def _quoted(said: str) -> str:
+    return f": {said.rstrip('.')}" if said else ""

@@ -1,0 +1,322 @@
+"""Polaris's management API: catalogs, principals, roles and grants; every ``ensure_…`` may be repeated."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from floe_core.errors import CapabilityError, CatalogConnectionError, ConfigurationError
+from floe_core.retry import CircuitBreaker
+from floe_core.telemetry import traced
+from floe_polaris.auth import authenticator_for
+from floe_polaris.client import breaker_for
+from floe_polaris.errors import server_message
+from floe_polaris.http import DeadlineSession
+from floe_polaris.origin import origin_of, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import requests
+
+    from floe_polaris.config import PolarisCatalogConfig
+
+_CATALOG_PATH = "/api/catalog"
+_MANAGEMENT_PATH = "/api/management/v1"
+_NOT_FOUND = 404
+_CONFLICT = 409
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
+
+
+class S3StorageInfo(_Value):
+    """How Polaris reaches an S3 store, and where its tables may lie."""
+
+    storage_type: str = Field(default="S3", alias="storageType")
+    allowed_locations: tuple[str, ...] = Field(alias="allowedLocations")
+    region: str | None = None
+    endpoint: str | None = None
+    sts_endpoint: str | None = Field(default=None, alias="stsEndpoint")
+    path_style_access: bool | None = Field(default=None, alias="pathStyleAccess")
+    role_arn: str | None = Field(default=None, alias="roleArn")
+    # MinIO's STS refuses a policy that speaks of KMS.
+    kms_unavailable: bool | None = Field(default=None, alias="kmsUnavailable")
+    sts_unavailable: bool | None = Field(default=None, alias="stsUnavailable")
+
+
+class CatalogInfo(_Value):
+    """A catalog that Polaris holds; its name is the warehouse of a connection."""
+
+    name: str
+    type: str = "INTERNAL"
+    properties: dict[str, str] = Field(default_factory=dict)
+    storage: dict[str, Any] = Field(default_factory=dict, alias="storageConfigInfo")
+
+
+class PrincipalCredentials(_Value):
+    """What a principal authenticates with; Polaris tells it once."""
+
+    client_id: str = Field(alias="clientId")
+    client_secret: SecretStr = Field(alias="clientSecret")
+
+
+class GrantKind(StrEnum):
+    """What a grant is about."""
+
+    CATALOG = "catalog"
+    NAMESPACE = "namespace"
+    TABLE = "table"
+
+
+class Grant(_Value):
+    """One privilege of a catalog role."""
+
+    type: GrantKind = GrantKind.CATALOG
+    privilege: str
+    namespace: tuple[str, ...] | None = None
+    table_name: str | None = Field(default=None, alias="tableName")
+
+
+# What a tenant needs in its own namespace, and nothing beyond it.
+TENANT_PRIVILEGES = (
+    "NAMESPACE_FULL_METADATA",
+    "TABLE_CREATE",
+    "TABLE_LIST",
+    "TABLE_READ_DATA",
+    "TABLE_WRITE_DATA",
+    "TABLE_FULL_METADATA",
+    "TABLE_DROP",
+)
+
+
+class PolarisManagement:
+    """Manages a Polaris server, with the credentials of a catalog connection.
+
+    Attributes:
+        uri: Address of the management API.
+    """
+
+    def __init__(
+        self,
+        config: PolarisCatalogConfig,
+        *,
+        management_uri: str | None = None,
+        breaker: CircuitBreaker | None = None,
+    ) -> None:
+        """Prepare a connection; nothing is sent yet.
+
+        Args:
+            config: A connection whose principal may manage the server.
+            management_uri: Address of the management API; derived from ``…/api/catalog`` by default.
+            breaker: Shared with a catalog connection; one of its own by default.
+
+        Raises:
+            ConfigurationError: The address cannot be derived, or is on another server.
+        """
+        self.uri = management_uri or _derived(config.uri)
+        if origin_of(self.uri) != config.origin:
+            msg = f"The management API at {shown(self.uri)} is not on the catalog's own server."
+            raise ConfigurationError(msg, hint="Credentials are sent to the server of catalog.uri only.")
+        token_breaker = CircuitBreaker(config.circuit_breaker, name=f"token endpoint at {shown(config.token_uri)}")
+        self._session = DeadlineSession(
+            config,
+            url=self.uri,
+            breaker=breaker or breaker_for(config),
+            authenticator=authenticator_for(config, breaker=token_breaker),
+        )
+
+    def __repr__(self) -> str:
+        """Name the address."""
+        return f"PolarisManagement(uri={shown(self.uri)!r})"
+
+    def list_catalogs(self) -> list[CatalogInfo]:
+        """List the catalogs."""
+        return [CatalogInfo.model_validate(item) for item in self._get("catalogs").get("catalogs", [])]
+
+    def find_catalog(self, name: str) -> CatalogInfo | None:
+        """Return a catalog, None when there is no such one."""
+        content = self._find("catalogs", name)
+        return CatalogInfo.model_validate(content) if content else None
+
+    def ensure_catalog(self, name: str, *, base_location: str, storage: S3StorageInfo, purge: bool = True) -> bool:
+        """Create a catalog when it is missing, and tell whether it was.
+
+        Args:
+            name: Its name: the warehouse of a connection.
+            base_location: Where its tables lie by default.
+            storage: How the store is reached.
+            purge: Whether dropping a table may delete its files.
+        """
+        body = {
+            "name": name,
+            "type": "INTERNAL",
+            "properties": {
+                "default-base-location": base_location,
+                "polaris.config.drop-with-purge.enabled": str(purge).lower(),
+            },
+            "storageConfigInfo": storage.model_dump(mode="json", by_alias=True, exclude_none=True),
+        }
+        return self._ensure("create_catalog", "catalogs", {"catalog": body})
+
+    def delete_catalog(self, name: str) -> bool:
+        """Delete an empty catalog; tell whether there was one."""
+        return self._delete("delete_catalog", "catalogs", name)
+
+    def list_principals(self) -> list[str]:
+        """List the names of the principals."""
+        return [item["name"] for item in self._get("principals").get("principals", [])]
+
+    def create_principal(self, name: str) -> PrincipalCredentials | None:
+        """Create a principal and return its credentials; None when it was already there."""
+        body = {"principal": {"name": name}, "credentialRotationRequired": False}
+        with traced("polaris.create_principal", principal=name):
+            response = self._post("principals", body)
+            if response.status_code == _CONFLICT:
+                return None
+            return _credentials(_content(self._checked(response)))
+
+    def reset_principal(self, name: str) -> PrincipalCredentials:
+        """Give a principal new credentials; the old ones end."""
+        with traced("polaris.reset_principal", principal=name):
+            return _credentials(_content(self._checked(self._post(_path("principals", name, "reset"), {}))))
+
+    def delete_principal(self, name: str) -> bool:
+        """Delete a principal; tell whether there was one."""
+        return self._delete("delete_principal", "principals", name)
+
+    def list_principal_roles(self) -> list[str]:
+        """List the names of the principal roles."""
+        return [item["name"] for item in self._get("principal-roles").get("roles", [])]
+
+    def ensure_principal_role(self, name: str) -> bool:
+        """Create a principal role when it is missing, and tell whether it was."""
+        return self._ensure("create_principal_role", "principal-roles", {"principalRole": {"name": name}})
+
+    def delete_principal_role(self, name: str) -> bool:
+        """Delete a principal role; tell whether there was one."""
+        return self._delete("delete_principal_role", "principal-roles", name)
+
+    def list_catalog_roles(self, catalog: str) -> list[str]:
+        """List the names of a catalog's roles."""
+        content = self._get(_path("catalogs", catalog, "catalog-roles"))
+        return [item["name"] for item in content.get("roles", [])]
+
+    def ensure_catalog_role(self, catalog: str, name: str) -> bool:
+        """Create a role in a catalog when it is missing, and tell whether it was."""
+        path = _path("catalogs", catalog, "catalog-roles")
+        return self._ensure("create_catalog_role", path, {"catalogRole": {"name": name}})
+
+    def delete_catalog_role(self, catalog: str, name: str) -> bool:
+        """Delete a catalog's role; tell whether there was one."""
+        return self._delete("delete_catalog_role", "catalogs", catalog, "catalog-roles", name)
+
+    def assign_principal_role(self, principal: str, role: str) -> None:
+        """Give a principal a role."""
+        self._put(_path("principals", principal, "principal-roles"), {"principalRole": {"name": role}})
+
+    def assign_catalog_role(self, principal_role: str, catalog: str, catalog_role: str) -> None:
+        """Give a principal role a catalog's role."""
+        path = _path("principal-roles", principal_role, "catalog-roles", catalog)
+        self._put(path, {"catalogRole": {"name": catalog_role}})
+
+    def list_grants(self, catalog: str, role: str) -> list[Grant]:
+        """List the privileges of a catalog's role."""
+        content = self._get(_path("catalogs", catalog, "catalog-roles", role, "grants"))
+        return [Grant.model_validate(item) for item in content.get("grants", [])]
+
+    def grant(self, catalog: str, role: str, grants: Iterable[Grant]) -> None:
+        """Give a catalog's role privileges; those it has are left as they are."""
+        path = _path("catalogs", catalog, "catalog-roles", role, "grants")
+        for item in grants:
+            self._put(path, {"grant": item.model_dump(mode="json", by_alias=True, exclude_none=True)})
+
+    def grant_namespace(
+        self, catalog: str, role: str, namespace: Sequence[str], privileges: Iterable[str] = TENANT_PRIVILEGES
+    ) -> None:
+        """Let a catalog's role work in one namespace and nowhere else."""
+        self.grant(
+            catalog,
+            role,
+            [
+                Grant(type=GrantKind.NAMESPACE, privilege=privilege, namespace=tuple(namespace))
+                for privilege in privileges
+            ],
+        )
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._session.close()
+
+    def _ensure(self, operation: str, path: str, body: dict[str, Any]) -> bool:
+        with traced(f"polaris.{operation}", path=path) as span:
+            response = self._post(path, body)
+            created = response.status_code != _CONFLICT
+            if created:
+                self._checked(response)
+            span.set(created=created)
+            return created
+
+    def _delete(self, operation: str, *path: str) -> bool:
+        with traced(f"polaris.{operation}", path=_path(*path)):
+            response = self._session.delete(f"{self.uri}/{_path(*path)}")
+            if response.status_code == _NOT_FOUND:
+                return False
+            self._checked(response)
+            return True
+
+    def _find(self, *path: str) -> dict[str, Any] | None:
+        response = self._session.get(f"{self.uri}/{_path(*path)}")
+        return None if response.status_code == _NOT_FOUND else _content(self._checked(response))
+
+    def _get(self, path: str) -> dict[str, Any]:
+        return _content(self._checked(self._session.get(f"{self.uri}/{path}")))
+
+    def _post(self, path: str, body: dict[str, Any]) -> requests.Response:
+        return self._session.post(f"{self.uri}/{path}", json=body)
+
+    def _put(self, path: str, body: dict[str, Any]) -> None:
+        with traced("polaris.grant", path=path):
+            self._checked(self._session.put(f"{self.uri}/{path}", json=body))
+
+    def _checked(self, response: requests.Response) -> requests.Response:
+        if response.ok:
+            return response
+        said = server_message(response) or f"status {response.status_code}"
+        msg = f"Polaris refuses {response.request.method} {shown(response.url)}: {said}"
+        if response.status_code == _NOT_FOUND and not said.startswith("status"):
+            raise CatalogConnectionError(msg, hint="Create what the message names first.")
+        if response.status_code == _NOT_FOUND:
+            raise CapabilityError(msg, hint="This catalog has no Polaris management API; check management_uri.")
+        raise CatalogConnectionError(msg, hint="Correct what the message names.")
+
+
+def _path(*parts: str) -> str:
+    """Join path segments; names are escaped, so that none can climb."""
+    return "/".join(quote(part, safe="") for part in parts)
+
+
+def _derived(catalog_uri: str) -> str:
+    trimmed = catalog_uri.rstrip("/")
+    if not trimmed.endswith(_CATALOG_PATH):
+        msg = f"The management API cannot be derived from {shown(catalog_uri)}."
+        raise ConfigurationError(msg, hint="Give management_uri, such as https://host/api/management/v1.")
+    return trimmed.removesuffix(_CATALOG_PATH) + _MANAGEMENT_PATH
+
+
+def _content(response: requests.Response) -> dict[str, Any]:
+    try:
+        content = json.loads(response.text or "{}")
+    except ValueError as err:
+        msg = f"{shown(response.url)} does not answer as Polaris's management API."
+        raise CatalogConnectionError(msg, hint="Check catalog.uri, or give management_uri.") from err
+    return content if isinstance(content, dict) else {}
+
+
+def _credentials(content: dict[str, Any]) -> PrincipalCredentials:
+    return PrincipalCredentials.model_validate(content.get("credentials") or {})

@@ -1,0 +1,196 @@
+"""The catalog plugins ``polaris`` and ``rest``: the same connection for PyIceberg and for Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from floe_core.errors import CatalogConnectionError, ConfigProblem, ConfigurationError
+from floe_core.plugins import PLUGIN_API_VERSION, CatalogCapabilities
+from floe_core.schemas import AccessDelegation
+from floe_iceberg.catalog_plugin import PyIcebergCatalogPlugin
+from floe_polaris.client import DELEGATION_HEADER, PolarisCatalog, breaker_for, create_catalog
+from floe_polaris.config import PolarisCatalogConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from floe_core.retry import CircuitBreaker
+    from floe_core.schemas import CatalogConfig
+
+SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
+ICEBERG_AWS_PACKAGE = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
+_NESSIE_MARK = "nessie.is-nessie-catalog"
+# Field names of the connection that are written elsewhere in floe.yaml.
+_SETTINGS = {
+    "client_id": "catalog.credentials.client_id",
+    "client_secret": "catalog.credentials.client_secret",
+    "token": "catalog.credentials.token",
+    "scope": "catalog.credentials.scope",
+    "token_endpoint": "catalog.credentials.token_endpoint",
+}
+
+
+class RestCatalogPlugin(PyIcebergCatalogPlugin):
+    """Connects to any catalog that speaks the Iceberg REST specification."""
+
+    def __init__(self) -> None:
+        """Start unconnected."""
+        self._config: PolarisCatalogConfig | None = None
+        self._breaker: CircuitBreaker | None = None
+
+    @property
+    def name(self) -> str:
+        """``rest``."""
+        return "rest"
+
+    @property
+    def version(self) -> str:
+        """The plugin's version."""
+        return "0.1.0"
+
+    @property
+    def floe_api_version(self) -> str:
+        """The plugin API it was written for."""
+        return PLUGIN_API_VERSION
+
+    @property
+    def description(self) -> str:
+        """One line for people."""
+        return "Any catalog that speaks the Iceberg REST specification"
+
+    @property
+    def capabilities(self) -> CatalogCapabilities:
+        """What the server can do; Nessie keeps no Iceberg branches."""
+        properties = self._catalog.properties if self._catalog is not None else {}
+        return CatalogCapabilities(branches=properties.get(_NESSIE_MARK) != "true", vended_credentials=True)
+
+    def connect(self, config: CatalogConfig, *, file_io: Mapping[str, str], project_root: Path) -> PolarisCatalog:
+        """Connect with the ``catalog`` section; secrets are resolved now.
+
+        Raises:
+            ConfigurationError: The section lacks what a REST catalog needs.
+            CatalogAuthenticationError: The catalog does not accept the credentials.
+            WarehouseNotFoundError: The catalog does not know the warehouse.
+            CatalogConnectionError: The catalog cannot be reached.
+        """
+        del project_root
+        settings = self._settings(config, file_io)
+        if self._breaker is None or settings != self._config:
+            self._breaker = breaker_for(settings)
+        self._config = settings
+        catalog = create_catalog(settings, breaker=self._breaker)
+        self._catalog = catalog
+        return catalog
+
+    def _settings(self, config: CatalogConfig, file_io: Mapping[str, str]) -> PolarisCatalogConfig:
+        if config.uri is None:
+            problem = ConfigProblem("the catalog's address is missing", path="catalog.uri", fix=self._example)
+            msg = f"The {self.name} catalog needs an address."
+            raise ConfigurationError(msg, problems=[problem])
+        try:
+            return PolarisCatalogConfig.from_catalog_config(config, file_io=file_io)
+        except ValidationError as err:
+            problems = [
+                ConfigProblem(item["msg"], path=_setting_of(item["loc"]))
+                for item in err.errors(include_input=False, include_url=False)
+            ]
+            msg = f"The {self.name} catalog cannot be connected to with this configuration."
+            raise ConfigurationError(msg, problems=problems) from None
+
+    @property
+    def _example(self) -> str:
+        return "Write catalog.uri: https://catalog.example.com"
+
+    def vend_credentials(self, table_path: str, operations: Sequence[str]) -> dict[str, str]:
+        """Return short-lived storage credentials for one table.
+
+        Raises:
+            CapabilityError: The catalog hands out none.
+        """
+        catalog = self.catalog
+        if not isinstance(catalog, PolarisCatalog):
+            msg = f"The catalog plugin '{self.name}' is connected to something else."
+            raise CatalogConnectionError(msg)
+        return catalog.vend_credentials(table_path, operations)
+
+    def get_spark_conf(self, catalog_name: str, properties: Mapping[str, str]) -> dict[str, str]:
+        """Return the Spark configuration of the same connection; holds its credentials."""
+        del properties
+        config = self._config
+        if config is None:
+            msg = f"The catalog plugin '{self.name}' is not connected."
+            raise CatalogConnectionError(msg, hint="Call connect(…) first.")
+        prefix = f"spark.sql.catalog.{catalog_name}"
+        conf = {
+            "type": "rest",
+            "uri": config.uri,
+            # A caching catalog misses what PyIceberg commits.
+            "cache-enabled": "false",
+            "rest.client.connection-timeout-ms": _milliseconds(config.timeouts.connect_seconds),
+            "rest.client.socket-timeout-ms": _milliseconds(config.timeouts.read_seconds),
+            **_spark_credentials(config),
+        }
+        if config.warehouse:
+            conf["warehouse"] = config.warehouse
+        if config.access_delegation is not AccessDelegation.NONE:
+            conf[f"header.{DELEGATION_HEADER}"] = config.access_delegation.value
+        return {prefix: SPARK_CATALOG, **{f"{prefix}.{key}": value for key, value in conf.items()}}
+
+    def get_spark_packages(self, properties: Mapping[str, str]) -> tuple[str, ...]:
+        """Return Iceberg's S3 client, which vended credentials are for."""
+        del properties
+        return (ICEBERG_AWS_PACKAGE,)
+
+
+class PolarisCatalogPlugin(RestCatalogPlugin):
+    """Connects to Apache Polaris."""
+
+    @property
+    def name(self) -> str:
+        """``polaris``."""
+        return "polaris"
+
+    @property
+    def description(self) -> str:
+        """One line for people."""
+        return "Apache Polaris"
+
+    @property
+    def _example(self) -> str:
+        return "Write catalog.uri: https://polaris.example.com/api/catalog"
+
+    def _settings(self, config: CatalogConfig, file_io: Mapping[str, str]) -> PolarisCatalogConfig:
+        if config.warehouse is None:
+            problem = ConfigProblem(
+                "the warehouse is missing", path="catalog.warehouse", fix="Write the name of the Polaris catalog."
+            )
+            msg = "Polaris needs the name of a warehouse."
+            raise ConfigurationError(msg, problems=[problem])
+        return super()._settings(config, file_io)
+
+
+def _spark_credentials(config: PolarisCatalogConfig) -> dict[str, str]:
+    if config.token is not None:
+        return {"token": config.token.get_secret_value(), "token-refresh-enabled": "false"}
+    if config.client_id is None or config.client_secret is None:
+        return {}
+    return {
+        "credential": f"{config.client_id}:{config.client_secret.get_secret_value()}",
+        "oauth2-server-uri": config.token_uri,
+        "scope": config.scope,
+        "token-refresh-enabled": str(config.token_refresh_enabled).lower(),
+    }
+
+
+def _milliseconds(seconds: float) -> str:
+    return str(int(seconds * 1000))
+
+
+def _setting_of(location: tuple[int | str, ...]) -> str:
+    if not location:
+        return "catalog.credentials"
+    first, *rest = map(str, location)
+    return ".".join([_SETTINGS.get(first, f"catalog.{first}"), *rest])
