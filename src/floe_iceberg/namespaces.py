@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from structlog.typing import FilteringBoundLogger
 
-    from floe_core.telemetry import Operation
+    from floe_core.telemetry import Logger, Operation
 
 NamespaceName = str | tuple[str, ...]
 
@@ -66,12 +66,12 @@ class Namespaces:
     """Creates, lists, describes and deletes the namespaces of one catalog."""
 
     def __init__(
-        self, catalog: Catalog, *, tracer: Tracer | None = None, logger: FilteringBoundLogger | None = None
+        self, catalog: Catalog, *, tracer: Tracer | None = None, logger: Logger | FilteringBoundLogger | None = None
     ) -> None:
         """Work on a connected catalog."""
         self._catalog = catalog
-        self._tracer = tracer or get_tracer("floe.namespaces")
-        self._logger = logger or get_logger("floe.namespaces")
+        self._tracer = tracer or get_tracer(__name__)
+        self._logger = logger or get_logger(__name__)
 
     def __repr__(self) -> str:
         """Name the catalog; its properties hold secrets and stay out."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from floe_core.dataplane import DataPlane
     from floe_core.schemas import CompiledArtifacts
 
-_log = get_logger("floe.project")
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True)

@@ -211,6 +211,6 @@ def test_every_operation_is_a_span(plugin):
         "iceberg.delete_namespace",
     ]
     assert spans[0].attributes["iceberg.namespace"] == "bronze"
-    assert spans[0].attributes["iceberg.properties"] == "['owner', 'password']"
+    assert spans[0].attributes["iceberg.properties"] == ("owner", "password")
     assert spans[-1].status.status_code is StatusCode.ERROR
     assert "CANARY" not in str([dict(span.attributes) for span in spans])
