@@ -12,7 +12,7 @@ from floe_core.schemas import CatalogConfig
 from floe_core.telemetry import get_logger, get_tracer
 from floe_iceberg import maintenance, reads, schema, snapshots, tables, writes
 from floe_iceberg.context import ManagerContext
-from floe_iceberg.models import CommitStrategy, CompactionStrategy, IcebergTableManagerConfig, WriteMode
+from floe_iceberg.models import CompactionStrategy, IcebergTableManagerConfig, WriteMode
 from floe_iceberg.namespaces import Namespaces
 from floe_iceberg.planes import LazyPlane
 from floe_iceberg.reconciling import ReconcilingCatalog
@@ -52,7 +52,9 @@ if TYPE_CHECKING:
         WriteKeywords,
     )
     from floe_iceberg.models import (
+        CommitStrategy,
         CompactionResult,
+        Engine,
         ExpiredSnapshots,
         ManifestRewriteResult,
         OrphanSweepResult,

@@ -18,7 +18,6 @@ from pyiceberg.manifest import (
     ManifestEntryStatus,
     ManifestFile,
     write_manifest,
-    write_manifest_list,
 )
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import (
@@ -30,9 +29,11 @@ from pyiceberg.table.snapshots import (
 )
 from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, AssertTableUUID, SetSnapshotRefUpdate
 
-from floe_core.errors import CapabilityError
+from floe_core.errors import CapabilityError, WriteError
 from floe_iceberg.commits import Attempt, Staged
 from floe_iceberg.corruption import CheckedIO, check_manifest_list, explain, unreadable
+from floe_iceberg.manifest_lists import ManifestLists
+from floe_iceberg.reconciling import ReconcilingCatalog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -50,7 +51,7 @@ _TARGET_BYTES = "commit.manifest.target-size-bytes"
 _MIN_COUNT = "commit.manifest.min-count-to-merge"
 
 
-class FileGoneError(Exception):
+class FileGoneError(WriteError):
     """A file to be removed is no longer part of the branch: the plan is stale."""
 
 
@@ -91,7 +92,7 @@ class SnapshotDraft:
             staged: Schema updates that go along in the same commit.
 
         Raises:
-            FileGoneError: A file to drop is not there any more.
+            FileGoneError: A file to drop is not part of the branch any more.
             CapabilityError: The table's format version cannot be written in process.
         """
         metadata = staged.metadata if staged else table.metadata
@@ -166,6 +167,7 @@ class _Build:
         self._provider = table.location_provider()
         self._snapshot_id = draft.snapshot_id(table.metadata)
         self._parent = metadata.snapshot_by_name(draft.branch or MAIN_BRANCH)
+        self._lists = table.catalog.manifest_lists if isinstance(table.catalog, ReconcilingCatalog) else ManifestLists()
         self._codec = metadata.properties.get(_AVRO_CODEC, "gzip")
         self.files: list[str] = []
 
@@ -181,7 +183,7 @@ class _Build:
         if self._parent is None:
             return []
         try:
-            manifests = self._parent.manifests(self._io)
+            manifests = self._lists.read(self._parent, self._io)
         except Exception as err:
             raise explain(err, self._table, self._parent) from err
         check_manifest_list(self._table, self._parent, len(manifests))
@@ -233,7 +235,8 @@ class _Build:
             missing -= gone
             kept.append(self._filtered(manifest, entries, gone) if gone else manifest)
         if missing:
-            raise FileGoneError(", ".join(sorted(missing)))
+            msg = f"Files to be removed are not part of the table: {', '.join(sorted(missing))}"
+            raise FileGoneError(msg, table=".".join(self._table.name()))
         return kept
 
     def _filtered(self, manifest: ManifestFile, entries: list[ManifestEntry], gone: set[str]) -> ManifestFile:
@@ -303,29 +306,21 @@ class _Build:
         added: Sequence[DataFile],
         removed: Sequence[DataFile],
     ) -> Snapshot:
-        sequence_number = self._metadata.next_sequence_number()
-        parent_id = self._parent.snapshot_id if self._parent else None
         path = self._provider.new_metadata_location(f"snap-{self._snapshot_id}-{uuid.uuid4()}.avro")
         self.files.append(path)
-        with write_manifest_list(
-            format_version=self._metadata.format_version,
-            output_file=self._io.new_output(path),
+        snapshot = Snapshot(
             snapshot_id=self._snapshot_id,
-            parent_snapshot_id=parent_id,
-            sequence_number=sequence_number,
-            avro_compression=self._codec,  # type: ignore[arg-type]  # the property's text is the codec's name
-        ) as writer:
-            writer.add_manifests(manifests)
-        return Snapshot(
-            snapshot_id=self._snapshot_id,
-            parent_snapshot_id=parent_id,
+            parent_snapshot_id=self._parent.snapshot_id if self._parent else None,
             manifest_list=path,
-            sequence_number=sequence_number,
+            sequence_number=self._metadata.next_sequence_number(),
             # Java refuses a history whose clock runs backwards, whoever's clock was wrong.
             timestamp_ms=max(int(time.time() * 1000), self._metadata.last_updated_ms + 1),
             summary=self._summary(operation, added, removed),
             schema_id=self._metadata.current_schema_id,
         )
+        version = self._metadata.format_version
+        self._lists.write(snapshot, manifests, self._io, format_version=version, codec=self._codec)
+        return snapshot
 
     def _summary(self, operation: Operation, added: Sequence[DataFile], removed: Sequence[DataFile]) -> Summary:
         limit = int(self._metadata.properties.get(_PARTITION_SUMMARIES, 0))

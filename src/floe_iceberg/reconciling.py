@@ -33,6 +33,7 @@ from floe_core.errors import (
     ConfigurationError,
     RateLimitedError,
 )
+from floe_iceberg.manifest_lists import ManifestLists
 from floe_iceberg.metastore import SqlMetastore, sql_metastore
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ class ReconcilingCatalog(Catalog):
 
     Attributes:
         inner: The wrapped catalog.
+        manifest_lists: The manifest lists read and written through it.
     """
 
     def __init__(self, inner: Catalog, *, looks: tuple[float, ...] = _LOOKS) -> None:
@@ -114,6 +116,7 @@ class ReconcilingCatalog(Catalog):
         self.inner = inner
         self._looks = looks
         self._sql = sql_metastore(inner)
+        self.manifest_lists = ManifestLists()
 
     @classmethod
     def around(cls, catalog: Catalog) -> ReconcilingCatalog:
