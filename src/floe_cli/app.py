@@ -12,6 +12,7 @@ import typer
 from typer.main import get_command
 
 from floe_cli.command import LazyGroup, OutputOption, remember_output
+from floe_core.privacy import opt_out_of_usage_statistics
 
 INTERRUPTED = 130
 READER_GONE = 141
@@ -26,6 +27,7 @@ class RootGroup(LazyGroup):
         "compile": ("floe_cli.commands.compile", "Turn floe.yaml into compiled artifacts."),
         "doctor": ("floe_cli.commands.doctor", "Check this machine and project, and say what to do."),
         "namespaces": ("floe_cli.commands.namespaces", "Namespaces: where tables live."),
+        "tables": ("floe_cli.commands.tables", "Tables: see, create, read, roll back and maintain them."),
         "spark": ("floe_cli.commands.spark", "Keep a local Spark warm between commands."),
         "plugins": ("floe_cli.commands.plugins", "See and check installed plugins."),
         "schema": ("floe_cli.commands.schema", "The JSON Schema of floe.yaml, for editors."),
@@ -68,6 +70,7 @@ def root(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code."""
+    opt_out_of_usage_statistics()
     argv = list(sys.argv[1:] if arguments is None else arguments)
     try:
         code: Any = get_command(app).main(args=argv, prog_name="floe", standalone_mode=False)
