@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
@@ -19,13 +20,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pyiceberg.catalog import Catalog
-    from pyiceberg.manifest import DataFile
+    from pyiceberg.manifest import DataFile, ManifestFile
     from pyiceberg.table import FileScanTask, Table
     from pyiceberg.table.snapshots import Snapshot
 
     from floe_iceberg.context import ManagerContext, TableTarget
     from floe_iceberg.models import TableIdentifier
 
+_MAGIC = b"Obj\x01"
+_MARKER = 16
 _RESTORE = (
     "Restore the file from a backup, or roll the table back to a snapshot that does not need it; "
     "'floe tables snapshots' lists them."
@@ -33,23 +36,25 @@ _RESTORE = (
 
 
 class CheckedIO(FileIO):
-    """Reads files and refuses those that are shorter or longer than the table says.
+    """Reads the Avro files of a snapshot and refuses those that lost a part.
 
-    Manifests are written in small blocks, so one that was cut off between two blocks would read as a shorter list.
+    Manifests are written in small blocks, so one that was cut off between two blocks would read as a shorter list; and
+    PyIceberg's decoder does not notice when it reads past the end.
     """
 
-    def __init__(self, io: FileIO, lengths: Mapping[str, int], table: str) -> None:
-        """Wrap a FileIO; ``lengths`` has the expected size by location."""
+    def __init__(self, io: FileIO, lengths: Mapping[str, int | None], table: str) -> None:
+        """Wrap a FileIO; ``lengths`` has the Avro files by location, with their size where the table says it."""
         super().__init__(io.properties)
         self._io = io
         self._lengths = lengths
         self._table = table
 
     def new_input(self, location: str) -> InputFile:
-        """Open a location for reading, checked when its length is known."""
+        """Open a location for reading, checked when it is one of the Avro files."""
         opened = self._io.new_input(location)
-        expected = self._lengths.get(location)
-        return opened if expected is None else _CheckedInput(opened, expected, self._table)
+        if location not in self._lengths:
+            return opened
+        return _CheckedInput(opened, self._lengths[location], self._table)
 
     def new_output(self, location: str) -> OutputFile:
         """Open a location for writing."""
@@ -61,9 +66,9 @@ class CheckedIO(FileIO):
 
 
 class _CheckedInput(InputFile):
-    """An input whose size must be what the table says."""
+    """An Avro file that must be whole."""
 
-    def __init__(self, wrapped: InputFile, expected: int, table: str) -> None:
+    def __init__(self, wrapped: InputFile, expected: int | None, table: str) -> None:
         super().__init__(wrapped.location)
         self._wrapped = wrapped
         self._expected = expected
@@ -75,14 +80,51 @@ class _CheckedInput(InputFile):
     def exists(self) -> bool:
         return self._wrapped.exists()
 
-    def open(self, seekable: bool = True) -> InputStream:  # noqa: ARG002, FBT001, FBT002 - PyIceberg's signature
-        stream = self._wrapped.open(seekable=True)
-        size = stream.seek(0, 2)
-        stream.seek(0)
-        if size != self._expected:
-            stream.close()
-            raise wrong_length(self.location, expected=self._expected, actual=size, table=self._table)
-        return stream
+    def open(self, seekable: bool = True) -> InputStream:  # noqa: FBT001, FBT002 - PyIceberg's signature
+        with self._wrapped.open(seekable) as stream:
+            content = stream.read()
+        if self._expected is not None and len(content) != self._expected:
+            raise wrong_length(self.location, expected=self._expected, actual=len(content), table=self._table)
+        if not _is_whole(content):
+            msg = f"'{self.location}' of table '{self._table}' is damaged: it is no whole Avro file."
+            raise CorruptFileError(msg, path=self.location, hint=_RESTORE, table=self._table)
+        return BytesIO(content)
+
+
+def _is_whole(content: bytes) -> bool:
+    """Whether an Avro file ends where a block ends: with the marker its header announces."""
+    try:
+        place = _after_header(content)
+    except IndexError:
+        return False
+    marker = content[place : place + _MARKER]
+    return content.startswith(_MAGIC) and len(marker) == _MARKER and content.endswith(marker)
+
+
+def _after_header(content: bytes) -> int:
+    place = len(_MAGIC)
+    while True:
+        count, place = _varint(content, place)
+        if count == 0:
+            return place
+        if count < 0:
+            count, (_, place) = -count, _varint(content, place)
+        for _ in range(2 * count):
+            size, place = _varint(content, place)
+            place += size
+            if size < 0 or place > len(content):
+                raise IndexError
+
+
+def _varint(content: bytes, place: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = content[place]
+        place += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:  # noqa: PLR2004 - the highest bit says that more follows
+            return (value >> 1) ^ -(value & 1), place
 
 
 def wrong_length(path: str, *, expected: int, actual: int, table: str) -> CorruptFileError:
@@ -145,6 +187,36 @@ def _metadata_location(catalog: Catalog, identifier: TableIdentifier) -> str | N
         return session.scalar(query)
 
 
+def manifests_of(table: Table, snapshot: Snapshot | None) -> list[ManifestFile]:
+    """Read the manifest list of a snapshot, none for None.
+
+    Raises:
+        CorruptFileError: It is damaged or missing.
+    """
+    if snapshot is None:
+        return []
+    try:
+        found = snapshot.manifests(CheckedIO(table.io, {snapshot.manifest_list: None}, name_of(table)))
+    except Exception as err:
+        raise unreadable(snapshot.manifest_list, table=name_of(table), err=err) from err
+    check_manifest_list(table, snapshot, len(found))
+    return found
+
+
+def checked_io(table: Table, snapshots: Iterable[Snapshot | None]) -> CheckedIO:
+    """Return a FileIO that reads the manifest lists and manifests of snapshots only when they are whole.
+
+    Raises:
+        CorruptFileError: A manifest list is damaged or missing.
+    """
+    lengths: dict[str, int | None] = {}
+    for snapshot in snapshots:
+        if snapshot is not None:
+            lengths[snapshot.manifest_list] = None
+            lengths.update((m.manifest_path, m.manifest_length) for m in manifests_of(table, snapshot))
+    return CheckedIO(table.io, lengths, name_of(table))
+
+
 def check_manifest_list(table: Table, snapshot: Snapshot, manifests: int) -> None:
     """Refuse a manifest list that lost everything.
 
@@ -177,9 +249,9 @@ def _first_unreadable(
     if snapshot is None:
         return None
     try:
-        manifests = snapshot.manifests(table.io)
-    except Exception as err:  # noqa: BLE001 - Avro decoding fails in many ways; each means the same here
-        return unreadable(snapshot.manifest_list, table=name_of(table), err=err)
+        manifests = manifests_of(table, snapshot)
+    except FloeStorageError as err:
+        return err
     checked = CheckedIO(table.io, {m.manifest_path: m.manifest_length for m in manifests}, name_of(table))
     for manifest in manifests:
         try:

@@ -22,9 +22,13 @@ __all__ = [
     "CompactionStrategy",
     "Engine",
     "ExpiredSnapshots",
+    "FileInfo",
+    "HistoryEntry",
     "IcebergTableManagerConfig",
+    "ManifestInfo",
     "ManifestRewriteResult",
     "OrphanSweepResult",
+    "PartitionInfo",
     "RefInfo",
     "SchemaChange",
     "SchemaChangeKind",
@@ -291,6 +295,67 @@ class OrphanSweepResult(Value):
     total_bytes: int
     dry_run: bool
     older_than: datetime
+
+
+class FileInfo(Value):
+    """One file of a snapshot.
+
+    Attributes:
+        path: Location.
+        content: ``data``, ``position deletes`` or ``equality deletes``.
+        partition: Partition as a path, empty without partitioning.
+        records: Rows, or deletes.
+        bytes: Size in storage.
+        format: File format.
+        spec_id: Partition spec it was written with.
+        snapshot_id: Snapshot that added it.
+        sequence_number: Its place in the order of commits.
+    """
+
+    path: str
+    content: str
+    partition: str
+    records: int
+    bytes: int
+    format: str
+    spec_id: int
+    snapshot_id: int | None
+    sequence_number: int | None
+
+
+class PartitionInfo(Value):
+    """What one partition holds."""
+
+    partition: str
+    spec_id: int
+    records: int
+    data_files: int
+    delete_files: int
+    bytes: int
+
+
+class ManifestInfo(Value):
+    """One manifest of a snapshot."""
+
+    path: str
+    content: str
+    bytes: int
+    spec_id: int
+    snapshot_id: int | None
+    added_files: int
+    existing_files: int
+    deleted_files: int
+    rows: int
+
+
+class HistoryEntry(Value):
+    """A moment at which a snapshot became current."""
+
+    made_current_at: datetime
+    snapshot_id: int
+    parent_snapshot_id: int | None
+    operation: str | None
+    is_current_ancestor: bool
 
 
 class TableHealth(Value):

@@ -13,7 +13,7 @@ from pyiceberg.table.snapshots import Operation
 from floe_core.dataplane import ReadRequest
 from floe_core.errors import CapabilityError, FloeStorageError, InvalidScanError, ScanError
 from floe_iceberg.context import identifier_of
-from floe_iceberg.corruption import CheckedIO, check_manifest_list, explain, load_table
+from floe_iceberg.corruption import checked_io, explain, load_table
 from floe_iceberg.predicates import check_columns, parse_row_filter
 from floe_iceberg.versions import ancestors, name_of, newest_first, resolve, snapshot_by_id
 
@@ -287,7 +287,7 @@ def _plan(table: Table, version: Version, selection: Selection) -> Plan:
     if snapshot is None:
         return Plan(table, metadata, table.io, None, selection, [])
     try:
-        io = _checked_io(table, [snapshot])
+        io = checked_io(table, [snapshot])
         planner = DataScan(metadata, io, selection.row_filter, snapshot_id=snapshot.snapshot_id)
         tasks = list(planner.plan_files())
     except Exception as err:
@@ -299,7 +299,7 @@ def _plan_increment(
     table: Table, start: int | None, end: Snapshot, increment: list[Snapshot], selection: Selection
 ) -> Plan:
     try:
-        io = _checked_io(table, increment)
+        io = checked_io(table, increment)
         planner = IncrementalAppendScan(
             table.metadata,
             io,
@@ -311,15 +311,6 @@ def _plan_increment(
     except Exception as err:
         raise explain(err, table, end) from err
     return Plan(table, table.metadata, io, end, selection, tasks)
-
-
-def _checked_io(table: Table, snapshots: Sequence[Snapshot]) -> CheckedIO:
-    lengths: dict[str, int] = {}
-    for snapshot in snapshots:
-        manifests = snapshot.manifests(table.io)
-        check_manifest_list(table, snapshot, len(manifests))
-        lengths.update((manifest.manifest_path, manifest.manifest_length) for manifest in manifests)
-    return CheckedIO(table.io, lengths, name_of(table))
 
 
 def _equality_deletes(err: Exception, table: Table) -> FloeStorageError | None:

@@ -64,12 +64,12 @@ class _Done:
 def compact_table(  # noqa: PLR0913 - options by keyword
     context: ManagerContext,
     target: TableTarget,
-    strategy: CompactionKind = CompactionKind.BINPACK,
+    strategy: CompactionKind | str = CompactionKind.BINPACK,
     *,
     target_file_size: int | None = None,
     row_filter: RowFilter | None = None,
     sort_order: Sequence[str] | None = None,
-    engine: Engine | None = None,
+    engine: Engine | str | None = None,
 ) -> CompactionResult:
     """Rewrite data files of main; rows stay the same, and old files stay until their snapshots expire.
 
@@ -131,11 +131,11 @@ def _job(
 
 
 def _plane(
-    context: ManagerContext, table: Table, engine: Engine | None, job: _Job, tasks: list[FileScanTask]
+    context: ManagerContext, table: Table, engine: Engine | str | None, job: _Job, tasks: list[FileScanTask]
 ) -> DataPlane | None:
     in_process_cannot = job.kind is CompactionKind.ZORDER or table.metadata.format_version > _NEWEST_FORMAT
     if in_process_cannot:
-        if (engine or context.config.engine) is Engine.ARROW:
+        if Engine(engine or context.config.engine) is Engine.ARROW:
             what = "Z-order" if job.kind is CompactionKind.ZORDER else "Compaction of format version 3"
             msg = f"{what} needs the Spark engine."
             raise CapabilityError(msg, hint="Leave engine=arrow out.", table=name_of(table))

@@ -9,12 +9,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pyiceberg.io import FileIO
-    from structlog.typing import FilteringBoundLogger
+
+    from floe_iceberg.context import ManagerContext
 
 _WORKERS = 16
 
 
-def delete_files(io: FileIO, locations: Iterable[str], *, logger: FilteringBoundLogger) -> set[str]:
+def delete_files(context: ManagerContext, io: FileIO, locations: Iterable[str]) -> set[str]:
     """Delete files in parallel and return those that are gone now.
 
     A file that is missing already counts as gone. One that cannot be deleted is logged and left: nothing refers to
@@ -25,7 +26,7 @@ def delete_files(io: FileIO, locations: Iterable[str], *, logger: FilteringBound
         outcomes = list(pool.map(lambda location: _delete(io, location), wanted))
     failed = {location: err for location, err in zip(wanted, outcomes, strict=True) if err is not None}
     for location, err in failed.items():
-        logger.warning("iceberg.delete_file", outcome="failed", path=location, reason=str(err))
+        context.logger.warning("iceberg.delete_file", outcome="failed", path=location, reason=str(err))
     return set(wanted) - failed.keys()
 
 

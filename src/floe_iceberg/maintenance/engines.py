@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def plane_for(
-    context: ManagerContext, engine: Engine | None, *, size: int, largest: int, what: str
+    context: ManagerContext, engine: Engine | str | None, *, size: int, largest: int, what: str
 ) -> DataPlane | None:
     """Return the data plane that should do the work, or None to do it in process.
 
@@ -24,7 +24,7 @@ def plane_for(
         largest: The largest work that auto keeps in process.
         what: What ``size`` counts, for the log.
     """
-    asked = engine or context.config.engine
+    asked = Engine(engine) if engine else context.config.engine
     if asked is Engine.ARROW:
         return None
     if asked is Engine.SPARK:

@@ -11,7 +11,7 @@ from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotRefUpdate,
 
 from floe_core.errors import UnsafeRetentionError
 from floe_iceberg.context import identifier_of
-from floe_iceberg.corruption import load_table
+from floe_iceberg.corruption import load_table, manifests_of
 from floe_iceberg.maintenance.deletion import delete_files
 from floe_iceberg.maintenance.engines import plane_for
 from floe_iceberg.maintenance.lease import maintenance_lease
@@ -53,7 +53,7 @@ def expire_snapshots(  # noqa: PLR0913 - options by keyword
     older_than_days: float | None = None,
     retain_last: int | None = None,
     snapshot_ids: Collection[int] = (),
-    engine: Engine | None = None,
+    engine: Engine | str | None = None,
 ) -> ExpiredSnapshots:
     """Expire old snapshots and delete the files that only they needed.
 
@@ -82,9 +82,8 @@ def expire_snapshots(  # noqa: PLR0913 - options by keyword
         rule = _rule(context, table, older_than, older_than_days, retain_last, tuple(snapshot_ids))
         if not _plan(table, rule).snapshot_ids and not _plan(table, rule).refs:
             return ExpiredSnapshots(0)
-        current = table.metadata.current_snapshot()
-        manifests = len(current.manifests(table.io)) if current else 0
-        plane = plane_for(context, engine, size=manifests, largest=_MOST_MANIFESTS, what="manifests")
+        manifests = manifests_of(table, table.metadata.current_snapshot())
+        plane = plane_for(context, engine, size=len(manifests), largest=_MOST_MANIFESTS, what="manifests")
         with maintenance_lease(context, target, "expire_snapshots"):
             expired = _by_engine(context, target, plane, rule) if plane else _in_process(context, target, rule)
         operation.set(
@@ -179,9 +178,9 @@ def _delete_unreachable(
     lists = {s.manifest_list for s in expired} - {s.manifest_list for s in kept}
     statistics = statistics_files(before.metadata) - statistics_files(after.metadata)
     # From the leaves up, so that what a killed run leaves behind can still be told from what is needed.
-    gone_files = delete_files(after.io, files, logger=context.logger)
-    gone_manifests = delete_files(after.io, manifests, logger=context.logger)
-    gone_others = delete_files(after.io, lists | statistics, logger=context.logger)
+    gone_files = delete_files(context, after.io, files)
+    gone_manifests = delete_files(context, after.io, manifests)
+    gone_others = delete_files(context, after.io, lists | statistics)
     return ExpiredSnapshots(
         len(expired),
         deleted_data_files=len(gone_files),

@@ -11,7 +11,7 @@ from pyiceberg.table.snapshots import Operation
 from floe_core.dataplane import OPERATION_ID_PROPERTY
 from floe_iceberg.commits import WriteScope, commit, new_operation_id
 from floe_iceberg.context import identifier_of
-from floe_iceberg.corruption import load_table
+from floe_iceberg.corruption import load_table, manifests_of
 from floe_iceberg.maintenance.engines import plane_for
 from floe_iceberg.maintenance.lease import maintenance_lease
 from floe_iceberg.maintenance.rewriting import as_replace
@@ -31,7 +31,7 @@ _MOST_MANIFESTS = 2_000
 
 
 def rewrite_manifests(
-    context: ManagerContext, target: TableTarget, *, engine: Engine | None = None
+    context: ManagerContext, target: TableTarget, *, engine: Engine | str | None = None
 ) -> ManifestRewriteResult:
     """Put the manifests of main together up to the table's ``commit.manifest.target-size-bytes``.
 
@@ -76,12 +76,10 @@ class _PendingMerge:
 
 
 def _count(table: Table) -> int:
-    snapshot = table.metadata.current_snapshot()
-    return len(snapshot.manifests(table.io)) if snapshot else 0
+    return len(manifests_of(table, table.metadata.current_snapshot()))
 
 
 def _specs(table: Table) -> int:
-    snapshot = table.metadata.current_snapshot()
-    manifests = snapshot.manifests(table.io) if snapshot else []
+    manifests = manifests_of(table, table.metadata.current_snapshot())
     deletes = sum(manifest.content is ManifestContent.DELETES for manifest in manifests)
     return deletes + len({m.partition_spec_id for m in manifests if m.content is ManifestContent.DATA})

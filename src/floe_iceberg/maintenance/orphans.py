@@ -51,7 +51,7 @@ def sweep_orphans(  # noqa: PLR0913 - options by keyword
     older_than: Moment | None = None,
     older_than_hours: float | None = None,
     dry_run: bool = True,
-    engine: Engine | None = None,
+    engine: Engine | str | None = None,
 ) -> OrphanSweepResult:
     """Find, and unless ``dry_run`` delete, files in the table's folder that nothing refers to.
 
@@ -104,7 +104,7 @@ def _limit(context: ManagerContext, older_than: Moment | None, hours: float | No
     return limit
 
 
-def _plane(context: ManagerContext, table: Table, engine: Engine | None) -> DataPlane | None:
+def _plane(context: ManagerContext, table: Table, engine: Engine | str | None) -> DataPlane | None:
     snapshot = table.metadata.current_snapshot()
     summary = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
     files = int(summary.get("total-data-files", "0") or 0)
@@ -128,7 +128,7 @@ def _sweep(
     if orphans and not dry_run:
         # What was committed while the manifests were read counts too.
         orphans = _unreferenced(load_table(context, target), orphans)
-        gone = delete_files(table.io, [file.location for file in orphans], logger=context.logger)
+        gone = delete_files(context, table.io, [file.location for file in orphans])
         orphans = [file for file in orphans if file.location in gone]
     return OrphanSweepResult(
         files=tuple(sorted(file.location for file in orphans)),

@@ -65,7 +65,8 @@ class FileReader:
 
     def _read_list(self, snapshot: Snapshot) -> dict[str, int] | CorruptFileError:
         try:
-            records = _records(self.table.io.new_input(snapshot.manifest_list), _LIST_FIELDS)
+            io = CheckedIO(self.table.io, {snapshot.manifest_list: None}, name_of(self.table))
+            records = _records(io.new_input(snapshot.manifest_list), _LIST_FIELDS)
             found = {entry[0]: entry[1] for entry in records}
             check_manifest_list(self.table, snapshot, len(found))
         except Exception as err:  # noqa: BLE001 - Avro decoding fails in many ways; each means the same here

@@ -18,7 +18,7 @@ from pyiceberg.table.sorting import NullOrder, SortDirection
 from pyiceberg.table.update import AddSnapshotUpdate
 
 from floe_core.errors import MaintenanceError
-from floe_iceberg.corruption import explain
+from floe_iceberg.corruption import checked_io, explain
 from floe_iceberg.data_files import DataFileWriter, Layout, write_rows
 from floe_iceberg.fitting import fit
 from floe_iceberg.manifests import FileGoneError, SnapshotDraft
@@ -28,6 +28,7 @@ from floe_iceberg.versions import name_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from pyiceberg.expressions import BooleanExpression
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import DataFile
     from pyiceberg.schema import Schema
@@ -49,13 +50,14 @@ class Rewritten:
     added: tuple[DataFile, ...]
 
 
-def live_tasks(table: Table, row_filter: object = None) -> list[FileScanTask]:
+def live_tasks(table: Table, row_filter: BooleanExpression | None = None) -> list[FileScanTask]:
     """Plan the files of main as it is, or those that may hold rows of a filter."""
     snapshot = table.metadata.current_snapshot()
     if snapshot is None:
         return []
     try:
-        return list(DataScan(table.metadata, table.io, row_filter or AlwaysTrue()).plan_files())  # type: ignore[arg-type]  # an expression
+        io = checked_io(table, [snapshot])
+        return list(DataScan(table.metadata, io, row_filter or AlwaysTrue()).plan_files())
     except Exception as err:
         raise explain(err, table, snapshot) from err
 

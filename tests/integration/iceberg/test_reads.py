@@ -257,7 +257,7 @@ def test_a_scan_is_one_span_with_its_figures(context, orders, spans):
     reads.scan(context, "bronze.orders", columns=["id"], row_filter="id < 3", limit=2)
     (span,) = [span for span in spans() if span.name == "iceberg.scan"]
     assert span.attributes["iceberg.table"] == "bronze.orders"
-    assert span.attributes["iceberg.columns"] == "['id']"
+    assert span.attributes["iceberg.columns"] == ("id",)
     assert span.attributes["iceberg.row_filter"] == "id < 3"
     assert span.attributes["iceberg.limit"] == 2
     assert span.attributes["iceberg.num_rows"] == 2
