@@ -7,6 +7,9 @@ from collections import Counter
 
 import pytest
 
+# Real servers, started by the first test that asks for one.
+pytest_plugins = ("floe_testing.services.fixtures",)
+
 # Nothing that a test starts may call home.
 os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -146,15 +145,9 @@ class ServiceRun:
         server = self.find(name)
         if server is None:
             return
-        (self._root / name / "users" / KEEP).unlink(missing_ok=True)
         with contextlib.suppress(ProcessLookupError):
             os.kill(server.pid, signal.SIGTERM)
         wait_until(lambda: not is_alive(server.pid), seconds=20, what=f"the end of {name}")
-
-    def discard(self) -> None:
-        """Remove the data of servers that have ended; logs are kept elsewhere."""
-        if not self.running():
-            shutil.rmtree(self._root, ignore_errors=True)
 
     def _launch(self, service: Service, folder: Path) -> Server:
         logs = self._dev / "logs"

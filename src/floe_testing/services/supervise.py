@@ -8,7 +8,9 @@ test run leaves nothing behind. A file named ``keep`` keeps it running until the
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +20,8 @@ from typing import Never
 
 KEEP = "keep"
 _POLL_SECONDS = 0.5
-_GRACE_SECONDS = 10.0
+_GRACE_SECONDS = 2.0
+_END_SECONDS = 10.0
 
 
 def is_alive(pid: int) -> bool:
@@ -46,7 +49,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         process.terminate()
         try:
-            process.wait(_GRACE_SECONDS)
+            process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -65,11 +68,26 @@ def supervise(folder: Path, log: Path, command: list[str]) -> int:
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=folder
         )
         try:
-            while process.poll() is None and in_use(folder / "users"):
+            while process.poll() is None and not deserted(folder):
                 time.sleep(_POLL_SECONDS)
         finally:
             end(process)
+    if not (folder / "users" / KEEP).exists():
+        shutil.rmtree(folder, ignore_errors=True)
     return process.returncode
+
+
+def deserted(folder: Path) -> bool:
+    """Whether nobody uses the server; then it can no longer be found, and a newcomer starts another."""
+    if in_use(folder / "users"):
+        return False
+    time.sleep(_GRACE_SECONDS)
+    with (folder / ".lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if in_use(folder / "users"):
+            return False
+        (folder / "server.json").unlink(missing_ok=True)
+        return True
 
 
 if __name__ == "__main__":

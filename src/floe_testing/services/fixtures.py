@@ -1,0 +1,70 @@
+"""Pytest fixtures for the real servers: started by the first test that asks, shared by all workers of a run."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from floe_testing.services.iceberg_rest import IcebergRest
+from floe_testing.services.minio import Minio
+from floe_testing.services.nessie import Nessie
+from floe_testing.services.oidc import Oidc
+from floe_testing.services.postgres import Postgres
+from floe_testing.services.runner import Server, Service, ServiceRun
+from floe_testing.services.toolchain import missing_toolchain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@pytest.fixture(scope="session")
+def start_service(pytestconfig: pytest.Config) -> Iterator[Callable[[Service], Server]]:
+    """Give a way to start a server, or to skip by name when this machine lacks a tool for it."""
+    worker: dict[str, str] = getattr(pytestconfig, "workerinput", {})
+    run = ServiceRun(pytestconfig.rootpath / ".floe-dev", f"test-{worker.get('testrunuid', os.getpid())}")
+
+    def start(service: Service) -> Server:
+        if reason := service.missing():
+            missing_toolchain(f"{service.name}: {reason}")
+        return run.start(service)
+
+    yield start
+    run.leave()
+
+
+@pytest.fixture(scope="session")
+def minio(start_service: Callable[[Service], Server]) -> Server:
+    """Give an S3 store with STS and the bucket ``lake``."""
+    return start_service(Minio())
+
+
+@pytest.fixture(scope="session")
+def iceberg_rest(start_service: Callable[[Service], Server], minio: Server) -> Server:
+    """Give Iceberg's reference REST catalog, its warehouse on MinIO."""
+    return start_service(IcebergRest(minio))
+
+
+@pytest.fixture(scope="session")
+def nessie(start_service: Callable[[Service], Server], minio: Server) -> Server:
+    """Give Nessie with STS vending and without authentication."""
+    return start_service(Nessie(minio))
+
+
+@pytest.fixture(scope="session")
+def oidc(start_service: Callable[[Service], Server]) -> Server:
+    """Give an OIDC issuer."""
+    return start_service(Oidc())
+
+
+@pytest.fixture(scope="session")
+def nessie_oidc(start_service: Callable[[Service], Server], minio: Server, oidc: Server) -> Server:
+    """Give Nessie with STS vending that asks for the issuer's tokens."""
+    return start_service(Nessie(minio, issuer=oidc))
+
+
+@pytest.fixture(scope="session")
+def postgres_server(start_service: Callable[[Service], Server]) -> Server:
+    """Give a PostgreSQL server with the database ``catalog``."""
+    return start_service(Postgres())
