@@ -1,0 +1,104 @@
+"""The gcs and azure plugins keep the whole contract on emulated stores."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from floe_core.schemas import StorageConfig
+from floe_storage.azure import AzureStoragePlugin
+from floe_storage.gcs import GcsStoragePlugin
+from floe_testing.plugins import StoragePluginContract
+from floe_testing.services.azurite import Azurite
+from floe_testing.services.fake_gcs import FakeGcs
+from floe_testing.services.runner import ServiceRun
+from floe_testing.services.toolchain import missing_toolchain
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.timeout(900),
+    # aiohttp would rather not be handed a large body at once; gcsfs and adlfs do so.
+    pytest.mark.filterwarnings("ignore:Sending a large body directly:ResourceWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def start():
+    """Give a way to start a server that ends with the module."""
+    run = ServiceRun(Path(__file__).parents[3] / ".floe-dev", f"emulated-{os.getpid()}")
+
+    def started(service):
+        if reason := service.missing():
+            missing_toolchain(reason)
+        return run.start(service)
+
+    yield started
+    run.leave()
+
+
+@pytest.fixture(scope="module")
+def fake_gcs(start):
+    """Give an emulated Google Cloud Storage."""
+    return start(FakeGcs())
+
+
+@pytest.fixture(scope="module")
+def azurite(start):
+    """Give an emulated Azure Blob Storage."""
+    return start(Azurite())
+
+
+class GcsContract(StoragePluginContract):
+    @pytest.fixture
+    def plugin_class(self):
+        return GcsStoragePlugin
+
+
+@pytest.mark.req("PL-05")
+class TestGcsWithToken(GcsContract):
+    @pytest.fixture
+    def storage_config(self, fake_gcs, monkeypatch):
+        monkeypatch.setenv("LAKE_SECRET", "token-of-the-test")
+        return StorageConfig(
+            type="gcs",
+            bucket=fake_gcs["bucket"],
+            endpoint=fake_gcs.url,
+            project=fake_gcs["project"],
+            credentials={"token": "${LAKE_SECRET}"},
+        )
+
+    @pytest.fixture
+    def storage_secrets(self):
+        return ("token-of-the-test",)
+
+
+@pytest.mark.req("PL-05")
+class TestGcsAnonymous(GcsContract):
+    @pytest.fixture
+    def storage_config(self, fake_gcs, monkeypatch):
+        # gcsfs asks emulators for an API they do not have.
+        monkeypatch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
+        return StorageConfig(type="gcs", bucket=fake_gcs["bucket"], endpoint=fake_gcs.url, project=fake_gcs["project"])
+
+
+@pytest.mark.req("PL-05")
+class TestAzureWithConnectionString(StoragePluginContract):
+    @pytest.fixture
+    def plugin_class(self):
+        return AzureStoragePlugin
+
+    @pytest.fixture
+    def storage_config(self, azurite, monkeypatch):
+        monkeypatch.setenv("LAKE_SECRET", azurite["connection_string"])
+        return StorageConfig(
+            type="azure",
+            bucket=azurite["container"],
+            endpoint=azurite.url,
+            credentials={"account_name": azurite["account"], "connection_string": "${LAKE_SECRET}"},
+        )
+
+    @pytest.fixture
+    def storage_secrets(self, azurite):
+        return (azurite["account_key"],)
