@@ -70,8 +70,10 @@ def main() -> int:
     console.print(f"\nAppended {data.num_rows} orders in process: snapshot {first.snapshot_id}")
 
     spark = manager.spark
-    late = spark.table(f"{manager.catalog.name}.{TABLE}").where("id % 10 = 0").selectExpr(
-        "id", "placed", "customer", "total * 2 AS total"
+    late = (
+        spark.table(f"{manager.catalog.name}.{TABLE}")
+        .where("id % 10 = 0")
+        .selectExpr("id", "placed", "customer", "total * 2 AS total")
     )
     merged = manager.upsert(TABLE, late, keys=["id"])
     console.print(f"Upserted every tenth order on Spark: snapshot {merged.snapshot_id}")

@@ -111,6 +111,11 @@ class DataPlane(Protocol):
         """The engine's name in logs, such as ``spark``."""
         ...
 
+    @property
+    def session(self) -> Any:  # noqa: ANN401 - the engine's own session
+        """The engine's own session, to make frames with."""
+        ...
+
     def accepts(self, data: object) -> bool:
         """Whether the data is one of the engine's own frames."""
         ...

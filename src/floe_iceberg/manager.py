@@ -171,6 +171,15 @@ class IcebergTableManager:
         return self._context
 
     @property
+    def spark(self) -> Any:  # noqa: ANN401 - a Spark session, which only the data plane imports
+        """The Spark session that sees this catalog, started on first use.
+
+        Raises:
+            MissingDependencyError: The extra ``spark`` is not installed.
+        """
+        return self._context.plane().session
+
+    @property
     def namespaces(self) -> Namespaces:
         """The catalog's namespaces."""
         return Namespaces(self.catalog)
