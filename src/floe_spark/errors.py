@@ -1,0 +1,107 @@
+"""Turns what Spark raises into floe's errors, where a caller can act on the difference."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+
+from floe_core.errors import (
+    CapabilityError,
+    CommitStateUnknownError,
+    ConcurrencyConflictError,
+    EngineUnavailableError,
+    FloeStorageError,
+    InvalidDataError,
+    RefNotFoundError,
+    SnapshotNotFoundError,
+    TableNotFoundError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MISSING_TABLE = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND"})
+_UNFIT_DATA = re.compile(
+    r"^(INCOMPATIBLE_DATA_FOR_TABLE|INSERT_COLUMN_ARITY_MISMATCH|NOT_NULL_ASSERT_VIOLATION|MERGE_CARDINALITY_VIOLATION"
+    r"|CAST_OVERFLOW|NUMERIC_VALUE_OUT_OF_RANGE|DATATYPE_MISMATCH|UNRESOLVED_COLUMN)"
+)
+# Spark hands Java's exceptions over as text; the class names in it are all there is to go by.
+_ICEBERG_EXCEPTION = re.compile(r"org\.apache\.iceberg\.exceptions\.(\w+)")
+_LOST_ENGINE = re.compile(
+    r"OutOfMemoryError|Java heap space|StatusCode\.UNAVAILABLE|RETRIES_EXCEEDED|SparkContext was shut down"
+    r"|stopped SparkContext|INVALID_HANDLE\.SESSION|Connection refused"
+)
+_MISSING_REF = re.compile(
+    r"Cannot (?:find|use) (?:snapshot (?:with|for) )?(?:ref|branch|tag)|matching snapshot ID or ref", re.IGNORECASE
+)
+_MISSING_SNAPSHOT = re.compile(r"Cannot find (?:a )?snapshot", re.IGNORECASE)
+_TIME_TYPE = re.compile(r"Spark does not support time fields|Cannot convert.*\btime\b", re.IGNORECASE)
+_REASON = re.compile(r"(?:\w+\.)+\w*(?:Exception|Error): (?P<reason>[^\n]+)")
+
+
+@contextmanager
+def translated(table: str, *, operation_id: str = "") -> Iterator[None]:
+    """Raise floe's errors for what Spark reports about a table; what has no better name rises as it is."""
+    try:
+        yield
+    except FloeStorageError:
+        raise
+    except Exception as err:
+        better = _better(err, table, operation_id)
+        if better is None:
+            raise
+        raise better from err
+
+
+def reason_of(err: BaseException) -> str:
+    """Return the first line that says what happened."""
+    text = str(err)
+    found = _REASON.search(text)
+    return (found["reason"] if found else text.strip().partition("\n")[0]).strip()
+
+
+def _better(err: Exception, table: str, operation_id: str) -> FloeStorageError | None:
+    text = str(err)
+    # The bridge to a classic driver has errors of its own, in a package that only PySpark depends on.
+    if type(err).__name__ == "Py4JNetworkError" or isinstance(err, ConnectionError) or _LOST_ENGINE.search(text):
+        msg = "Spark died or lost its driver during the operation."
+        hint = (
+            "If it ran out of memory, raise compute.driver_memory; a local server is restarted with: floe spark start"
+        )
+        return EngineUnavailableError(msg, hint=hint, table=table)
+    return _of_iceberg(err, text, table, operation_id) or _of_spark(err, text, table)
+
+
+def _of_iceberg(err: Exception, text: str, table: str, operation_id: str) -> FloeStorageError | None:
+    names = set(_ICEBERG_EXCEPTION.findall(text))
+    if "CommitStateUnknownException" in names:
+        msg = f"Spark cannot tell whether its commit to '{table}' landed."
+        return CommitStateUnknownError(msg, operation_id=operation_id, table=table)
+    if "NoSuchTableException" in names:
+        return _missing_table(table)
+    if names & {"CommitFailedException", "ValidationException"}:
+        return ConcurrencyConflictError(f"Spark's commit to '{table}' lost: {reason_of(err)}", table=table)
+    return None
+
+
+def _of_spark(err: Exception, text: str, table: str) -> FloeStorageError | None:
+    condition = (err.getCondition() if isinstance(err, PySparkException) else None) or ""
+    if condition in _MISSING_TABLE:
+        return _missing_table(table)
+    if _TIME_TYPE.search(text):
+        msg = f"'{table}' has a column of type time, which Spark cannot hold."
+        return CapabilityError(msg, hint="Use the arrow engine for this table.", table=table)
+    if _MISSING_REF.search(text):
+        return RefNotFoundError(f"'{table}': {reason_of(err)}", table=table)
+    if _MISSING_SNAPSHOT.search(text):
+        return SnapshotNotFoundError(f"'{table}': {reason_of(err)}", table=table)
+    if _UNFIT_DATA.match(condition):
+        return InvalidDataError(f"The data does not fit '{table}': {reason_of(err)}", table=table)
+    return None
+
+
+def _missing_table(table: str) -> TableNotFoundError:
+    return TableNotFoundError(f"Table '{table}' not found.", table=table)

@@ -1,0 +1,191 @@
+"""Spark as the data plane: what the table manager asks for, carried out once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+
+from floe_core.errors import CommitStateUnknownError
+from floe_spark.errors import translated
+from floe_spark.maintenance import Procedures
+from floe_spark.reader import read_frame
+from floe_spark.session import open_engine
+from floe_spark.writer import SparkWrite, operation_id_of, write_conf
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from floe_core.dataplane import CompactionKind, MaintenanceFigures, ReadRequest, WriteRequest
+    from floe_spark.session import SparkEngine
+    from floe_spark.settings import SparkSettings
+
+_POLL_SECONDS = 0.2
+
+
+class SparkDataPlane:
+    """A ``DataPlane`` over one catalog, opened when it is first used."""
+
+    def __init__(self, settings: SparkSettings, *, catalog_name: str, conf: Mapping[str, str]) -> None:
+        """Remember how to open Spark; ``conf`` holds secrets and is never shown."""
+        self._settings = settings
+        self._catalog = catalog_name
+        self._conf = {
+            # A cached table would hide what the other engine has committed.
+            f"spark.sql.catalog.{catalog_name}.cache-enabled": "false",
+            "spark.sql.defaultCatalog": catalog_name,
+            **conf,
+        }
+        self._lock = threading.RLock()
+        self._engine: SparkEngine | None = None
+        self._session: SparkSession | None = None
+        self._running: dict[str, SparkSession] = {}
+
+    def __repr__(self) -> str:
+        """Name master and catalog, and no secret."""
+        return f"SparkDataPlane(master={self._settings.master!r}, catalog={self._catalog!r})"
+
+    @property
+    def name(self) -> str:
+        """The engine's name in logs."""
+        return "spark"
+
+    @property
+    def engine(self) -> SparkEngine:
+        """The running Spark, opened on first use."""
+        with self._lock:
+            if self._engine is None:
+                self._engine = open_engine(self._settings)
+            return self._engine
+
+    @property
+    def session(self) -> SparkSession:
+        """The session that sees the catalog and that frames are made in."""
+        with self._lock:
+            if self._session is None:
+                self._session = self.engine.session_for(self._catalog, self._conf)
+            return self._session
+
+    def accepts(self, data: object) -> bool:
+        """Whether the data is a PySpark DataFrame, classic or Connect."""
+        return isinstance(data, DataFrame)
+
+    def arrow_schema(self, data: object) -> pa.Schema:
+        """Return the Arrow schema of a PySpark DataFrame.
+
+        Raises:
+            TypeError: The data is no PySpark DataFrame.
+        """
+        if not isinstance(data, DataFrame):
+            msg = f"{type(data).__name__} is no PySpark DataFrame"
+            raise TypeError(msg)
+        return data.limit(0).toArrow().schema
+
+    def write(self, request: WriteRequest) -> None:
+        """Carry out one write in a private session.
+
+        Raises:
+            TableNotFoundError: The table does not exist.
+            InvalidDataError: The data does not fit the table.
+            ConcurrencyConflictError: Another writer won.
+            CommitStateUnknownError: Spark cannot tell whether its commit landed.
+            EngineUnavailableError: Spark died.
+            CapabilityError: Spark cannot hold the table or do this without a branch.
+        """
+        operation = operation_id_of(request)
+        with translated(request.table, operation_id=operation):
+            session = self.engine.private(operation, {**self._conf, **write_conf(request)})
+        self._running[operation] = session
+        try:
+            SparkWrite(session, self._catalog, request, shares_files=self.engine.shares_files).run()
+        except Exception:
+            self._finished(operation, session)
+            raise
+        # An interrupt from outside leaves the operation running in Spark, to be found by await_quiet.
+        self._finished(operation, session)
+
+    def _finished(self, operation: str, session: SparkSession) -> None:
+        self._running.pop(operation, None)
+        self.engine.discard(session)
+
+    def await_quiet(self, operation_id: str, *, timeout_seconds: float = 60.0) -> None:
+        """Cancel what still runs for an operation, in this process or left behind by a dead one, and wait for it.
+
+        Raises:
+            CommitStateUnknownError: It still runs when the time is over.
+        """
+        session = self._running.get(operation_id) or self.engine.find(operation_id)
+        if session is None:
+            return
+        deadline = time.monotonic() + timeout_seconds
+        while session.interruptAll():
+            if time.monotonic() > deadline:
+                msg = f"The operation {operation_id} still runs in Spark after {timeout_seconds:g} s."
+                raise CommitStateUnknownError(msg, operation_id=operation_id, hint="Look again later.")
+            time.sleep(_POLL_SECONDS)
+        self._finished(operation_id, session)
+
+    def frame(self, request: ReadRequest) -> DataFrame:
+        """Return a lazy PySpark DataFrame over the table."""
+        with translated(request.table):
+            return read_frame(self.session, self._catalog, request)
+
+    def read_arrow(self, request: ReadRequest) -> pa.Table:
+        """Read rows as an Arrow table."""
+        with translated(request.table):
+            return self.frame(request).toArrow()
+
+    def rewrite_data_files(
+        self,
+        table: str,
+        *,
+        kind: CompactionKind,
+        order: Sequence[str] = (),
+        row_filter: str | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> MaintenanceFigures:
+        """Rewrite data files into fewer, larger or sorted ones."""
+        with translated(table):
+            return self._procedures.rewrite_data_files(
+                table, kind=kind, order=order, row_filter=row_filter, options=options
+            )
+
+    def rewrite_manifests(self, table: str) -> MaintenanceFigures:
+        """Rewrite manifests into fewer, better clustered ones."""
+        with translated(table):
+            return self._procedures.rewrite_manifests(table)
+
+    def expire_snapshots(
+        self, table: str, *, older_than: datetime, retain_last: int, snapshot_ids: Sequence[int] = ()
+    ) -> MaintenanceFigures:
+        """Expire snapshots and delete the files only they reached."""
+        with translated(table):
+            return self._procedures.expire_snapshots(
+                table, older_than=older_than, retain_last=retain_last, snapshot_ids=snapshot_ids
+            )
+
+    def remove_orphan_files(
+        self, table: str, *, older_than: datetime, location: str | None = None, dry_run: bool = True
+    ) -> MaintenanceFigures:
+        """Find, and unless dry_run delete, files no snapshot refers to."""
+        with translated(table):
+            return self._procedures.remove_orphan_files(
+                table, older_than=older_than, location=location, dry_run=dry_run
+            )
+
+    def close(self) -> None:
+        """Stop the Spark that this plane started, unless others in the process still use it."""
+        with self._lock:
+            engine, self._engine, self._session = self._engine, None, None
+        if engine is not None:
+            engine.release()
+
+    @property
+    def _procedures(self) -> Procedures:
+        return Procedures(self.session, self._catalog)

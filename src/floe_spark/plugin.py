@@ -1,0 +1,80 @@
+"""The compute plugin ``spark``."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from floe_core.errors import EngineSetupError, MissingDependencyError
+from floe_core.plugins import PLUGIN_API_VERSION, ComputePlugin, HealthState, HealthStatus
+from floe_spark.jars import check_jars, spark_home
+from floe_spark.java import find_java
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from floe_core.schemas import ComputeConfig
+    from floe_spark.plane import SparkDataPlane
+
+
+class SparkComputePlugin(ComputePlugin):
+    """Apache Spark: a local driver, a cluster, or a Spark Connect server."""
+
+    @property
+    def name(self) -> str:
+        """Identifier among compute plugins."""
+        return "spark"
+
+    @property
+    def version(self) -> str:
+        """Floe's version: the plugin comes with it."""
+        return version("floe")
+
+    @property
+    def floe_api_version(self) -> str:
+        """The plugin API it was written for."""
+        return PLUGIN_API_VERSION
+
+    @property
+    def description(self) -> str:
+        """One line for people."""
+        return "Apache Spark: local, on a cluster, or over Spark Connect"
+
+    def health_check(self) -> HealthStatus:
+        """Tell whether PySpark, Java and the jars are there, without starting Spark."""
+        try:
+            home, java = spark_home(), find_java()
+        except (MissingDependencyError, EngineSetupError) as err:
+            return HealthStatus(HealthState.UNHEALTHY, str(err))
+        details = {"spark_home": str(home), "java": f"{java.version} ({java.source})", "java_home": str(java.home)}
+        broken = [status for status in check_jars() if not status.intact]
+        if damaged := [str(status.path) for status in broken if status.path]:
+            return HealthStatus(HealthState.UNHEALTHY, f"Damaged jars: {', '.join(damaged)}", details)
+        if broken:
+            names = ", ".join(status.coordinate for status in broken)
+            return HealthStatus(HealthState.DEGRADED, f"Jars to be fetched on first use: {names}", details)
+        return HealthStatus(HealthState.HEALTHY, details=details)
+
+    def data_plane(
+        self,
+        config: ComputeConfig,
+        *,
+        catalog_name: str,
+        conf: Mapping[str, str],
+        packages: Sequence[str] = (),
+        project_root: Path,
+    ) -> SparkDataPlane:
+        """Return a data plane over the catalog; Spark starts when it is first used.
+
+        Raises:
+            MissingDependencyError: The extra ``spark`` is not installed.
+        """
+        try:
+            from floe_spark.plane import SparkDataPlane
+            from floe_spark.settings import SparkSettings
+        except ImportError as err:
+            what = "The Spark engine"
+            raise MissingDependencyError(what, extra="spark") from err
+        settings = SparkSettings.from_config(config, project_root=project_root, packages=packages)
+        return SparkDataPlane(settings, catalog_name=catalog_name, conf=conf)

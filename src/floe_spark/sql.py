@@ -1,0 +1,39 @@
+"""Names and values as Spark SQL text."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+
+def quoted(name: str) -> str:
+    """Quote one part of a name."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def table_name(catalog: str, table: str, *, branch: str | None = None) -> str:
+    """Return the full name of ``namespace.table``, or of a branch of it."""
+    parts = [catalog, *table.split(".")]
+    if branch is not None:
+        # Only this suffix reaches a branch: the write option of that name is ignored and lands on main.
+        parts.append(f"branch_{branch}")
+    return ".".join(quoted(part) for part in parts)
+
+
+def text_literal(text: str) -> str:
+    """Return a string literal."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def timestamp_literal(moment: datetime) -> str:
+    """Return a timestamp literal that means the same in every session time zone; a naive moment is local time."""
+    return f"TIMESTAMP '{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}Z'"
+
+
+def map_literal(options: Mapping[str, str]) -> str:
+    """Return a map of strings."""
+    return "map(" + ", ".join(text_literal(part) for pair in options.items() for part in pair) + ")"
