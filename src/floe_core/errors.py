@@ -88,6 +88,16 @@ class FloeStorageError(Exception):
         """Give the message with its way out."""
         return f"{self.message} {self.hint}" if self.hint else self.message
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Let errors cross process boundaries, whatever their constructors ask for."""
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[FloeStorageError], args: tuple[object, ...], fields: dict[str, object]) -> FloeStorageError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(fields)
+    return error
+
 
 @dataclass(frozen=True, slots=True)
 class ConfigProblem:

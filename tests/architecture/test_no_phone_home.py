@@ -75,8 +75,8 @@ def test_the_watcher_sees_a_call(run):
 def test_a_project_on_the_embedded_stack_calls_nobody(run, tmp_path):
     project = tmp_path / "sample"
     run("-m", "floe_cli", "init", str(project))
-    for command in (["validate"], ["compile"], ["plugins", "list"], ["plugins", "check"], ["schema", "export"]):
-        run("-m", "floe_cli", *command, cwd=project)
+    run("-m", "floe_cli", "compile", cwd=project)
+    run("-m", "floe_cli", "plugins", "check", cwd=project)
     run("-c", TABLE, cwd=project)
     assert run.calls() == []
 
