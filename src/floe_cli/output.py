@@ -126,6 +126,12 @@ def fields(pairs: Iterable[tuple[str, object]]) -> Table:
     return table
 
 
+def mark(status: str) -> Text:
+    """Return a status in the colour people expect."""
+    styles = {"ok": "green", "warning": "yellow", "failed": "bold red", "skipped": "dim"}
+    return Text(status, style=styles.get(status, ""))
+
+
 def printable(value: object) -> str:
     """Return text that cannot move the cursor or colour the terminal."""
     text = "" if value is None else str(value)

@@ -6,6 +6,7 @@ import json
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,7 @@ def project_file(folder: Path | None) -> Path:
     return folder or Path(os.path.relpath(find_project_file(Path.cwd())))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Workspace:
     """A project and an environment, as the command line names them.
 
@@ -43,8 +44,9 @@ class Workspace:
     folder: Path | None = None
     environment: str | None = None
 
+    @cached_property
     def artifacts(self) -> CompiledArtifacts:
-        """Return the project as it is now.
+        """The project as it is now.
 
         floe.yaml is compiled in memory, so that artifacts on disk are never stale; on a machine that has artifacts
         and no floe.yaml, the artifacts are the project.
@@ -66,9 +68,8 @@ class Workspace:
         from floe_core.telemetry import configure_tracing
         from floe_iceberg.project import open_project
 
-        artifacts = self.artifacts()
-        configure_tracing(artifacts.observability)
-        with open_project(artifacts) as connection:
+        configure_tracing(self.artifacts.observability)
+        with open_project(self.artifacts) as connection:
             yield connection
 
     @contextmanager
@@ -77,13 +78,9 @@ class Workspace:
         from floe_core.telemetry import configure_tracing
         from floe_iceberg import IcebergTableManager
 
-        artifacts = self.artifacts()
-        configure_tracing(artifacts.observability)
-        manager = IcebergTableManager.from_artifacts(artifacts)
-        try:
+        configure_tracing(self.artifacts.observability)
+        with IcebergTableManager.from_artifacts(self.artifacts) as manager:
             yield manager
-        finally:
-            manager.close()
 
 
 def _deployed_artifacts(folder: Path | None) -> Path | None:

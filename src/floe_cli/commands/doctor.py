@@ -5,12 +5,10 @@ from typing import Annotated
 import typer
 
 from floe_cli.command import command, single_command
-from floe_cli.output import Report, count, grid, working
+from floe_cli.output import Report, count, grid, mark, working
 from floe_cli.workspace import Workspace
 
 app = single_command()
-
-_MARKS = {"ok": "ok", "warning": "warning", "failed": "FAILED", "skipped": "-"}
 
 
 @command(app)
@@ -26,7 +24,7 @@ def doctor(
         checks = list(examine(workspace, start_spark=spark))
     exit_code = max(check.exit_code for check in checks)
     rows = [
-        (check.name, _MARKS[check.status], check.detail + (f"\n→ {check.advice}" if check.advice else ""))
+        (check.name, mark(check.status.value), check.detail + (f"\n→ {check.advice}" if check.advice else ""))
         for check in checks
     ]
     bad = sum(check.exit_code > 0 for check in checks)

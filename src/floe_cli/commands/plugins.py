@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from floe_cli.command import command, command_group
-from floe_cli.output import Report, count, grid
+from floe_cli.output import Report, count, grid, mark
 
 if TYPE_CHECKING:
     from floe_core.plugins.discovery import PluginInfo
@@ -53,7 +53,14 @@ def check(kind: KindOption = None) -> Report:
     infos = _installed(kind, load=True)
     failed = [info for info in infos if info.reason]
     rows = [
-        (_kind(info), info.name, info.version, info.api_version, info.status.value, info.reason or info.description)
+        (
+            _kind(info),
+            info.name,
+            info.version,
+            info.api_version,
+            mark(info.status.value),
+            info.reason or info.description,
+        )
         for info in infos
     ]
     verdict = f"{len(failed)} of {count(len(infos), 'plugin')} cannot be used." if failed else "All can be used."

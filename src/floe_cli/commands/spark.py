@@ -33,7 +33,7 @@ def stop(workspace: Workspace) -> Report:
     from floe_spark import stop_server
 
     with working("Stopping Spark"):
-        stopped = stop_server(_settings(workspace.artifacts()).state_dir)
+        stopped = stop_server(_settings(workspace.artifacts).state_dir)
     return Report(data={"stopped": stopped}, text=["Stopped Spark." if stopped else "No Spark server was running."])
 
 
@@ -42,7 +42,7 @@ def status(workspace: Workspace) -> Report:
     """Tell whether the project's Spark server runs."""
     from floe_spark import server_status
 
-    server = server_status(_settings(workspace.artifacts()).state_dir)
+    server = server_status(_settings(workspace.artifacts).state_dir)
     if server is None:
         return Report(data=_data(None), text=["No Spark server is running. Start one with: floe spark start"])
     pairs = [

@@ -47,3 +47,11 @@ def floe(capsys, monkeypatch, tmp_path):
 
     yield run
     structlog.reset_defaults()
+
+
+@pytest.fixture
+def shop(floe, monkeypatch):
+    """The same, in a new project."""
+    assert floe("init", "shop").code == 0
+    monkeypatch.chdir("shop")
+    return floe

@@ -17,13 +17,6 @@ from floe_core.schemas import ComputeConfig
 NAMES = ["python", "pyspark", "java", "jars", "config", "plugins", "catalog", "storage", "spark", "disk", "clock"]
 
 
-@pytest.fixture
-def shop(floe, monkeypatch):
-    assert floe("init", "shop").code == 0
-    monkeypatch.chdir("shop")
-    return floe
-
-
 def by_name(run):
     return {check["name"]: check for check in run.data}
 

@@ -5,13 +5,6 @@ from __future__ import annotations
 import pytest
 
 
-@pytest.fixture
-def shop(floe, monkeypatch):
-    assert floe("init", "shop").code == 0
-    monkeypatch.chdir("shop")
-    return floe
-
-
 @pytest.mark.req("FR-007", "FR-010")
 def test_create_makes_missing_parents_and_keeps_properties(shop):
     run = shop("namespaces", "create", "bronze.raw", "--property", "owner=sales", "-o", "json")

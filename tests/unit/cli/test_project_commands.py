@@ -28,13 +28,6 @@ compute:
 """
 
 
-@pytest.fixture
-def shop(floe, monkeypatch):
-    assert floe("init", "shop").code == 0
-    monkeypatch.chdir("shop")
-    return floe
-
-
 def with_environments() -> None:
     with Path("floe.yaml").open("a") as stream:
         stream.write("\nenvironments:\n  dev: {storage: {root: dev}}\n  prod: {catalog: {uri: '${NOT_SET_HERE}'}}\n")

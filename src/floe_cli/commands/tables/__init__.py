@@ -1,0 +1,39 @@
+"""``floe tables``."""
+
+from typing import TYPE_CHECKING
+
+from floe_cli.command import command, command_group
+from floe_cli.commands.tables.definition import create, drop, list_tables, schema, show
+from floe_cli.commands.tables.drift import drift
+from floe_cli.commands.tables.history import branch, history, rollback, snapshots, tag
+from floe_cli.commands.tables.maintenance import compact, expire, sweep
+from floe_cli.commands.tables.rows import files, scan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from floe_cli.output import Report
+
+app = command_group("Tables: see, create, read, roll back and maintain them.")
+
+COMMANDS: "dict[str, Callable[..., Report | None]]" = {
+    "list": list_tables,
+    "show": show,
+    "schema": schema,
+    "create": create,
+    "drop": drop,
+    "drift": drift,
+    "scan": scan,
+    "files": files,
+    "snapshots": snapshots,
+    "history": history,
+    "rollback": rollback,
+    "tag": tag,
+    "branch": branch,
+    "expire": expire,
+    "compact": compact,
+    "sweep": sweep,
+}
+
+for name, function in COMMANDS.items():
+    command(app, name)(function)

@@ -1,0 +1,262 @@
+"""What tables there are and what they look like."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from floe_cli.commands.tables.options import DryRunOption, TableArgument, YesOption
+from floe_cli.declaration import declared_table, typed_table
+from floe_cli.output import Report, ago, confirm, count, fields, grid, size, working
+from floe_cli.workspace import Workspace
+from floe_core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from floe_iceberg import IcebergTableManager
+
+
+def list_tables(
+    workspace: Workspace,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="Only this one and those below.", show_default=False)
+    ] = None,
+    *,
+    long: Annotated[bool, typer.Option("--long", "-l", help="Open each table, for rows, size and age.")] = False,
+) -> Report:
+    """List tables, and declared ones that are not there yet."""
+    with working("Reading the catalog"), workspace.tables() as manager:
+        names = _table_names(manager, namespace)
+        declared = [name for name in workspace.artifacts.tables if namespace is None or _below(name, namespace)]
+        found = [_listed(manager, name, name in declared, long=long) for name in names]
+    missing = [{"table": name, "exists": False, "declared": True} for name in declared if name not in names]
+    if not found and not missing:
+        return Report(data=[], text=["No tables yet. Declare some in floe.yaml, then: floe tables create --all"])
+    return Report(data=[*found, *missing], text=[_listing(found, missing, long=long)])
+
+
+def _below(name: str, namespace: str) -> bool:
+    return name.startswith(f"{namespace}.")
+
+
+def _table_names(manager: "IcebergTableManager", namespace: str | None) -> list[str]:
+    top = [namespace] if namespace else []
+    return [
+        f"{place}.{name}"
+        for place in [*top, *manager.namespaces.tree(namespace)]
+        for name in sorted(manager.list_tables(place))
+    ]
+
+
+def _listed(manager: "IcebergTableManager", name: str, declared: bool, *, long: bool) -> dict[str, Any]:  # noqa: FBT001
+    entry: dict[str, Any] = {"table": name, "exists": True, "declared": declared}
+    if long:
+        snapshot = manager.get_current_snapshot(name)
+        summary = snapshot.summary if snapshot else {}
+        entry |= {
+            "rows": int(summary.get("total-records", 0)),
+            "files": int(summary.get("total-data-files", 0)),
+            "bytes": int(summary.get("total-files-size", 0)),
+            "changed": snapshot and snapshot.timestamp.astimezone(),
+        }
+    return entry
+
+
+def _listing(found: list[dict[str, Any]], missing: list[dict[str, Any]], *, long: bool) -> Any:  # noqa: ANN401 - a rich table
+    if not long:
+        notes = [(entry["table"], "" if entry["declared"] else "not in floe.yaml") for entry in found]
+        return grid(["TABLE", ""], [*notes, *((entry["table"], "declared, not created yet") for entry in missing)])
+    rows = [
+        (
+            entry["table"],
+            f"{entry['rows']:,}",
+            entry["files"],
+            size(entry["bytes"]),
+            ago(entry["changed"]) if entry["changed"] else "never",
+        )
+        for entry in found
+    ]
+    rows += [(entry["table"], "", "", "", "declared, not created yet") for entry in missing]
+    return grid(["TABLE", "ROWS", "FILES", "SIZE", "CHANGED"], rows, right=["ROWS", "FILES", "SIZE"])
+
+
+def show(workspace: Workspace, table: TableArgument) -> Report:
+    """Show a table's schema, layout, figures and health."""
+    from floe_iceberg.inspection import health as health_of
+
+    with working("Reading the table"), workspace.tables() as manager:
+        loaded = manager.load_table(table)
+        current = manager.get_current_snapshot(table)
+        health = health_of(manager.context, table)
+        retention = workspace.artifacts.retention.get(table)
+    layout = _layout(loaded)
+    snapshot = f"{current.snapshot_id}, {current.operation}, {ago(current.timestamp)}" if current else "none yet"
+    return Report(
+        data={
+            "table": table,
+            **layout,
+            "columns": _columns(loaded),
+            "snapshot_id": current and current.snapshot_id,
+            "health": health,
+            "retention_days": retention and retention.snapshot_days,
+        },
+        text=[
+            fields(
+                [
+                    ("Table", table),
+                    ("Location", layout["location"]),
+                    ("Snapshot", snapshot),
+                    ("Rows", f"{health.rows:,}"),
+                    ("Data", f"{count(health.data_files, 'file')}, {size(health.data_bytes)}"),
+                    ("Metadata", f"{count(health.manifests, 'manifest')}, {size(health.metadata_bytes)}"),
+                    ("History", f"{count(health.snapshots, 'snapshot')}, {count(health.tags, 'tag')}"),
+                    ("Partitioned by", ", ".join(layout["partition_by"])),
+                    ("Sorted by", ", ".join(layout["sort_by"])),
+                    ("Kept", retention and count(retention.snapshot_days, "day")),
+                    ("Format", f"version {layout['format_version']}"),
+                ]
+            ),
+            "",
+            _column_grid(loaded),
+            *(["", *(f"Advice: {line}" for line in health.advice)] if health.advice else []),
+        ],
+    )
+
+
+def schema(workspace: Workspace, table: TableArgument) -> Report:
+    """Show the columns, partitioning and order of a table."""
+    with working("Reading the table"), workspace.tables() as manager:
+        loaded = manager.load_table(table)
+    layout = _layout(loaded)
+    return Report(
+        data={
+            "table": table,
+            "schema_id": loaded.schema().schema_id,
+            "columns": _columns(loaded),
+            "partition_by": layout["partition_by"],
+            "sort_by": layout["sort_by"],
+        },
+        text=[
+            _column_grid(loaded),
+            *(f"{title}: {', '.join(layout[key])}" for title, key in _LAYOUT_LINES if layout[key]),
+        ],
+    )
+
+
+def create(
+    workspace: Workspace,
+    table: Annotated[
+        str | None,
+        typer.Argument(metavar="TABLE", help="A table floe.yaml declares, or a new one.", show_default=False),
+    ] = None,
+    schema: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMNS", help='Such as "id long not null, name string".', show_default=False),
+    ] = None,
+    partition_by: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TERM", help="Such as day(ts); can be given again.", show_default=False),
+    ] = None,
+    sort_by: Annotated[
+        list[str] | None, typer.Option(metavar="TERM", help="Such as ts desc; can be given again.", show_default=False)
+    ] = None,
+    *,
+    everything: Annotated[bool, typer.Option("--all", help="Create every declared table that is missing.")] = False,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="An existing table is fine.")] = False,
+) -> Report:
+    """Create a table as floe.yaml declares it, or from --schema."""
+    if everything == (table is not None):
+        msg = "Say what to create."
+        raise ConfigurationError(msg, hint="Give either a table's name or --all.")
+    if not schema and (partition_by or sort_by):
+        msg = "--partition-by and --sort-by go with --schema."
+        raise ConfigurationError(msg, hint="A declared table has them in floe.yaml.")
+    artifacts = workspace.artifacts
+    if table is None:
+        designs = {name: config for name, config in artifacts.tables.items() if config.columns}
+    elif schema:
+        designs = {table: typed_table(schema, partition_by or (), sort_by or ())}
+    else:
+        designs = {table: declared_table(artifacts, table)}
+    created: list[str] = []
+    there: list[str] = []
+    with working("Creating"), workspace.tables() as manager:
+        for name, config in designs.items():
+            exists = (everything or if_not_exists) and manager.table_exists(name)
+            if not exists:
+                manager.create_namespace(name.rpartition(".")[0])
+                manager.create_from_config(name, config)
+            (there if exists else created).append(name)
+    lines = [*(f"Created {name}." for name in created), *(f"{name} is already there." for name in there)]
+    return Report(
+        data={"created": created, "existing": there}, text=lines or ["floe.yaml declares no tables with columns."]
+    )
+
+
+def drop(
+    workspace: Workspace,
+    table: TableArgument,
+    *,
+    purge: Annotated[bool, typer.Option("--purge", help="Delete its files, too.")] = False,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+) -> Report:
+    """Drop a table; its files stay unless --purge is given."""
+    with workspace.tables() as manager:
+        location = manager.load_table(table).location()
+        files = f"and delete its files in {location}" if purge else f"and leave its files in {location}"
+        data = {"table": table, "location": location, "purge": purge}
+        if dry_run:
+            return Report(data=data | {"dropped": False}, text=[f"Would drop {table} {files}."])
+        confirm(f"Drop {table} {files}?", yes=yes)
+        with working("Dropping"):
+            manager.drop_table(table, purge=purge)
+    return Report(data=data | {"dropped": True}, text=[f"Dropped {table} {'with' if purge else 'without'} its files."])
+
+
+_LAYOUT_LINES = (("Partitioned by", "partition_by"), ("Sorted by", "sort_by"))
+
+
+def _layout(table: "Table") -> dict[str, Any]:
+    schema = table.schema()
+    return {
+        "location": table.location(),
+        "format_version": table.format_version,
+        "partition_by": [
+            _term(str(field.transform), schema.find_column_name(field.source_id)) for field in table.spec().fields
+        ],
+        "sort_by": [
+            f"{schema.find_column_name(field.source_id)} {field.direction} {field.null_order}".lower()
+            for field in table.sort_order().fields
+        ],
+        "properties": dict(sorted(table.properties.items())),
+    }
+
+
+def _term(transform: str, column: str | None) -> str:
+    """Render a partition field as floe.yaml writes it: ``region``, ``day(ts)``, ``bucket(16, id)``."""
+    if transform == "identity":
+        return f"{column}"
+    name, _, number = transform.rstrip("]").partition("[")
+    return f"{name}({number}, {column})" if number else f"{name}({column})"
+
+
+def _columns(table: "Table") -> list[dict[str, Any]]:
+    return [
+        {
+            "id": field.field_id,
+            "name": field.name,
+            "type": str(field.field_type),
+            "required": field.required,
+            "doc": field.doc,
+        }
+        for field in table.schema().fields
+    ]
+
+
+def _column_grid(table: "Table") -> Any:  # noqa: ANN401 - a rich table
+    rows = [
+        (column["name"], column["type"], "required" if column["required"] else "", column["doc"])
+        for column in _columns(table)
+    ]
+    return grid(["COLUMN", "TYPE", "", "DOC"], rows)

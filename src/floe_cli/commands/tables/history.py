@@ -1,0 +1,170 @@
+"""Snapshots, branches and tags of a table."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from floe_cli.commands.tables.options import DryRunOption, LimitOption, SnapshotOption, TableArgument, YesOption
+from floe_cli.moments import parse_age, parse_moment
+from floe_cli.output import Report, ago, confirm, count, grid, working
+from floe_cli.workspace import Workspace
+from floe_core.errors import ConfigurationError, SnapshotNotFoundError
+
+if TYPE_CHECKING:
+    from floe_iceberg.models import RefInfo, SnapshotInfo
+
+_DAY_MS = 24 * 60 * 60 * 1000
+
+
+def snapshots(workspace: Workspace, table: TableArgument, limit: LimitOption = None) -> Report:
+    """List the versions of a table, newest first."""
+    with working("Reading the table"), workspace.tables() as manager:
+        found = manager.list_snapshots(table, limit=limit)
+        refs = manager.list_refs(table)
+    names = _names_by_snapshot(refs)
+    rows = [
+        (
+            info.snapshot_id,
+            ago(info.timestamp),
+            info.operation,
+            info.summary.get("added-records", ""),
+            info.summary.get("total-records", ""),
+            ", ".join(names.get(info.snapshot_id, [])),
+        )
+        for info in found
+    ]
+    headers = ["SNAPSHOT", "MADE", "OPERATION", "ADDED ROWS", "ROWS", "REFS"]
+    return Report(
+        data=[_snapshot_data(info) | {"refs": names.get(info.snapshot_id, [])} for info in found],
+        text=[grid(headers, rows, right=["ADDED ROWS", "ROWS"]) if rows else f"{table} has no snapshots yet."],
+    )
+
+
+def history(workspace: Workspace, table: TableArgument, limit: LimitOption = None) -> Report:
+    """Tell which snapshot was current when, newest first."""
+    from floe_iceberg.inspection import history as history_of
+
+    with working("Reading the table"), workspace.tables() as manager:
+        entries = history_of(manager.context, table)[:limit]
+    rows = [
+        (ago(entry.made_current_at), entry.snapshot_id, "yes" if entry.is_current_ancestor else "no")
+        for entry in entries
+    ]
+    return Report(
+        data=list(entries),
+        text=[
+            grid(["CURRENT SINCE", "SNAPSHOT", "STILL AN ANCESTOR"], rows) if rows else f"{table} has no history yet."
+        ],
+    )
+
+
+def rollback(
+    workspace: Workspace,
+    table: TableArgument,
+    snapshot: SnapshotOption = None,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="MOMENT", help="2026-05-04T12:00, or 2h ago as 2h.", show_default=False),
+    ] = None,
+    *,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+) -> Report:
+    """Make an earlier snapshot current again.
+
+    Later ones stay readable until they expire.
+    """
+    if (snapshot is None) == (to is None):
+        msg = "Say where to go back to."
+        raise ConfigurationError(msg, hint="Give either --snapshot ID or --to MOMENT.")
+    from floe_iceberg.inspection import find_snapshot
+
+    moment = parse_moment(to) if to else None
+    with workspace.tables() as manager:
+        current = manager.get_current_snapshot(table)
+        goal = find_snapshot(manager.context, table, snapshot_id=snapshot, as_of=moment)
+        if goal is None:
+            msg = f"Table '{table}' has no snapshots yet."
+            raise SnapshotNotFoundError(msg, table=table)
+        data = {"table": table, "from_snapshot_id": current and current.snapshot_id, "to": _snapshot_data(goal)}
+        what = f"{table} to snapshot {goal.snapshot_id}, made {ago(goal.timestamp)}"
+        if dry_run:
+            return Report(data=data | {"rolled_back": False}, text=[f"Would roll back {what}."])
+        confirm(f"Roll back {what}?", yes=yes)
+        manager.rollback(table, snapshot_id=goal.snapshot_id)
+    return Report(data=data | {"rolled_back": True}, text=[f"Rolled back {what}."])
+
+
+def tag(
+    workspace: Workspace,
+    table: TableArgument,
+    name: Annotated[
+        str | None, typer.Argument(help="Name of the tag; left out: list them.", show_default=False)
+    ] = None,
+    snapshot: SnapshotOption = None,
+    keep: Annotated[
+        str | None, typer.Option(metavar="AGE", help="Keep the tag this long, such as 30d.", show_default=False)
+    ] = None,
+    *,
+    delete: Annotated[bool, typer.Option("--delete", help="Remove the tag.")] = False,
+) -> Report:
+    """Name a snapshot, list the names, or remove one."""
+    with workspace.tables() as manager:
+        if name is None:
+            return _refs(manager.list_refs(table), "tag")
+        if delete:
+            manager.remove_tag(table, name)
+            return Report(data={"table": table, "tag": name, "removed": True}, text=[f"Removed tag {name}."])
+        made = manager.create_tag(table, name, snapshot_id=snapshot, max_ref_age=parse_age(keep) if keep else None)
+    return Report(data=made, text=[f"Tagged snapshot {made.snapshot_id} of {table} as {name}."])
+
+
+def branch(
+    workspace: Workspace,
+    table: TableArgument,
+    name: Annotated[
+        str | None, typer.Argument(help="Name of the branch; left out: list them.", show_default=False)
+    ] = None,
+    snapshot: SnapshotOption = None,
+    keep: Annotated[
+        str | None, typer.Option(metavar="AGE", help="Keep the branch this long, such as 30d.", show_default=False)
+    ] = None,
+    *,
+    publish: Annotated[bool, typer.Option("--publish", help="Fast-forward main to the branch.")] = False,
+    delete: Annotated[bool, typer.Option("--delete", help="Remove the branch; with --publish, afterwards.")] = False,
+) -> Report:
+    """Start, list, publish to main, or remove branches."""
+    with workspace.tables() as manager:
+        if name is None:
+            return _refs(manager.list_refs(table), "branch")
+        if publish:
+            head = manager.publish_branch(table, name, remove=delete)
+            text = f"Published {name}: {table} is now at snapshot {head.snapshot_id}."
+            return Report(
+                data={"table": table, "branch": name, "published": head.snapshot_id, "removed": delete}, text=[text]
+            )
+        if delete:
+            manager.remove_branch(table, name)
+            return Report(data={"table": table, "branch": name, "removed": True}, text=[f"Removed branch {name}."])
+        made = manager.create_branch(table, name, snapshot_id=snapshot, max_ref_age=parse_age(keep) if keep else None)
+    return Report(data=made, text=[f"Started branch {name} of {table} at snapshot {made.snapshot_id}."])
+
+
+def _refs(refs: "list[RefInfo]", kind: str) -> Report:
+    wanted = [ref for ref in refs if ref.kind == kind]
+    rows = [
+        (ref.name, ref.snapshot_id, count(ref.max_ref_age_ms // _DAY_MS, "day") if ref.max_ref_age_ms else "always")
+        for ref in wanted
+    ]
+    return Report(data=wanted, text=[grid(["NAME", "SNAPSHOT", "KEPT"], rows) if rows else f"No {kind} yet."])
+
+
+def _names_by_snapshot(refs: "list[RefInfo]") -> dict[int, list[str]]:
+    names: dict[int, list[str]] = {}
+    for ref in refs:
+        names.setdefault(ref.snapshot_id, []).append(ref.name)
+    return names
+
+
+def _snapshot_data(info: "SnapshotInfo") -> dict[str, Any]:
+    return {**info.model_dump(mode="json"), "timestamp": info.timestamp.astimezone().isoformat()}

@@ -1,0 +1,198 @@
+"""Expiry, compaction and the sweep of orphan files."""
+
+import time
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from floe_cli.commands.tables.options import DryRunOption, TableArgument, YesOption
+from floe_cli.moments import parse_moment
+from floe_cli.output import Report, ago, confirm, count, fields, size, working
+from floe_cli.workspace import Workspace
+from floe_core.dataplane import CompactionKind
+from floe_core.errors import ConfigurationError, UnsafeRetentionError
+
+if TYPE_CHECKING:
+    from floe_core.governance import RetentionDays
+    from floe_core.schemas import CompiledArtifacts
+    from floe_iceberg import Engine, IcebergTableManager
+
+_MIB = 1024 * 1024
+
+
+class EngineChoice(StrEnum):
+    """Who moves the rows."""
+
+    AUTO = "auto"
+    ARROW = "arrow"
+    SPARK = "spark"
+
+
+EngineOption = Annotated[EngineChoice | None, typer.Option(help="Who does the work.", show_default=False)]
+
+
+def expire(
+    workspace: Workspace,
+    table: TableArgument,
+    older_than: Annotated[
+        str | None,
+        typer.Option(metavar="AGE", help="Such as 30d; default: what governance asks for.", show_default=False),
+    ] = None,
+    retain_last: Annotated[
+        int | None, typer.Option(min=1, help="Snapshots that are always kept.", show_default=False)
+    ] = None,
+    engine: EngineOption = None,
+    *,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+) -> Report:
+    """Expire old snapshots and delete the files only they needed."""
+    artifacts = workspace.artifacts
+    days = _retention(artifacts, table)
+    moment = parse_moment(older_than) if older_than else datetime.now(UTC) - timedelta(days=days)
+    _respect_governance(artifacts, table, moment, days)
+    shown = {"table": table, "older_than": moment, "retention_days": int(days), "derivation": list(days.derivation)}
+    why = [f"Retention: {count(days, 'day')}", *(f"  {line}" for line in days.derivation), ""]
+    with workspace.tables() as manager:
+        planned = _planned(manager, table, moment, retain_last)
+        what = f"{count(len(planned), 'snapshot')} of {table} older than {ago(moment)}"
+        if dry_run or not planned:
+            verb = "Would expire" if dry_run else "Nothing to do:"
+            return Report(data=shown | {"expired": 0, "snapshot_ids": list(planned)}, text=[*why, f"{verb} {what}."])
+        confirm(f"Expire {what}? They cannot be read any more afterwards.", yes=yes)
+        with working("Expiring"):
+            done = manager.expire_snapshots(table, older_than=moment, retain_last=retain_last, engine=_engine(engine))
+    figures = {
+        "expired": int(done),
+        "snapshot_ids": list(done.snapshot_ids),
+        "deleted_data_files": done.deleted_data_files,
+        "deleted_manifests": done.deleted_manifests,
+        "deleted_bytes": done.deleted_bytes,
+    }
+    freed = f"{count(done.deleted_data_files, 'data file')}, {size(done.deleted_bytes)}"
+    return Report(data=shown | figures, text=[*why, f"Expired {count(int(done), 'snapshot')} and deleted {freed}."])
+
+
+def compact(
+    workspace: Workspace,
+    table: TableArgument,
+    strategy: Annotated[CompactionKind, typer.Option(help="How files are rewritten.")] = CompactionKind.BINPACK,
+    sort_by: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="Order for sort, such as ts desc; columns for zorder.", show_default=False),
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option(metavar="FILTER", help="Only files that may hold such rows.", show_default=False)
+    ] = None,
+    target_size: Annotated[
+        int | None, typer.Option(min=1, metavar="MIB", help="Size a file should have.", show_default=False)
+    ] = None,
+    engine: EngineOption = None,
+    *,
+    manifests: Annotated[bool, typer.Option("--manifests", help="Rewrite the manifests as well.")] = False,
+) -> Report:
+    """Rewrite small files into fewer, larger or sorted ones.
+
+    The rows stay the same; old files stay until their snapshots expire.
+    """
+    with working("Compacting"), workspace.tables() as manager:
+        done = manager.compact_table(
+            table,
+            strategy,
+            sort_order=[term.strip() for term in sort_by.split(",")] if sort_by else None,
+            row_filter=where,
+            target_file_size=target_size * _MIB if target_size else None,
+            engine=_engine(engine),
+        )
+        merged = manager.rewrite_manifests(table, engine=_engine(engine)) if manifests else None
+    pairs: list[tuple[str, object]] = [
+        ("Files", f"{done.files_before:,} → {done.files_after:,}"),
+        ("Bytes", f"{size(done.bytes_before)} → {size(done.bytes_after)}"),
+        ("Rewritten", f"{count(done.rewritten_files, 'file')} into {done.added_files:,}"),
+        ("Manifests", merged and f"{merged.manifests_before:,} → {merged.manifests_after:,}"),
+        ("Snapshot", done.snapshot_id),
+    ]
+    return Report(data={"table": table, **done.model_dump(mode="json"), "manifests": merged}, text=[fields(pairs)])
+
+
+def sweep(
+    workspace: Workspace,
+    table: TableArgument,
+    older_than: Annotated[
+        str | None,
+        typer.Option(metavar="AGE", help="Such as 3d; default: the table's retention.orphan_days.", show_default=False),
+    ] = None,
+    engine: EngineOption = None,
+    *,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete what is found.")] = False,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+) -> Report:
+    """Find files no snapshot refers to; with --delete, remove them."""
+    if delete and dry_run:
+        msg = "--delete and --dry-run contradict each other."
+        raise ConfigurationError(msg, hint="Leave one of them out.")
+    declared = workspace.artifacts.tables.get(table)
+    days = declared.retention.orphan_days if declared else None
+    moment = parse_moment(older_than) if older_than else datetime.now(UTC) - timedelta(days=days) if days else None
+    with workspace.tables() as manager:
+        with working("Looking for orphan files"):
+            found = manager.sweep_orphans(table, older_than=moment, engine=_engine(engine))
+        what = f"{count(len(found.files), 'orphan file')} of {table}, {size(found.total_bytes)}"
+        if not delete or not found.files:
+            note = "Delete them with --delete." if found.files else "Nothing to delete."
+            return Report(data=_swept(table, found), text=[*found.files, f"Found {what}. {note}"])
+        confirm(f"Delete {what}?", yes=yes)
+        with working("Deleting"):
+            done = manager.sweep_orphans(table, older_than=moment, engine=_engine(engine), dry_run=False)
+    return Report(
+        data=_swept(table, done), text=[f"Deleted {count(len(done.files), 'file')}, {size(done.total_bytes)}."]
+    )
+
+
+def _engine(choice: EngineChoice | None) -> "Engine | None":
+    from floe_iceberg import Engine
+
+    return Engine(choice.value) if choice else None
+
+
+def _swept(table: str, result: Any) -> dict[str, Any]:  # noqa: ANN401 - an OrphanSweepResult, imported late
+    return {"table": table, **result.model_dump(mode="json")}
+
+
+def _planned(manager: "IcebergTableManager", table: str, moment: datetime, retain_last: int | None) -> tuple[int, ...]:
+    """Return the snapshots that would expire."""
+    from floe_iceberg.maintenance.retention import MIN_SNAPSHOTS_PROPERTY, plan_expiry
+
+    metadata = manager.load_table(table).metadata
+    plan = plan_expiry(
+        metadata,
+        older_than_ms=int(moment.timestamp() * 1000),
+        retain_last=retain_last or int(metadata.properties.get(MIN_SNAPSHOTS_PROPERTY, "1")),
+        now_ms=int(time.time() * 1000),
+    )
+    return plan.snapshot_ids
+
+
+def _retention(artifacts: "CompiledArtifacts", table: str) -> "RetentionDays":
+    from floe_core.governance import PolicyEnforcer, RetentionDays
+
+    if effective := artifacts.retention.get(table):
+        return RetentionDays(effective.snapshot_days, effective.derivation)
+    return PolicyEnforcer.retention_of(artifacts.governance)
+
+
+def _respect_governance(artifacts: "CompiledArtifacts", table: str, moment: datetime, days: "RetentionDays") -> None:
+    """Refuse to expire what a level of the organisation asks to keep; the default alone asks for nothing."""
+    declared = artifacts.tables.get(table)
+    levels = (artifacts.governance.enterprise, artifacts.governance.domain, artifacts.governance.product)
+    asked = any(level.snapshot_retention_days is not None or level.legal_hold_days is not None for level in levels)
+    asked = asked or bool(declared and declared.retention.snapshot_days is not None)
+    # A second of grace: the age was counted back from a moment ago.
+    if asked and moment > datetime.now(UTC) - timedelta(days=days) + timedelta(seconds=1):
+        msg = f"Snapshots of {table} must be kept for {count(days, 'day')}: {'; '.join(days.derivation)}."
+        raise UnsafeRetentionError(
+            msg, hint="Choose a longer --older-than, or change the governance section.", table=table
+        )
