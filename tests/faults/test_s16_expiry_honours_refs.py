@@ -1,0 +1,171 @@
+"""S16: expiry with tags and branches: whatever a ref still needs survives."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from floe_core.errors import SnapshotNotFoundError
+from floe_iceberg import maintenance, reads, snapshots
+from floe_iceberg.maintenance.expiry import commit_change
+from floe_testing.embedded_tables import files_of, local_path, make_context
+
+pytest_plugins = ["floe_testing.table_fixtures"]
+
+NAME = "bronze.events"
+SCHEMA = pa.schema([("id", pa.int64())])
+ALL = {"older_than_days": 0, "retain_last": 1}
+
+
+def row(number):
+    return pa.table({"id": [number]}, schema=SCHEMA)
+
+
+def ids(context, **version):
+    return sorted(reads.scan(context, NAME, **version).column("id").to_pylist())
+
+
+def reachable(table):
+    """Every data file that some kept snapshot reads."""
+    return {
+        local_path(task.file.file_path)
+        for snapshot in table.snapshots()
+        for task in table.scan(snapshot_id=snapshot.snapshot_id).plan_files()
+    }
+
+
+def test_s16_a_tag_and_a_branch_keep_what_they_read(context, new_table):
+    table = new_table(NAME, SCHEMA)
+    table.append(row(1))
+    table.append(row(2))
+    snapshots.create_tag(context, NAME, "v1")
+    snapshots.create_branch(context, NAME, "trial")
+    table.refresh().append(row(3), branch="trial")
+    table.delete("id >= 0")
+    table.append(row(9))
+    maintenance.compact_table(context, NAME)
+    expired = maintenance.expire_snapshots(context, NAME, **ALL)
+    assert expired == 2
+    assert ids(context) == [9]
+    assert ids(context, ref="v1") == [1, 2]
+    assert ids(context, ref="trial") == [1, 2, 3]
+    assert set(files_of(table, ".parquet")) == reachable(context.load(NAME))
+
+
+def test_s16_once_the_refs_are_gone_so_is_what_they_kept(context, new_table):
+    table = new_table(NAME, SCHEMA)
+    table.append(row(1))
+    snapshots.create_tag(context, NAME, "v1")
+    table.refresh().delete("id = 1")
+    table.append(row(2))
+    maintenance.expire_snapshots(context, NAME, **ALL)
+    assert ids(context, ref="v1") == [1]
+    snapshots.remove_tag(context, NAME, "v1")
+    maintenance.expire_snapshots(context, NAME, **ALL)
+    assert ids(context) == [2]
+    assert set(files_of(table, ".parquet")) == reachable(context.load(NAME))
+
+
+def test_s16_a_rollback_that_comes_first_is_honoured(context, new_table, tmp_path, monkeypatch):
+    table = new_table(NAME, SCHEMA)
+    for number in range(4):
+        table.append(row(number))
+    first = snapshots.list_snapshots(context, NAME)[-1]
+    other = make_context(tmp_path)
+    waiting = [lambda: snapshots.rollback(other, NAME, snapshot_id=first.snapshot_id)]
+
+    def late(context, target, plan, *, what):
+        def planned(table, doubtful):
+            change = plan(table, doubtful)
+            if waiting:
+                waiting.pop()()
+            return change
+
+        return commit_change(context, target, planned, what=what)
+
+    monkeypatch.setattr("floe_iceberg.maintenance.expiry.commit_change", late)
+    maintenance.expire_snapshots(context, NAME, **ALL)
+    assert ids(context) == [0]
+    assert snapshots.current_snapshot(context, NAME).snapshot_id == first.snapshot_id
+
+
+def test_s16_an_expired_snapshot_is_gone_for_good(context, new_table):
+    table = new_table(NAME, SCHEMA)
+    table.append(row(1))
+    gone = table.current_snapshot().snapshot_id
+    table.append(row(2))
+    maintenance.expire_snapshots(context, NAME, **ALL)
+    for use in (
+        lambda: reads.scan(context, NAME, snapshot_id=gone),
+        lambda: snapshots.rollback(context, NAME, snapshot_id=gone),
+        lambda: snapshots.create_tag(context, NAME, "late", snapshot_id=gone),
+    ):
+        with pytest.raises(SnapshotNotFoundError):
+            use()
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), st.sampled_from(["main", "b0", "b1"])),
+        st.tuples(st.just("delete"), st.integers(0, 8)),
+        st.tuples(st.just("tag"), st.sampled_from(["t0", "t1"])),
+        st.tuples(st.just("branch"), st.sampled_from(["b0", "b1"])),
+        st.tuples(st.just("untag"), st.sampled_from(["t0", "t1"])),
+        st.tuples(st.just("rollback"), st.integers(0, 2)),
+        st.tuples(st.just("compact"), st.none()),
+        st.tuples(st.just("expire"), st.integers(1, 3)),
+    ),
+    min_size=4,
+    max_size=12,
+)
+
+
+@settings(
+    max_examples=15,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(steps=STEPS)
+def test_s16_no_order_of_operations_loses_a_file_that_is_needed_or_keeps_one_that_is_not(context, steps):
+    name = f"bronze.t{len(context.catalog.list_tables('bronze'))}"
+    table = context.catalog.create_table(tuple(name.split(".")), SCHEMA)
+    table.append(row(0))
+    for number, (step, argument) in enumerate(steps, start=1):
+        _take(context, name, step, argument, number)
+    table.refresh()
+    promised = {ref: _rows(context, name, ref=ref) for ref in table.refs()}
+    maintenance.expire_snapshots(context, name, **ALL)
+    assert {ref: _rows(context, name, ref=ref) for ref in promised} == promised
+    assert set(files_of(table, ".parquet")) == reachable(context.load(name))
+
+
+def _rows(context, name, **version):
+    return sorted(reads.scan(context, name, **version).column("id").to_pylist())
+
+
+def _take(context, name, step, argument, number):
+    table = context.load(name)
+    refs = table.refs()
+    if step == "append" and argument in refs:
+        table.append(row(number), branch=argument)
+    elif step == "delete" and argument in _rows(context, name):
+        table.delete(f"id = {argument}")
+    elif step == "tag" and argument not in refs:
+        snapshots.create_tag(context, name, argument)
+    elif step == "untag" and argument in refs:
+        snapshots.remove_tag(context, name, argument)
+    elif step == "branch" and argument not in refs:
+        snapshots.create_branch(context, name, argument)
+    elif step == "rollback" and len(table.history()) > argument:
+        goal = snapshots.current_snapshot(context, name)
+        for _ in range(argument):
+            parent = goal.parent_snapshot_id and table.snapshot_by_id(goal.parent_snapshot_id)
+            goal = parent or goal
+        snapshots.rollback(context, name, snapshot_id=goal.snapshot_id)
+    elif step == "compact":
+        maintenance.compact_table(context, name)
+    elif step == "expire":
+        maintenance.expire_snapshots(context, name, older_than_days=0, retain_last=argument)
