@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import socket
+import os
 
 import pyarrow as pa
 import pytest
@@ -18,17 +18,10 @@ from floe_core.errors import (
 )
 from floe_core.plugins import HealthState
 from floe_core.schemas import CatalogConfig
-from floe_testing.services.runner import wait_until
+from floe_testing.services.postgres import Postgres
+from floe_testing.services.runner import ServiceRun
 
 SCHEMA = pa.schema([("id", pa.int64())])
-
-
-def _listens(port):
-    try:
-        socket.create_connection(("127.0.0.1", int(port)), timeout=5).close()
-    except OSError:
-        return False
-    return True
 
 
 def connect(section, root):
@@ -106,8 +99,10 @@ def test_the_same_catalog_recovers_when_its_connections_were_cut(administer, pos
     plugin.shutdown()
 
 
-def test_a_server_that_went_away_makes_the_plugin_unhealthy(start_postgres, tmp_path, monkeypatch):
-    server, run = start_postgres("catalogs-away")
+def test_a_server_that_went_away_makes_the_plugin_unhealthy(postgres_server, pytestconfig, tmp_path, monkeypatch):
+    # The shared server is asked for only to skip where there is none; this one is the test's own.
+    run = ServiceRun(pytestconfig.rootpath / ".floe-dev", f"away-{os.getpid()}")
+    server = run.start(Postgres())
     monkeypatch.setenv("PG_PASSWORD", server["password"])
     section = {
         "warehouse": f"file://{tmp_path}/wh",
@@ -117,20 +112,19 @@ def test_a_server_that_went_away_makes_the_plugin_unhealthy(start_postgres, tmp_
     plugin = connect(section, tmp_path)
     plugin.create_namespace("bronze")
     plugin.catalog.close()
-    run.leave()
-    wait_until(lambda: not _listens(server["port"]), seconds=60, what="the server's end")
+    run.stop("postgres")
     assert plugin.health_check().state is HealthState.UNHEALTHY
     with pytest.raises(CatalogUnavailableError):
         plugin.list_namespaces()
     plugin.shutdown()
 
 
-def test_spark_gets_the_driver_the_address_and_the_login(postgres_catalog, tmp_path, postgres):
+def test_spark_gets_the_driver_the_address_and_the_login(postgres_catalog, tmp_path, postgres_server):
     plugin = connect(postgres_catalog, tmp_path)
     conf = plugin.get_spark_conf("floe", plugin.catalog.properties)
     assert conf["spark.sql.catalog.floe.uri"] == f"jdbc:{postgres_catalog['uri']}"
-    assert conf["spark.sql.catalog.floe.jdbc.user"] == postgres["user"]
-    assert conf["spark.sql.catalog.floe.jdbc.password"] == postgres["password"]
+    assert conf["spark.sql.catalog.floe.jdbc.user"] == postgres_server["user"]
+    assert conf["spark.sql.catalog.floe.jdbc.password"] == postgres_server["password"]
     assert plugin.get_spark_packages({}) == ("org.postgresql:postgresql:42.7.13",)
-    assert postgres["password"] not in repr(plugin) + str(dict(plugin.catalog.properties))
+    assert postgres_server["password"] not in repr(plugin) + str(dict(plugin.catalog.properties))
     plugin.shutdown()

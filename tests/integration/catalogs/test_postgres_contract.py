@@ -20,5 +20,5 @@ class TestSqlCatalogOnPostgres(CatalogPluginContract):
         return CatalogConfig(name="lake", **postgres_catalog)
 
     @pytest.fixture
-    def catalog_secrets(self, postgres):
-        return (postgres["password"],)
+    def catalog_secrets(self, postgres_server):
+        return (postgres_server["password"],)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 
 from floe_core.schemas import StorageConfig
@@ -13,8 +10,6 @@ from floe_storage.gcs import GcsStoragePlugin
 from floe_testing.plugins import StoragePluginContract
 from floe_testing.services.azurite import Azurite
 from floe_testing.services.fake_gcs import FakeGcs
-from floe_testing.services.runner import ServiceRun
-from floe_testing.services.toolchain import missing_toolchain
 
 pytestmark = [
     pytest.mark.live,
@@ -24,30 +19,16 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def start():
-    """Give a way to start a server that ends with the module."""
-    run = ServiceRun(Path(__file__).parents[3] / ".floe-dev", f"emulated-{os.getpid()}")
-
-    def started(service):
-        if reason := service.missing():
-            missing_toolchain(reason)
-        return run.start(service)
-
-    yield started
-    run.leave()
-
-
-@pytest.fixture(scope="module")
-def fake_gcs(start):
+@pytest.fixture(scope="session")
+def fake_gcs(start_service):
     """Give an emulated Google Cloud Storage."""
-    return start(FakeGcs())
+    return start_service(FakeGcs())
 
 
-@pytest.fixture(scope="module")
-def azurite(start):
+@pytest.fixture(scope="session")
+def azurite(start_service):
     """Give an emulated Azure Blob Storage."""
-    return start(Azurite())
+    return start_service(Azurite())
 
 
 class GcsContract(StoragePluginContract):

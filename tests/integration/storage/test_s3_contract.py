@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 
 from floe_core.schemas import StorageConfig
 from floe_storage.s3 import S3StoragePlugin
 from floe_testing.plugins import StoragePluginContract
-from floe_testing.services.minio import Minio
-from floe_testing.services.runner import ServiceRun
-from floe_testing.services.toolchain import missing_toolchain
-
-
-@pytest.fixture(scope="module")
-def minio():
-    """Give a MinIO server."""
-    if reason := Minio().missing():
-        missing_toolchain(reason)
-    run = ServiceRun(Path(__file__).parents[3] / ".floe-dev", f"storage-{os.getpid()}")
-    yield run.start(Minio())
-    run.leave()
 
 
 @pytest.mark.req("PL-05")
