@@ -17,8 +17,9 @@ WATCH = """
 import os, sys, threading
 deeds = []
 def watch(event, args):
-    if event in {"socket.connect", "socket.getaddrinfo", "socket.bind", "subprocess.Popen", "os.system", "os.mkdir",
-                 "os.remove", "os.rename", "shutil.rmtree"}:
+    # No socket.bind: urllib3 binds ::1 once to learn whether there is IPv6.
+    if event in {"socket.connect", "socket.getaddrinfo", "subprocess.Popen", "os.system", "os.mkdir", "os.remove",
+                 "os.rename", "shutil.rmtree"}:
         deeds.append((event, str(args)))
     if event == "open" and isinstance(args[1], str) and set(args[1]) & set("wax+"):
         deeds.append((event, str(args)))
