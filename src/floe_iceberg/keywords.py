@@ -94,6 +94,20 @@ class ScanKeywords(TypedDict, total=False):
     limit: int | None
 
 
+class VersionKeywords(TypedDict, total=False):
+    """Which version to look at, the current one by default; at most one is given.
+
+    Attributes:
+        snapshot_id: A snapshot.
+        as_of: What was current at a moment.
+        ref: A branch or tag.
+    """
+
+    snapshot_id: int | None
+    as_of: Moment | None
+    ref: str | None
+
+
 class FrameKeywords(TypedDict, total=False):
     """Options of an engine's frame; see ``ScanKeywords``. The filter is SQL text."""
 
@@ -148,6 +162,7 @@ class ExpiryKeywords(TypedDict, total=False):
     older_than_days: float | None
     snapshot_ids: Collection[int]
     engine: Engine | None
+    dry_run: bool
 
 
 class CompactionKeywords(TypedDict, total=False):

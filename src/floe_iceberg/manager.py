@@ -10,8 +10,9 @@ from floe_core.errors import ConfigurationError
 from floe_core.plugins import CatalogPlugin
 from floe_core.schemas import CatalogConfig
 from floe_core.telemetry import get_logger, get_tracer
-from floe_iceberg import maintenance, reads, schema, snapshots, tables, writes
+from floe_iceberg import inspection, maintenance, reads, schema, snapshots, tables, writes
 from floe_iceberg.context import ManagerContext
+from floe_iceberg.drift import DriftDetector
 from floe_iceberg.models import CompactionStrategy, IcebergTableManagerConfig, WriteMode
 from floe_iceberg.namespaces import Namespaces
 from floe_iceberg.planes import LazyPlane
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
     from floe_core.dataplane import DataPlane
+    from floe_core.drift import DriftReport
     from floe_core.plugins import ComputePlugin, StoragePlugin
     from floe_core.schemas import CompiledArtifacts, TableConfig
     from floe_iceberg.context import TableTarget
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
         ScanKeywords,
         SweepKeywords,
         TagKeywords,
+        VersionKeywords,
         WriteKeywords,
     )
     from floe_iceberg.models import (
@@ -56,11 +59,16 @@ if TYPE_CHECKING:
         CompactionResult,
         Engine,
         ExpiredSnapshots,
+        FileInfo,
+        HistoryEntry,
+        ManifestInfo,
         ManifestRewriteResult,
         OrphanSweepResult,
+        PartitionInfo,
         RefInfo,
         SchemaChange,
         SnapshotInfo,
+        TableHealth,
     )
     from floe_iceberg.predicates import RowFilter
     from floe_iceberg.project import ProjectConnection
@@ -417,6 +425,36 @@ class IcebergTableManager:
     def sweep_orphans(self, identifier: TableTarget, **options: Unpack[SweepKeywords]) -> OrphanSweepResult:
         """Find, and on demand delete, files no snapshot refers to; see ``maintenance.sweep_orphans``."""
         return maintenance.sweep_orphans(self._context, identifier, **options)
+
+    # Inspection
+
+    def files(self, identifier: TableTarget, **version: Unpack[VersionKeywords]) -> list[FileInfo]:
+        """List the data and delete files of a version."""
+        return inspection.files(self._context, identifier, **version)
+
+    def partitions(self, identifier: TableTarget, **version: Unpack[VersionKeywords]) -> list[PartitionInfo]:
+        """Sum up the partitions of a version."""
+        return inspection.partitions(self._context, identifier, **version)
+
+    def manifests(self, identifier: TableTarget, **version: Unpack[VersionKeywords]) -> list[ManifestInfo]:
+        """List the manifests of a version."""
+        return inspection.manifests(self._context, identifier, **version)
+
+    def history(self, identifier: TableTarget) -> list[HistoryEntry]:
+        """Tell which snapshot was current when, newest first."""
+        return inspection.history(self._context, identifier)
+
+    def find_snapshot(self, identifier: TableTarget, **version: Unpack[VersionKeywords]) -> SnapshotInfo | None:
+        """Return the snapshot that an id, a moment, a branch or a tag means."""
+        return inspection.find_snapshot(self._context, identifier, **version)
+
+    def table_health(self, identifier: TableTarget) -> TableHealth:
+        """Sum up a table's state, with advice on what is worth doing."""
+        return inspection.health(self._context, identifier)
+
+    def detect_drift(self, identifier: TableTarget, declared: TableConfig) -> DriftReport:
+        """Compare a table with what floe.yaml declares; see ``drift.DriftDetector``."""
+        return DriftDetector(self._context).detect(identifier, declared)
 
 
 def _connected(plugin: CatalogPlugin, storage: StoragePlugin | None, config: CatalogConfig | None) -> Catalog:

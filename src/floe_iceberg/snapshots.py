@@ -10,6 +10,7 @@ from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotRefUpdate, SetSnapshotRefUpdate
 
 from floe_core.errors import (
+    CapabilityError,
     ConcurrencyConflictError,
     InvalidIdentifierError,
     InvalidScanError,
@@ -283,6 +284,9 @@ def _create_ref(
     context: ManagerContext, target: TableTarget, name: str, update: SetSnapshotRefUpdate, snapshot_id: int | None
 ) -> RefInfo:
     _require_ref_name(name)
+    if not context.branches:
+        msg = f"The catalog '{context.catalog.name}' keeps no branches and tags on tables."
+        raise CapabilityError(msg, hint="Use a catalog that does, such as polaris or sql.")
 
     def plan(table: Table, doubtful: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
         existing = table.metadata.refs.get(name)

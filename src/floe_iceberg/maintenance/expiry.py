@@ -54,6 +54,7 @@ def expire_snapshots(  # noqa: PLR0913 - options by keyword
     retain_last: int | None = None,
     snapshot_ids: Collection[int] = (),
     engine: Engine | str | None = None,
+    dry_run: bool = False,
 ) -> ExpiredSnapshots:
     """Expire old snapshots and delete the files that only they needed.
 
@@ -68,6 +69,7 @@ def expire_snapshots(  # noqa: PLR0913 - options by keyword
             ``history.expire.min-snapshots-to-keep``.
         snapshot_ids: Expire exactly these, whatever their age, unless an age is given as well.
         engine: Who does it; None is the manager's setting.
+        dry_run: Whether to only tell which snapshots would go.
 
     Returns:
         The number of snapshots expired, which also carries files and bytes.
@@ -77,11 +79,12 @@ def expire_snapshots(  # noqa: PLR0913 - options by keyword
         MaintenanceError: One of ``snapshot_ids`` is still referred to.
         CorruptFileError: A file of the table is damaged, so that nobody can tell what is still needed.
     """
-    with context.operation("iceberg.expire_snapshots", target, retain_last=retain_last) as operation:
+    with context.operation("iceberg.expire_snapshots", target, retain_last=retain_last, dry_run=dry_run) as operation:
         table = load_table(context, target)
         rule = _rule(context, table, older_than, older_than_days, retain_last, tuple(snapshot_ids))
-        if not _plan(table, rule).snapshot_ids and not _plan(table, rule).refs:
-            return ExpiredSnapshots(0)
+        plan = _plan(table, rule)
+        if dry_run or not (plan.snapshot_ids or plan.refs):
+            return ExpiredSnapshots(len(plan.snapshot_ids), snapshot_ids=plan.snapshot_ids)
         manifests = manifests_of(table, table.metadata.current_snapshot())
         plane = plane_for(context, engine, size=len(manifests), largest=_MOST_MANIFESTS, what="manifests")
         with maintenance_lease(context, target, "expire_snapshots"):

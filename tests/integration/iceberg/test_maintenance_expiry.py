@@ -53,6 +53,14 @@ def test_expiry_deletes_the_files_only_old_snapshots_needed_and_says_how_many(co
     assert len(snapshots.list_snapshots(context, NAME)) == 1
 
 
+def test_a_dry_run_tells_which_snapshots_would_go(context, events):
+    metadata = context.load(NAME).metadata_location
+    planned = maintenance.expire_snapshots(context, NAME, dry_run=True, **ALL)
+    assert planned == 5
+    assert context.load(NAME).metadata_location == metadata
+    assert maintenance.expire_snapshots(context, NAME, **ALL).snapshot_ids == planned.snapshot_ids
+
+
 def test_nothing_old_enough_expires_nothing(context, events):
     metadata = context.load(NAME).metadata_location
     assert maintenance.expire_snapshots(context, NAME) == 0

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import multiprocessing
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pyarrow as pa
@@ -8,6 +9,7 @@ import pytest
 from pyiceberg.exceptions import CommitFailedException
 
 from floe_core.errors import (
+    CapabilityError,
     ConcurrencyConflictError,
     InvalidIdentifierError,
     InvalidScanError,
@@ -15,7 +17,7 @@ from floe_core.errors import (
     RefNotFoundError,
     SnapshotNotFoundError,
 )
-from floe_iceberg import reads, snapshots
+from floe_iceberg import maintenance, reads, snapshots
 from floe_testing.embedded_tables import make_context
 
 pytest_plugins = ["floe_testing.table_fixtures"]
@@ -150,6 +152,15 @@ def test_an_existing_name_is_refused(context, events):
 def test_an_odd_name_is_refused(context, events, name):
     with pytest.raises(InvalidIdentifierError):
         snapshots.create_tag(context, NAME, name)
+
+
+def test_a_catalog_without_branches_says_so(context, events):
+    without = replace(context, branches=False)
+    with pytest.raises(CapabilityError, match="keeps no branches"):
+        snapshots.create_branch(without, NAME, "trial")
+    maintenance.compact_table(without, NAME)
+    assert ids(context) == [0, 1, 2, 3]
+    assert list(context.load(NAME).refs()) == ["main"]
 
 
 def test_an_age_of_nothing_is_refused(context, events):
