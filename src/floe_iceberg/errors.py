@@ -37,7 +37,16 @@ TableAlreadyExistsError = TableExistsError
 _LISTED = 10
 _FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FULL_TEXTS = ("no space left", "quota", "file too large")
-_DENIED_TEXTS = ("access denied", "accessdenied", "invalidaccesskeyid", "signaturedoesnotmatch", "forbidden")
+# Stores spell these with spaces, underscores or neither.
+_DENIED_TEXTS = (
+    "accessdenied",
+    "authenticationfailed",
+    "expiredtoken",
+    "forbidden",
+    "invalidaccesskeyid",
+    "invalidtokenid",
+    "signaturedoesnotmatch",
+)
 
 
 @contextmanager
@@ -140,7 +149,10 @@ def storage_error(err: OSError, *, table: str | None = None) -> StorageError:
     if err.errno in _FULL_DISK or any(sign in lowered for sign in _FULL_TEXTS):
         msg = f"The storage is full: {text}"
         return StorageFullError(msg, hint="Free space or raise the quota; the table is as it was.", table=table)
-    if isinstance(err, PermissionError) or any(sign in lowered for sign in _DENIED_TEXTS):
+    if isinstance(err, PermissionError) or any(
+        sign in lowered.replace(" ", "").replace("_", "") for sign in _DENIED_TEXTS
+    ):
         msg = f"The storage refuses access: {text}"
-        return StorageAuthenticationError(msg, hint="Check the storage section of floe.yaml.", table=table)
+        hint = "Check storage.credentials in floe.yaml, or the store's policy when the catalog vends credentials."
+        return StorageAuthenticationError(msg, hint=hint, table=table)
     return StorageError(f"The storage failed: {text}", table=table)

@@ -45,7 +45,9 @@ class PolarisCatalogConfig(FrozenModel):
     access_delegation: AccessDelegation = Field(
         default=AccessDelegation.VENDED_CREDENTIALS, description="Whether the catalog hands out storage credentials."
     )
-    ca_bundle: Text | None = Field(default=None, description="File with certificates to trust, beside the usual ones.")
+    ca_bundle: Text | None = Field(
+        default=None, description="File with the certificates to trust, instead of the usual ones."
+    )
     properties: dict[str, str] = Field(
         default_factory=dict, repr=False, description="Storage and client properties, as PyIceberg knows them."
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 import uuid
 from dataclasses import dataclass, field
@@ -105,8 +104,7 @@ class DeadlineSession(requests.Session):
         self._authenticator = authenticator
         # Without an auth of its own, requests would look for a login in ~/.netrc.
         self.auth = AuthManagerAdapter(authenticator) if authenticator else lambda request: request
-        if config.ca_bundle:
-            self.verify = os.fspath(config.ca_bundle)
+        self._ca_bundle = config.ca_bundle
         for scheme in ("http://", "https://"):
             self.mount(scheme, HTTPAdapter(max_retries=0, pool_maxsize=_POOLED_CONNECTIONS))
 
@@ -180,6 +178,9 @@ class DeadlineSession(requests.Session):
             "stream": True,
             "timeout": (min(self._timeouts.connect_seconds, left), min(self._timeouts.read_seconds, left)),
         }
+        if self._ca_bundle:
+            # Given with the request, it comes before the variable REQUESTS_CA_BUNDLE.
+            options["verify"] = self._ca_bundle
         try:
             response = super().request(call.method, call.url, **options)
             _read_within(response, call.deadline)

@@ -1,0 +1,83 @@
+"""Pytest fixtures for tests over REST: a fault gateway before the reference server, and connections through it."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from floe_core.schemas import AccessDelegation, RetryConfig, TimeoutConfig
+from floe_polaris import PolarisCatalog, PolarisCatalogConfig, create_catalog
+from floe_testing.gateway import FaultGateway
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from floe_testing.services import Server
+
+    Connect = Callable[..., PolarisCatalog]
+
+CLIENT_ID = "floe"
+CLIENT_SECRET = "canary-client-secret"  # noqa: S105 - of a gateway on the loopback interface
+
+# Waits short enough for tests; the product's defaults are longer.
+QUICK_RETRY = RetryConfig(max_attempts=3, initial_wait_seconds=0.1, max_wait_seconds=1.0, jitter_seconds=0.0)
+QUICK_TIMEOUTS = TimeoutConfig(connect_seconds=2.0, read_seconds=10.0, total_seconds=30.0)
+
+
+def store_properties(store: Server) -> dict[str, str]:
+    """Return the PyIceberg properties of a MinIO with its root credentials."""
+    return {
+        "s3.endpoint": store.url,
+        "s3.region": store["region"],
+        "s3.access-key-id": store["access_key_id"],
+        "s3.secret-access-key": store["secret_access_key"],
+    }
+
+
+@pytest.fixture
+def gateway(iceberg_rest: Server) -> Iterator[FaultGateway]:
+    """Give a fault gateway before the reference server."""
+    with FaultGateway(iceberg_rest.url) as gateway:
+        yield gateway
+
+
+@pytest.fixture
+def rest_config(gateway: FaultGateway, minio: Server) -> Callable[..., PolarisCatalogConfig]:
+    """Give a way to configure a connection through the gateway; keywords change the usual."""
+
+    def configure(**changes: Any) -> PolarisCatalogConfig:
+        usual: dict[str, Any] = {
+            "uri": gateway.url,
+            "warehouse": "lake",
+            "access_delegation": AccessDelegation.NONE,
+            "properties": store_properties(minio),
+            "retry": QUICK_RETRY,
+            "timeouts": QUICK_TIMEOUTS,
+        }
+        if gateway.tokens is not None:
+            usual |= {"client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
+        return PolarisCatalogConfig.model_validate({**usual, **changes})
+
+    return configure
+
+
+@pytest.fixture
+def connect(rest_config: Callable[..., PolarisCatalogConfig]) -> Iterator[Connect]:
+    """Give a way to connect through the gateway; connections are closed at the end."""
+    catalogs: list[PolarisCatalog] = []
+
+    def connected(**changes: Any) -> PolarisCatalog:
+        catalogs.append(create_catalog(rest_config(**changes)))
+        return catalogs[-1]
+
+    yield connected
+    for catalog in catalogs:
+        catalog.close()
+
+
+@pytest.fixture
+def namespace() -> str:
+    """Give a namespace name that no other test uses."""
+    return f"ns_{uuid.uuid4().hex[:12]}"

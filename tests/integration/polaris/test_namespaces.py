@@ -1,0 +1,62 @@
+"""Namespaces over REST: made with their parents, listed at any level, never deleted while something is inside."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from pyiceberg.exceptions import NamespaceAlreadyExistsError
+
+from floe_core.errors import NamespaceNotEmptyError, NamespaceNotFoundError
+
+
+@pytest.fixture
+def catalog(connect):
+    return connect()
+
+
+@pytest.mark.req("FR-007")
+def test_a_namespace_is_created_with_its_properties(catalog, namespace):
+    assert catalog.namespaces.create(namespace, {"owner": "sales"})
+    assert catalog.namespaces.properties(namespace)["owner"] == "sales"
+
+
+def test_creating_a_namespace_again_is_success_and_changes_nothing(catalog, namespace):
+    catalog.namespaces.create(namespace, {"owner": "sales"})
+    assert not catalog.namespaces.create(namespace, {"owner": "nobody"})
+    assert catalog.namespaces.properties(namespace)["owner"] == "sales"
+    with pytest.raises(NamespaceAlreadyExistsError):
+        catalog.create_namespace(namespace)
+
+
+@pytest.mark.req("FR-008", "FR-010")
+@pytest.mark.parametrize("nested", [lambda name: f"{name}.raw.events", lambda name: (name, "raw", "events")])
+def test_missing_parents_are_made_and_each_level_is_listed(catalog, namespace, nested):
+    catalog.create_namespace(nested(namespace))
+    assert namespace in catalog.namespaces.list_below()
+    assert catalog.namespaces.list_below(namespace) == [f"{namespace}.raw"]
+    assert catalog.namespaces.list_below((namespace, "raw")) == [f"{namespace}.raw.events"]
+
+
+@pytest.mark.req("FR-009")
+def test_a_namespace_with_something_inside_is_kept_and_the_error_names_it(catalog, namespace):
+    catalog.create_namespace(f"{namespace}.raw")
+    catalog.create_table(f"{namespace}.orders", pa.schema([pa.field("id", pa.int64())]))
+    with pytest.raises(NamespaceNotEmptyError, match=rf"namespace {namespace}\.raw, table {namespace}\.orders"):
+        catalog.delete_namespace(namespace)
+    catalog.drop_table(f"{namespace}.orders")
+    catalog.delete_namespace((namespace, "raw"))
+    catalog.delete_namespace(namespace)
+    assert not catalog.namespace_exists(namespace)
+
+
+def test_deleting_what_is_not_there_is_a_typed_error(catalog, namespace):
+    with pytest.raises(NamespaceNotFoundError, match=namespace):
+        catalog.delete_namespace(namespace)
+
+
+@pytest.mark.req("FR-011")
+def test_properties_are_set_and_removed(catalog, namespace):
+    catalog.namespaces.create(namespace, {"owner": "sales", "tier": "bronze"})
+    after = catalog.namespaces.update_properties(namespace, updates={"owner": "finance"}, removals=["tier", "unset"])
+    assert after["owner"] == "finance"
+    assert "tier" not in after
