@@ -5,8 +5,6 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from floe_catalogs.database import Database
-from floe_catalogs.shared_sql_catalog import SharedSqlCatalog
 from floe_core.errors import ConfigProblem, ConfigurationError
 from floe_core.plugins import PLUGIN_API_VERSION, CatalogCapabilities
 from floe_core.telemetry import traced
@@ -18,6 +16,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.catalog import Catalog
 
+    from floe_catalogs.database import Database
     from floe_core.schemas import CatalogConfig
 
 SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
@@ -64,6 +63,10 @@ class SqlCatalogPlugin(PyIcebergCatalogPlugin):
             CatalogConnectionError: The database cannot be reached.
             CatalogAuthenticationError: The database refuses the user or password.
         """
+        # Imported on connection: listing plugins and compiling a project should not cost a database library.
+        from floe_catalogs.database import Database
+        from floe_catalogs.shared_sql_catalog import SharedSqlCatalog
+
         database = Database.from_config(config, project_root=project_root)
         if not config.warehouse:
             problem = ConfigProblem(

@@ -133,6 +133,8 @@ class SparkWrite:
             missing = ", ".join(sorted(unknown)) if keys else "none given"
             msg = f"An upsert into '{self._request.table}' needs key columns of the data: {missing}."
             raise InvalidDataError(msg, table=self._request.table)
+        # Read once: MERGE would run the frame several times, and Spark 4.1 cannot plan a MERGE from a view over a table.
+        source = source.localCheckpoint()
         self._refuse_repeated_keys(source)
         view = f"floe_{uuid.uuid4().hex}"
         source.createTempView(view)

@@ -8,8 +8,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyiceberg.io import load_file_io
-
 from floe_core.errors import ConfigProblem, ConfigurationError
 from floe_core.plugins import PLUGIN_API_VERSION, StoragePlugin
 from floe_core.schemas import CatalogConfig
@@ -117,6 +115,8 @@ class WarehousePlugin(StoragePlugin):
 
     def get_pyiceberg_fileio(self) -> FileIO:
         """Return a PyIceberg FileIO for reading and writing data."""
+        from pyiceberg.io import load_file_io
+
         return load_file_io(self.get_file_io_properties(), self.get_warehouse_uri())
 
     def get_spark_conf(self, catalog_name: str) -> dict[str, str]:
