@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
-from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
-from floe_core.errors import FloeStorageError, TransientError
+from floe_core.errors import StorageAuthenticationError, TransientError
 from floe_core.telemetry import get_logger
+from floe_iceberg.errors import storage_error
+from floe_polaris.staging import StagedFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -68,7 +70,7 @@ def expiry_of(properties: Mapping[str, Any]) -> float | None:
 
 
 class VendedFileIO(PyArrowFileIO):
-    """Reads and writes with vended credentials, and asks for new ones before they expire."""
+    """Reads and writes with vended credentials, and asks for new ones before they end or when they are refused."""
 
     def __init__(self, properties: Properties, renew: Callable[[], dict[str, str]]) -> None:
         """Start with the credentials among ``properties``; ``renew`` returns the next ones."""
@@ -76,36 +78,58 @@ class VendedFileIO(PyArrowFileIO):
         self._renew = renew
         self._lock = threading.Lock()
         self._due = _renewal_time(properties)
-        self._file_system = lru_cache(self._initialize_fs)
+        self._file_systems = lru_cache(self._initialize_fs)
         self.fs_by_scheme = self._current_file_system
+
+    def new_output(self, location: str) -> PyArrowFile:
+        """Return a file that is uploaded with the credentials of the moment it is whole."""
+        scheme, netloc, path = self.parse_location(location, self.properties)
+        return StagedFile(
+            location,
+            path,
+            file_system=partial(self._current_file_system, scheme, netloc),
+            retried=self._with_new_credentials_once,
+        )
 
     def _current_file_system(self, scheme: str, netloc: str | None = None) -> FileSystem:
         if time.time() >= self._due:
             with self._lock:
                 if time.time() >= self._due:
                     self._replace()
-        return self._file_system(scheme, netloc)
+        return self._file_systems(scheme, netloc)
+
+    def _with_new_credentials_once(self, upload: Callable[[], None]) -> None:
+        used = self.properties
+        try:
+            upload()
+        except OSError as err:
+            if not isinstance(storage_error(err), StorageAuthenticationError):
+                raise
+            with self._lock:
+                if self.properties is used:
+                    self._replace()
+            upload()
 
     def _replace(self) -> None:
-        expires = expiry_of(self.properties) or 0.0
         try:
             fresh = self._renew()
         except TransientError as err:
-            if time.time() >= expires:
+            if time.time() >= (expiry_of(self.properties) or 0.0):
                 raise
             _log.warning("polaris.credentials.renewal_failed", error=type(err).__name__)
             # The old ones still hold; the next file asks again.
             return
         if not are_credentials(fresh):
             msg = "The catalog vended storage credentials before and vends none now."
-            raise FloeStorageError(msg, hint="Look at the catalog's log and the principal's privileges.")
+            hint = "Look at the catalog's log and at the principal's privileges."
+            raise StorageAuthenticationError(msg, hint=hint)
         self.properties = {**self.properties, **fresh}
         self._due = _renewal_time(self.properties)
-        self._file_system = lru_cache(self._initialize_fs)
+        self._file_systems = lru_cache(self._initialize_fs)
         _log.info("polaris.credentials.renewed", expires_at=expiry_of(self.properties))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave locks and open clients behind; a copy in another process works until its credentials expire."""
+        """Leave locks and open clients behind; a copy in another process works until its credentials end."""
         return {"properties": self.properties}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
