@@ -225,28 +225,32 @@ class _Build:
     def _without(self, manifests: list[ManifestFile], removed: Sequence[DataFile]) -> list[ManifestFile]:
         missing = {file.file_path for file in removed}
         specs = {file.spec_id for file in removed}
-        kept = []
+        kept: list[ManifestFile] = []
+        gone: dict[int, list[ManifestEntry]] = {}
         for manifest in manifests:
-            if manifest.content is not ManifestContent.DATA or manifest.partition_spec_id not in specs or not missing:
+            spec_id = manifest.partition_spec_id
+            if manifest.content is not ManifestContent.DATA or spec_id not in specs or not missing:
                 kept.append(manifest)
                 continue
             entries = self._read(manifest, discard_deleted=True)
-            gone = {entry.data_file.file_path for entry in entries} & missing
-            missing -= gone
-            kept.append(self._filtered(manifest, entries, gone) if gone else manifest)
+            hit = [entry for entry in entries if entry.data_file.file_path in missing]
+            left = [entry for entry in entries if entry.data_file.file_path not in missing]
+            missing -= {entry.data_file.file_path for entry in hit}
+            gone.setdefault(spec_id, []).extend(hit)
+            if not hit:
+                kept.append(manifest)
+            elif left:
+                kept.append(self._write(spec_id, _marked(left, ManifestEntryStatus.EXISTING)))
         if missing:
             msg = f"Files to be removed are not part of the table: {', '.join(sorted(missing))}"
             raise FileGoneError(msg, table=".".join(self._table.name()))
-        return kept
+        # One manifest for all of a spec's removals: a compaction empties hundreds of manifests at once.
+        return [*kept, *(self._removals(spec_id, entries) for spec_id, entries in gone.items() if entries)]
 
-    def _filtered(self, manifest: ManifestFile, entries: list[ManifestEntry], gone: set[str]) -> ManifestFile:
+    def _removals(self, spec_id: int, entries: list[ManifestEntry]) -> ManifestFile:
         for entry in entries:
-            if entry.data_file.file_path in gone:
-                entry.status = ManifestEntryStatus.DELETED
-                entry.snapshot_id = self._snapshot_id
-            else:
-                entry.status = ManifestEntryStatus.EXISTING
-        return self._write(manifest.partition_spec_id, entries)
+            entry.snapshot_id = self._snapshot_id
+        return self._write(spec_id, _marked(entries, ManifestEntryStatus.DELETED))
 
     def _merged(self, added: Sequence[DataFile], kept: list[ManifestFile]) -> list[ManifestFile]:
         """Put manifests of one spec together until each reaches the target size; the new files join the first."""
@@ -333,6 +337,12 @@ class _Build:
         summary = Summary(operation=operation, **collector.build(), **dict(self._draft.properties))
         previous = self._parent.summary if self._parent else None
         return update_snapshot_summaries(summary, previous)
+
+
+def _marked(entries: list[ManifestEntry], status: ManifestEntryStatus) -> list[ManifestEntry]:
+    for entry in entries:
+        entry.status = status
+    return entries
 
 
 def _packed(manifests: list[ManifestFile], target: int) -> Iterator[list[ManifestFile]]:

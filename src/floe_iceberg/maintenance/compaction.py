@@ -50,6 +50,18 @@ class _Job:
     expression: BooleanExpression
 
 
+@dataclass(frozen=True)
+class _Files:
+    """The live files of a snapshot."""
+
+    snapshot_id: int | None
+    tasks: list[FileScanTask]
+
+    @property
+    def size(self) -> int:
+        return sum(task.file.file_size_in_bytes for task in self.tasks)
+
+
 @dataclass
 class _Done:
     """What has been swapped so far."""
@@ -94,11 +106,13 @@ def compact_table(  # noqa: PLR0913 - options by keyword
     with context.operation("iceberg.compact_table", target, strategy=kind.value) as operation:
         table = load_table(context, target)
         job = _job(table, kind, target_file_size, row_filter, sort_order)
-        before = live_tasks(table)
-        plane = _plane(context, table, engine, job, before)
-        with maintenance_lease(context, target, f"compact_table ({kind.value})"):
-            done = _by_engine(context, target, plane, job) if plane else _in_process(context, target, job)
-        result = _result(kind, before, done, live_tasks(load_table(context, target)))
+        before = _Files(table.metadata.current_snapshot_id, live_tasks(table))
+        plane = _plane(context, table, engine, job, before.tasks)
+        done = _Done()
+        if plane is not None or job.row_filter is not None or _groups(table, job, before.tasks):
+            with maintenance_lease(context, target, f"compact_table ({kind.value})"):
+                done = _by_engine(context, target, plane, job) if plane else _in_process(context, target, job, before)
+        result = _result(kind, before, done, load_table(context, target))
         operation.set(engine=plane.name if plane else "arrow", **result.model_dump(exclude={"strategy"}))
         return result
 
@@ -144,15 +158,20 @@ def _plane(
     return plane_for(context, engine, size=size, largest=context.config.spark_threshold_bytes, what="bytes")
 
 
-def _in_process(context: ManagerContext, target: TableTarget, job: _Job) -> _Done:
+def _groups(table: Table, job: _Job, tasks: list[FileScanTask]) -> list[FileGroup]:
+    return plan_groups(
+        tasks, kind=job.kind, target_size=job.target_size, current_spec_id=table.metadata.default_spec_id
+    )
+
+
+def _in_process(context: ManagerContext, target: TableTarget, job: _Job, known: _Files) -> _Done:
     done = _Done()
     finished: set[str] = set()
     for _ in range(_MOST_PASSES):
         table = load_table(context, target)
-        tasks = [task for task in live_tasks(table, job.expression) if task.file.file_path not in finished]
-        groups = plan_groups(
-            tasks, kind=job.kind, target_size=job.target_size, current_spec_id=table.metadata.default_spec_id
-        )
+        unchanged = job.row_filter is None and table.metadata.current_snapshot_id == known.snapshot_id
+        tasks = known.tasks if unchanged else live_tasks(table, job.expression)
+        groups = _groups(table, job, [task for task in tasks if task.file.file_path not in finished])
         if not groups or not _pass(context, target, table, job, groups, done, finished):
             return done
     if done.snapshot_id is None:
@@ -175,7 +194,8 @@ def _pass(  # noqa: PLR0913, PLR0917 - one step of the loop above
     rewriter = Rewriter(table, job.order, job.target_size, context.config.stream_chunk_bytes // 2)
     rewritten = rewriter.rewrite(groups)
     operation_id = new_operation_id()
-    pending = PendingReplace(rewritten, SnapshotDraft({OPERATION_ID_PROPERTY: operation_id}))
+    draft = SnapshotDraft({OPERATION_ID_PROPERTY: operation_id})
+    pending = PendingReplace(rewritten, table.metadata.current_snapshot_id, draft)
     outcome = commit(context, target, pending, WriteScope(operation_id, may_be_repeated=False))
     taken = pending.taken if outcome.snapshot is not None else []
     dropped = [entry for entry in rewritten if entry not in taken]
@@ -213,15 +233,25 @@ def _by_engine(context: ManagerContext, target: TableTarget, plane: DataPlane, j
     )
 
 
-def _result(
-    kind: CompactionKind, before: list[FileScanTask], done: _Done, after: list[FileScanTask]
-) -> CompactionResult:
+def _result(kind: CompactionKind, before: _Files, done: _Done, table: Table) -> CompactionResult:
+    current = table.metadata.current_snapshot()
+    ours = current is not None and (current.snapshot_id, current.parent_snapshot_id) == (
+        done.snapshot_id,
+        before.snapshot_id,
+    )
+    if ours and done.added_bytes:
+        files = len(before.tasks) - done.rewritten_files + done.added_files
+        size = before.size - done.rewritten_bytes + done.added_bytes
+    else:
+        unchanged = table.metadata.current_snapshot_id == before.snapshot_id
+        after = before if unchanged else _Files(table.metadata.current_snapshot_id, live_tasks(table))
+        files, size = len(after.tasks), after.size
     return CompactionResult(
         strategy=kind,
-        files_before=len(before),
-        files_after=len(after),
-        bytes_before=sum(task.file.file_size_in_bytes for task in before),
-        bytes_after=sum(task.file.file_size_in_bytes for task in after),
+        files_before=len(before.tasks),
+        files_after=files,
+        bytes_before=before.size,
+        bytes_after=size,
         rewritten_files=done.rewritten_files,
         added_files=done.added_files,
         snapshot_id=done.snapshot_id,

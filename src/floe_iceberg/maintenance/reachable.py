@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Self, cast
 
+from pyiceberg.avro.decoder import new_decoder
 from pyiceberg.avro.file import AvroFile
 from pyiceberg.avro.reader import StructReader
+from pyiceberg.avro.resolver import construct_reader
 from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.typedef import Record
 from pyiceberg.utils.concurrent import ExecutorFactory
+from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 from floe_core.errors import CorruptFileError
 from floe_iceberg.corruption import CheckedIO, check_manifest_list, unreadable
@@ -28,8 +33,10 @@ _Wanted = dict[int, Any]
 
 # Field ids of the specification. Paths and sizes are all that counts here; skipping the column statistics makes
 # reading several times faster.
-_LIST_FIELDS: _Wanted = {500: None, 501: None}
-_MANIFEST_FIELDS: _Wanted = {0: None, 2: {100: None, 104: None}}
+_FIELDS: dict[str, _Wanted] = {
+    "manifest list": {500: None, 501: None},
+    "manifest": {0: None, 2: {100: None, 104: None}},
+}
 
 
 @dataclass
@@ -66,7 +73,7 @@ class FileReader:
     def _read_list(self, snapshot: Snapshot) -> dict[str, int] | CorruptFileError:
         try:
             io = CheckedIO(self.table.io, {snapshot.manifest_list: None}, name_of(self.table))
-            records = _records(io.new_input(snapshot.manifest_list), _LIST_FIELDS)
+            records = _records(io.new_input(snapshot.manifest_list), "manifest list")
             found = {entry[0]: entry[1] for entry in records}
             check_manifest_list(self.table, snapshot, len(found))
         except Exception as err:  # noqa: BLE001 - Avro decoding fails in many ways; each means the same here
@@ -75,7 +82,7 @@ class FileReader:
 
     def _read_manifest(self, io: CheckedIO, path: str) -> dict[str, int] | CorruptFileError:
         try:
-            records = _records(io.new_input(path), _MANIFEST_FIELDS)
+            records = _records(io.new_input(path), "manifest")
             return {entry[1][0]: entry[1][1] for entry in records if entry[0] != ManifestEntryStatus.DELETED}
         except Exception as err:  # noqa: BLE001 - Avro decoding fails in many ways; each means the same here
             return self._failure(path, err)
@@ -88,11 +95,33 @@ class FileReader:
         raise failure from err
 
 
-def _records(file: InputFile, wanted: _Wanted) -> list[Record]:
-    with AvroFile[Record](file) as records:
-        # PyIceberg's own projection fails on lists and maps that are left out.
-        records.reader = _only(cast("StructReader", records.reader), wanted)
+def _records(file: InputFile, wanted: str) -> list[Record]:
+    with _LeanAvroFile(file, wanted) as records:
         return list(records)
+
+
+class _LeanAvroFile(AvroFile[Record]):
+    """Reads a few fields of each record; PyIceberg's own projection fails on lists and maps that are left out."""
+
+    __slots__ = ("_wanted",)
+
+    def __init__(self, file: InputFile, wanted: str) -> None:
+        super().__init__(file)
+        self._wanted = wanted
+
+    def __enter__(self) -> Self:
+        with self.input_file.open() as stream:
+            self.decoder = new_decoder(stream.read())
+        self.header = self._read_header()
+        self.reader = _reader(self.header.meta["avro.schema"], self._wanted)
+        return self
+
+
+@lru_cache(maxsize=128)
+def _reader(schema: str, wanted: str) -> StructReader:
+    # All manifests of one spec have one schema, and reading it takes longer than reading a small manifest.
+    whole = construct_reader(AvroSchemaConversion().avro_to_iceberg(json.loads(schema)))
+    return _only(cast("StructReader", whole), _FIELDS[wanted])
 
 
 def _only(reader: StructReader, wanted: _Wanted) -> StructReader:

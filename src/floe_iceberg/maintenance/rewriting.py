@@ -183,17 +183,19 @@ class PendingReplace:
 
     Attributes:
         rewritten: The groups.
-        taken: Those in the last attempt.
+        planned_on: Snapshot the groups were planned on.
+        draft: The snapshot to be.
+        taken: Groups in the last attempt.
     """
 
     rewritten: list[Rewritten]
+    planned_on: int | None
     draft: SnapshotDraft
     taken: list[Rewritten] = field(default_factory=list)
 
     def attempt(self, table: Table) -> Attempt | None:
         """Build the commit on the table as it is; None when no group is left."""
-        live = {task.file.file_path: _deletes(task) for task in live_tasks(table)}
-        self.taken = [entry for entry in self.rewritten if _untouched(entry.group, live)]
+        self.taken = self._untouched(table)
         removed = [task.file for entry in self.taken for task in entry.group.tasks]
         added = [file for entry in self.taken for file in entry.added]
         if not removed:
@@ -203,6 +205,16 @@ class PendingReplace:
         except FileGoneError as err:
             msg = f"Table '{name_of(table)}' lists a file that is not in its manifests: {err}."
             raise MaintenanceError(msg, table=name_of(table)) from err
+
+    def _untouched(self, table: Table) -> list[Rewritten]:
+        if table.metadata.current_snapshot_id == self.planned_on:
+            return self.rewritten
+        live = {task.file.file_path: _deletes(task) for task in live_tasks(table)}
+        return [
+            entry
+            for entry in self.rewritten
+            if all(live.get(task.file.file_path) == _deletes(task) for task in entry.group.tasks)
+        ]
 
     def discard(self, io: FileIO) -> None:
         """Delete the new files of all groups."""
@@ -242,10 +254,6 @@ def sorted_rows(rows: pa.Table, order: SortOrder, schema: Schema) -> pa.Table:
         keys[f"{place} value"] = transformed
         directions.append((f"{place} value", "ascending" if term.direction == SortDirection.ASC else "descending"))
     return rows.take(pc.sort_indices(pa.table(keys), sort_keys=directions))
-
-
-def _untouched(group: FileGroup, live: dict[str, set[str]]) -> bool:
-    return all(live.get(task.file.file_path) == _deletes(task) for task in group.tasks)
 
 
 def _deletes(task: FileScanTask) -> set[str]:
