@@ -24,6 +24,13 @@ if TYPE_CHECKING:
         WriteError,
     )
     from floe_iceberg.errors import TableAlreadyExistsError
+    from floe_iceberg.io_manager import (
+        IcebergIOManager,
+        IcebergIOManagerConfig,
+        create_iceberg_resources,
+        create_io_manager,
+        create_io_manager_from_artifacts,
+    )
     from floe_iceberg.manager import IcebergTableManager
     from floe_iceberg.models import (
         BranchInfo,
@@ -58,6 +65,8 @@ __all__ = [
     "Engine",
     "ExpiredSnapshots",
     "FloeStorageError",
+    "IcebergIOManager",
+    "IcebergIOManagerConfig",
     "IcebergTableManager",
     "IcebergTableManagerConfig",
     "InvalidDataError",
@@ -84,6 +93,9 @@ __all__ = [
     "TableNotFoundError",
     "WriteError",
     "WriteMode",
+    "create_iceberg_resources",
+    "create_io_manager",
+    "create_io_manager_from_artifacts",
 ]
 
 # Imported when first asked for: plugins need parts of this package, and starting a command should not cost Arrow.
@@ -99,6 +111,8 @@ _HOMES = {
     "Engine": "floe_iceberg.models",
     "ExpiredSnapshots": "floe_iceberg.models",
     "FloeStorageError": "floe_core.errors",
+    "IcebergIOManager": "floe_iceberg.io_manager",
+    "IcebergIOManagerConfig": "floe_iceberg.io_manager",
     "IcebergTableManager": "floe_iceberg.manager",
     "IcebergTableManagerConfig": "floe_iceberg.models",
     "InvalidDataError": "floe_core.errors",
@@ -125,6 +139,9 @@ _HOMES = {
     "TableNotFoundError": "floe_core.errors",
     "WriteError": "floe_core.errors",
     "WriteMode": "floe_iceberg.models",
+    "create_iceberg_resources": "floe_iceberg.io_manager",
+    "create_io_manager": "floe_iceberg.io_manager",
+    "create_io_manager_from_artifacts": "floe_iceberg.io_manager",
 }
 
 

@@ -1,0 +1,244 @@
+"""Inputs: the version, columns and rows that are asked for, handed over as the annotation says."""
+
+from __future__ import annotations
+
+import types
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
+
+from dagster import DagsterType, MetadataValue, TableSchema
+
+from floe_core.errors import ConfigurationError, InvalidScanError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import pyarrow as pa
+    from dagster import InputContext
+
+    from floe_dagster.row_ranges import RowSelection
+    from floe_iceberg.manager import IcebergTableManager
+
+COLUMNS_METADATA = "floe/columns"
+_COLUMN_SCHEMAS = ("dagster/column_schema", "schema")
+_VERSIONS = ("snapshot_id", "as_of", "branch")
+
+
+def columns(frame_type: type, *names: str) -> DagsterType:
+    """Make a type hint that names the columns an input needs; only those are read.
+
+    ``def report(orders: columns(pa.Table, "id", "total")): …``
+    """
+    if not names:
+        msg = "columns() needs the names of the columns, such as columns(pa.Table, 'id')."
+        raise ConfigurationError(msg)
+    return DagsterType(
+        type_check_fn=lambda _context, _value: True,
+        name=f"{frame_type.__name__}_of_{'_'.join(name.replace('.', '_') for name in names)}",
+        typing_type=frame_type,
+        metadata={COLUMNS_METADATA: MetadataValue.json(list(names))},
+    )
+
+
+@dataclass(frozen=True)
+class InputSelection:
+    """What an input asks for.
+
+    Attributes:
+        columns: Columns to read, None for all.
+        row_filter: Predicate as text.
+        snapshot_id: Snapshot to read.
+        as_of: Moment to read at.
+        branch: Branch or tag to read.
+    """
+
+    columns: tuple[str, ...] | None = None
+    row_filter: str | None = None
+    snapshot_id: int | None = None
+    as_of: datetime | int | None = None
+    branch: str | None = None
+
+    @property
+    def version(self) -> dict[str, Any]:
+        """The version, as the table manager takes it."""
+        return {"snapshot_id": self.snapshot_id, "as_of": self.as_of, "ref": self.branch}
+
+
+def selection_of(context: InputContext, *, projection: bool = True) -> InputSelection:
+    """Read what an input's metadata and type hint ask for.
+
+    Raises:
+        ConfigurationError: A setting has a value that cannot be.
+    """
+    metadata = {key: _plain(value) for key, value in context.definition_metadata.items()}
+    where = f"input '{context.name}'" if context.has_input_name else "the input"
+    chosen = (_columns(metadata, where) or _columns_of_type(context.dagster_type)) if projection else None
+    return InputSelection(
+        columns=chosen,
+        row_filter=_text(metadata, "row_filter", where),
+        snapshot_id=_snapshot_id(metadata, where),
+        as_of=_moment(metadata, where),
+        branch=_text(metadata, "branch", where),
+    )
+
+
+def load(
+    manager: IcebergTableManager, table: str, kind: object, asked: InputSelection, rows: RowSelection | None
+) -> object:
+    """Read a table as an annotation asks for it.
+
+    Raises:
+        TableNotFoundError: The table does not exist.
+        InvalidScanError: A column, filter or version that cannot be, or an annotation floe cannot serve.
+    """
+    annotation = bare(kind)
+    reader = _READERS.get(_name(annotation))
+    if reader is None and _is_spark_frame(annotation):
+        return _spark(manager, table, asked, rows)
+    if reader is None:
+        msg = f"Inputs cannot be handed over as {_name(annotation)}."
+        hint = f"Annotate them as one of: {', '.join(name for name in _READERS if '.' in name)}, pyspark.sql.DataFrame."
+        raise InvalidScanError(msg, hint=hint, table=table)
+    return reader(manager, table, asked, rows)
+
+
+def bare(kind: object) -> object:
+    """Unwrap ``Optional[X]``; no annotation at all asks for a PyArrow table."""
+    if get_origin(kind) in {Union, types.UnionType}:
+        members = [member for member in get_args(kind) if member is not type(None)]
+        return members[0] if len(members) == 1 else kind
+    return kind
+
+
+def _name(kind: object) -> str:
+    if kind is None or kind is Any:
+        return "any"
+    module, name = getattr(kind, "__module__", ""), getattr(kind, "__name__", str(kind))
+    return f"{module.split('.')[0]}.{name}"
+
+
+def _is_spark_frame(kind: object) -> bool:
+    # Classic and Connect frames are classes of their own, and both are children of pyspark.sql.DataFrame.
+    return isinstance(kind, type) and any(
+        base.__name__ == "DataFrame" and base.__module__.startswith("pyspark.sql") for base in kind.__mro__
+    )
+
+
+def _scan(manager: IcebergTableManager, table: str, asked: InputSelection, rows: RowSelection | None) -> pa.Table:
+    return manager.scan(
+        table, columns=asked.columns, row_filter=_expression(manager, table, asked, rows), **asked.version
+    )
+
+
+def _batches(
+    manager: IcebergTableManager, table: str, asked: InputSelection, rows: RowSelection | None
+) -> pa.RecordBatchReader:
+    expression = _expression(manager, table, asked, rows)
+    return manager.scan_batches(table, columns=asked.columns, row_filter=expression, **asked.version)
+
+
+def _pandas(manager: IcebergTableManager, table: str, asked: InputSelection, rows: RowSelection | None) -> object:
+    return _scan(manager, table, asked, rows).to_pandas()
+
+
+def _polars(manager: IcebergTableManager, table: str, asked: InputSelection, rows: RowSelection | None) -> object:
+    import polars as pl
+
+    return pl.from_arrow(_scan(manager, table, asked, rows))
+
+
+def _lazy_polars(manager: IcebergTableManager, table: str, asked: InputSelection, rows: RowSelection | None) -> object:
+    frame: Any = _polars(manager, table, asked, rows)
+    return frame.lazy()
+
+
+def _spark(manager: IcebergTableManager, table: str, asked: InputSelection, rows: RowSelection | None) -> object:
+    predicates = [f"({text})" for text in (asked.row_filter, rows.sql if rows else None) if text]
+    return manager.frame(table, columns=asked.columns, row_filter=" and ".join(predicates) or None, **asked.version)
+
+
+_READERS: dict[str, Callable[..., object]] = {
+    "any": _scan,
+    "pyarrow.Table": _scan,
+    "pyarrow.RecordBatchReader": _batches,
+    "pandas.DataFrame": _pandas,
+    "polars.DataFrame": _polars,
+    "polars.LazyFrame": _lazy_polars,
+}
+
+
+def _expression(manager: IcebergTableManager, table: str, asked: InputSelection, rows: RowSelection | None) -> Any:  # noqa: ANN401 - a row filter
+    if rows is None:
+        return asked.row_filter
+    if asked.row_filter is None:
+        return rows.expression
+    from pyiceberg.expressions import And
+
+    from floe_iceberg.predicates import parse_row_filter
+
+    schema = manager.load_table(table).schema()
+    return And(parse_row_filter(asked.row_filter, schema, table=table), rows.expression)
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - metadata holds anything
+    return value.value if isinstance(value, MetadataValue) else value
+
+
+def _columns(metadata: Mapping[str, Any], where: str) -> tuple[str, ...] | None:
+    value = metadata.get("columns")
+    if value is None:
+        return None
+    if isinstance(value, list | tuple) and value and all(isinstance(name, str) for name in value):
+        return tuple(value)
+    msg = f"The metadata 'columns' of {where} must be a list of columns, not {value!r}."
+    raise ConfigurationError(msg)
+
+
+def _columns_of_type(dagster_type: DagsterType) -> tuple[str, ...] | None:
+    metadata: Mapping[str, Any] = dagster_type.metadata or {}
+    if names := _plain(metadata.get(COLUMNS_METADATA)):
+        return tuple(names)
+    for key in _COLUMN_SCHEMAS:
+        schema = getattr(metadata.get(key), "schema", None)
+        if isinstance(schema, TableSchema) and schema.columns:
+            return tuple(column.name for column in schema.columns)
+    return None
+
+
+def _text(metadata: Mapping[str, Any], key: str, where: str) -> str | None:
+    value = metadata.get(key)
+    if value is None or isinstance(value, str):
+        return value
+    msg = f"The metadata '{key}' of {where} must be text, not {value!r}."
+    raise ConfigurationError(msg)
+
+
+def _snapshot_id(metadata: Mapping[str, Any], where: str) -> int | None:
+    value = metadata.get("snapshot_id")
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    if isinstance(value, str) and value.isdigit():
+        return int(value)
+    msg = f"The metadata 'snapshot_id' of {where} must be a number, not {value!r}."
+    raise ConfigurationError(msg)
+
+
+def _moment(metadata: Mapping[str, Any], where: str) -> datetime | int | None:
+    value = metadata.get("as_of")
+    if isinstance(value, str):
+        try:
+            return datetime.fromisoformat(value)
+        except ValueError:
+            pass
+    if value is None or (isinstance(value, datetime | int) and not isinstance(value, bool)):
+        return value
+    msg = f"The metadata 'as_of' of {where} must be a moment such as '2026-01-31T12:00:00Z', not {value!r}."
+    raise ConfigurationError(msg)
+
+
+def partition_keys(context: InputContext) -> Sequence[str] | None:
+    """Return the partition keys that the mapping asks for; None for an input without partitions."""
+    if not context.has_asset_partitions:
+        return None
+    return list(context.asset_partition_keys)

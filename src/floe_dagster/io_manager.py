@@ -1,0 +1,248 @@
+"""The IO manager: assets are tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from dagster import ConfigurableIOManager, DagsterInvariantViolationError, InputContext, OutputContext
+from pydantic import Field, PrivateAttr
+
+from floe_core.errors import ConfigurationError
+from floe_core.redaction import MASK
+from floe_dagster.asset_keys import audit_branch, operation_id, origin_run_id, table_of_input, table_of_output
+from floe_dagster.asset_settings import settings_from, settings_of_output
+from floe_dagster.inputs import load, partition_keys, selection_of
+from floe_dagster.metadata import materialisation_metadata
+from floe_dagster.outputs import Defaults, Materialisation, write
+from floe_dagster.partitions import ColumnChoice, tie
+from floe_dagster.tables_source import TablesSource
+from floe_iceberg.models import WriteMode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dagster import InitResourceContext
+
+    from floe_dagster.row_ranges import RowSelection
+    from floe_iceberg.manager import IcebergTableManager
+
+_SECRETS = frozenset({"client_secret", "token", "catalog_properties"})
+
+
+class IcebergIOManager(ConfigurableIOManager):
+    """Writes assets to Iceberg tables and reads them back.
+
+    An asset key is a table: ``["customers"]`` is ``{default_namespace}.customers``, ``["bronze", "raw"]`` is
+    ``bronze.raw``, ``["gold", "metrics", "daily"]`` is ``gold.metrics_daily``. Outputs and inputs are PySpark, pandas
+    or Polars frames, PyArrow tables or readers. A partitioned asset replaces the partition it writes; other assets
+    append, unless their metadata or ``write_mode`` says otherwise. A step that is run again never writes twice.
+    """
+
+    catalog_uri: str | None = Field(default=None, description="Address of the REST catalog.")
+    warehouse: str | None = Field(default=None, description="Warehouse name.")
+    client_id: str | None = Field(default=None, description="OAuth2 client id.")
+    client_secret: str | None = Field(default=None, description="OAuth2 client secret; best an EnvVar.")
+    token: str | None = Field(default=None, description="Bearer token fetched beforehand; best an EnvVar.")
+    default_namespace: str = Field(default="public", description="Namespace of asset keys with one part.")
+    write_mode: WriteMode = Field(default=WriteMode.APPEND, description="What a write does unless its asset says else.")
+    schema_evolution_enabled: bool = Field(default=True, description="Whether tables follow the data's schema.")
+    auto_create_tables: bool = Field(default=True, description="Whether a missing table is made on the first write.")
+    partition_column: str | None = Field(default=None, description="Column that partition keys speak of.")
+    column_projection_enabled: bool = Field(
+        default=True, description="Whether inputs load only the columns that they name."
+    )
+    catalog_properties: dict[str, str] = Field(
+        default_factory=dict, description="Storage and client properties, as PyIceberg knows them."
+    )
+
+    _source: TablesSource | None = PrivateAttr(default=None)
+    _owned: bool = PrivateAttr(default=False)
+
+    def __init__(
+        self,
+        *,
+        table_manager: IcebergTableManager | None = None,
+        default_write_mode: WriteMode | None = None,
+        source: TablesSource | None = None,
+        **settings: Any,  # noqa: ANN401 - the fields above
+    ) -> None:
+        """Take a table manager, a lazy source of one, or the address of a REST catalog.
+
+        Args:
+            table_manager: Manages the tables.
+            default_write_mode: Another name of ``write_mode``.
+            source: Opens the tables when they are first needed.
+            **settings: The fields of this class.
+        """
+        if default_write_mode is not None:
+            settings["write_mode"] = default_write_mode
+        super().__init__(**settings)
+        self._source = TablesSource.of(table_manager) if table_manager is not None else source
+
+    def __repr__(self) -> str:
+        """Show the settings, and none of the secrets."""
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        shown = [f"{name}={MASK if name in _SECRETS and value else repr(value)}" for name, value in values.items()]
+        return f"IcebergIOManager({', '.join(shown)})"
+
+    __str__ = __repr__
+
+    def _with_updated_values(self, values: Mapping[str, Any] | None) -> IcebergIOManager:
+        # Dagster makes a copy of a resource for every run out of its fields alone; live objects must follow.
+        copy = cast("IcebergIOManager", super()._with_updated_values(values))
+        copy._source = self._source  # noqa: SLF001 - our own copy
+        return copy
+
+    def teardown_after_execution(self, context: InitResourceContext) -> None:
+        """Close the connection that this run opened."""
+        del context
+        if self._owned and self._source is not None:
+            self._source.close()
+            self._source = None
+
+    @property
+    def tables(self) -> IcebergTableManager:
+        """The table manager, connected on first use.
+
+        Raises:
+            ConfigurationError: There is nothing to connect to.
+        """
+        if self._source is None:
+            self._source = self._rest_source()
+            self._owned = True
+        return self._source.tables()
+
+    def _rest_source(self) -> TablesSource:
+        if not self.catalog_uri or not self.warehouse:
+            msg = "The IO manager has no catalog."
+            raise ConfigurationError(msg, hint="Set catalog_uri and warehouse, or pass table_manager.")
+        return TablesSource.rest(
+            uri=self.catalog_uri,
+            warehouse=self.warehouse,
+            client_id=self.client_id,
+            client_secret=self.client_secret,
+            token=self.token,
+            properties=self.catalog_properties,
+        )
+
+    def get_table_identifier(self, context: OutputContext | InputContext) -> str:
+        """Map an asset key to its table, as ``namespace.table``."""
+        if isinstance(context, OutputContext):
+            return table_of_output(context, default_namespace=self.default_namespace)
+        return table_of_input(context, default_namespace=self.default_namespace)
+
+    def handle_output(self, context: OutputContext, obj: object) -> None:
+        """Write an asset's output to its table; None writes nothing.
+
+        Raises:
+            TableNotFoundError: The table does not exist, and ``auto_create_tables`` is off.
+            SchemaEvolutionError: The data does not fit the table.
+            InvalidDataError: The data is no frame, or has rows outside the partitions that are written.
+            WriteError: The write failed; the table is as it was.
+        """
+        if obj is None:
+            context.log.debug("The step returned None: nothing is written.")
+            return
+        output = self._materialisation(context)
+        written = write(self.tables, obj, output, self._defaults())
+        if written is None:
+            context.log.warning("The data has no columns and %s does not exist: nothing is written.", output.table)
+            return
+        context.add_output_metadata(materialisation_metadata(self.tables, output, written))
+
+    def load_input(self, context: InputContext) -> object:
+        """Read an input from its table, as its annotation asks; a PyArrow table where there is none.
+
+        Raises:
+            TableNotFoundError: The table does not exist.
+            InvalidScanError: A column, filter or version that cannot be.
+        """
+        table = self.get_table_identifier(context)
+        asked = selection_of(context, projection=self.column_projection_enabled)
+        return load(self.tables, table, context.dagster_type.typing_type, asked, self._rows_of(context, table))
+
+    def _defaults(self) -> Defaults:
+        return Defaults(
+            write_mode=self.write_mode,
+            evolve=self.schema_evolution_enabled,
+            auto_create=self.auto_create_tables,
+            partition_column=self.partition_column,
+            declared=self._source.declared if self._source is not None else {},
+        )
+
+    def _materialisation(self, context: OutputContext) -> Materialisation:
+        settings = settings_of_output(context)
+        partitioned = context.has_asset_key and context.has_asset_partitions
+        keys = list(context.asset_partition_keys) if partitioned else []
+        path = context.asset_key.path if context.has_asset_key else [context.step_key]
+        run = _Run.of(context)
+        if settings.gate is not None:
+            run.require(settings.gate, "/".join(path))
+        return Materialisation(
+            table=self.get_table_identifier(context),
+            asset="/".join(path),
+            settings=settings,
+            partitions_def=context.asset_partitions_def if partitioned else None,
+            partitions=keys,
+            operation_id=operation_id(path, _output_name(context), keys, run.origin) if run.origin else None,
+            branch=audit_branch(context.asset_key, keys, run.origin) if settings.gate else None,
+            properties=_lineage(path, keys, run.run_id),
+            repeated=run.repeated,
+        )
+
+    def _rows_of(self, context: InputContext, table: str) -> RowSelection | None:
+        keys = partition_keys(context)
+        if keys is None:
+            return None
+        upstream = context.upstream_output
+        asset = context.asset_key.to_user_string()
+        settings = settings_from(upstream.definition_metadata if upstream else {}, asset=asset)
+        loaded = self.tables.load_table(table)
+        chosen = {**settings.partition_columns}
+        if "partition_column" in context.definition_metadata or "partition_expr" in context.definition_metadata:
+            chosen |= settings_from(context.definition_metadata, asset=asset).partition_columns
+        choice = ColumnChoice(asset, chosen, self.partition_column, loaded.spec())
+        return tie(context.asset_partitions_def, loaded.schema(), choice).rows(keys)
+
+
+class _Run:
+    """What an output's run says about it; a context that tests build by hand has none."""
+
+    def __init__(
+        self, origin: str = "", run_id: str = "", *, repeated: bool = False, nodes: Sequence[str] = ()
+    ) -> None:
+        self.origin = origin
+        self.run_id = run_id
+        self.repeated = repeated
+        self._nodes = nodes
+
+    @classmethod
+    def of(cls, context: OutputContext) -> _Run:
+        try:
+            step = context.step_context
+        except DagsterInvariantViolationError:
+            return cls()
+        run = step.dagster_run
+        repeated = run.parent_run_id is not None or step.previous_attempt_count > 0
+        nodes = [node.name for node in step.job_def.nodes]
+        return cls(origin_run_id(run, step.instance), run.run_id, repeated=repeated, nodes=nodes)
+
+    def require(self, gate: str, asset: str) -> None:
+        """Refuse to stage what nobody in this run would publish."""
+        if gate in self._nodes:
+            return
+        msg = f"Asset '{asset}' is published by its checks, and they are not part of this run."
+        raise ConfigurationError(msg, hint=f"Select the asset together with its checks ({gate}).")
+
+
+def _output_name(context: OutputContext) -> str:
+    return f"{context.name}[{context.mapping_key}]" if context.mapping_key else context.name
+
+
+def _lineage(path: Sequence[str], keys: Sequence[str], run_id: str) -> dict[str, str]:
+    properties = {"dagster.asset-key": "/".join(path)}
+    if run_id:
+        properties["dagster.run-id"] = run_id
+    if len(keys) == 1:
+        properties["dagster.partition-key"] = keys[0]
+    return properties

@@ -1,0 +1,326 @@
+"""Outputs: a table for them if there is none, and one write that can be repeated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyiceberg.expressions.visitors import bind
+from pyiceberg.io.pyarrow import expression_to_pyarrow
+
+from floe_core.errors import InvalidDataError
+from floe_core.schemas import TableConfig
+from floe_dagster.partitions import ColumnChoice, tie
+from floe_iceberg.arrow_types import normalised, to_arrow
+from floe_iceberg.commits import find_operation
+from floe_iceberg.held import HeldMark, open_held, require_branches
+from floe_iceberg.models import Engine, SnapshotInfo, WriteMode
+from floe_iceberg.reads import plain_arrow_schema
+from floe_iceberg.schema import declared_schema, fits, iceberg_schema
+from floe_iceberg.tables import declared_properties
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from dagster import PartitionsDefinition
+    from pyiceberg.table import Table
+
+    from floe_dagster.asset_settings import AssetSettings
+    from floe_dagster.partitions import PartitionedTable
+    from floe_dagster.row_ranges import RowSelection
+    from floe_iceberg.manager import IcebergTableManager
+
+_OUTSIDE = "floe: row outside the partition"
+_SHOWN_KEYS = 3
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What holds where an asset does not say otherwise; the IO manager's fields of the same names."""
+
+    write_mode: WriteMode = WriteMode.APPEND
+    evolve: bool = True
+    auto_create: bool = True
+    partition_column: str | None = None
+    declared: Mapping[str, TableConfig] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Materialisation:
+    """One output on its way into its table.
+
+    Attributes:
+        table: ``namespace.table``.
+        asset: The asset's name, for messages.
+        settings: What its metadata asks for.
+        partitions_def: Its partitions, None for an asset without.
+        partitions: The keys that are written.
+        operation_id: Makes the write repeatable; None outside of a run.
+        branch: The branch it waits on for its checks, None to write to main.
+        properties: Go into the snapshot's summary.
+        repeated: Whether an earlier try of the same materialisation may have got somewhere.
+    """
+
+    table: str
+    asset: str
+    settings: AssetSettings
+    partitions_def: PartitionsDefinition | None = None
+    partitions: Sequence[str] = ()
+    operation_id: str | None = None
+    branch: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    repeated: bool = False
+
+
+@dataclass(frozen=True)
+class Written:
+    """How a materialisation ended.
+
+    Attributes:
+        snapshot: The snapshot it made or found, or the current one when there was nothing to write.
+        mode: What it did to the rows already there.
+        rows: The rows of its partitions, None for an asset without.
+        num_rows: Rows it brought; None when only the snapshot knows.
+        branch: The branch it waits on.
+        table: The table afterwards.
+    """
+
+    snapshot: SnapshotInfo
+    mode: WriteMode
+    rows: RowSelection | None
+    num_rows: int | None
+    branch: str | None
+    table: Table
+
+
+def write(manager: IcebergTableManager, data: object, output: Materialisation, defaults: Defaults) -> Written | None:
+    """Write an output; None when there is nothing to write and no table to write it to.
+
+    Raises:
+        TableNotFoundError: The table does not exist, and ``auto_create`` is off.
+        SchemaEvolutionError: The data does not fit the table.
+        InvalidDataError: The data is no frame, or has rows outside the partitions that are written.
+        CapabilityError: The output is to wait on a branch, and the catalog keeps none.
+    """
+    if output.branch is not None:
+        require_branches(manager, output.table)
+    return _Write(manager, _frame(manager, data), output, defaults).run()
+
+
+class _Write:
+    def __init__(
+        self,
+        manager: IcebergTableManager,
+        data: Any,  # noqa: ANN401 - a frame
+        output: Materialisation,
+        defaults: Defaults,
+    ) -> None:
+        self._manager = manager
+        self._data = data
+        self._output = output
+        self._defaults = defaults
+        self._on_spark = _is_spark(data) or manager.config.engine is Engine.SPARK
+
+    def run(self) -> Written | None:
+        table = self._table()
+        if table is None:
+            return None
+        rows = self._rows(table)
+        mode = self._mode()
+        replaced = rows if mode is WriteMode.OVERWRITE else None
+        if (published := self._published(table)) is not None:
+            return Written(published, mode, rows, None, None, table)
+        if isinstance(self._data, pa.Table) and not self._data.schema.names:
+            self._data = plain_arrow_schema(table.schema()).empty_table()
+        count = self._count(mode)
+        if replaced is not None:
+            self._data = _within(self._data, replaced, table, self._output)
+        snapshot = self._write(mode, replaced)
+        return Written(snapshot, mode, rows, count, self._output.branch, self._manager.load_table(table))
+
+    def _table(self) -> Table | None:
+        """Load the table, making it first when that is allowed."""
+        manager, name = self._manager, self._output.table
+        if not self._defaults.auto_create or manager.table_exists(name):
+            table = manager.load_table(name)
+            self._set_properties(table)
+            return table
+        schema = self._schema()
+        if not len(schema):
+            return None
+        manager.create_namespace(name.rpartition(".")[0])
+        return self._create(schema)
+
+    def _create(self, schema: pa.Schema) -> Table:
+        declared = self._defaults.declared.get(self._output.table, TableConfig())
+        properties = {**declared.properties, **self._output.settings.properties}
+        if declared.columns:
+            config = declared.model_copy(update={"properties": properties})
+            if not config.partition_by:
+                terms = self._terms_of_declared(config)
+                config = config.model_copy(update={"partition_by": terms})
+            return self._manager.create_from_config(self._output.table, config, if_not_exists=True)
+        partitioned = self._tied(iceberg_schema(schema)) if not declared.partition_by else None
+        return self._manager.create_table_if_not_exists(
+            self._output.table,
+            schema,
+            declared.partition_by or (partitioned.terms if partitioned else None),
+            {**declared_properties(declared), **properties},
+            sort_order=declared.sort_by or None,
+            location=declared.location,
+        )
+
+    def _terms_of_declared(self, config: TableConfig) -> tuple[str, ...]:
+        partitioned = self._tied(declared_schema(config.columns))
+        return tuple(partitioned.terms) if partitioned else ()
+
+    def _set_properties(self, table: Table) -> None:
+        wanted = self._output.settings.properties
+        if any(table.properties.get(key) != value for key, value in wanted.items()):
+            with table.transaction() as transaction:
+                transaction.set_properties(dict(wanted))
+
+    def _schema(self) -> pa.Schema:
+        return self._manager.context.plane().arrow_schema(self._data) if _is_spark(self._data) else self._data.schema
+
+    def _tied(self, schema: Any, table: Table | None = None) -> PartitionedTable | None:  # noqa: ANN401 - an Iceberg schema
+        if self._output.partitions_def is None:
+            return None
+        choice = ColumnChoice(
+            asset=self._output.asset,
+            chosen=self._output.settings.partition_columns,
+            default=self._defaults.partition_column,
+            spec=table.spec() if table is not None else None,
+        )
+        return tie(self._output.partitions_def, schema, choice)
+
+    def _rows(self, table: Table) -> RowSelection | None:
+        partitioned = self._tied(table.schema(), table)
+        return partitioned.rows(self._output.partitions) if partitioned else None
+
+    def _mode(self) -> WriteMode:
+        chosen = self._output.settings.write_mode
+        if self._output.partitions_def is None:
+            return chosen or self._defaults.write_mode
+        # A partition is replaced by what its asset returns, unless the asset itself says otherwise.
+        return chosen if chosen in {WriteMode.APPEND, WriteMode.UPSERT} else WriteMode.OVERWRITE
+
+    def _published(self, table: Table) -> SnapshotInfo | None:
+        """Prepare the branch that a checked write waits on; return its snapshot if main already has the write."""
+        operation, branch = self._output.operation_id, self._output.branch
+        if operation and self._output.repeated and self._on_spark:
+            # A driver that was killed may have left its write running on a Spark Connect server.
+            self._manager.context.plane().await_quiet(operation)
+            table = self._manager.load_table(table)
+        if branch is None:
+            return None
+        if operation and (found := find_operation(table.metadata, operation)):
+            return SnapshotInfo.of(found)
+        open_held(self._manager, table, branch)
+        return None
+
+    def _write(self, mode: WriteMode, replaced: RowSelection | None) -> SnapshotInfo:
+        output = self._output
+        keys = output.settings.keys
+        row_filter = None
+        if replaced is not None:
+            row_filter = replaced.sql if self._on_spark else replaced.expression
+        try:
+            return self._manager.write_data(
+                output.table,
+                self._data,
+                mode,
+                keys=keys if mode is WriteMode.UPSERT else None,
+                overwrite_filter=row_filter,
+                evolve_schema=self._defaults.evolve if output.settings.evolve is None else output.settings.evolve,
+                operation_id=output.operation_id,
+                branch=output.branch,
+                snapshot_properties={**output.properties, **self._mark(mode, replaced)},
+            )
+        except Exception as err:
+            if _OUTSIDE in str(err) and not isinstance(err, InvalidDataError):
+                raise _outside(output) from err
+            raise
+
+    def _mark(self, mode: WriteMode, replaced: RowSelection | None) -> dict[str, str]:
+        if self._output.branch is None:
+            return {}
+        sql = replaced.sql if replaced is not None else None
+        return HeldMark(self._output.branch, mode, sql, self._output.settings.keys).properties()
+
+    def _count(self, mode: WriteMode) -> int | None:
+        if isinstance(self._data, pa.Table):
+            return int(self._data.num_rows)
+        # The snapshot of an upsert counts the rows it had to copy as well.
+        return int(self._data.count()) if mode is WriteMode.UPSERT and _is_spark(self._data) else None
+
+
+def _frame(manager: IcebergTableManager, data: object) -> Any:  # noqa: ANN401 - Arrow data, or the engine's own frame
+    if _is_spark(data) and manager.context.plane().accepts(data):
+        return data
+    frame = to_arrow(data)
+    return normalised(frame) if isinstance(frame, pa.Table) else frame
+
+
+def _is_spark(data: object) -> bool:
+    return type(data).__module__.startswith("pyspark.")
+
+
+def _within(data: Any, rows: RowSelection, table: Table, output: Materialisation) -> Any:  # noqa: ANN401 - a frame
+    """Make sure that no row lies outside the partitions that are replaced: a rerun would add it once more."""
+    names = data.columns if _is_spark(data) else data.schema.names
+    if rows.column.split(".")[0] not in names:
+        msg = f"The data of asset '{output.asset}' lacks its partition column '{rows.column}'."
+        raise InvalidDataError(msg, hint=f"Columns there: {', '.join(names)}.", table=output.table)
+    if _is_spark(data):
+        return _guarded_on_spark(data, rows)
+    if not _comparable(data.schema, table, rows.column):
+        # The write itself will say what does not fit.
+        return data
+    predicate = expression_to_pyarrow(bind(table.schema(), rows.expression, case_sensitive=True))
+    if isinstance(data, pa.RecordBatchReader):
+        return pa.RecordBatchReader.from_batches(data.schema, _guarded(data, predicate, output))
+    _require_all(data, predicate, output)
+    return data
+
+
+def _comparable(data: pa.Schema, table: Table, column: str) -> bool:
+    try:
+        ours = iceberg_schema(pa.schema([data.field(column)])).find_field(column).field_type
+    except (InvalidDataError, KeyError):
+        return False
+    return fits(ours, table.schema().find_field(column).field_type)
+
+
+def _guarded(reader: pa.RecordBatchReader, predicate: Any, output: Materialisation) -> Iterator[pa.RecordBatch]:  # noqa: ANN401
+    for batch in reader:
+        _require_all(normalised(pa.Table.from_batches([batch])), predicate, output)
+        yield batch
+
+
+def _require_all(data: pa.Table, predicate: Any, output: Materialisation) -> None:  # noqa: ANN401 - a PyArrow expression
+    outside = data.num_rows - data.filter(predicate).num_rows
+    if outside:
+        raise _outside(output, outside)
+
+
+def _guarded_on_spark(data: Any, rows: RowSelection) -> Any:  # noqa: ANN401 - a PySpark frame
+    """Let Spark look at each row while it writes it, instead of computing the frame twice."""
+
+    def expression(name: str) -> str:
+        quoted = "`" + name.replace("`", "``") + "`"
+        if name != rows.column.split(".")[0]:
+            return quoted
+        value = f"case when {rows.sql} then {quoted} else raise_error('{_OUTSIDE}') end"
+        return f"{value} as {quoted}"
+
+    return data.selectExpr(*(expression(name) for name in data.columns))
+
+
+def _outside(output: Materialisation, count: int | None = None) -> InvalidDataError:
+    keys = ", ".join(output.partitions[:_SHOWN_KEYS]) + (", …" if len(output.partitions) > _SHOWN_KEYS else "")
+    what = "rows" if count is None else f"{count} row{'s' if count != 1 else ''}"
+    msg = f"Asset '{output.asset}' returned {what} outside of the partition that it writes ({keys})."
+    hint = "Filter them in the asset, or set metadata={'write_mode': 'upsert'} or 'append' for late rows."
+    return InvalidDataError(msg, hint=hint, table=output.table)

@@ -1,0 +1,93 @@
+"""Resources for Dagster: the IO manager, the tables and Spark, from a project or from a catalog."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dagster import ResourceDefinition
+
+from floe_core.errors import PluginNotFoundError
+from floe_core.expansion import expand_section
+from floe_core.plugins import PluginType
+from floe_core.plugins.registry import PluginRegistry
+from floe_core.telemetry import get_logger
+from floe_dagster.io_manager import IcebergIOManager
+from floe_dagster.tables_source import TablesSource
+from floe_iceberg.models import WriteMode
+
+if TYPE_CHECKING:
+    from dagster import InitResourceContext
+    from pyiceberg.catalog import Catalog
+
+    from floe_core.schemas import CompiledArtifacts
+    from floe_dagster.config import IcebergIOManagerConfig
+
+_log = get_logger("floe.dagster")
+
+
+def create_io_manager(config: IcebergIOManagerConfig, catalog: Catalog | None = None) -> IcebergIOManager:
+    """Create an IO manager.
+
+    Args:
+        config: Its settings.
+        catalog: Any connected catalog; by default the REST catalog of the settings, connected on first use.
+    """
+    # Dagster shows the fields of a resource to everybody, so the secrets go into the source instead.
+    connection = {"client_secret": config.client_secret, "token": config.token, "client_id": config.client_id}
+    source = (
+        TablesSource.of_catalog(catalog)
+        if catalog is not None
+        else TablesSource.rest(
+            uri=config.catalog_uri, warehouse=config.warehouse, properties=config.catalog_properties, **connection
+        )
+    )
+    settings = config.model_dump(exclude={"client_secret", "token", "catalog_properties"}, exclude_none=True)
+    return IcebergIOManager(source=source, **settings)
+
+
+def create_io_manager_from_artifacts(
+    artifacts: CompiledArtifacts,
+    *,
+    default_namespace: str = "public",
+    write_mode: WriteMode = WriteMode.APPEND,
+) -> IcebergIOManager:
+    """Create an IO manager for a compiled project; its catalog is connected on first use."""
+    source = TablesSource.of_artifacts(artifacts)
+    return IcebergIOManager(source=source, default_namespace=default_namespace, write_mode=write_mode)
+
+
+def create_iceberg_resources(
+    artifacts: CompiledArtifacts, *, default_namespace: str = "public", registry: PluginRegistry | None = None
+) -> dict[str, Any]:
+    """Create the resources of a compiled project.
+
+    ``io_manager`` (also as ``iceberg_io_manager``) reads and writes assets, ``tables`` is the table manager, ``spark``
+    the Spark session. They share one connection, opened when the first of them is used. Without the configured storage
+    plugin the catalog has to bring its own access to files; the log says so.
+    """
+    _report_missing_storage(artifacts, registry or PluginRegistry())
+    source = TablesSource.of_artifacts(artifacts)
+    io_manager = IcebergIOManager(source=source, default_namespace=default_namespace)
+    return {
+        "io_manager": io_manager,
+        "iceberg_io_manager": io_manager,
+        "tables": ResourceDefinition(lambda _context: source.tables(), description="The project's table manager."),
+        "spark": ResourceDefinition(
+            lambda context: _spark(context, source), description="The project's Spark session."
+        ),
+    }
+
+
+def _spark(context: InitResourceContext, source: TablesSource) -> Any:  # noqa: ANN401 - the engine's session
+    del context
+    return source.tables().spark
+
+
+def _report_missing_storage(artifacts: CompiledArtifacts, registry: PluginRegistry) -> None:
+    name = expand_section(artifacts.storage, path="storage").type
+    try:
+        registry.get(PluginType.STORAGE, name)
+    except PluginNotFoundError as err:
+        _log.warning(
+            "storage_plugin_missing", storage=name, reason=str(err), effect="files are reached as the catalog says"
+        )

@@ -1,0 +1,84 @@
+"""Where an IO manager's tables come from, opened once and only when somebody asks."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyiceberg.catalog import Catalog
+
+    from floe_core.schemas import CompiledArtifacts, TableConfig
+    from floe_iceberg.manager import IcebergTableManager
+
+
+class TablesSource:
+    """Opens a table manager on first use and shares it afterwards.
+
+    Attributes:
+        declared: Tables that the project declares, by name.
+    """
+
+    def __init__(
+        self, opener: Callable[[], IcebergTableManager], *, declared: Mapping[str, TableConfig] | None = None
+    ) -> None:
+        """Remember how to open the tables."""
+        self._open = opener
+        self._lock = threading.Lock()
+        self._manager: IcebergTableManager | None = None
+        self.declared = declared or {}
+
+    @classmethod
+    def of(cls, manager: IcebergTableManager) -> TablesSource:
+        """Take a manager that is open already."""
+        return cls(lambda: manager)
+
+    @classmethod
+    def of_catalog(cls, catalog: Catalog) -> TablesSource:
+        """Take any connected catalog."""
+
+        def opener() -> IcebergTableManager:
+            from floe_iceberg.manager import IcebergTableManager
+
+            return IcebergTableManager(catalog)
+
+        return cls(opener)
+
+    @classmethod
+    def of_artifacts(cls, artifacts: CompiledArtifacts) -> TablesSource:
+        """Take a compiled project."""
+
+        def opener() -> IcebergTableManager:
+            from floe_iceberg.manager import IcebergTableManager
+
+            return IcebergTableManager.from_artifacts(artifacts)
+
+        return cls(opener, declared=artifacts.tables)
+
+    @classmethod
+    def rest(cls, **connection: Any) -> TablesSource:  # noqa: ANN401 - the fields of PolarisCatalogConfig
+        """Connect to a REST catalog."""
+
+        def opener() -> IcebergTableManager:
+            from floe_iceberg.manager import IcebergTableManager
+            from floe_polaris import PolarisCatalogConfig, create_catalog
+
+            return IcebergTableManager(create_catalog(PolarisCatalogConfig(**connection)))
+
+        return cls(opener)
+
+    def tables(self) -> IcebergTableManager:
+        """Return the table manager."""
+        with self._lock:
+            if self._manager is None:
+                self._manager = self._open()
+            return self._manager
+
+    def close(self) -> None:
+        """Close the manager if it was opened here."""
+        with self._lock:
+            manager, self._manager = self._manager, None
+        if manager is not None:
+            manager.close()

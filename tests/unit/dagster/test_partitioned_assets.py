@@ -1,0 +1,320 @@
+"""Partitioned assets replace exactly what they write and read exactly what is asked for."""
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import dagster as dg
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from floe_core.errors import ConfigurationError, InvalidDataError
+from floe_dagster import IcebergIOManager
+
+# What Dagster still calls beta: one run for a range of partitions, and mappings to partitions that do not exist.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Parameter .backfill_policy."),
+    pytest.mark.filterwarnings("ignore:Parameter .allow_nonexistent_upstream_partitions."),
+]
+
+DAILY = dg.DailyPartitionsDefinition("2024-01-01", end_date="2024-02-01")
+REGIONS = dg.StaticPartitionsDefinition(["north", "south", "it's"])
+START, END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
+
+
+def daily_rows(key, *, value=1, rows=2):
+    day = datetime.fromisoformat(key)
+    return pa.table(
+        {"ts": [day + timedelta(hours=23 * n / max(rows - 1, 1)) for n in range(rows)], "value": [value] * rows},
+        schema=pa.schema({"ts": pa.timestamp("us"), "value": pa.int64()}),
+    )
+
+
+def daily_asset(value=1, **options):
+    @dg.asset(name="events", partitions_def=options.pop("partitions_def", DAILY), **options)
+    def events(context: dg.AssetExecutionContext) -> pa.Table:
+        return pa.concat_tables([daily_rows(key, value=value) for key in context.partition_keys])
+
+    return events
+
+
+def values_by_day(tables, table="public.events"):
+    rows = tables.scan(table).to_pylist()
+    days = sorted({row["ts"].date().isoformat() for row in rows})
+    return {day: [row["value"] for row in rows if row["ts"].date().isoformat() == day] for day in days}
+
+
+@pytest.mark.req("FR-027", "FR-019")
+def test_writing_a_partition_replaces_exactly_that_partition(materialize, tables, metadata_of):
+    for key in ("2024-01-01", "2024-01-02", "2024-01-03"):
+        materialize(daily_asset(1), partition_key=key)
+    assert str(tables.load_table("public.events").spec().fields[0].transform) == "day"
+    for _ in range(3):
+        result = materialize(daily_asset(2), partition_key="2024-01-02")
+    assert values_by_day(tables) == {"2024-01-01": [1, 1], "2024-01-02": [2, 2], "2024-01-03": [1, 1]}
+    seen = metadata_of(result, "events")
+    assert (seen["num_rows"], seen["dagster/partition_row_count"], seen["dagster/row_count"]) == (2, 2, 6)
+
+
+@pytest.mark.req("FR-027")
+def test_a_range_of_partitions_is_replaced_in_one_write(materialize, tables):
+    policy = dg.BackfillPolicy.single_run()
+    tags = {START: "2024-01-02", END: "2024-01-04"}
+    materialize(daily_asset(1, backfill_policy=policy), tags={START: "2024-01-01", END: "2024-01-05"})
+    materialize(daily_asset(2, backfill_policy=policy), tags=tags)
+    materialize(daily_asset(3, backfill_policy=policy), tags=tags)
+    assert values_by_day(tables) == {
+        "2024-01-01": [1, 1],
+        "2024-01-02": [3, 3],
+        "2024-01-03": [3, 3],
+        "2024-01-04": [3, 3],
+        "2024-01-05": [1, 1],
+    }
+    assert len(tables.list_snapshots("public.events")) == 3
+
+
+@pytest.mark.req("FR-027")
+def test_a_day_in_another_zone_is_replaced_by_its_own_window(materialize, tables):
+    tokyo = dg.DailyPartitionsDefinition("2024-01-01", timezone="Asia/Tokyo", end_date="2024-02-01")
+
+    def events(value):
+        @dg.asset(name="events", partitions_def=tokyo)
+        def events(context: dg.AssetExecutionContext) -> pa.Table:
+            window = context.partition_time_window
+            moments = [window.start, window.end - timedelta(microseconds=1)]
+            kind = pa.timestamp("us", tz="UTC")
+            return pa.table({"ts": pa.array([m.astimezone(UTC) for m in moments], kind), "value": [value] * 2})
+
+        return events
+
+    for key in ("2024-01-01", "2024-01-02", "2024-01-03"):
+        materialize(events(1), partition_key=key)
+    materialize(events(2), partition_key="2024-01-02")
+    rows = sorted(tables.scan("public.events").to_pylist(), key=lambda row: row["ts"])
+    assert [row["value"] for row in rows] == [1, 1, 2, 2, 1, 1]
+    assert rows[2]["ts"] == datetime(2024, 1, 1, 15, tzinfo=UTC)
+
+
+@pytest.mark.req("FR-027")
+@pytest.mark.parametrize(
+    ("partitions_def", "keys"),
+    [
+        (dg.HourlyPartitionsDefinition("2024-01-01-00:00"), ["2024-01-01-05:00", "2024-01-01-06:00"]),
+        (dg.WeeklyPartitionsDefinition("2024-01-01"), ["2024-01-07", "2024-01-14"]),
+        (dg.MonthlyPartitionsDefinition("2024-01-01"), ["2024-01-01", "2024-02-01"]),
+    ],
+    ids=["hourly", "weekly", "monthly"],
+)
+def test_other_windows_are_replaced_exactly_too(partitions_def, keys, materialize, tables):
+    def events(value):
+        @dg.asset(name="events", partitions_def=partitions_def)
+        def events(context: dg.AssetExecutionContext) -> pd.DataFrame:
+            window = context.partition_time_window
+            moments = [window.start.replace(tzinfo=None), window.end.replace(tzinfo=None) - timedelta(seconds=1)]
+            return pd.DataFrame({"ts": moments, "value": value})
+
+        return events
+
+    for key in keys:
+        materialize(events(1), partition_key=key)
+    materialize(events(2), partition_key=keys[0])
+    assert sorted(tables.scan("public.events")["value"].to_pylist()) == [1, 1, 2, 2]
+
+
+@pytest.mark.req("FR-028")
+def test_static_and_dynamic_partitions_are_identity_partitions(materialize, tables):
+    for partitions_def in (REGIONS, dg.DynamicPartitionsDefinition(name="regions")):
+
+        def sales(value, partitions_def=partitions_def):
+            metadata = {"partition_column": "region"}
+
+            @dg.asset(name="sales", partitions_def=partitions_def, metadata=metadata)
+            def sales(context: dg.AssetExecutionContext) -> pa.Table:
+                return pa.table({"region": [context.partition_key] * 2, "value": [value] * 2})
+
+            return sales
+
+        with dg.instance_for_test() as instance:
+            instance.add_dynamic_partitions("regions", ["north", "south", "it's"])
+            for key in ("north", "south", "it's"):
+                materialize(sales(1), partition_key=key, instance=instance)
+            materialize(sales(2), partition_key="it's", instance=instance)
+        rows = tables.scan("public.sales").to_pylist()
+        assert sorted((row["region"], row["value"]) for row in rows) == [
+            ("it's", 2),
+            ("it's", 2),
+            ("north", 1),
+            ("north", 1),
+            ("south", 1),
+            ("south", 1),
+        ]
+        assert str(tables.load_table("public.sales").spec().fields[0].transform) == "identity"
+        tables.drop_table("public.sales")
+
+
+@pytest.mark.req("FR-028")
+def test_partitions_of_two_dimensions(materialize, tables):
+    multi = dg.MultiPartitionsDefinition({"day": DAILY, "region": REGIONS})
+
+    def sales(value):
+        @dg.asset(name="sales", partitions_def=multi, metadata={"partition_expr": {"day": "ts", "region": "region"}})
+        def sales(context: dg.AssetExecutionContext) -> pa.Table:
+            keys = context.partition_key.keys_by_dimension
+            return daily_rows(keys["day"], value=value).append_column("region", pa.array([keys["region"]] * 2))
+
+        return sales
+
+    def key(day, region):
+        return dg.MultiPartitionKey({"day": day, "region": region})
+
+    for day in ("2024-01-01", "2024-01-02"):
+        for region in ("north", "south"):
+            materialize(sales(1), partition_key=key(day, region))
+    materialize(sales(2), partition_key=key("2024-01-02", "north"))
+    found = {(row["ts"].day, row["region"]): row["value"] for row in tables.scan("public.sales").to_pylist()}
+    assert found == {(1, "north"): 1, (1, "south"): 1, (2, "north"): 2, (2, "south"): 1}
+    assert tables.scan("public.sales").num_rows == 8
+    assert [str(field.transform) for field in tables.load_table("public.sales").spec().fields] == ["day", "identity"]
+
+
+def test_a_partitioned_asset_can_append_and_upsert(materialize, tables, metadata_of):
+    appending = daily_asset(1, metadata={"write_mode": "append"})
+    materialize(appending, partition_key="2024-01-01")
+    result = materialize(appending, partition_key="2024-01-01")
+    assert metadata_of(result, "events")["dagster/partition_row_count"] == 4
+    tables.drop_table("public.events")
+    upserting = daily_asset(1, metadata={"write_mode": "upsert", "upsert_keys": ["ts"]})
+    for _ in range(2):
+        materialize(upserting, partition_key="2024-01-01")
+    assert tables.scan("public.events").num_rows == 2
+
+
+def test_an_empty_partition_empties_the_partition(materialize, tables):
+    materialize(daily_asset(1), partition_key="2024-01-01")
+    materialize(daily_asset(1), partition_key="2024-01-02")
+
+    @dg.asset(name="events", partitions_def=DAILY)
+    def events() -> pa.Table:
+        return daily_rows("2024-01-01", rows=0)
+
+    materialize(events, partition_key="2024-01-01")
+    assert list(values_by_day(tables)) == ["2024-01-02"]
+
+
+@pytest.mark.parametrize("kind", ["arrow", "reader", "pandas"])
+def test_rows_outside_the_partition_are_refused_and_nothing_is_written(kind, materialize, tables):
+    materialize(daily_asset(1), partition_key="2024-01-02")
+
+    @dg.asset(name="events", partitions_def=DAILY)
+    def events():
+        rows = pa.concat_tables([daily_rows("2024-01-02"), daily_rows("2024-01-03", rows=1)])
+        return {"arrow": rows, "reader": rows.to_reader(), "pandas": rows.to_pandas()}[kind]
+
+    with pytest.raises(InvalidDataError, match=r"1 row outside of the partition that it writes \(2024-01-02\)"):
+        materialize(events, partition_key="2024-01-02")
+    assert len(tables.list_snapshots("public.events")) == 1
+
+
+def test_rows_without_a_partition_value_are_outside(materialize):
+    @dg.asset(name="events", partitions_def=DAILY)
+    def events() -> pa.Table:
+        return pa.table({"ts": pa.array([None], pa.timestamp("us")), "value": [1]})
+
+    with pytest.raises(InvalidDataError, match="1 row outside"):
+        materialize(events, partition_key="2024-01-02")
+
+
+def test_data_without_its_partition_column_is_refused(materialize):
+    materialize(daily_asset(1), partition_key="2024-01-02")
+
+    @dg.asset(name="events", partitions_def=DAILY)
+    def events() -> pa.Table:
+        return pa.table({"value": [1]})
+
+    with pytest.raises(InvalidDataError, match="lacks its partition column 'ts'"):
+        materialize(events, partition_key="2024-01-02")
+
+
+def test_the_partition_column_can_be_configured(materialize, tables):
+    @dg.asset(partitions_def=DAILY)
+    def orders(context: dg.AssetExecutionContext) -> pa.Table:
+        day = date.fromisoformat(context.partition_key)
+        return pa.table({"ordered": [day], "shipped": [day + timedelta(days=3)]})
+
+    with pytest.raises(ConfigurationError, match="Candidates: ordered, shipped"):
+        materialize(orders, partition_key="2024-01-02")
+    materialize(
+        orders, partition_key="2024-01-02", io=IcebergIOManager(table_manager=tables, partition_column="ordered")
+    )
+    assert tables.scan("public.orders").num_rows == 1
+    # Once the table is there, its own partitioning answers the question.
+    materialize(orders, partition_key="2024-01-02")
+    assert tables.scan("public.orders").num_rows == 1
+
+
+def reader(seen, partitions_def=None, mapping=None, upstream="events"):
+    ins = {"events": dg.AssetIn(key=upstream, partition_mapping=mapping)}
+
+    @dg.asset(name="report", ins=ins, partitions_def=partitions_def)
+    def report(events: pa.Table) -> None:
+        seen.append(sorted({moment.date().isoformat() for moment in events["ts"].to_pylist()}))
+
+    return report
+
+
+@pytest.mark.req("FR-027", "FR-025")
+def test_reading_loads_what_the_mapping_asks_for(materialize):
+    for key in ("2024-01-01", "2024-01-02", "2024-01-03", "2024-01-08"):
+        materialize(daily_asset(), partition_key=key)
+
+    def read(partitions_def, mapping=None, **options):
+        seen: list[Any] = []
+        materialize(daily_asset(), reader(seen, partitions_def, mapping), selection=["report"], **options)
+        return seen[0]
+
+    weekly = dg.WeeklyPartitionsDefinition("2024-01-01", day_offset=1)
+    yesterday = dg.TimeWindowPartitionMapping(start_offset=-1, end_offset=-1)
+    assert read(DAILY, partition_key="2024-01-02") == ["2024-01-02"]
+    assert read(DAILY, yesterday, partition_key="2024-01-02") == ["2024-01-01"]
+    assert read(weekly, partition_key="2024-01-01") == ["2024-01-01", "2024-01-02", "2024-01-03"]
+    assert read(None) == ["2024-01-01", "2024-01-02", "2024-01-03", "2024-01-08"]
+    assert read(None, dg.SpecificPartitionsPartitionMapping(["2024-01-01", "2024-01-08"])) == [
+        "2024-01-01",
+        "2024-01-08",
+    ]
+    assert read(DAILY, partition_key="2024-01-05") == []
+    assert read(DAILY, tags={START: "2024-01-02", END: "2024-01-03"}) == ["2024-01-02", "2024-01-03"]
+
+
+def test_a_mapping_that_asks_for_nothing_loads_nothing(materialize):
+    materialize(daily_asset(), partition_key="2024-01-01")
+    seen: list[Any] = []
+    before = dg.TimeWindowPartitionMapping(start_offset=-1, end_offset=-1, allow_nonexistent_upstream_partitions=True)
+    materialize(daily_asset(), reader(seen, DAILY, before), selection=["report"], partition_key="2024-01-01")
+    assert seen == [[]]
+
+
+def test_metadata_of_the_upstream_asset_names_the_column_to_read_by(materialize, tables):
+    @dg.asset(partitions_def=DAILY, metadata={"partition_column": "ts"})
+    def events(context: dg.AssetExecutionContext) -> pa.Table:
+        rows = daily_rows(context.partition_key)
+        return rows.append_column("loaded", pa.array([datetime(2024, 6, 1, tzinfo=UTC)] * 2))
+
+    seen: list[Any] = []
+    for key in ("2024-01-01", "2024-01-02"):
+        materialize(events, partition_key=key)
+    materialize(events, reader(seen, DAILY), selection=["report"], partition_key="2024-01-02")
+    assert seen == [["2024-01-02"]]
+
+
+def test_a_filter_of_the_input_and_its_partition_both_hold(materialize):
+    materialize(daily_asset(1), partition_key="2024-01-01")
+    materialize(daily_asset(1), partition_key="2024-01-02")
+    seen: list[Any] = []
+
+    @dg.asset(ins={"events": dg.AssetIn(metadata={"row_filter": "ts >= '2024-01-01T12:00:00'"})}, partitions_def=DAILY)
+    def report(events: pa.Table) -> None:
+        seen.append(events.num_rows)
+
+    materialize(daily_asset(), report, selection=["report"], partition_key="2024-01-01")
+    assert seen == [1]
