@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.catalog import Catalog, MetastoreCatalog
 from pyiceberg.catalog.sql import IcebergNamespaceProperties, IcebergTables, SqlCatalog, SqlCatalogBaseTable
 from pyiceberg.exceptions import NamespaceAlreadyExistsError, NamespaceNotEmptyError
-from sqlalchemy import event, func, or_, select, text
+from sqlalchemy import and_, event, func, select, text
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 from sqlalchemy.schema import CreateTable
@@ -71,15 +71,22 @@ class SharedSqlCatalog(SqlCatalog):
     def namespace_exists(self, identifier: str | Identifier) -> bool:
         """Tell whether the namespace, or anything below it, is there; case matters."""
         namespace = Catalog.namespace_to_string(Catalog.identifier_to_tuple(identifier))
-        tables = select(IcebergTables.table_namespace).where(
-            IcebergTables.catalog_name == self.name, _at_or_below(IcebergTables.table_namespace, namespace)
-        )
-        properties = select(IcebergNamespaceProperties.namespace).where(
-            IcebergNamespaceProperties.catalog_name == self.name,
-            _at_or_below(IcebergNamespaceProperties.namespace, namespace),
-        )
         with Session(self.engine) as session:
-            return any(session.execute(statement.limit(1)).first() for statement in (properties, tables))
+            # A namespace of its own is found by key; only one that is merely implied needs a search.
+            return any(
+                session.execute(
+                    select(column).where(catalog == self.name, condition(column, namespace)).limit(1)
+                ).first()
+                for condition in (_at, self._below)
+                for catalog, column in _NAMESPACE_COLUMNS
+            )
+
+    def _below(self, column: InstrumentedAttribute[str], namespace: str) -> ColumnElement[bool]:
+        below = f"{namespace}."
+        if self._database.is_sqlite:
+            # A range of keys, so that the cost does not grow with the catalog; SQLite compares bytes.
+            return and_(column >= below, column < f"{namespace}{chr(ord('.') + 1)}")
+        return func.substr(column, 1, len(below)) == below
 
     def create_namespace(self, namespace: str | Identifier, properties: Properties | None = None) -> None:
         """Create a namespace that stays when its last property is removed."""
@@ -122,7 +129,11 @@ class SharedSqlCatalog(SqlCatalog):
         return super().update_namespace_properties(namespace, (removals or set()) - {EXISTS_PROPERTY}, kept)
 
 
-def _at_or_below(column: InstrumentedAttribute[str], namespace: str) -> ColumnElement[bool]:
-    # LIKE ignores case on SQLite; a prefix comparison does not.
-    below = f"{namespace}."
-    return or_(column == namespace, func.substr(column, 1, len(below)) == below)
+def _at(column: InstrumentedAttribute[str], namespace: str) -> ColumnElement[bool]:
+    return column == namespace
+
+
+_NAMESPACE_COLUMNS = (
+    (IcebergNamespaceProperties.catalog_name, IcebergNamespaceProperties.namespace),
+    (IcebergTables.catalog_name, IcebergTables.table_namespace),
+)
