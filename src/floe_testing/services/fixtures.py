@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from floe_testing.services.azurite import Azurite
+from floe_testing.services.fake_gcs import FakeGcs
 from floe_testing.services.iceberg_rest import IcebergRest
 from floe_testing.services.minio import Minio
 from floe_testing.services.nessie import Nessie
@@ -68,3 +70,15 @@ def nessie_oidc(start_service: Callable[[Service], Server], minio: Server, oidc:
 def postgres_server(start_service: Callable[[Service], Server]) -> Server:
     """Give a PostgreSQL server with the database ``catalog``."""
     return start_service(Postgres())
+
+
+@pytest.fixture(scope="session")
+def fake_gcs(start_service: Callable[[Service], Server]) -> Server:
+    """Give an emulated Google Cloud Storage with the bucket ``lake``."""
+    return start_service(FakeGcs())
+
+
+@pytest.fixture(scope="session")
+def azurite(start_service: Callable[[Service], Server]) -> Server:
+    """Give an emulated Azure Blob Storage with the container ``lake``."""
+    return start_service(Azurite())

@@ -8,8 +8,6 @@ from floe_core.schemas import StorageConfig
 from floe_storage.azure import AzureStoragePlugin
 from floe_storage.gcs import GcsStoragePlugin
 from floe_testing.plugins import StoragePluginContract
-from floe_testing.services.azurite import Azurite
-from floe_testing.services.fake_gcs import FakeGcs
 
 pytestmark = [
     pytest.mark.live,
@@ -17,18 +15,6 @@ pytestmark = [
     # aiohttp would rather not be handed a large body at once; gcsfs and adlfs do so.
     pytest.mark.filterwarnings("ignore:Sending a large body directly:ResourceWarning"),
 ]
-
-
-@pytest.fixture(scope="session")
-def fake_gcs(start_service):
-    """Give an emulated Google Cloud Storage."""
-    return start_service(FakeGcs())
-
-
-@pytest.fixture(scope="session")
-def azurite(start_service):
-    """Give an emulated Azure Blob Storage."""
-    return start_service(Azurite())
 
 
 class GcsContract(StoragePluginContract):
