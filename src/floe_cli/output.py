@@ -175,7 +175,12 @@ def working(what: str) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    with console(sys.stderr).status(what):
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console(sys.stderr), transient=True) as progress:
+        # Nobody knows how much is to be done: the bar pulses, and the time tells.
+        progress.add_task(what, total=None)
         yield
 
 

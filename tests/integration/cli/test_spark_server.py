@@ -1,4 +1,4 @@
-"""``floe spark``: a server that stays, is found again, and stops."""
+"""floe with Spark, as users meet it: a new project that runs, and a server that stays, is found again, and stops."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 FLOE = [sys.executable, "-m", "floe_cli"]
+
+pytestmark = pytest.mark.spark
 
 
 def floe(*arguments: str, cwd: Path) -> Any:
@@ -26,7 +28,16 @@ def shop(tmp_path):
     floe("spark", "stop", cwd=tmp_path / "shop")
 
 
-@pytest.mark.spark
+def test_a_new_project_runs_as_its_readme_says(shop):
+    floe("compile", cwd=shop)
+    floe("tables", "create", "--all", cwd=shop)
+    ran = subprocess.run([sys.executable, "assets.py"], cwd=shop, check=False, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    days = floe("tables", "scan", "gold.daily_revenue", cwd=shop)["rows"]
+    assert [row["orders"] for row in days] == [8] * 7
+    assert [report["items"] for report in floe("tables", "drift", cwd=shop)] == [[], []]
+
+
 def test_a_warm_spark_starts_once_is_seen_and_stops(shop):
     assert floe("spark", "status", cwd=shop) == {
         "running": False,
