@@ -25,6 +25,7 @@ One base class; the branches say what a caller can do about it::
     ├── CatalogAuthenticationError      who are you
     ├── CatalogAuthorizationError       you may not
     ├── CapabilityError                 this catalog or engine cannot do that
+    ├── LegalHoldError                  what is held may not be removed
     ├── EngineError
     │   ├── EngineSetupError            Java, jars or settings the engine needs are not there
     │   └── EngineUnavailableError      (also TransientError) the engine died, or cannot be reached
@@ -260,6 +261,12 @@ class CatalogAuthorizationError(FloeStorageError):
 
 class CapabilityError(FloeStorageError):
     """This catalog or engine cannot do what was asked."""
+
+    exit_code: ClassVar[int] = USER_ERROR
+
+
+class LegalHoldError(FloeStorageError):
+    """A legal hold forbids to remove this."""
 
     exit_code: ClassVar[int] = USER_ERROR
 

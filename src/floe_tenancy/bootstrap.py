@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from floe_core.errors import ConfigurationError, FloeStorageError, TableExistsEr
 from floe_core.telemetry import traced
 from floe_iceberg import IcebergTableManager
 from floe_tenancy.identity import validate_tenant_id
+from floe_tenancy.layout import plain_uri
 from floe_tenancy.properties import catalog_properties
 from floe_tenancy.roster import TenantRoster, known_tenants
 from floe_tenancy.storage import Marker, WarehouseStorageManager
@@ -193,19 +193,10 @@ def ensure_namespace(manager: IcebergTableManager, namespace: tuple[str, ...], l
     if found is None:
         # Made as the parent of another namespace, or by somebody who did not know where it lies.
         manager.namespaces.update_properties(namespace, updates={"location": location})
-    elif not same_location(found, location):
+    elif plain_uri(found) != plain_uri(location):
         msg = f"Namespace '{'.'.join(namespace)}' lies at {found}, not at {location}."
         raise ConfigurationError(msg, hint="Correct warehouse bucket and prefix, or give the tenant another id.")
     return False
-
-
-def same_location(one: str, other: str) -> bool:
-    """Whether two URIs name the same place; Java writes ``file:/`` where others write ``file:///``."""
-    return _plain(one) == _plain(other)
-
-
-def _plain(uri: str) -> str:
-    return re.sub(r"^file:/+", "file:///", uri).rstrip("/")
 
 
 def provision_tables(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from floe_core.schemas import ColumnConfig, TableConfig
+from floe_core.errors import ConfigurationError
+from floe_core.schemas import ColumnConfig, FrozenModel, RetentionConfig, TableConfig
 
 
-class IcebergTableSpec(BaseModel):
+class IcebergTableSpec(FrozenModel):
     """A table to provision for every tenant.
 
     Attributes:
@@ -15,18 +16,35 @@ class IcebergTableSpec(BaseModel):
         columns: Columns in order.
         partition_by: Partition terms, such as ``day(occurred_at)``.
         sort_by: Sort terms, such as ``occurred_at desc``.
+        keys: Columns that identify a row, for upserts.
+        retention: How long history is kept.
         properties: Table properties.
         description: What the table holds.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")
     columns: tuple[ColumnConfig, ...]
     partition_by: tuple[str, ...] = ()
     sort_by: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    retention: RetentionConfig = Field(default_factory=RetentionConfig)
     properties: dict[str, str] = Field(default_factory=dict)
     description: str | None = None
+
+    @classmethod
+    def from_config(cls, name: str, config: TableConfig) -> IcebergTableSpec:
+        """Take a table of ``tenancy.tables``.
+
+        Raises:
+            ConfigurationError: It has no columns, or a location that tenants would share.
+        """
+        if not config.columns:
+            msg = f"The tenants' table '{name}' declares no columns."
+            raise ConfigurationError(msg, hint=f"List them under tenancy.tables.{name}.columns.")
+        if config.location:
+            msg = f"The tenants' table '{name}' declares a location, which all tenants would share."
+            raise ConfigurationError(msg, hint=f"Remove tenancy.tables.{name}.location: each tenant has a place.")
+        return cls(name=name, **config.model_dump(exclude={"location"}))
 
     def declaration(self, *, location: str | None, properties: dict[str, str]) -> TableConfig:
         """Return the table as floe.yaml would declare it."""
@@ -35,6 +53,8 @@ class IcebergTableSpec(BaseModel):
             columns=self.columns,
             partition_by=self.partition_by,
             sort_by=self.sort_by,
+            keys=self.keys,
+            retention=self.retention,
             location=location,
             properties={**properties, **self.properties},
         )
@@ -57,6 +77,7 @@ MAIN = IcebergTableSpec(
     # Found by id and rewritten in place: buckets keep upserts to a few files.
     partition_by=("bucket(8, id)",),
     sort_by=("id asc",),
+    keys=("id",),
     properties={"write.merge.mode": "copy-on-write", "write.distribution-mode": "hash"},
 )
 

@@ -15,6 +15,7 @@ from floe_core.schemas.tables import (
     RetentionPolicy,
     TableConfig,
 )
+from floe_core.schemas.tenancy import TenancyConfig
 
 __all__ = [
     "POLARIS_DEFAULT_SCOPE",
@@ -40,5 +41,6 @@ __all__ = [
     "StorageConfig",
     "StorageCredentials",
     "TableConfig",
+    "TenancyConfig",
     "TimeoutConfig",
 ]

@@ -11,6 +11,7 @@ from floe_core.schemas.catalog import CatalogConfig
 from floe_core.schemas.compute import ComputeConfig, OrchestrationConfig
 from floe_core.schemas.storage import StorageConfig
 from floe_core.schemas.tables import GovernanceConfig, ObservabilityConfig, TableConfig, TableName
+from floe_core.schemas.tenancy import TenancyConfig
 
 
 class ProjectConfig(FrozenModel):
@@ -24,6 +25,7 @@ class ProjectConfig(FrozenModel):
     compute: ComputeConfig = Field(default_factory=ComputeConfig, description="The engine of the pipeline.")
     orchestration: OrchestrationConfig = Field(default_factory=OrchestrationConfig, description="Who runs the assets.")
     tables: dict[TableName, TableConfig] = Field(default_factory=dict, description="Declared tables by name.")
+    tenancy: TenancyConfig = Field(default_factory=TenancyConfig, description="How tenants share the catalog.")
     governance: GovernanceConfig = Field(default_factory=GovernanceConfig, description="Retention by level.")
     observability: ObservabilityConfig = Field(default_factory=ObservabilityConfig, description="Logs and traces.")
 

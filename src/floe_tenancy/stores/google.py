@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from google.api_core.exceptions import NotFound, PreconditionFailed
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import storage
 from google.cloud.storage.retry import DEFAULT_RETRY
+from google.oauth2 import service_account
 from google.oauth2.credentials import Credentials
 
 from floe_tenancy.stores.base import StoredObject, folder_prefix, store_error
@@ -87,6 +89,9 @@ def open_gcs(address: BucketAddress, properties: Mapping[str, str]) -> GoogleObj
     if token == ANONYMOUS:
         # The client insists on a project even where nobody is billed.
         settings |= {"credentials": AnonymousCredentials(), "project": settings["project"] or "floe"}  # type: ignore[no-untyped-call]
+    elif token and Path(token).is_file():
+        # gcsfs takes a service account's key file in the token's place.
+        settings["credentials"] = service_account.Credentials.from_service_account_file(token)  # type: ignore[no-untyped-call]
     elif token:
         settings |= {"credentials": Credentials(token), "project": settings["project"] or "floe"}  # type: ignore[no-untyped-call]
     return GoogleObjectStore(storage.Client(**settings).bucket(address.container))

@@ -1,0 +1,75 @@
+"""What an off-boarding has done so far: one JSON file, replaced whole at every step."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from floe_core.errors import ConfigurationError, StorageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class OffboardingJournal:
+    """The journal of one off-boarding under way; when it is finished, its file is kept under another name."""
+
+    def __init__(self, folder: Path, namespace: str) -> None:
+        """Take up the journal of a run that ended early, or begin a new one.
+
+        Raises:
+            ConfigurationError: The file is damaged.
+        """
+        self._path = folder / f"{namespace}.json"
+        self.resumed = self._path.exists()
+        self.content: dict[str, Any] = self._read() if self.resumed else {"namespace": namespace, "steps": {}}
+        self.content.setdefault("started_at", _now())
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            content = json.loads(self._path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as err:
+            msg = f"The journal {self._path} cannot be read."
+            raise ConfigurationError(msg, hint="Move it away; every step can be repeated without it.") from err
+        if not isinstance(content, dict) or not isinstance(content.get("steps"), dict):
+            msg = f"The journal {self._path} is damaged."
+            raise ConfigurationError(msg, hint="Move it away; every step can be repeated without it.")
+        return content
+
+    def step(self, name: str) -> dict[str, Any]:
+        """Return what a step has noted, empty when it has not begun."""
+        found: dict[str, Any] = self.content["steps"].get(name, {})
+        return found
+
+    def note(self, name: str, **facts: Any) -> None:  # noqa: ANN401 - whatever JSON holds
+        """Note what a step has done, on disk before the next one begins."""
+        self.content["steps"][name] = {**self.step(name), **facts, "at": _now()}
+        self._write()
+
+    def finish(self) -> Path:
+        """Close the journal and return where it is kept."""
+        self.content["finished_at"] = _now()
+        self._write()
+        moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
+        kept = self._path.with_name(f"{self._path.stem}.{moment}.json")
+        self._path.replace(kept)
+        return kept
+
+    def _write(self) -> None:
+        temporary = self._path.with_suffix(f".{os.getpid()}.tmp")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with temporary.open("w", encoding="utf-8") as stream:
+                stream.write(json.dumps(self.content, indent=2) + "\n")
+                stream.flush()
+                os.fsync(stream.fileno())
+            temporary.replace(self._path)
+        except OSError as err:
+            msg = f"The journal {self._path} cannot be written: {err.strerror or err}."
+            raise StorageError(msg, hint="Check the folder and its free space, then run it again.") from err
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,107 @@
+"""What a tenant has: namespaces, tables, objects, and whose tables lie where."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from floe_core.errors import FloeStorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from floe_iceberg import IcebergTableManager
+    from floe_tenancy.bootstrap import BootstrapSession
+    from floe_tenancy.config import IcebergCatalogConfig
+
+METADATA_PATH = "write.metadata.path"
+DATA_PATH = "write.data.path"
+_LOADS_AT_ONCE = 8
+
+
+def plain_uri(uri: str) -> str:
+    """Return a URI in one spelling; Java writes ``file:/`` where others write ``file:///``."""
+    return re.sub(r"^file:/+", "file:///", uri).rstrip("/")
+
+
+def lies_in(uri: str, roots: Iterable[str]) -> bool:
+    """Whether a URI is at or below one of some roots; ``tenant-10`` is not below ``tenant-1``."""
+    place = plain_uri(uri)
+    return any(place == root or place.startswith(f"{root}/") for root in map(plain_uri, roots))
+
+
+@dataclass(frozen=True, slots=True)
+class TenantTable:
+    """A table and every place its files go to.
+
+    Attributes:
+        name: ``namespace.table``.
+        places: Its location, its metadata file, and folders that its properties name.
+        columns: Names of its columns.
+        properties: Its properties.
+        snapshot_id: Current snapshot, None when it has none yet.
+        rows: Rows of the current snapshot.
+    """
+
+    name: str
+    places: tuple[str, ...]
+    columns: tuple[str, ...]
+    properties: dict[str, str]
+    snapshot_id: int | None
+    rows: int
+
+
+def tenant_roots(config: IcebergCatalogConfig, tenant: str) -> tuple[str, ...]:
+    """Return the URIs below which everything of a tenant lies."""
+    found = (config.warehouse_uri_for(tenant), config.metadata_uri_for(tenant))
+    return tuple(uri for uri in found if uri)
+
+
+def namespaces_of(manager: IcebergTableManager, namespace: str) -> list[str]:
+    """Return a namespace and all below it, parents first; none when it does not exist."""
+    if not manager.namespaces.exists(namespace):
+        return []
+    return [namespace, *manager.namespaces.tree(namespace)]
+
+
+def tables_of(manager: IcebergTableManager, namespaces: Iterable[str]) -> list[TenantTable]:
+    """Describe every table of some namespaces."""
+    names = [f"{namespace}.{table}" for namespace in namespaces for table in manager.list_tables(namespace)]
+    with ThreadPoolExecutor(max_workers=_LOADS_AT_ONCE, thread_name_prefix="floe-layout") as pool:
+        return list(pool.map(lambda name: _described(manager, name), names))
+
+
+def _described(manager: IcebergTableManager, name: str) -> TenantTable:
+    table = manager.load_table(name)
+    snapshot = table.current_snapshot()
+    summary = snapshot.summary if snapshot else None
+    named = (table.properties.get(key) for key in (METADATA_PATH, DATA_PATH))
+    return TenantTable(
+        name=name,
+        places=(table.location(), table.metadata_location, *(place for place in named if place)),
+        columns=tuple(table.schema().column_names),
+        properties=dict(table.properties),
+        snapshot_id=snapshot.snapshot_id if snapshot else None,
+        rows=int((summary["total-records"] if summary else None) or 0),
+    )
+
+
+def intruders(session: BootstrapSession, tenant: str) -> list[str]:
+    """Name the tables of others that lie below a tenant's prefixes, or that cannot be looked at."""
+    manager, config = session.manager, session.config
+    own = ".".join(config.namespace_for(tenant))
+    roots = tenant_roots(config, tenant)
+    others = [name for name in manager.namespaces.tree() if name != own and not name.startswith(f"{own}.")]
+    names = [f"{namespace}.{table}" for namespace in others for table in manager.list_tables(namespace)]
+
+    def intrudes(name: str) -> bool:
+        try:
+            return any(lies_in(place, roots) for place in _described(manager, name).places)
+        except FloeStorageError:
+            # Nobody can tell where it lies, so nobody may delete around it.
+            return manager.table_exists(name)
+
+    with ThreadPoolExecutor(max_workers=_LOADS_AT_ONCE, thread_name_prefix="floe-layout") as pool:
+        return [name for name, found in zip(names, pool.map(intrudes, names), strict=True) if found]

@@ -1,0 +1,155 @@
+"""Proves that a tenant's layout is what it should be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from floe_core.errors import CatalogAuthorizationError
+from floe_core.telemetry import traced
+from floe_tenancy.layout import intruders, lies_in, namespaces_of, plain_uri, tables_of, tenant_roots
+from floe_tenancy.storage import MARKER_NAME
+from floe_tenancy.tables import DEFAULT_TABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from floe_tenancy.bootstrap import BootstrapSession
+    from floe_tenancy.layout import TenantTable
+    from floe_tenancy.tables import IcebergTableSpec
+
+_SHOWN = 5
+
+
+class CheckState(StrEnum):
+    """How a check ended."""
+
+    OK = "ok"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutCheck:
+    """One thing that was looked at."""
+
+    name: str
+    state: CheckState
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutReport:
+    """Everything that was looked at for one tenant."""
+
+    tenant: str
+    checks: tuple[LayoutCheck, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return all(check.state is not CheckState.FAILED for check in self.checks)
+
+
+def verify_tenant(
+    session: BootstrapSession, tenant: str, tables: Sequence[IcebergTableSpec] = DEFAULT_TABLES
+) -> LayoutReport:
+    """Check a tenant's namespace, location, markers, tables and files; nothing is changed.
+
+    Raises:
+        InvalidIdentifierError: The id cannot name a tenant.
+    """
+    namespace = ".".join(session.config.namespace_for(tenant))
+    with traced("tenancy.verify", tenant=tenant, namespace=namespace) as operation:
+        namespaces = namespaces_of(session.manager, namespace)
+        found = tables_of(session.manager, namespaces)
+        checks = (
+            _check("namespace", [] if namespaces else [f"namespace {namespace} does not exist"], namespace),
+            _location(session, tenant, exists=bool(namespaces)),
+            _markers(session, tenant),
+            _tables(namespace, found, tables),
+            _places(session, tenant, found),
+            _data_files(session, tenant, found),
+            _objects(session, tenant, found),
+            _intruders(session, tenant),
+        )
+        report = LayoutReport(tenant, checks)
+        operation.set(ok=report.ok)
+        return report
+
+
+def _check(name: str, wrong: Sequence[str], detail: str) -> LayoutCheck:
+    more = f" and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
+    if wrong:
+        return LayoutCheck(name, CheckState.FAILED, "; ".join(wrong[:_SHOWN]) + more)
+    return LayoutCheck(name, CheckState.OK, detail)
+
+
+def _location(session: BootstrapSession, tenant: str, *, exists: bool) -> LayoutCheck:
+    expected = session.config.warehouse_uri_for(tenant)
+    namespace = session.config.namespace_for(tenant)
+    found = session.manager.namespaces.properties(namespace).get("location") if exists else None
+    right = found is not None and plain_uri(found) == plain_uri(expected)
+    return _check("location", [] if right else [f"is {found}, should be {expected}"], expected)
+
+
+def _markers(session: BootstrapSession, tenant: str) -> LayoutCheck:
+    markers = session.storage.read_markers(tenant)
+    wrong = [f"{uri} is missing or damaged" for uri, content in markers.items() if content is None]
+    wrong += [
+        f"{uri} names {content.get('tenant')!r}"
+        for uri, content in markers.items()
+        if content is not None and content.get("tenant") != tenant
+    ]
+    return _check("markers", wrong, ", ".join(markers))
+
+
+def _tables(namespace: str, found: Sequence[TenantTable], specs: Sequence[IcebergTableSpec]) -> LayoutCheck:
+    by_name = {table.name: table for table in found}
+    wrong = []
+    for spec in specs:
+        table = by_name.get(f"{namespace}.{spec.name}")
+        if table is None:
+            wrong.append(f"{spec.name} is missing")
+        elif lacking := [column.name for column in spec.columns if column.name not in table.columns]:
+            wrong.append(f"{spec.name} lacks {', '.join(lacking)}")
+    return _check("tables", wrong, ", ".join(table.name for table in found) or "none")
+
+
+def _places(session: BootstrapSession, tenant: str, found: Sequence[TenantTable]) -> LayoutCheck:
+    roots = tenant_roots(session.config, tenant)
+    wrong = [f"{t.name} uses {place}" for t in found for place in t.places if not lies_in(place, roots)]
+    return _check("table locations", wrong, "all below the tenant's prefixes")
+
+
+def _data_files(session: BootstrapSession, tenant: str, found: Sequence[TenantTable]) -> LayoutCheck:
+    roots = tenant_roots(session.config, tenant)
+    wrong = [
+        f"{table.name} reads {file.path}"
+        for table in found
+        if table.snapshot_id is not None
+        for file in session.manager.files(table.name)
+        if not lies_in(file.path, roots)
+    ]
+    return _check("data files", wrong, "all below the tenant's prefixes")
+
+
+def _objects(session: BootstrapSession, tenant: str, found: Sequence[TenantTable]) -> LayoutCheck:
+    owned = [place for table in found for place in table.places]
+    wrong, count = [], 0
+    for address, prefix in session.storage.prefixes(tenant):
+        for item in session.storage.store(address).list(prefix):
+            count += 1
+            if item.key != prefix + MARKER_NAME and not lies_in(address.uri(item.key), owned):
+                wrong.append(address.uri(item.key))
+    return _check("foreign files", wrong, f"none among {count:,}")
+
+
+def _intruders(session: BootstrapSession, tenant: str) -> LayoutCheck:
+    try:
+        wrong = [f"{name} lies in the tenant's prefix" for name in intruders(session, tenant)]
+    except CatalogAuthorizationError:
+        detail = "these credentials may not see the tables of others"
+        return LayoutCheck("tables of others", CheckState.SKIPPED, detail)
+    return _check("tables of others", wrong, "none in the tenant's prefix")
