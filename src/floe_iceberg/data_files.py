@@ -7,6 +7,7 @@ import itertools
 import os
 import threading
 import uuid
+from concurrent.futures import wait
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ from floe_iceberg.partitioning import Partition, PartitionRows, column_of, recor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from concurrent.futures import Future
 
     from pyiceberg.io import FileIO
     from pyiceberg.partitioning import PartitionSpec
@@ -114,17 +116,17 @@ class Layout:
         order = self.metadata.sort_order()
         if order.is_unsorted or not all(isinstance(term.transform, IdentityTransform) for term in order.fields):
             return rows, None
-        keys, arrays = [], []
+        columns: dict[str, pa.ChunkedArray] = {}
+        keys: list[tuple[str, str]] = []
         for position, term in enumerate(order.fields):
-            arrays.append(column_of(rows, str(self.schema.find_column_name(term.source_id))))
-            direction = "ascending" if term.direction.value == "asc" else "descending"
-            keys.append((str(position), direction, "at_start" if term.null_order.value == "nulls-first" else "at_end"))
-        by = pa.table(dict(zip([key[0] for key in keys], arrays, strict=True)))
+            values = column_of(rows, str(self.schema.find_column_name(term.source_id)))
+            if values.null_count:
+                columns[f"{position}.null"] = values.is_null()
+                keys.append((f"{position}.null", "descending" if "first" in term.null_order.value else "ascending"))
+            columns[str(position)] = values
+            keys.append((str(position), f"{term.direction.value}ending"))
         try:
-            placement = keys[0][2]
-            if any(key[2] != placement for key in keys):
-                return rows, None
-            indices = pc.sort_indices(by, sort_keys=[key[:2] for key in keys], null_placement=placement)
+            indices = pc.sort_indices(pa.table(columns), sort_keys=keys)
         except (pa.ArrowNotImplementedError, pa.ArrowTypeError):
             return rows, None
         return rows.take(indices), order.order_id
@@ -211,17 +213,32 @@ def write_rows(layout: Layout, rows: pa.Table) -> list[DataFile]:
     rows = fit(rows, layout.schema)
     if rows.num_rows == 0:
         return []
-    executor = ExecutorFactory.get_or_create()
     if layout.spec.is_unpartitioned():
         tasks: Iterable[PartitionRows] = (PartitionRows(Record(), part) for part in _parts(rows))
     else:
         tasks = split(rows, layout.spec, layout.schema)
     try:
-        written = executor.map(lambda task: _write_partition(layout, task), tasks)
-        return [file for files in written for file in files]
+        return [file for files in _in_parallel(layout, tasks) for file in files]
     except BaseException:
         layout.discard()
         raise
+
+
+def _in_parallel(layout: Layout, tasks: Iterable[PartitionRows]) -> list[list[DataFile]]:
+    """Write on all cores, few tasks ahead; when one fails, wait for the others before it rises."""
+    executor = ExecutorFactory.get_or_create()
+    ahead = 2 * (os.cpu_count() or 1)
+    futures: list[Future[list[DataFile]]] = []
+    try:
+        for number, task in enumerate(tasks):
+            if number >= ahead:
+                futures[number - ahead].result()
+            futures.append(executor.submit(_write_partition, layout, task))
+        return [future.result() for future in futures]
+    finally:
+        for future in futures:
+            future.cancel()
+        wait(futures)
 
 
 def _parts(rows: pa.Table) -> Iterator[pa.Table]:

@@ -31,6 +31,7 @@ from pyiceberg.transforms import (
     YearTransform,
 )
 from pyiceberg.typedef import Record
+from pyiceberg.utils.concurrent import ExecutorFactory
 
 from floe_core.errors import ConfigurationError
 
@@ -56,8 +57,11 @@ _PLAIN: dict[str, tuple[type[Transform[Any, Any]], str]] = {
     "hour": (HourTransform, "_hour"),
     "hours": (HourTransform, "_hour"),
 }
+_NAN = object()
 # Rows that already lie together are cut out without copying, up to this many cuts a partition.
 _CUTS_PER_PARTITION = 8
+# One pass over all rows is faster than one a partition, and needs room for a copy.
+_SORTED_AT_ONCE = 2 * 1024**3
 # Counting beats sorting while the counters fit into a cache.
 _COUNTABLE = 1_000_000
 
@@ -166,6 +170,11 @@ def record_values(record: Record) -> tuple[Any, ...]:
     return tuple(record[position] for position in range(len(record)))
 
 
+def record_key(record: Record) -> tuple[Any, ...]:
+    """Return a partition's values so that equal partitions are equal; NaN, which is not equal to itself, included."""
+    return tuple(_NAN if value != value else value for value in record_values(record))  # noqa: PLR0124 - only NaN
+
+
 def column_of(table: pa.Table, name: str) -> pa.ChunkedArray:
     """Return a column by its full name, dotted for fields of structs."""
     if name in table.column_names:
@@ -187,10 +196,19 @@ def split(table: pa.Table, spec: PartitionSpec, schema: Schema) -> Iterator[Part
         yield from _slices(table, codes, cuts, values)
         return
     order = np.argsort(codes, kind="stable")
-    table = table.combine_chunks()
     bounds = np.searchsorted(codes[order], np.arange(len(values) + 1))
+    table = table.combine_chunks()
+    ordered = _taken(table, order) if table.nbytes < _SORTED_AT_ONCE else None
     for code, record in enumerate(values):
-        yield PartitionRows(record, table.take(pa.array(order[bounds[code] : bounds[code + 1]])))
+        start, end = bounds[code], bounds[code + 1]
+        rows = table.take(pa.array(order[start:end])) if ordered is None else ordered.slice(start, end - start)
+        yield PartitionRows(record, rows)
+
+
+def _taken(table: pa.Table, order: np.ndarray[Any, Any]) -> pa.Table:
+    indices = pa.array(order)
+    columns = ExecutorFactory.get_or_create().map(lambda column: column.take(indices), table.columns)
+    return pa.table(list(columns), schema=table.schema)
 
 
 def _slices(

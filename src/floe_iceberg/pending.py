@@ -12,7 +12,7 @@ from pyiceberg.types import PrimitiveType
 
 from floe_core.errors import ConcurrencyConflictError
 from floe_iceberg.data_files import Layout, write_rows
-from floe_iceberg.partitioning import record_values
+from floe_iceberg.partitioning import record_key
 from floe_iceberg.rewrites import Branch, ReadSet, Rewrite, read_set, without_matching, without_partitions
 from floe_iceberg.schema import require_fit, stage_changes, widens
 from floe_iceberg.streams import write_stream
@@ -150,11 +150,11 @@ class Replace:
     def _plan(self, table: Table, metadata: TableMetadata, files: Sequence[DataFile]) -> Rewrite:
         branch = Branch.of(table, self._draft.branch)
         if self._partitions:
-            records = {record_values(file.partition) for file in files}
+            records = {record_key(file.partition) for file in files}
             self._drop_kept()
             layout = Layout(metadata, table.io)
             self._kept = _Kept(frozenset(), Rewrite(), layout)
-            return without_partitions(branch, records, layout, record_values) if records else Rewrite()
+            return without_partitions(branch, records, layout) if records else Rewrite()
         if isinstance(self._filter, AlwaysTrue):
             return Rewrite(tuple(branch.files()))
         tasks = branch.tasks(self._filter)

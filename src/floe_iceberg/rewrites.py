@@ -15,10 +15,10 @@ from pyiceberg.table.refs import MAIN_BRANCH
 
 from floe_iceberg.corruption import CheckedIO, check_manifest_list, explain
 from floe_iceberg.data_files import Layout, write_rows
-from floe_iceberg.partitioning import partition_codes
+from floe_iceberg.partitioning import partition_codes, record_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Collection, Iterable
 
     from pyiceberg.manifest import DataFile
     from pyiceberg.schema import Schema
@@ -125,13 +125,11 @@ def without_matching(
     return Rewrite(tuple(removed), tuple(added))
 
 
-def without_partitions(
-    branch: Branch, records: Collection[tuple[object, ...]], layout: Layout, key: Callable[..., tuple[object, ...]]
-) -> Rewrite:
+def without_partitions(branch: Branch, records: Collection[tuple[object, ...]], layout: Layout) -> Rewrite:
     """Remove the partitions of the current spec; files of older specs lose just the rows that belong to them."""
     spec_id = layout.metadata.default_spec_id
     files = branch.files()
-    removed = [file for file in files if file.spec_id == spec_id and key(file.partition) in records]
+    removed = [file for file in files if file.spec_id == spec_id and record_key(file.partition) in records]
     added: list[DataFile] = []
     if all(file.spec_id == spec_id for file in files):
         return Rewrite(tuple(removed))
@@ -140,7 +138,7 @@ def without_partitions(
             continue
         rows = branch.rows(task, layout)
         codes, values = partition_codes(rows, layout.spec, layout.schema)
-        keep = [key(value) not in records for value in values]
+        keep = [record_key(value) not in records for value in values]
         kept = rows.filter(pa.array([keep[code] for code in codes.tolist()]))
         if kept.num_rows < rows.num_rows:
             removed.append(task.file)

@@ -258,7 +258,14 @@ def stage_changes(table: Table, changes: Sequence[SchemaChange], *, allow_incomp
         SchemaEvolutionError: A change is refused; the error lists every one.
     """
     name = ".".join(table.name())
-    refused = [why for change in changes if (why := _refusal(change, table, allow_incompatible=allow_incompatible))]
+    added = {change.column for change in changes if change.kind is SchemaChangeKind.ADD}
+    refused = [
+        why
+        for change in changes
+        # A new column may be moved by the changes that add it.
+        if not (change.kind is SchemaChangeKind.REORDER and change.column in added)
+        and (why := _refusal(change, table, allow_incompatible=allow_incompatible))
+    ]
     if refused:
         msg = f"The schema of table '{name}' cannot change that way."
         hint = None if allow_incompatible else "Pass allow_incompatible_changes=True if readers can take it."

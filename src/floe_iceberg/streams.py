@@ -16,7 +16,7 @@ from pyiceberg.utils.concurrent import ExecutorFactory
 
 from floe_iceberg.data_files import DataFileWriter
 from floe_iceberg.fitting import fit
-from floe_iceberg.partitioning import PartitionRows, record_values, split
+from floe_iceberg.partitioning import PartitionRows, record_key, split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,7 +90,7 @@ class _OpenFiles:
         self._roll()
 
     def _writer(self, record: Record, pending: list[Future[None]]) -> DataFileWriter:
-        key = record_values(record)
+        key = record_key(record)
         if key in self._open:
             self._open.move_to_end(key)
             return self._open[key]

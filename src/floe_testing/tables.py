@@ -1,0 +1,291 @@
+"""The behaviour suite of the table manager: a new catalog or engine adds a fixture, not tests.
+
+A test module subclasses ``TableManagerContract``, gives it a ``manager`` fixture with the namespace ``contract`` in
+place, and says what its catalog and engine cannot do::
+
+    class TestSqlite(TableManagerContract):
+        engine = Engine.ARROW
+
+        @pytest.fixture
+        def manager(self, tmp_path): ...
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, ClassVar
+
+import pyarrow as pa
+import pytest
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import DayTransform
+from pyiceberg.types import LongType, NestedField, StringType, StructType, TimestampType
+
+from floe_core.errors import (
+    ConfigurationError,
+    InvalidIdentifierError,
+    NamespaceNotFoundError,
+    SchemaEvolutionError,
+    TableExistsError,
+    TableNotFoundError,
+)
+from floe_iceberg import SchemaChange, SchemaChangeKind, TableConfig, TableIdentifier
+from floe_iceberg.models import PRODUCTION_PROPERTIES
+from floe_testing.table_writes import SCHEMA, WritesContract, rows
+
+if TYPE_CHECKING:
+    from floe_iceberg import IcebergTableManager
+
+NAMESPACE = "contract"
+
+
+class TablesContract:
+    """Tables come and go."""
+
+    rename: ClassVar[bool] = True
+    register: ClassVar[bool] = True
+
+    @pytest.mark.req("FR-012", "FR-014", "TM-08")
+    def test_a_created_table_has_schema_and_production_properties(self, manager: IcebergTableManager) -> None:
+        name = new_name()
+        manager.create_table(name, SCHEMA, properties={"owner": "me", "history.expire.min-snapshots-to-keep": "3"})
+        loaded = manager.load_table(name)
+        assert [field.name for field in loaded.schema().fields] == SCHEMA.names
+        expected = {**PRODUCTION_PROPERTIES, "owner": "me", "history.expire.min-snapshots-to-keep": "3"}
+        assert expected.items() <= loaded.properties.items()
+        assert manager.get_current_snapshot(name) is None
+
+    @pytest.mark.req("API-05")
+    def test_creating_twice_fails(self, manager: IcebergTableManager, table: str) -> None:
+        with pytest.raises(TableExistsError, match=table):
+            manager.create_table(table, SCHEMA)
+
+    @pytest.mark.req("FR-015", "API-06", "TM-02")
+    def test_creating_if_not_exists_returns_what_is_there(self, manager: IcebergTableManager, table: str) -> None:
+        other = pa.schema([("x", pa.int64())])
+        assert manager.create_table_if_not_exists(table, other).schema().column_names == SCHEMA.names
+        assert manager.create_table(table, other, if_not_exists=True).schema().column_names == SCHEMA.names
+
+    @pytest.mark.req("API-05")
+    def test_a_missing_namespace_is_named(self, manager: IcebergTableManager) -> None:
+        with pytest.raises(NamespaceNotFoundError, match="nowhere"):
+            manager.create_table("nowhere.table", SCHEMA)
+        with pytest.raises(NamespaceNotFoundError, match="nowhere"):
+            manager.list_tables("nowhere")
+
+    @pytest.mark.req("FR-014")
+    def test_a_missing_table_is_named_with_its_neighbours(self, manager: IcebergTableManager, table: str) -> None:
+        with pytest.raises(TableNotFoundError, match=table) as caught:
+            manager.load_table(f"{table}x")
+        assert caught.value.table == f"{table}x"
+        assert "Did you mean" in str(caught.value)
+
+    @pytest.mark.req("API-07")
+    def test_tables_are_listed_by_bare_name(self, manager: IcebergTableManager, table: str) -> None:
+        assert table.rpartition(".")[2] in manager.list_tables(NAMESPACE)
+        assert manager.table_exists(table)
+        assert manager.table_exists(TableIdentifier.from_string(table))
+        assert not manager.table_exists(new_name())
+
+    @pytest.mark.parametrize("wrong", ["no_namespace", "a..b", "", ".b", "a."])
+    def test_a_name_that_cannot_be_is_refused(self, manager: IcebergTableManager, wrong: str) -> None:
+        with pytest.raises(InvalidIdentifierError):
+            manager.load_table(wrong)
+
+    @pytest.mark.req("FR-013")
+    @pytest.mark.parametrize(
+        "term", ["name", "day(ts)", "month(ts)", "year(ts)", "hour(ts)", "bucket(4, id)", "truncate(2, name)"]
+    )
+    def test_every_transform_partitions(self, manager: IcebergTableManager, term: str) -> None:
+        name = new_name()
+        schema = pa.schema([("id", pa.int64()), ("name", pa.string()), ("ts", pa.timestamp("us"))])
+        manager.create_table(name, schema, partition_spec=[term])
+        data = pa.table(
+            {"id": [1, 2, None], "name": ["aa", "bb", None], "ts": [0, 86_400_000_000, None]}, schema=schema
+        )
+        manager.append(name, data)
+        assert manager.scan(name).sort_by("id").to_pylist() == data.sort_by("id").to_pylist()
+        assert str(manager.load_table(name).spec().fields[0].transform).startswith(term.partition("(")[0][:3]) or (
+            term == "name"
+        )
+
+    def test_a_spec_against_the_schemas_own_ids_is_mapped(self, manager: IcebergTableManager) -> None:
+        name = new_name()
+        schema = Schema(
+            NestedField(10, "inner", StructType(NestedField(11, "x", LongType(), required=False)), required=False),
+            NestedField(20, "ts", TimestampType(), required=False),
+        )
+        spec = PartitionSpec(PartitionField(source_id=20, field_id=1000, transform=DayTransform(), name="ts_day"))
+        loaded = manager.create_table(name, schema, partition_spec=spec)
+        assert loaded.schema().find_column_name(loaded.spec().fields[0].source_id) == "ts"
+
+    def test_a_partition_term_that_fits_no_column_is_refused(self, manager: IcebergTableManager) -> None:
+        for term in ("day(nope)", "day(name)", "what(id)", "bucket(id)"):
+            with pytest.raises(ConfigurationError):
+                manager.create_table(new_name(), SCHEMA, partition_spec=[term])
+
+    def test_a_declared_table_is_created_as_declared(self, manager: IcebergTableManager) -> None:
+        name = new_name()
+        config = TableConfig.model_validate(
+            {
+                "description": "Orders",
+                "columns": [
+                    {"name": "id", "type": "long", "required": True, "doc": "Number"},
+                    {"name": "tags", "type": "list<string>"},
+                ],
+                "partition_by": ["bucket(4, id)"],
+                "sort_by": ["id desc"],
+                "keys": ["id"],
+                "retention": {"snapshot_days": 2},
+            }
+        )
+        loaded = manager.create_from_config(name, config)
+        assert loaded.schema().find_field("id").doc == "Number"
+        assert loaded.schema().identifier_field_names() == {"id"}
+        assert loaded.properties["history.expire.max-snapshot-age-ms"] == str(2 * 86_400_000)
+        manager.append(name, pa.table({"id": [1], "tags": [["a"]]}))
+        manager.upsert(name, pa.table({"id": [1], "tags": [["b"]]}))
+        assert manager.scan(name).to_pylist() == [{"id": 1, "tags": ["b"]}]
+
+    def test_a_renamed_table_keeps_its_rows(self, manager: IcebergTableManager, table: str) -> None:
+        if not self.rename:
+            pytest.skip("capability: no rename")
+        manager.append(table, rows([1]))
+        other = new_name()
+        manager.rename_table(table, other)
+        assert manager.scan(other).num_rows == 1
+        assert not manager.table_exists(table)
+        with pytest.raises(TableNotFoundError):
+            manager.rename_table(table, other)
+
+    @pytest.mark.req("FR-016")
+    def test_a_dropped_table_can_be_registered_again(self, manager: IcebergTableManager, table: str) -> None:
+        if not self.register:
+            pytest.skip("capability: no register")
+        manager.append(table, rows([1, 2]))
+        location = manager.load_table(table).metadata_location
+        manager.drop_table(table)
+        with pytest.raises(TableNotFoundError):
+            manager.load_table(table)
+        manager.register_table(table, location)
+        assert manager.scan(table).num_rows == 2
+        with pytest.raises(TableExistsError):
+            manager.register_table(table, location)
+
+    @pytest.mark.req("FR-017", "API-07")
+    def test_dropping_what_is_not_there_fails(self, manager: IcebergTableManager) -> None:
+        for purge in (False, True):
+            with pytest.raises(TableNotFoundError):
+                manager.drop_table(new_name(), purge=purge)
+
+
+class SchemaContract:
+    """Schemas change."""
+
+    @pytest.mark.req("FR-020", "TM-09")
+    def test_compatible_changes_happen_in_one_commit(self, manager: IcebergTableManager) -> None:
+        name = new_name()
+        manager.create_table(
+            name, pa.schema([pa.field("id", pa.int32(), nullable=False), ("name", pa.string()), ("f", pa.float32())])
+        )
+        changed = manager.evolve_schema(
+            name,
+            [
+                SchemaChange(kind=SchemaChangeKind.ADD, column="email", type="string", doc="Mail"),
+                SchemaChange(kind=SchemaChangeKind.WIDEN, column="id", type=LongType()),
+                SchemaChange(kind=SchemaChangeKind.WIDEN, column="f", type=pa.float64()),
+                SchemaChange(kind=SchemaChangeKind.MAKE_OPTIONAL, column="id"),
+                SchemaChange(kind=SchemaChangeKind.RENAME, column="name", new_name="full_name"),
+                SchemaChange(kind=SchemaChangeKind.REORDER, column="email"),
+                SchemaChange(kind=SchemaChangeKind.DOC, column="id", doc="Key"),
+            ],
+        )
+        assert [str(field.name) for field in changed.fields] == ["email", "id", "full_name", "f"]
+        assert str(changed.find_field("id").field_type) == "long"
+        assert not changed.find_field("id").required
+        assert changed.find_field("id").doc == "Key"
+        assert manager.load_table(name).schema() == changed
+
+    def test_nested_fields_change(self, manager: IcebergTableManager) -> None:
+        name = new_name()
+        point = pa.struct([("x", pa.int32())])
+        schema = pa.schema([("p", point), ("l", pa.list_(point)), ("m", pa.map_(pa.string(), point))])
+        manager.create_table(name, schema)
+        nested = [{"p": {"x": 1}, "l": [{"x": 1}], "m": [("k", {"x": 1})]}]
+        manager.append(name, pa.Table.from_pylist(nested, schema=schema))
+        manager.evolve_schema(
+            name,
+            [
+                SchemaChange(kind=SchemaChangeKind.ADD, column="p.y", type="int"),
+                SchemaChange(kind=SchemaChangeKind.ADD, column="l.element.y", type="int"),
+                SchemaChange(kind=SchemaChangeKind.ADD, column="m.value.y", type="int"),
+                SchemaChange(kind=SchemaChangeKind.RENAME, column="p.x", new_name="z"),
+            ],
+        )
+        found = manager.scan(name).to_pylist()
+        assert found == [{"p": {"z": 1, "y": None}, "l": [{"x": 1, "y": None}], "m": [("k", {"x": 1, "y": None})]}]
+
+    @pytest.mark.req("TM-09")
+    @pytest.mark.parametrize(
+        "change",
+        [
+            SchemaChange(kind=SchemaChangeKind.DROP, column="amount"),
+            SchemaChange(kind=SchemaChangeKind.MAKE_REQUIRED, column="id"),
+            SchemaChange(kind=SchemaChangeKind.CHANGE_TYPE, column="id", type="int"),
+            SchemaChange(kind=SchemaChangeKind.ADD, column="must", type="int", required=True),
+        ],
+        ids=["drop", "make-required", "narrow", "required-addition"],
+    )
+    def test_incompatible_changes_need_the_flag(
+        self, manager: IcebergTableManager, table: str, change: SchemaChange
+    ) -> None:
+        before = manager.load_table(table).schema()
+        with pytest.raises(SchemaEvolutionError) as caught:
+            manager.evolve_schema(table, [change])
+        assert caught.value.mismatches[0].column == change.column
+        assert manager.load_table(table).schema() == before
+        planned = manager.plan_evolution(table, [change], allow_incompatible_changes=True)
+        assert planned != before
+        assert manager.load_table(table).schema() == before
+        assert manager.evolve_schema(table, [change], allow_incompatible_changes=True) == planned
+
+    def test_what_would_make_rows_unreadable_is_refused_even_with_the_flag(
+        self, manager: IcebergTableManager, table: str
+    ) -> None:
+        manager.append(table, pa.table({"id": [None, 1]}))
+        for change in (
+            SchemaChange(kind=SchemaChangeKind.MAKE_REQUIRED, column="id"),
+            SchemaChange(kind=SchemaChangeKind.CHANGE_TYPE, column="id", type="string"),
+            SchemaChange(kind=SchemaChangeKind.ADD, column="must", type="int", required=True),
+        ):
+            with pytest.raises(SchemaEvolutionError):
+                manager.evolve_schema(table, [change], allow_incompatible_changes=True)
+        assert manager.scan(table).num_rows == 2
+
+    def test_a_change_to_nothing_is_refused(self, manager: IcebergTableManager, table: str) -> None:
+        with pytest.raises(SchemaEvolutionError, match="no such column"):
+            manager.evolve_schema(table, [SchemaChange(kind=SchemaChangeKind.RENAME, column="nope", new_name="x")])
+        with pytest.raises(SchemaEvolutionError, match="already"):
+            manager.evolve_schema(table, [SchemaChange(kind=SchemaChangeKind.ADD, column="id", type=StringType())])
+
+
+def new_name() -> str:
+    """Return a table name of its own in the suite's namespace."""
+    return f"{NAMESPACE}.t{uuid.uuid4().hex[:12]}"
+
+
+class TableManagerContract(TablesContract, WritesContract, SchemaContract):
+    """Everything the table manager promises on any catalog and engine."""
+
+    @pytest.fixture
+    def manager(self) -> IcebergTableManager:
+        """Give a manager whose catalog has the namespace ``contract``."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def table(self, manager: IcebergTableManager) -> str:
+        """Give the name of an empty table with the suite's schema."""
+        name = new_name()
+        manager.create_table(name, SCHEMA)
+        return name
