@@ -101,6 +101,15 @@ def _holds(metadata: TableMetadata, update: TableUpdate) -> bool:  # noqa: PLR09
             return False
 
 
+def _overtaken(metadata: TableMetadata, updates: tuple[TableUpdate, ...]) -> bool:
+    """Whether a snapshot's sequence number is taken, so that no catalog can add it any more."""
+    added = [update.snapshot for update in updates if isinstance(update, AddSnapshotUpdate)]
+    return metadata.format_version > 1 and any(
+        snapshot.parent_snapshot_id is not None and (snapshot.sequence_number or 0) <= metadata.last_sequence_number
+        for snapshot in added
+    )
+
+
 class ReconcilingCatalog(Catalog):
     """Wraps any PyIceberg catalog; the tables it hands out commit through it.
 
@@ -150,6 +159,9 @@ class ReconcilingCatalog(Catalog):
                 continue
             if landed(current.metadata, updates):
                 return self._confirmed(current, updates)
+            if _overtaken(current.metadata, updates):
+                msg = f"A commit to another branch of {'.'.join(table.name())} was first"
+                raise pyiceberg_errors.CommitFailedException(msg) from err
             if isinstance(err, _DEFINITE):
                 raise err
         if isinstance(err, _DEFINITE) and not isinstance(err, pyiceberg_errors.CommitFailedException):

@@ -111,6 +111,17 @@ def test_s04_rewritten_files_are_kept_when_the_other_change_is_elsewhere(open_ma
     assert sorted(first.scan("bronze.t")["id"].to_pylist()) == [1, 3]
 
 
+def test_s04_a_commit_to_another_branch_is_a_conflict_and_no_doubt(open_manager):
+    first, second = open_manager(), open_manager()
+    first.create_table("bronze.t", pa.schema([("id", pa.int64())]))
+    first.append("bronze.t", pa.table({"id": [1]}))
+    first.create_branch("bronze.t", "trial")
+    meddle(first, lambda: second.append("bronze.t", pa.table({"id": [9]}), branch="trial"))
+    first.append("bronze.t", pa.table({"id": [2]}))
+    assert sorted(first.scan("bronze.t")["id"].to_pylist()) == [1, 2]
+    assert sorted(first.scan("bronze.t", ref="trial")["id"].to_pylist()) == [1, 9]
+
+
 def meddle(manager, change):
     """Let another writer commit just before the manager's next commit."""
     inner = manager.catalog.inner
