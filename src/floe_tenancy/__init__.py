@@ -23,7 +23,7 @@ from floe_tenancy.project import (
 from floe_tenancy.storage import Marker, WarehouseStorageManager
 from floe_tenancy.stores import ObjectStore, StoredObject, open_object_store
 from floe_tenancy.tables import DEFAULT_TABLES, IcebergTableSpec
-from floe_tenancy.verify import CheckState, LayoutCheck, LayoutReport, verify_tenant
+from floe_tenancy.verify import CheckState, LayoutCheck, LayoutReport, verify_tenant, verify_tenants
 
 __all__ = [
     "DEFAULT_TABLES",
@@ -65,4 +65,5 @@ __all__ = [
     "tenant_table_specs",
     "validate_tenant_id",
     "verify_tenant",
+    "verify_tenants",
 ]

@@ -116,8 +116,19 @@ def evolve_all(  # noqa: PLR0913 - what to do, for whom, and how fast
     *,
     concurrency: int = DEFAULT_CONCURRENCY,
     on_progress: Callable[[TenantOutcome], None] | None = None,
+    dry_run: bool = False,
 ) -> FleetReport:
-    """Roll a table specification's new columns over tenants; all that have a namespace by default."""
+    """Roll a table specification's new columns over tenants.
+
+    Args:
+        bootstrapper: Opens the catalog.
+        spec: What the table should look like; columns it does not name stay.
+        config: The catalog the tenants share.
+        tenants: Whose tables; all that have a namespace by default.
+        concurrency: Tenants worked on at once.
+        on_progress: Told each tenant's outcome.
+        dry_run: Only tell what would change.
+    """
     with bootstrapper.session(config) as session:
         evolution = SchemaEvolutionManager(session.manager)
 
@@ -129,8 +140,11 @@ def evolve_all(  # noqa: PLR0913 - what to do, for whom, and how fast
                 return TenantOutcome(tenant, TenantState.SKIPPED, f"has no table {spec.name}")
             if plan.in_step:
                 return TenantOutcome(tenant, TenantState.SKIPPED, "in step already")
+            columns = ", ".join(change.column for change in plan.changes)
+            if dry_run:
+                return TenantOutcome(tenant, TenantState.DONE, f"would add {columns}")
             evolution.apply(plan)
-            return TenantOutcome(tenant, TenantState.DONE, f"added {', '.join(c.column for c in plan.changes)}")
+            return TenantOutcome(tenant, TenantState.DONE, f"added {columns}")
 
         chosen = session.tenants() if tenants is None else tenants
         return for_every_tenant(chosen, work, concurrency=concurrency, on_progress=on_progress)

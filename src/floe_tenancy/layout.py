@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 from floe_core.errors import FloeStorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from floe_iceberg import IcebergTableManager
-    from floe_tenancy.bootstrap import BootstrapSession
     from floe_tenancy.config import IcebergCatalogConfig
 
 METADATA_PATH = "write.metadata.path"
@@ -88,20 +87,27 @@ def _described(manager: IcebergTableManager, name: str) -> TenantTable:
     )
 
 
-def intruders(session: BootstrapSession, tenant: str) -> list[str]:
-    """Name the tables of others that lie below a tenant's prefixes, or that cannot be looked at."""
-    manager, config = session.manager, session.config
-    own = ".".join(config.namespace_for(tenant))
-    roots = tenant_roots(config, tenant)
-    others = [name for name in manager.namespaces.tree() if name != own and not name.startswith(f"{own}.")]
-    names = [f"{namespace}.{table}" for namespace in others for table in manager.list_tables(namespace)]
+def places_of_all(manager: IcebergTableManager) -> dict[str, tuple[str, ...] | None]:
+    """Tell where every table of a catalog lies; None for one that cannot be looked at."""
+    names = [f"{ns}.{table}" for ns in manager.namespaces.tree() for table in manager.list_tables(ns)]
 
-    def intrudes(name: str) -> bool:
+    def places(name: str) -> tuple[str, ...] | None:
         try:
-            return any(lies_in(place, roots) for place in _described(manager, name).places)
+            return _described(manager, name).places
         except FloeStorageError:
-            # Nobody can tell where it lies, so nobody may delete around it.
-            return manager.table_exists(name)
+            # One that was dropped meanwhile lies nowhere.
+            return None if manager.table_exists(name) else ()
 
     with ThreadPoolExecutor(max_workers=_LOADS_AT_ONCE, thread_name_prefix="floe-layout") as pool:
-        return [name for name, found in zip(names, pool.map(intrudes, names), strict=True) if found]
+        return dict(zip(names, pool.map(places, names), strict=True))
+
+
+def intruders(config: IcebergCatalogConfig, tenant: str, everybody: Mapping[str, tuple[str, ...] | None]) -> list[str]:
+    """Name the tables of others that lie below a tenant's prefixes, or of which nobody can tell."""
+    own = ".".join(config.namespace_for(tenant))
+    roots = tenant_roots(config, tenant)
+    return [
+        name
+        for name, places in everybody.items()
+        if not name.startswith(f"{own}.") and (places is None or any(lies_in(place, roots) for place in places))
+    ]

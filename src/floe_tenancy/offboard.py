@@ -16,8 +16,9 @@ from floe_core.errors import (
 )
 from floe_core.telemetry import traced
 from floe_tenancy.export import export_root, export_table
+from floe_tenancy.identity import validate_tenant_id
 from floe_tenancy.journal import OffboardingJournal
-from floe_tenancy.layout import intruders, lies_in, namespaces_of, tables_of, tenant_roots
+from floe_tenancy.layout import intruders, lies_in, namespaces_of, places_of_all, tables_of, tenant_roots
 from floe_tenancy.storage import MARKER_NAME
 
 if TYPE_CHECKING:
@@ -131,9 +132,14 @@ class TenantOffboarding:
         Raises:
             InvalidIdentifierError: The id cannot name a tenant.
         """
+        validate_tenant_id(tenant)
+        everybody = places_of_all(self._session.manager)
+        return self._inventory(tenant, others=tuple(intruders(self._session.config, tenant, everybody)))
+
+    def _inventory(self, tenant: str, *, others: tuple[str, ...] = ()) -> OffboardingPlan:
         session = self._session
         roots = tenant_roots(session.config, tenant)
-        with traced("tenancy.offboard.plan", tenant=tenant) as operation:
+        with traced("tenancy.offboard.inventory", tenant=tenant) as operation:
             namespaces = namespaces_of(session.manager, ".".join(session.config.namespace_for(tenant)))
             tables = tables_of(session.manager, namespaces)
             sizes = [
@@ -149,7 +155,7 @@ class TenantOffboarding:
                 bytes=sum(sizes),
                 outside=tuple(place for table in tables for place in table.places if not lies_in(place, roots)),
                 holds=tuple(self._holds(namespaces, tables)),
-                intruders=tuple(intruders(session, tenant)),
+                intruders=others,
                 has_access=self._isolation is not None and self._isolation.has_access(tenant),
             )
             operation.set(tables=len(tables), objects=plan.objects, bytes=plan.bytes)
@@ -268,7 +274,7 @@ class TenantOffboarding:
         return deleted
 
     def _verify(self, tenant: str) -> None:
-        left = self.plan(tenant)
+        left = self._inventory(tenant)
         if not left.is_empty:
             what = [*left.namespaces, *([f"{left.objects} objects"] if left.objects else [])]
             what += ["credentials"] if left.has_access else []

@@ -44,7 +44,16 @@ class IcebergTableSpec(FrozenModel):
         if config.location:
             msg = f"The tenants' table '{name}' declares a location, which all tenants would share."
             raise ConfigurationError(msg, hint=f"Remove tenancy.tables.{name}.location: each tenant has a place.")
-        return cls(name=name, **config.model_dump(exclude={"location"}))
+        return cls(
+            name=name,
+            columns=config.columns,
+            partition_by=config.partition_by,
+            sort_by=config.sort_by,
+            keys=config.keys,
+            retention=config.retention,
+            properties=config.properties,
+            description=config.description,
+        )
 
     def declaration(self, *, location: str | None, properties: dict[str, str]) -> TableConfig:
         """Return the table as floe.yaml would declare it."""

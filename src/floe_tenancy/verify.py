@@ -8,12 +8,21 @@ from typing import TYPE_CHECKING
 
 from floe_core.errors import CatalogAuthorizationError
 from floe_core.telemetry import traced
-from floe_tenancy.layout import intruders, lies_in, namespaces_of, plain_uri, tables_of, tenant_roots
+from floe_tenancy.identity import validate_tenant_id
+from floe_tenancy.layout import (
+    intruders,
+    lies_in,
+    namespaces_of,
+    places_of_all,
+    plain_uri,
+    tables_of,
+    tenant_roots,
+)
 from floe_tenancy.storage import MARKER_NAME
 from floe_tenancy.tables import DEFAULT_TABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from floe_tenancy.bootstrap import BootstrapSession
     from floe_tenancy.layout import TenantTable
@@ -52,6 +61,27 @@ class LayoutReport:
         return all(check.state is not CheckState.FAILED for check in self.checks)
 
 
+def verify_tenants(
+    session: BootstrapSession,
+    tenants: Iterable[str],
+    tables: Sequence[IcebergTableSpec] = DEFAULT_TABLES,
+    *,
+    on_progress: Callable[[LayoutReport], None] | None = None,
+) -> list[LayoutReport]:
+    """Check many tenants; the tables of others are looked at once for all of them."""
+    ordered = [validate_tenant_id(tenant) for tenant in tenants]
+    try:
+        everybody = places_of_all(session.manager) if ordered else {}
+    except CatalogAuthorizationError:
+        everybody = None
+    reports = []
+    for tenant in ordered:
+        reports.append(_verified(session, tenant, tables, everybody))
+        if on_progress:
+            on_progress(reports[-1])
+    return reports
+
+
 def verify_tenant(
     session: BootstrapSession, tenant: str, tables: Sequence[IcebergTableSpec] = DEFAULT_TABLES
 ) -> LayoutReport:
@@ -60,6 +90,15 @@ def verify_tenant(
     Raises:
         InvalidIdentifierError: The id cannot name a tenant.
     """
+    return verify_tenants(session, [tenant], tables)[0]
+
+
+def _verified(
+    session: BootstrapSession,
+    tenant: str,
+    tables: Sequence[IcebergTableSpec],
+    everybody: Mapping[str, tuple[str, ...] | None] | None,
+) -> LayoutReport:
     namespace = ".".join(session.config.namespace_for(tenant))
     with traced("tenancy.verify", tenant=tenant, namespace=namespace) as operation:
         namespaces = namespaces_of(session.manager, namespace)
@@ -72,7 +111,7 @@ def verify_tenant(
             _places(session, tenant, found),
             _data_files(session, tenant, found),
             _objects(session, tenant, found),
-            _intruders(session, tenant),
+            _intruders(session, tenant, everybody),
         )
         report = LayoutReport(tenant, checks)
         operation.set(ok=report.ok)
@@ -146,10 +185,11 @@ def _objects(session: BootstrapSession, tenant: str, found: Sequence[TenantTable
     return _check("foreign files", wrong, f"none among {count:,}")
 
 
-def _intruders(session: BootstrapSession, tenant: str) -> LayoutCheck:
-    try:
-        wrong = [f"{name} lies in the tenant's prefix" for name in intruders(session, tenant)]
-    except CatalogAuthorizationError:
+def _intruders(
+    session: BootstrapSession, tenant: str, everybody: Mapping[str, tuple[str, ...] | None] | None
+) -> LayoutCheck:
+    if everybody is None:
         detail = "these credentials may not see the tables of others"
         return LayoutCheck("tables of others", CheckState.SKIPPED, detail)
-    return _check("tables of others", wrong, "none in the tenant's prefix")
+    wrong = [f"{name} lies there, or cannot be read" for name in intruders(session.config, tenant, everybody)]
+    return _check("tables of others", wrong, "none in the tenant's prefixes")
