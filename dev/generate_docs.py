@@ -10,7 +10,7 @@ import sys
 import types
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, StringConstraints
 from typer.main import get_command
@@ -65,17 +65,25 @@ Shell completion: `floe --install-completion`."""
 def configuration() -> str:
     """Describe every key of floe.yaml."""
     parts = [GENERATED, CONFIGURATION_INTRO]
-    for path, model in _sections(ProjectFile, ""):
-        parts += [f"## {f'`{path}`' if path else 'Top level'}", inspect.getdoc(model) or "", _keys(model)]
+    described: dict[type[BaseModel], str] = {}
+    for path, model in _sections(ProjectFile, "", described):
+        keys = f"Keys as in `{described[model]}`." if described[model] != path else _keys(model)
+        parts += [f"## {f'`{path}`' if path else 'Top level'}", inspect.getdoc(model) or "", keys]
     return "\n\n".join(parts) + "\n"
 
 
-def _sections(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseModel]]]:
+def _sections(
+    model: type[BaseModel], path: str, described: dict[type[BaseModel], str]
+) -> Iterator[tuple[str, type[BaseModel]]]:
+    """Walk through the sections; one that was described elsewhere is not entered again."""
+    if described.setdefault(model, path) != path:
+        yield path, model
+        return
     yield path, model
     for name, field in model.model_fields.items():
         inner, suffix = _inner_model(field.annotation)
         if inner is not None:
-            yield from _sections(inner, f"{path}.{name}{suffix}".lstrip("."))
+            yield from _sections(inner, f"{path}.{name}{suffix}".lstrip("."), described)
 
 
 def _inner_model(annotation: Any) -> tuple[type[BaseModel] | None, str]:  # noqa: ANN401 - any annotation
@@ -111,7 +119,9 @@ def _type_name(annotation: Any) -> str:  # noqa: ANN401 - any annotation
         return "section" if arguments[1] is Any else f"{_type_name(arguments[1])} by name"
     if origin in (tuple, list):
         return f"list of {_type_name(arguments[0])}"
-    return _type_name(arguments[0]) if origin is Annotated else str(annotation)
+    if origin is Literal:
+        return " or ".join(f"`{value}`" for value in arguments)
+    return _type_name(arguments[0])
 
 
 def _class_name(kind: type) -> str:
