@@ -175,8 +175,10 @@ class DataFileWriter:
             raise ValueError(msg)
         try:
             self._writer.close()
-        finally:
             self._stream.close()
+        except BaseException:
+            self.abort()
+            raise
         metadata = self._layout.metadata
         file_schema = sanitize_column_names(self._layout.schema)
         statistics = data_file_statistics_from_parquet_metadata(
@@ -203,8 +205,13 @@ class DataFileWriter:
 
     def abort(self) -> None:
         """Let go of the file; the layout deletes it."""
-        with contextlib.suppress(Exception):
-            if self._stream is not None:
+        if self._writer is not None:
+            with contextlib.suppress(Exception):
+                self._writer.close()
+            # Or it would try once more when it is collected, and complain of the closed file.
+            self._writer.is_open = False
+        if self._stream is not None:
+            with contextlib.suppress(Exception):
                 self._stream.close()
 
 

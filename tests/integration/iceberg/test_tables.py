@@ -1,0 +1,180 @@
+"""Tables on disk, spans, construction, and the contract's examples."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+from floe_core.errors import ConfigurationError, MissingDependencyError
+from floe_core.plugins import PluginType
+from floe_core.plugins.registry import default_registry
+from floe_core.schemas import CatalogConfig
+from floe_iceberg import Engine, IcebergTableManager
+
+pytest_plugins = ["floe_testing.table_fixtures"]
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    catalog = SqlCatalog("test", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/warehouse")
+    catalog.create_namespace("bronze")
+    yield catalog
+    catalog.close()
+
+
+@pytest.fixture
+def manager(catalog):
+    return IcebergTableManager(catalog)
+
+
+@pytest.mark.req("FR-017", "API-07")
+def test_purge_removes_every_file_and_nothing_of_a_neighbour(manager, tmp_path):
+    for name in ("bronze.t", "bronze.t2"):
+        manager.create_table(name, pa.schema([("id", pa.int64())]))
+        for number in range(3):
+            manager.append(name, pa.table({"id": [number]}))
+    manager.overwrite("bronze.t", pa.table({"id": [9]}))
+    folder = Path(manager.load_table("bronze.t").location().removeprefix("file://"))
+    (folder / "data" / "left_over.parquet").write_bytes(b"x")
+    manager.drop_table("bronze.t", purge=True)
+    assert not folder.exists()
+    assert manager.scan("bronze.t2").num_rows == 3
+
+
+@pytest.mark.req("FR-017")
+def test_dropping_without_purge_leaves_the_files(manager):
+    manager.create_table("bronze.t", pa.schema([("id", pa.int64())]))
+    manager.append("bronze.t", pa.table({"id": [1]}))
+    folder = Path(manager.load_table("bronze.t").location().removeprefix("file://"))
+    manager.drop_table("bronze.t")
+    assert list(folder.rglob("*.parquet"))
+
+
+def test_purge_removes_files_outside_the_location_that_the_table_refers_to(manager, tmp_path):
+    properties = {"write.data.path": f"file://{tmp_path}/elsewhere"}
+    manager.create_table("bronze.t", pa.schema([("id", pa.int64())]), properties=properties)
+    manager.append("bronze.t", pa.table({"id": [1]}))
+    bystander = tmp_path / "elsewhere" / "not_ours.parquet"
+    bystander.write_bytes(b"x")
+    manager.drop_table("bronze.t", purge=True)
+    assert [path.name for path in (tmp_path / "elsewhere").rglob("*.parquet")] == [bystander.name]
+
+
+def test_the_location_follows_warehouse_namespace_and_name(manager, tmp_path):
+    table = manager.create_table("bronze.t", pa.schema([("id", pa.int64())]))
+    assert table.location() == f"file://{tmp_path}/warehouse/bronze/t"
+    other = manager.create_table("bronze.o", pa.schema([("id", pa.int64())]), location=f"file://{tmp_path}/mine")
+    assert other.location() == f"file://{tmp_path}/mine"
+
+
+def test_registering_what_is_no_metadata_file_is_refused_and_leaves_no_row(manager, tmp_path):
+    with pytest.raises(ConfigurationError, match="no table metadata"):
+        manager.register_table("bronze.t", f"file://{tmp_path}/nothing.metadata.json")
+    assert not manager.table_exists("bronze.t")
+
+
+@pytest.mark.req("FR-038")
+def test_operations_leave_spans_with_figures(catalog, tracing, spans):
+    manager = IcebergTableManager(catalog, tracer=tracing[0])
+    manager.create_table("bronze.t", pa.schema([("id", pa.int64())]))
+    snapshot = manager.append("bronze.t", pa.table({"id": [1, 2]}))
+    manager.upsert("bronze.t", pa.table({"id": [3]}), keys=["id"])
+    manager.overwrite("bronze.t", pa.table({"id": [4]}))
+    manager.delete("bronze.t", "id = 4")
+    manager.load_table("bronze.t")
+    found = {span.name: dict(span.attributes) for span in spans()}
+    assert {"iceberg.create_table", "iceberg.append", "iceberg.upsert", "iceberg.overwrite", "iceberg.delete"} <= set(
+        found
+    )
+    attributes = found["iceberg.append"]
+    assert attributes["iceberg.table"] == "bronze.t"
+    assert attributes["iceberg.num_rows"] == 2
+    assert attributes["iceberg.snapshot_id"] == snapshot.snapshot_id
+    assert "iceberg.load_table" in found
+
+
+@pytest.mark.req("TM-01")
+def test_plugins_are_taken_by_injection(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plugin = default_registry().get(PluginType.CATALOG, "sql")
+    config = CatalogConfig(type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/wh")
+    with IcebergTableManager(catalog_plugin=plugin, catalog_config=config) as manager:
+        manager.create_namespace("bronze")
+        manager.create_table("bronze.t", pa.schema([("id", pa.int64())]))
+        assert manager.list_tables("bronze") == ["t"]
+
+
+def test_a_manager_needs_one_source_of_tables(catalog):
+    with pytest.raises(ConfigurationError):
+        IcebergTableManager()
+    with pytest.raises(ConfigurationError):
+        IcebergTableManager(catalog, catalog_plugin=default_registry().get(PluginType.CATALOG, "sql"))
+
+
+def test_no_secret_of_the_catalog_is_in_the_managers_repr(tmp_path):
+    catalog = SqlCatalog(
+        "test", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}", **{"s3.secret-access-key": "canary"}
+    )
+    assert "canary" not in repr(IcebergTableManager(catalog))
+    catalog.close()
+
+
+def test_without_spark_the_error_names_the_extra(catalog):
+    class NoSpark:
+        def __call__(self):
+            raise ImportError
+
+    manager = IcebergTableManager(catalog)
+    manager._plane._installed = NoSpark()
+    manager.create_table("bronze.t", pa.schema([("id", pa.int64())]))
+    with pytest.raises(MissingDependencyError, match=r"floe\[spark\]"):
+        manager.append("bronze.t", pa.table({"id": [1]}), engine=Engine.SPARK)
+
+
+@pytest.mark.req("API-04", "API-15")
+def test_the_contracts_examples_run(manager, capsys):
+    schema = pa.schema(
+        [pa.field("id", pa.int64()), pa.field("name", pa.string()), pa.field("created_at", pa.timestamp("us"))]
+    )
+    manager.create_table_if_not_exists("bronze.customers", schema)
+    data = pa.Table.from_pydict(
+        {"id": [1, 2, 3], "name": ["Alice", "Bob", "Charlie"], "created_at": [datetime.now()] * 3}  # noqa: DTZ005
+    )
+    snapshot = manager.append("bronze.customers", data)
+    assert snapshot.snapshot_id
+    result = manager.scan("bronze.customers", columns=["id", "name"])
+    assert result.to_pandas().shape == (3, 2)
+
+    manager.append("bronze.customers", data)
+    snapshots = manager.list_snapshots("bronze.customers")
+    assert [f"{snap.snapshot_id}: {snap.timestamp} - {snap.operation}" for snap in snapshots]
+    old_data = manager.scan("bronze.customers", snapshot_id=snapshots[1].snapshot_id)
+    assert old_data.num_rows == 3
+    expired = manager.expire_snapshots(
+        "bronze.customers",
+        older_than=datetime.now() - timedelta(days=30),  # noqa: DTZ005
+        retain_last=10,
+    )
+    assert expired == 0
+
+
+def test_a_table_object_is_as_good_as_its_name(manager):
+    table = manager.create_table("bronze.t", pa.schema([("id", pa.int64())]))
+    manager.append(table, pa.table({"id": [1]}))
+    manager.append(manager.load_table("bronze.t"), pa.table({"id": [2]}))
+    assert manager.scan(table).num_rows == 2
+    assert table.refresh().catalog is manager.catalog
+
+
+def test_files_of_old_metadata_go_when_the_table_says_so(manager):
+    properties = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "2"}
+    manager.create_table("bronze.t", pa.schema([("id", pa.int64())]), properties=properties)
+    for number in range(6):
+        manager.append("bronze.t", pa.table({"id": [number]}))
+    folder = Path(manager.load_table("bronze.t").location().removeprefix("file://")) / "metadata"
+    assert len(list(folder.glob("*.metadata.json"))) == 3
+    assert manager.scan("bronze.t").num_rows == 6

@@ -1,0 +1,154 @@
+"""What comes in at the door, and as what it goes on."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import uuid
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from floe_core.errors import InvalidDataError
+from floe_iceberg.arrow_types import known_type, normalised, to_arrow
+from floe_iceberg.schema import iceberg_schema
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (pa.string_view(), pa.string()),
+        (pa.binary_view(), pa.binary()),
+        (pa.large_string(), pa.large_string()),
+        (pa.dictionary(pa.int8(), pa.string()), pa.string()),
+        (pa.run_end_encoded(pa.int32(), pa.int64()), pa.int64()),
+        (pa.int8(), pa.int32()),
+        (pa.uint16(), pa.int32()),
+        (pa.uint32(), pa.int64()),
+        (pa.uint64(), pa.decimal128(20, 0)),
+        (pa.float16(), pa.float32()),
+        (pa.date64(), pa.date32()),
+        (pa.time32("s"), pa.time64("us")),
+        (pa.time64("ns"), pa.time64("us")),
+        (pa.timestamp("ns"), pa.timestamp("us")),
+        (pa.timestamp("ms", tz="Europe/Oslo"), pa.timestamp("us", tz="UTC")),
+        (pa.decimal256(30, 2), pa.decimal128(30, 2)),
+        (pa.list_view(pa.string_view()), pa.list_(pa.string())),
+        (pa.list_(pa.int8(), 3), pa.list_(pa.int32())),
+        (pa.struct([("a", pa.uint8())]), pa.struct([("a", pa.int32())])),
+        (pa.map_(pa.string_view(), pa.uint32()), pa.map_(pa.string(), pa.int64())),
+        (pa.uuid(), pa.uuid()),
+        (pa.json_(), pa.string()),
+    ],
+    ids=str,
+)
+def test_a_type_iceberg_does_not_know_is_replaced(given, expected):
+    assert known_type(given, "c") == expected
+
+
+@pytest.mark.parametrize(
+    "given",
+    [pa.duration("us"), pa.month_day_nano_interval(), pa.decimal256(50, 2), pa.dense_union([pa.field("a", pa.int8())])],
+    ids=str,
+)
+def test_a_type_without_a_replacement_is_refused_by_column(given):
+    with pytest.raises(InvalidDataError, match="'c'"):
+        known_type(given, "c")
+
+
+def test_nanoseconds_that_microseconds_cannot_hold_are_refused():
+    table = pa.table({"ts": pa.array([1_000_000_001], pa.timestamp("ns"))})
+    with pytest.raises(InvalidDataError, match="microseconds"):
+        normalised(table)
+
+
+def test_whole_microseconds_pass():
+    table = normalised(
+        pa.table({"ts": pa.array([1_000_000], pa.timestamp("ns")), "d": pa.array([86_400_000], pa.date64())})
+    )
+    assert table.to_pylist() == [{"ts": dt.datetime(1970, 1, 1, 0, 0, 0, 1000), "d": dt.date(1970, 1, 2)}]  # noqa: DTZ001
+
+
+def test_values_survive():
+    table = normalised(
+        pa.table(
+            {
+                "big": pa.array([2**64 - 1], pa.uint64()),
+                "view": pa.array(["long enough to be out of line"], pa.string_view()),
+                "coded": pa.array(["a"]).dictionary_encode(),
+                "runs": pc.run_end_encode(pa.array([7])),
+                "views": pa.array([["x"]], pa.list_(pa.string_view())),
+            }
+        )
+    )
+    assert table.to_pylist() == [
+        {
+            "big": decimal.Decimal(2**64 - 1),
+            "view": "long enough to be out of line",
+            "coded": "a",
+            "runs": 7,
+            "views": ["x"],
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame({"id": [1, 2], "name": ["a", "b"]}),
+        pl.DataFrame({"id": [1, 2], "name": ["a", "b"]}),
+        pl.LazyFrame({"id": [1, 2], "name": ["a", "b"]}),
+        [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}],
+        pa.table({"id": [1, 2], "name": ["a", "b"]}),
+        pa.table({"id": [1, 2], "name": ["a", "b"]}).to_batches()[0],
+        pa.table({"id": [1, 2], "name": ["a", "b"]}).to_reader(),
+    ],
+    ids=["pandas", "polars", "polars-lazy", "dicts", "table", "batch", "reader"],
+)
+def test_every_frame_becomes_arrow(frame):
+    arrow = to_arrow(frame)
+    table = arrow.read_all() if isinstance(arrow, pa.RecordBatchReader) else arrow
+    assert normalised(table).to_pylist() == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
+
+
+def test_a_pandas_index_is_no_column():
+    frame = pd.DataFrame({"id": [1, 2]}, index=[10, 20])
+    assert to_arrow(frame).schema.names == ["id"]
+
+
+@pytest.mark.parametrize("wrong", [42, "text", {"id": [1]}, [1, 2]], ids=["int", "str", "dict", "list"])
+def test_what_is_no_frame_is_refused(wrong):
+    with pytest.raises(InvalidDataError, match="no data floe can write"):
+        to_arrow(wrong)
+
+
+def test_two_columns_of_one_name_are_refused():
+    with pytest.raises(InvalidDataError, match="two columns"):
+        to_arrow(pa.table([[1], [2]], names=["a", "a"]))
+
+
+def test_mixed_pandas_columns_are_refused_with_a_way_out():
+    with pytest.raises(InvalidDataError, match="astype"):
+        to_arrow(pd.DataFrame({"a": [1, "x", uuid.uuid4()]}))
+
+
+def test_field_ids_count_the_outer_fields_first():
+    schema = iceberg_schema(
+        pa.schema([("a", pa.struct([("x", pa.int32())])), ("b", pa.list_(pa.string())), ("c", pa.int64())])
+    )
+    assert [field.field_id for field in schema.fields] == [1, 2, 3]
+    assert schema.find_field("a.x").field_id == 4
+    assert schema.find_field("b.element").field_id == 5
+
+
+def test_a_column_of_nulls_has_no_type_for_a_new_table():
+    with pytest.raises(InvalidDataError, match="only nulls"):
+        iceberg_schema(pa.schema([("a", pa.null())]))
+
+
+def test_docs_come_along():
+    field = pa.field("a", pa.int64(), metadata={"doc": "The key"})
+    assert iceberg_schema(pa.schema([field])).find_field("a").doc == "The key"
