@@ -14,7 +14,10 @@ from floe_iceberg.models import IcebergTableManagerConfig
 from floe_iceberg.reconciling import ReconcilingCatalog
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from opentelemetry.trace import Tracer
+    from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
     from floe_core.dataplane import DataPlane
@@ -32,12 +35,23 @@ def make_context(
     """Open a context on the embedded catalog in a folder; contexts on one folder share their tables."""
     catalog = SqlCatalog("test", uri=f"sqlite:///{root}/catalog.db?timeout=30", warehouse=f"file://{root}/warehouse")
     catalog.create_namespace_if_not_exists("bronze")
+    return context_on(catalog, tracer=tracer, config=config)
+
+
+def context_on(
+    catalog: Catalog,
+    *,
+    plane: Callable[[], DataPlane] = no_engine,
+    tracer: Tracer | None = None,
+    config: IcebergTableManagerConfig | None = None,
+) -> ManagerContext:
+    """Give a context on a connected catalog."""
     return ManagerContext(
         catalog=ReconcilingCatalog.around(catalog),
         config=config or IcebergTableManagerConfig(),
         tracer=tracer or get_tracer("test"),
         logger=get_logger("test"),
-        plane=no_engine,
+        plane=plane,
     )
 
 

@@ -13,12 +13,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform
 from pyiceberg.types import DateType, LongType, NestedField, StringType, TimestampType
 
-from floe_core.telemetry import get_logger, get_tracer
 from floe_iceberg import inspection, maintenance, reads, snapshots
-from floe_iceberg.context import ManagerContext
-from floe_iceberg.models import CompactionStrategy, Engine, IcebergTableManagerConfig
-from floe_iceberg.reconciling import ReconcilingCatalog
-from floe_testing.embedded_tables import files_of, local_path
+from floe_iceberg.models import CompactionStrategy, Engine
+from floe_testing.embedded_tables import context_on, files_of, local_path
 
 pytestmark = pytest.mark.spark
 
@@ -28,13 +25,7 @@ SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string())])
 
 @pytest.fixture
 def spark_context(spark_tables):
-    return ManagerContext(
-        catalog=ReconcilingCatalog.around(spark_tables.catalog),
-        config=IcebergTableManagerConfig(),
-        tracer=get_tracer("test"),
-        logger=get_logger("test"),
-        plane=lambda: spark_tables.plane,
-    )
+    return context_on(spark_tables.catalog, plane=lambda: spark_tables.plane)
 
 
 @pytest.fixture
