@@ -9,7 +9,14 @@ from pydantic import Field, PrivateAttr
 
 from floe_core.errors import ConfigurationError
 from floe_core.redaction import MASK
-from floe_dagster.asset_keys import audit_branch, operation_id, origin_run_id, table_of_input, table_of_output
+from floe_dagster.asset_keys import (
+    audit_branch,
+    operation_id,
+    origin_run_id,
+    table_of,
+    table_of_input,
+    table_of_output,
+)
 from floe_dagster.asset_settings import settings_from, settings_of_output
 from floe_dagster.inputs import load, partition_keys, selection_of
 from floe_dagster.metadata import materialisation_metadata
@@ -21,7 +28,7 @@ from floe_iceberg.models import WriteMode
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dagster import InitResourceContext
+    from dagster import AssetKey, InitResourceContext, PartitionsDefinition
 
     from floe_dagster.row_ranges import RowSelection
     from floe_iceberg.manager import IcebergTableManager
@@ -131,6 +138,21 @@ class IcebergIOManager(ConfigurableIOManager):
             return table_of_output(context, default_namespace=self.default_namespace)
         return table_of_input(context, default_namespace=self.default_namespace)
 
+    def table_of_asset(self, key: AssetKey) -> str:
+        """Map an asset key to its table, as ``namespace.table``."""
+        return table_of(key.path, default_namespace=self.default_namespace)
+
+    def rows_of_partitions(
+        self, key: AssetKey, partitions_def: PartitionsDefinition, metadata: Mapping[str, Any], keys: Sequence[str]
+    ) -> RowSelection:
+        """Select the rows of an asset's partitions.
+
+        Raises:
+            TableNotFoundError: The table does not exist.
+            ConfigurationError: The column that the keys speak of is unknown.
+        """
+        return self._select(self.table_of_asset(key), key, partitions_def, metadata, keys)
+
     def handle_output(self, context: OutputContext, obj: object) -> None:
         """Write an asset's output to its table; None writes nothing.
 
@@ -195,14 +217,22 @@ class IcebergIOManager(ConfigurableIOManager):
         if keys is None:
             return None
         upstream = context.upstream_output
-        asset = context.asset_key.to_user_string()
-        settings = settings_from(upstream.definition_metadata if upstream else {}, asset=asset)
+        described = {**(upstream.definition_metadata if upstream else {}), **_own_column(context)}
+        return self._select(table, context.asset_key, context.asset_partitions_def, described, keys)
+
+    def _select(
+        self,
+        table: str,
+        key: AssetKey,
+        partitions_def: PartitionsDefinition,
+        metadata: Mapping[str, Any],
+        keys: Sequence[str],
+    ) -> RowSelection:
+        asset = key.to_user_string()
         loaded = self.tables.load_table(table)
-        chosen = {**settings.partition_columns}
-        if "partition_column" in context.definition_metadata or "partition_expr" in context.definition_metadata:
-            chosen |= settings_from(context.definition_metadata, asset=asset).partition_columns
+        chosen = settings_from(metadata, asset=asset).partition_columns
         choice = ColumnChoice(asset, chosen, self.partition_column, loaded.spec())
-        return tie(context.asset_partitions_def, loaded.schema(), choice).rows(keys)
+        return tie(partitions_def, loaded.schema(), choice).rows(keys)
 
 
 class _Run:
@@ -233,6 +263,11 @@ class _Run:
             return
         msg = f"Asset '{asset}' is published by its checks, and they are not part of this run."
         raise ConfigurationError(msg, hint=f"Select the asset together with its checks ({gate}).")
+
+
+def _own_column(context: InputContext) -> dict[str, Any]:
+    keys = ("partition_column", "partition_expr")
+    return {key: value for key, value in context.definition_metadata.items() if key in keys}
 
 
 def _output_name(context: OutputContext) -> str:

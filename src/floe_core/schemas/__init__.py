@@ -3,6 +3,7 @@
 from floe_core.schemas.artifacts import CompiledArtifacts, EffectiveRetention
 from floe_core.schemas.base import SCHEMA_VERSION, FrozenModel
 from floe_core.schemas.catalog import POLARIS_DEFAULT_SCOPE, AccessDelegation, CatalogConfig, CatalogCredentials
+from floe_core.schemas.checks import CheckConfig, CheckKind
 from floe_core.schemas.compute import ComputeConfig, OrchestrationConfig, ScheduleConfig
 from floe_core.schemas.project import ProjectConfig, ProjectFile
 from floe_core.schemas.resilience import CircuitBreakerConfig, RetryConfig, TimeoutConfig
@@ -23,6 +24,8 @@ __all__ = [
     "AccessDelegation",
     "CatalogConfig",
     "CatalogCredentials",
+    "CheckConfig",
+    "CheckKind",
     "CircuitBreakerConfig",
     "ColumnConfig",
     "CompiledArtifacts",

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from floe_core.schemas.base import FrozenModel, Setting, Text, WholeNumber
+from floe_core.schemas.checks import CheckConfig
 
 TableName = Annotated[str, StringConstraints(pattern=r"^[^.\s]+(\.[^.\s]+)+$")]
 
@@ -72,6 +73,7 @@ class TableConfig(FrozenModel):
     location: Text | None = Field(default=None, description="Storage location; default: warehouse/namespace/table.")
     properties: dict[Text, Setting] = Field(default_factory=dict, description="Iceberg table properties.")
     retention: RetentionConfig = Field(default_factory=RetentionConfig, description="How long history is kept.")
+    checks: tuple[CheckConfig, ...] = Field(default=(), description="What must hold before rows are published.")
 
     @model_validator(mode="after")
     def _unique_columns(self) -> TableConfig:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any, Optional
 
 import dagster as dg
@@ -18,6 +19,7 @@ from floe_core.errors import (
     TableNotFoundError,
 )
 from floe_dagster import IcebergIOManager, IcebergIOManagerConfig, columns, create_io_manager
+from floe_dagster.inputs import _is_spark_frame, bare
 from floe_iceberg import WriteMode
 
 ROWS = pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]})
@@ -83,6 +85,14 @@ def test_annotations_that_name_no_kind_of_their_own(annotation, kind, materializ
     seen: list[Any] = []
     materialize(producer(ROWS), consumer(annotation, seen))
     assert isinstance(seen[0], kind)
+
+
+@pytest.mark.parametrize("module", ["pyspark.sql", "pyspark.sql.classic.dataframe", "pyspark.sql.connect.dataframe"])
+def test_every_pyspark_frame_is_known_as_one(module):
+    frame = importlib.import_module(module).DataFrame
+    assert _is_spark_frame(frame)
+    assert _is_spark_frame(bare(Optional[frame]))  # noqa: UP045 - as Dagster users write it
+    assert not _is_spark_frame(pd.DataFrame)
 
 
 def test_an_annotation_that_cannot_be_served_is_refused_with_those_that_can(materialize):

@@ -1,0 +1,195 @@
+"""A project's assets as a whole: which there are, which a selection means, which partitions they have."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from dagster import (
+    AssetSelection,
+    BetaWarning,
+    DagsterError,
+    MultiPartitionsDefinition,
+    PartitionKeyRange,
+    PreviewWarning,
+)
+
+from floe_core.errors import ConfigurationError
+from floe_core.plugins import PluginType
+from floe_core.plugins.registry import PluginRegistry
+from floe_dagster.asset_keys import table_of
+from floe_dagster.asset_settings import AssetSettings, settings_from
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from dagster import AssetKey, AssetsDefinition, AssetSpec, DagsterInstance, Definitions, PartitionsDefinition
+
+    from floe_core.schemas import CompiledArtifacts
+
+_NAME = re.compile(r"^(\+?)([\w./*-]+?)(\+?)$")
+_DEFAULT_NAMESPACE = "public"
+_SHOWN = 12
+
+
+@dataclass(frozen=True)
+class PartitionChoice:
+    """Partitions that a run is asked for: none, one, or all from a first to a last."""
+
+    first: str | None = None
+    last: str | None = None
+
+    def __str__(self) -> str:
+        """Show it as a person would write it."""
+        if self.first == self.last:
+            return self.first or ""
+        return f"{self.first}...{self.last}"
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """The assets of a compiled project.
+
+    Attributes:
+        artifacts: The project.
+        definitions: What Dagster knows of it.
+    """
+
+    artifacts: CompiledArtifacts
+    definitions: Definitions = field(repr=False)
+
+    @classmethod
+    def of(cls, artifacts: CompiledArtifacts, *, registry: PluginRegistry | None = None) -> Pipeline:
+        """Load a project's assets through its orchestrator plugin.
+
+        Raises:
+            ConfigurationError: The project has no assets, or another orchestrator runs them.
+        """
+        if artifacts.orchestration.type != "dagster":
+            msg = f"The assets of this project are run by '{artifacts.orchestration.type}', not by Dagster."
+            raise ConfigurationError(msg, hint="Run them there, or set orchestration.type to dagster.")
+        if artifacts.orchestration.module is None:
+            msg = f"The project '{artifacts.name}' names no module with assets."
+            raise ConfigurationError(msg, hint="Set orchestration.module in floe.yaml, for example: assets")
+        quiet_beta_warnings()
+        plugin = (registry or PluginRegistry()).get(PluginType.ORCHESTRATOR, artifacts.orchestration.type)
+        return cls(artifacts, plugin.create_definitions(artifacts))
+
+    @cached_property
+    def keys(self) -> list[AssetKey]:
+        """Every asset that can be materialised, upstream first."""
+        graph = self.definitions.resolve_asset_graph()
+        return [key for key in graph.toposorted_asset_keys if key in graph.materializable_asset_keys]
+
+    def select(self, text: str) -> list[AssetKey]:
+        """Return the assets that a selection means, upstream first.
+
+        A selection is a list of tables with commas between: ``gold.daily``, ``bronze.flights+`` with all that depends
+        on it, ``+gold.daily`` with all it depends on, ``gold.*`` or ``*``. Dagster's own language works as well.
+
+        Raises:
+            ConfigurationError: It means nothing.
+        """
+        graph = self.definitions.resolve_asset_graph()
+        parts = [text] if ":" in text else [part.strip() for part in text.split(",") if part.strip()]
+        chosen: set[AssetKey] = set()
+        for part in parts:
+            try:
+                found = AssetSelection.from_string(_query(part)).resolve(graph)
+            except DagsterError:
+                found = set()
+            if not found:
+                raise self._nothing_selected(part)
+            chosen |= found
+        return [key for key in self.keys if key in chosen]
+
+    def _nothing_selected(self, part: str) -> ConfigurationError:
+        names = [self.table(key) for key in self.keys]
+        close = get_close_matches(part.strip("+").replace("/", "."), names, n=1)
+        shown = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+        hint = f"Did you mean {close[0]}?" if close else f"Assets there: {shown}."
+        return ConfigurationError(f"No asset is called '{part}'.", hint=hint)
+
+    def table(self, key: AssetKey) -> str:
+        """Return the table of an asset."""
+        return table_of(key.path, default_namespace=_DEFAULT_NAMESPACE)
+
+    def spec(self, key: AssetKey) -> AssetSpec:
+        """Return how an asset is declared."""
+        return self.definition(key).specs_by_key[key]
+
+    def definition(self, key: AssetKey) -> AssetsDefinition:
+        """Return the definition that makes an asset."""
+        return self.definitions.resolve_assets_def(key)
+
+    def settings(self, key: AssetKey) -> AssetSettings:
+        """Return how an asset is written."""
+        return settings_from(self.spec(key).metadata, asset=key.to_user_string())
+
+    def check_names(self, key: AssetKey) -> list[str]:
+        """Return the checks that an asset has to pass."""
+        graph = self.definitions.resolve_asset_graph()
+        return sorted(check.name for check in graph.get_check_keys_for_assets({key}))
+
+    def partitions(
+        self, keys: Iterable[AssetKey], choice: PartitionChoice, instance: DagsterInstance | None = None
+    ) -> list[str]:
+        """Return the partition keys that a run over some assets writes; empty when none of them has partitions.
+
+        Raises:
+            ConfigurationError: Partitions are needed and not given, given and not needed, or unknown.
+        """
+        definitions = {definition for key in keys if (definition := self.spec(key).partitions_def) is not None}
+        if not definitions:
+            if choice.first is not None:
+                msg = "None of the selected assets has partitions."
+                raise ConfigurationError(msg, hint="Leave --partition out.")
+            return []
+        if len(definitions) > 1:
+            msg = "The selected assets have different partitions, and one run has one kind."
+            raise ConfigurationError(msg, hint="Select those of one kind with --select.")
+        return _keys_of(next(iter(definitions)), choice, instance)
+
+    def in_one_run(self, keys: Sequence[AssetKey]) -> bool:
+        """Whether a range of partitions is one run for all of these assets."""
+        policies = [self.definition(key).backfill_policy for key in keys if self.spec(key).partitions_def]
+        return all(policy is not None and policy.max_partitions_per_run is None for policy in policies)
+
+
+def _keys_of(definition: PartitionsDefinition, choice: PartitionChoice, instance: DagsterInstance | None) -> list[str]:
+    known = definition.get_partition_keys(dynamic_partitions_store=instance)
+    what = f"Partitions go from {known[0]} to {known[-1]}." if known else "It has no partitions yet."
+    if choice.first is None or choice.last is None:
+        msg = "The selected assets have partitions, and none was asked for."
+        raise ConfigurationError(msg, hint=f"Add --partition or --partition-range A...B. {what}")
+    for key in (choice.first, choice.last):
+        if key not in known:
+            msg = f"There is no partition '{key}'."
+            raise ConfigurationError(msg, hint=what)
+    keys = known[known.index(choice.first) : known.index(choice.last) + 1]
+    if isinstance(definition, MultiPartitionsDefinition):
+        # A range over several dimensions is a block, not a stretch of the list.
+        keys = definition.get_partition_keys_in_range(PartitionKeyRange(choice.first, choice.last))
+    if not keys:
+        msg = f"The range {choice} holds no partition."
+        raise ConfigurationError(msg, hint="Write the earlier partition first.")
+    return list(keys)
+
+
+def _query(part: str) -> str:
+    """Turn a table's name into Dagster's selection language."""
+    match = _NAME.match(part)
+    if part == "*" or match is None:
+        return part
+    before, name, after = match.groups()
+    return f'{before}key:"{name.replace(".", "/")}"{after}'
+
+
+def quiet_beta_warnings() -> None:
+    """Keep Dagster's remarks on its own release stages away from the user of a command."""
+    for category in (BetaWarning, PreviewWarning):
+        warnings.filterwarnings("ignore", category=category)

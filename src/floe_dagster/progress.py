@@ -1,0 +1,224 @@
+"""What a run has come to, asset by asset, read from Dagster's event log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from dagster import AssetCheckEvaluation, AssetMaterialization, DagsterEventType
+
+from floe_dagster.checks import PUBLISHED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dagster import AssetKey, DagsterEvent, EventLogEntry
+
+    from floe_dagster.pipeline import Pipeline
+
+
+class AssetState(StrEnum):
+    """Where an asset stands in a run."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    CHECKING = "checking"
+    WRITTEN = "written"
+    PUBLISHED = "published"
+    HELD = "held back"
+    FAILED = "failed"
+    SKIPPED = "not run"
+
+    @property
+    def good(self) -> bool:
+        """Whether the asset ended as it should."""
+        return self in {AssetState.WRITTEN, AssetState.PUBLISHED}
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more happens to the asset."""
+        return self not in {AssetState.WAITING, AssetState.RUNNING, AssetState.CHECKING}
+
+
+@dataclass(frozen=True)
+class CheckProgress:
+    """How a check ended, and what it found."""
+
+    name: str
+    passed: bool
+    description: str = ""
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class AssetProgress:
+    """What a run has done to one asset.
+
+    Attributes:
+        asset: The asset, as ``namespace/name``.
+        table: Its table.
+        state: Where it stands.
+        rows: Rows it brought.
+        total_rows: Rows of the table afterwards.
+        snapshot_id: The snapshot it made.
+        branch: The branch on which its rows wait.
+        checks: Its checks so far.
+        started: When its step began, in seconds since the epoch.
+        ended: When nothing more happened to it.
+        reason: Why it failed or was held back.
+    """
+
+    asset: str
+    table: str
+    state: AssetState = AssetState.WAITING
+    rows: int | None = None
+    total_rows: int | None = None
+    snapshot_id: str | None = None
+    branch: str | None = None
+    checks: tuple[CheckProgress, ...] = ()
+    started: float | None = None
+    ended: float | None = None
+    reason: str | None = None
+
+
+class RunProgress:
+    """Follows the events of one run."""
+
+    def __init__(self, pipeline: Pipeline, keys: Sequence[AssetKey]) -> None:
+        """Expect these assets."""
+        self._assets = {key: AssetProgress(key.to_user_string(), pipeline.table(key)) for key in keys}
+        self._steps: dict[str, list[AssetKey]] = {}
+        self._gates: dict[str, AssetKey] = {}
+        for key in keys:
+            self._steps.setdefault(pipeline.definition(key).op.name, []).append(key)
+            if gate := pipeline.settings(key).gate:
+                self._gates[gate] = key
+        self._gated = set(self._gates.values())
+
+    @property
+    def assets(self) -> list[AssetProgress]:
+        """The assets as they stand, upstream first."""
+        return list(self._assets.values())
+
+    def follow(self, entry: EventLogEntry) -> bool:
+        """Take one entry of the event log; return whether it changed anything."""
+        event = entry.dagster_event
+        if event is None:
+            return False
+        before = list(self._assets.values())
+        handler = _HANDLERS.get(event.event_type)
+        if handler is not None:
+            handler(self, event, entry.timestamp)
+        return before != list(self._assets.values())
+
+    def finish(self) -> None:
+        """Settle what no event will settle any more."""
+        for key, asset in self._assets.items():
+            if asset.state is AssetState.WAITING:
+                self._assets[key] = replace(asset, state=AssetState.SKIPPED)
+            elif not asset.state.over:
+                self._assets[key] = replace(asset, state=AssetState.FAILED, reason=asset.reason or "interrupted")
+
+    def _change(self, key: AssetKey | None, **changes: Any) -> None:  # noqa: ANN401 - fields of AssetProgress
+        if key in self._assets:
+            self._assets[key] = replace(self._assets[key], **changes)
+
+    def _step_started(self, event: DagsterEvent, moment: float) -> None:
+        for key in self._steps.get(event.step_key or "", ()):
+            self._change(key, state=AssetState.RUNNING, started=moment)
+        if gated := self._gates.get(event.step_key or ""):
+            self._change(gated, state=AssetState.CHECKING)
+
+    def _materialised(self, event: DagsterEvent, moment: float) -> None:
+        materialisation = event.step_materialization_data.materialization
+        metadata = _plain(materialisation)
+        waits = event.asset_key in self._gated
+        self._change(
+            event.asset_key,
+            state=AssetState.CHECKING if waits else AssetState.WRITTEN,
+            rows=metadata.get("num_rows"),
+            total_rows=metadata.get("dagster/row_count"),
+            snapshot_id=metadata.get("snapshot_id"),
+            branch=metadata.get("branch"),
+            ended=None if waits else moment,
+        )
+
+    def _checked(self, event: DagsterEvent, moment: float) -> None:
+        evaluation = event.event_specific_data
+        if not isinstance(evaluation, AssetCheckEvaluation) or evaluation.asset_key not in self._assets:
+            return
+        key, figures = evaluation.asset_key, _plain(evaluation)
+        if evaluation.check_name == PUBLISHED:
+            self._verdict(key, evaluation, figures, moment)
+            return
+        check = CheckProgress(evaluation.check_name, evaluation.passed, evaluation.description or "", figures)
+        self._change(key, checks=(*self._assets[key].checks, check))
+
+    def _verdict(
+        self, key: AssetKey, evaluation: AssetCheckEvaluation, figures: Mapping[str, Any], moment: float
+    ) -> None:
+        asset = self._assets[key]
+        if evaluation.passed:
+            snapshot = str(figures.get("snapshot_id") or asset.snapshot_id or "")
+            self._change(key, state=AssetState.PUBLISHED, snapshot_id=snapshot, branch=None, ended=moment)
+            return
+        failed = [_sentence(check) for check in asset.checks if not check.passed]
+        self._change(
+            key,
+            state=AssetState.HELD,
+            branch=figures.get("branch") or asset.branch,
+            ended=moment,
+            reason="; ".join(failed) or evaluation.description,
+        )
+
+    def _step_failed(self, event: DagsterEvent, moment: float) -> None:
+        reason = _reason(event)
+        keys = [*self._steps.get(event.step_key or "", ())]
+        if gated := self._gates.get(event.step_key or ""):
+            keys.append(gated)
+        for key in keys:
+            if self._assets[key].state is not AssetState.HELD:
+                self._change(key, state=AssetState.FAILED, reason=reason, ended=moment)
+
+    def _skipped(self, event: DagsterEvent, moment: float) -> None:
+        for key in self._steps.get(event.step_key or "", ()):
+            self._change(key, state=AssetState.SKIPPED, ended=moment)
+
+    def _step_succeeded(self, event: DagsterEvent, moment: float) -> None:
+        """Note that a step wrote nothing, when it ended well and never materialised its asset."""
+        for key in self._steps.get(event.step_key or "", ()):
+            if self._assets[key].state is AssetState.RUNNING:
+                self._change(key, state=AssetState.WRITTEN, rows=0, ended=moment)
+
+
+_HANDLERS = {
+    DagsterEventType.STEP_START: RunProgress._step_started,  # noqa: SLF001 - our own class's
+    DagsterEventType.ASSET_MATERIALIZATION: RunProgress._materialised,  # noqa: SLF001 - our own class's
+    DagsterEventType.ASSET_CHECK_EVALUATION: RunProgress._checked,  # noqa: SLF001 - our own class's
+    DagsterEventType.STEP_FAILURE: RunProgress._step_failed,  # noqa: SLF001 - our own class's
+    DagsterEventType.STEP_SKIPPED: RunProgress._skipped,  # noqa: SLF001 - our own class's
+    DagsterEventType.STEP_SUCCESS: RunProgress._step_succeeded,  # noqa: SLF001 - our own class's
+}
+
+
+def _plain(event: AssetMaterialization | AssetCheckEvaluation) -> dict[str, Any]:
+    return {key: value.value for key, value in event.metadata.items()}
+
+
+def _sentence(check: CheckProgress) -> str:
+    figures = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in check.figures.items())
+    return f"{check.name}: not so that {check.description.rstrip('.')}" + (f" ({figures})" if figures else "")
+
+
+def _reason(event: DagsterEvent) -> str:
+    """Return what went wrong, in the words of the error that began it."""
+    error = event.step_failure_data.error
+    if error is None:
+        return "failed without saying why"
+    while error.cause is not None:
+        error = error.cause
+    text = error.message.strip()
+    kind, _, rest = text.partition(": ")
+    # Floe's own errors speak for themselves; of others the kind is part of the message.
+    return rest.strip() if kind.startswith("floe_core.errors.") and rest else text
