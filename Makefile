@@ -3,6 +3,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 RUN := dev/run
+# make test-polaris POLARIS_URI=… reads these from its environment.
+export POLARIS_URI POLARIS_CREDENTIAL POLARIS_WAREHOUSE POLARIS_SCOPE POLARIS_TOKEN_ENDPOINT POLARIS_DELEGATION
+export POLARIS_S3_BUCKET POLARIS_S3_ENDPOINT POLARIS_S3_REGION POLARIS_S3_ACCESS_KEY_ID POLARIS_S3_SECRET_ACCESS_KEY POLARIS_S3_ROLE_ARN
 # Two workers, each with one Spark session: what a two-core laptop carries.
 WORKERS ?= 2
 
@@ -25,6 +28,18 @@ test: setup  ## Lint, types, import contracts, and all tests but the wider matri
 .PHONY: test-live
 test-live: setup  ## The wider matrix of servers and engines
 	@$(RUN) python dev/check.py live
+
+.PHONY: services
+services: setup  ## Start real servers: REST catalogs, S3 with STS, OIDC, PostgreSQL (ONLY="minio oidc" for some)
+	@$(RUN) python dev/services.py start $(ONLY)
+
+.PHONY: services-stop
+services-stop: setup  ## Stop the servers that make services started
+	@$(RUN) python dev/services.py stop $(ONLY)
+
+.PHONY: test-polaris
+test-polaris: setup  ## Test against a real Polaris: POLARIS_URI=… POLARIS_CREDENTIAL=id:secret POLARIS_WAREHOUSE=…
+	@$(RUN) python -m pytest -q tests/polaris
 
 .PHONY: lint
 lint: setup  ## Style, types, import contracts, dependencies

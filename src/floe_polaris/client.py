@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 from pyiceberg import exceptions as pyiceberg_errors
-from pyiceberg.catalog.rest import Capability, RestCatalog
+from pyiceberg.catalog.rest import Capability, Endpoints, RestCatalog
 from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.table import CommitTableRequest, CommitTableResponse, Namespace, TableIdentifier
+from pyiceberg.table.update import AddSchemaUpdate
 
 from floe_core.errors import (
     CapabilityError,
@@ -23,7 +25,7 @@ from floe_core.schemas import AccessDelegation
 from floe_core.telemetry import traced
 from floe_iceberg.namespaces import NamespaceName, Namespaces, parse_namespace
 from floe_polaris.auth import authenticator_for
-from floe_polaris.errors import CatalogServerError
+from floe_polaris.errors import CatalogServerError, server_message
 from floe_polaris.http import DeadlineSession
 from floe_polaris.origin import origin_of, shown
 from floe_polaris.vending import VendedFileIO, are_credentials, credentials_in
@@ -35,12 +37,18 @@ if TYPE_CHECKING:
     from pyiceberg.catalog.rest import TableResponse
     from pyiceberg.io import FileIO
     from pyiceberg.table import StagedTable, Table
+    from pyiceberg.table.update import TableRequirement, TableUpdate
     from pyiceberg.typedef import Identifier, Properties
 
     from floe_polaris.config import PolarisCatalogConfig
 
 DELEGATION_HEADER = "X-Iceberg-Access-Delegation"
 _SIGNER_URI = "s3.signer.uri"
+_COMMIT_ERRORS = {
+    400: pyiceberg_errors.BadRequestError,
+    404: pyiceberg_errors.NoSuchTableError,
+    409: pyiceberg_errors.CommitFailedException,
+}
 _KNOWN_OPERATIONS = frozenset({"read", "write", "list", "delete"})
 
 
@@ -118,6 +126,19 @@ class PolarisCatalog(RestCatalog):
         """
         self.namespaces.delete(namespace)
 
+    def list_tables(self, namespace: NamespaceName) -> list[Identifier]:
+        """List the tables of a namespace.
+
+        Raises:
+            NoSuchNamespaceError: The namespace does not exist.
+        """
+        found: list[Identifier] = super().list_tables(namespace)
+        if not found and not self.namespace_exists(namespace):
+            # Nessie lists nothing where nothing is.
+            msg = f"Namespace does not exist: {namespace}"
+            raise pyiceberg_errors.NoSuchNamespaceError(msg)
+        return found
+
     def vend_credentials(self, table_path: str, operations: Sequence[str] = ("read", "write")) -> dict[str, str]:
         """Return short-lived storage credentials for one table.
 
@@ -147,6 +168,27 @@ class PolarisCatalog(RestCatalog):
             hint = "Give the catalog a storage role (STS), or put the credentials into the storage section."
             raise CapabilityError(msg, hint=hint, table=table_path)
         return vended
+
+    def commit_table(
+        self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
+    ) -> CommitTableResponse:
+        """Commit updates to a table.
+
+        Raises:
+            CommitFailedException: A requirement does not hold any more; another writer was first.
+            NoSuchTableError: The table does not exist.
+            CatalogConnectionError: Nobody can tell how it ended; ``ReconcilingCatalog`` looks.
+        """
+        self._check_endpoint(Capability.V1_UPDATE_TABLE)
+        *namespace, name = table.name()
+        identifier = TableIdentifier(namespace=Namespace(namespace), name=name)
+        request = CommitTableRequest(identifier=identifier, requirements=requirements, updates=updates)
+        url = self.url(Endpoints.update_table, prefixed=True, **self._split_identifier_for_path(identifier))
+        response = self._session.post(url, data=_commit_body(request, table.metadata.last_column_id))
+        if not response.ok:
+            said = server_message(response) or f"status {response.status_code}"
+            raise _COMMIT_ERRORS.get(response.status_code, pyiceberg_errors.RESTError)(said)
+        return CommitTableResponse.model_validate_json(response.text)
 
     def _vend(self, identifier: Identifier) -> dict[str, str]:
         """Ask for credentials: by their own endpoint where the server has one, else by loading the table."""
@@ -224,6 +266,16 @@ class PolarisCatalog(RestCatalog):
         if type(io) is not PyArrowFileIO or not any(are_credentials(properties) for properties in vended):
             return io
         return VendedFileIO(io.properties, partial(self._vend, identifier))
+
+
+def _commit_body(request: CommitTableRequest, last_column_id: int) -> bytes:
+    """Return a commit as JSON, with a field that PyIceberg left out and servers such as Nessie 0.99 insist on."""
+    content = json.loads(request.model_dump_json())
+    for update in content["updates"]:
+        if update["action"] == "add-schema":
+            known = AddSchemaUpdate.model_validate(update).schema_.highest_field_id
+            update.setdefault("last-column-id", max(last_column_id, known))
+    return json.dumps(content).encode()
 
 
 def _speaks_of_the_warehouse(said: str, warehouse: str | None) -> bool:

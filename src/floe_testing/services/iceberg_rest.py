@@ -49,6 +49,8 @@ class IcebergRest(Service):
             "catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
             "uri": f"jdbc:sqlite:{folder / 'catalog.db'}",
             "jdbc.schema-version": "V1",
+            # Without it a table can be made in a namespace that is not there.
+            "jdbc.strict-mode": "true",
             # One writer at a time is what SQLite can do; others wait.
             "jdbc.busy_timeout": "30000",
             **self._storage(folder),

@@ -11,7 +11,7 @@ from floe_testing.rest_fixtures import store_properties
 from floe_testing.tables import NAMESPACE, TableManagerContract
 
 
-def managed(config, *, branches=True):
+def managed(config):
     catalog = create_catalog(config)
     manager = IcebergTableManager(catalog)
     manager.create_namespace(NAMESPACE)
@@ -34,12 +34,29 @@ class TestReferenceServerArrow(TableManagerContract):
         )
 
 
-@pytest.mark.live
-@pytest.mark.req("FR-001", "FR-005")
-class TestNessieArrow(TableManagerContract):
+class NessieContract(TableManagerContract):
+    """Nessie keeps history itself and shows Iceberg the newest snapshot only."""
+
     engine = Engine.ARROW
     branches = False
 
+    @pytest.fixture
+    def history(self):
+        pytest.skip("capability: Nessie shows the newest snapshot only")
+
+    def test_append_adds_rows_in_one_snapshot(self, history):
+        """Needs two snapshots."""
+
+    def test_a_repeated_operation_id_writes_once(self, history):
+        """Needs the snapshot before the newest."""
+
+    def test_repeating_a_delete_or_an_upsert_changes_nothing(self, history):
+        """Needs three snapshots."""
+
+
+@pytest.mark.live
+@pytest.mark.req("FR-001", "FR-005")
+class TestNessieArrow(NessieContract):
     @pytest.fixture
     def manager(self, nessie):
         yield from managed(PolarisCatalogConfig(uri=nessie.url, warehouse=nessie["warehouse"]))
@@ -47,10 +64,7 @@ class TestNessieArrow(TableManagerContract):
 
 @pytest.mark.live
 @pytest.mark.req("FR-002", "FR-004", "FR-005")
-class TestNessieWithTokensArrow(TableManagerContract):
-    engine = Engine.ARROW
-    branches = False
-
+class TestNessieWithTokensArrow(NessieContract):
     @pytest.fixture
     def manager(self, nessie_oidc, oidc):
         yield from managed(

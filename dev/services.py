@@ -1,0 +1,140 @@
+"""Starts, shows and stops real servers for people: python dev/services.py start|status|stop [name …].
+
+Data lies in .floe-dev/services/dev, logs in .floe-dev/logs; ports are chosen free and kept until the server is stopped.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from floe_testing.services import IcebergRest, Minio, Nessie, Oidc, Postgres, Server, ServiceError, ServiceRun
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from floe_testing.services import Service
+
+DEV = Path(__file__).resolve().parent.parent / ".floe-dev"
+ALL = ("minio", "iceberg-rest", "oidc", "nessie-oidc", "postgres")
+
+
+def make(run: ServiceRun, name: str) -> Service:
+    """Return a service by name; what it stands on is started first."""
+    makers: dict[str, Callable[[], Service]] = {
+        "minio": Minio,
+        "oidc": Oidc,
+        "postgres": Postgres,
+        "iceberg-rest": lambda: IcebergRest(start(run, "minio")),
+        "nessie": lambda: Nessie(start(run, "minio")),
+        "nessie-oidc": lambda: Nessie(start(run, "minio"), issuer=start(run, "oidc")),
+    }
+    if name not in makers:
+        sys.exit(f"There is no service '{name}'. Services: {', '.join(sorted(makers))}.")
+    return makers[name]()
+
+
+def start(run: ServiceRun, name: str) -> Server:
+    """Start one service, or find it running."""
+    running = run.find(name)
+    if running is not None:
+        return running
+    service = make(run, name)
+    if reason := service.missing():
+        msg = f"{name} cannot run here: {reason}"
+        raise ServiceError(msg)
+    return run.start(service, keep=True)
+
+
+def show(server: Server) -> None:
+    """Print where a server is and what to write in floe.yaml for it."""
+    print(f"\n{server.name}  {server.url}  (process {server.pid}, log {server.log})")
+    for key, value in server.properties.items():
+        if key != "url":
+            print(f"    {key}: {value}")
+    for line in SNIPPETS.get(server.name, lambda _: ())(server):
+        print(f"    | {line}")
+
+
+def _rest(server: Server) -> list[str]:
+    return ["catalog:", "  type: rest", f"  uri: {server.url}", "  access_delegation: none"]
+
+
+def _store(server: Server) -> list[str]:
+    return [
+        "storage:",
+        "  type: s3",
+        f"  bucket: {server['bucket']}",
+        f"  endpoint: {server.url}",
+        f"  region: {server['region']}",
+        "  credentials:",
+        f"    access_key_id: {server['access_key_id']}",
+        f"    secret_access_key: ${{S3_SECRET}}   # export S3_SECRET={server['secret_access_key']}",
+    ]
+
+
+def _nessie(server: Server) -> list[str]:
+    return [
+        "catalog:",
+        "  type: rest",
+        f"  uri: {server.url}",
+        f"  warehouse: {server['warehouse']}",
+        "  credentials:   # from the oidc service",
+        "    client_id: floe",
+        "    client_secret: ${OIDC_SECRET}",
+        "    token_endpoint: http://…/token",
+    ]
+
+
+def _postgres(server: Server) -> list[str]:
+    return [
+        "catalog:",
+        "  type: sql",
+        f"  uri: postgresql://{server['host']}:{server['port']}/{server['database']}",
+        "  credentials:",
+        f"    username: {server['user']}",
+        f"    password: ${{PG_PASSWORD}}   # export PG_PASSWORD={server['password']}",
+    ]
+
+
+SNIPPETS: dict[str, Callable[[Server], list[str]]] = {
+    "iceberg-rest": _rest,
+    "minio": _store,
+    "nessie-oidc": _nessie,
+    "postgres": _postgres,
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Do what was asked."""
+    command, *names = arguments or ["status"]
+    run = ServiceRun(DEV, "dev")
+    failed = False
+    if command == "start":
+        for name in names or ALL:
+            print(f"{name} …", flush=True)
+            began = time.monotonic()
+            try:
+                start(run, name)
+                print(f"{name} is up after {time.monotonic() - began:.0f} s")
+            except ServiceError as err:
+                print(err, file=sys.stderr)
+                failed = True
+    elif command == "stop":
+        for server in reversed(run.running()):
+            if not names or server.name in names:
+                run.stop(server.name)
+                print(f"{server.name} stopped")
+    elif command != "status":
+        sys.exit(__doc__)
+    servers = run.running()
+    for server in servers:
+        show(server)
+    print(f"\n{len(servers)} services run. Stop them with: make services-stop")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
