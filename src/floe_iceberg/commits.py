@@ -263,7 +263,7 @@ class _CommitLoop:
             self._context.logger.debug("commit conflict", table=".".join(table.name()), attempt=len(self._lost))
             return None
         _delete(table.io, {path for lost in self._lost for path in lost.files} - set(attempt.files))
-        _delete_old_metadata(table.io, before, table.metadata)
+        delete_old_metadata(table.io, before, table.metadata)
         return Outcome(table, attempt.snapshot)
 
     def _commit(self, attempt: Attempt) -> bool:
@@ -331,7 +331,8 @@ def _delete(io: FileIO, paths: Iterable[str]) -> None:
             io.delete(path)
 
 
-def _delete_old_metadata(io: FileIO, before: TableMetadata, after: TableMetadata) -> None:
+def delete_old_metadata(io: FileIO, before: TableMetadata, after: TableMetadata) -> None:
+    """Delete the metadata files that a commit dropped from the log, when the table's properties ask for it."""
     if after.properties.get(_DELETE_OLD, "false").lower() == "true":
         kept = {entry.metadata_file for entry in after.metadata_log}
         _delete(io, [entry.metadata_file for entry in before.metadata_log if entry.metadata_file not in kept])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 
 from floe_core.errors import CommitStateUnknownError, ConcurrencyConflictError
-from floe_iceberg.commits import Backoff
+from floe_iceberg.commits import Backoff, delete_old_metadata
 from floe_iceberg.corruption import load_table
 from floe_iceberg.versions import name_of
 
@@ -69,4 +69,6 @@ def commit_change(
                 msg = f"The catalog does not say whether {what} on table '{name_of(table)}' was done."
                 raise CommitStateUnknownError(msg, operation_id=what, table=name_of(table)) from err
         else:
-            return load_table(context, target)
+            changed = load_table(context, target)
+            delete_old_metadata(changed.io, table.metadata, changed.metadata)
+            return changed

@@ -58,6 +58,7 @@ def test_a_table_as_declared_has_not_drifted(detect):
     assert not report.breaking
 
 
+@pytest.mark.req("TM-13")
 def test_the_detector_is_one(context):
     assert isinstance(DriftDetector(context), DriftDetectorProtocol)
 

@@ -38,7 +38,7 @@ def ids(context, **version):
     return sorted(reads.scan(context, NAME, **version).column("id").to_pylist())
 
 
-@pytest.mark.req("FR-032")
+@pytest.mark.req("FR-032", "API-11")
 def test_expiry_deletes_the_files_only_old_snapshots_needed_and_says_how_many(context, events):
     before = {suffix: len(files_of(events, suffix)) for suffix in (".parquet", ".avro")}
     expired = maintenance.expire_snapshots(context, NAME, **ALL)
@@ -61,6 +61,7 @@ def test_a_dry_run_tells_which_snapshots_would_go(context, events):
     assert maintenance.expire_snapshots(context, NAME, **ALL).snapshot_ids == planned.snapshot_ids
 
 
+@pytest.mark.req("TM-11")
 def test_nothing_old_enough_expires_nothing(context, events):
     metadata = context.load(NAME).metadata_location
     assert maintenance.expire_snapshots(context, NAME) == 0

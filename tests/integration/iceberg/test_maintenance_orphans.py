@@ -54,6 +54,7 @@ def test_a_dry_run_is_the_default_and_deletes_nothing(context, events):
     assert path.exists()
 
 
+@pytest.mark.req("TM-16")
 def test_orphans_go_and_everything_else_stays(context, events):
     path = stray(events)
     before = set(files_of(events)) - {path}

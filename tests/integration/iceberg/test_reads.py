@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import io
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
 from pyiceberg.expressions import GreaterThan
+from pyiceberg.io.pyarrow import PyArrowFile
 from pyiceberg.types import LongType, StringType
 
 from floe_core.errors import (
@@ -15,6 +17,7 @@ from floe_core.errors import (
     TableNotFoundError,
 )
 from floe_iceberg import reads, snapshots
+from floe_testing.embedded_tables import local_path
 
 pytest_plugins = ["floe_testing.table_fixtures"]
 
@@ -42,7 +45,7 @@ def rows(start, stop):
     )
 
 
-@pytest.mark.req("FR-018", "RD-07")
+@pytest.mark.req("FR-018", "API-09")
 def test_what_was_written_comes_back_equal(context, new_table):
     data = pa.Table.from_pydict({"id": [1, 2], "name": ["a", "b"]})
     table = new_table("bronze.customers", data.schema)
@@ -59,11 +62,42 @@ def test_an_empty_table_reads_as_no_rows_with_plain_types(context, new_table):
     assert result.schema.field("blob").type == pa.binary()
 
 
-@pytest.mark.req("FR-022")
+@pytest.mark.req("FR-022", "API-09")
 def test_columns_come_back_in_the_order_asked_for(context, orders):
     result = reads.scan(context, "bronze.orders", columns=["amount", "id"])
     assert result.column_names == ["amount", "id"]
     assert result.num_rows == 30
+
+
+@pytest.mark.req("SC-004")
+def test_fewer_columns_read_fewer_bytes(context, new_table, monkeypatch):
+    columns = {f"c{number}": pa.array(range(number, 400_000 + number), pa.int64()) for number in range(16)}
+    table = new_table("bronze.wide", pa.table(columns).schema)
+    table.append(pa.table(columns))
+
+    def bytes_read(**selection):
+        count = [0]
+        with monkeypatch.context() as patch:
+            patch.setattr(PyArrowFile, "open", lambda self, seekable=True: _counted(self, count))
+            reads.scan(context, "bronze.wide", **selection)
+        return count[0]
+
+    share = bytes_read(columns=["c3", "c7"]) / bytes_read()
+    assert share == pytest.approx(2 / 16, rel=0.2)
+
+
+def _counted(file, count):
+    """Open a file so that the bytes read from it are counted."""
+    content = local_path(file.location).read_bytes()
+
+    class Counting(io.BytesIO):
+        def read(self, size=-1):
+            part = super().read(size)
+            count[0] += len(part)
+            return part
+
+    stream = Counting(content)
+    return pa.PythonFile(stream, mode="r") if file.location.endswith(".parquet") else io.BytesIO(content)
 
 
 def test_a_nested_field_can_be_asked_for(context, new_table):
@@ -74,7 +108,7 @@ def test_a_nested_field_can_be_asked_for(context, new_table):
     assert result.to_pylist() == [{"address": {"city": "Oslo"}, "id": 1}]
 
 
-@pytest.mark.req("FR-023")
+@pytest.mark.req("FR-023", "API-09")
 @pytest.mark.parametrize("row_filter", ["id > 26 and city = 'Rome'", None], ids=["text", "expression"])
 def test_a_filter_selects_rows(context, orders, row_filter):
     found = reads.scan(context, "bronze.orders", row_filter=row_filter or GreaterThan("id", 26), columns=["id"])

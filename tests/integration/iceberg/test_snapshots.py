@@ -46,7 +46,7 @@ def ids(context, **version):
     return sorted(reads.scan(context, NAME, **version).column("id").to_pylist())
 
 
-@pytest.mark.req("FR-031")
+@pytest.mark.req("FR-031", "API-10")
 def test_snapshots_are_listed_newest_first(context, events):
     listed = snapshots.list_snapshots(context, NAME)
     assert [info.sequence_number for info in listed] == [4, 3, 2, 1]
@@ -65,6 +65,7 @@ def test_a_negative_limit_is_refused(context, events):
         snapshots.list_snapshots(context, NAME, limit=-1)
 
 
+@pytest.mark.req("API-10")
 def test_a_table_without_data_has_no_current_snapshot(context, empty):
     assert snapshots.current_snapshot(context, NAME) is None
     assert snapshots.list_snapshots(context, NAME) == []
@@ -77,6 +78,7 @@ def test_the_current_snapshot_of_a_branch_is_its_head(context, events):
     assert snapshots.current_snapshot(context, NAME).sequence_number == 4
 
 
+@pytest.mark.req("TM-10")
 def test_rollback_goes_back_to_a_snapshot_and_forward_stays_readable(context, events):
     newest, _, second, _ = snapshots.list_snapshots(context, NAME)
     info = snapshots.rollback(context, NAME, snapshot_id=second.snapshot_id)
@@ -112,6 +114,7 @@ def test_rollback_needs_one_goal(context, events, goal):
         snapshots.rollback(context, NAME, **goal)
 
 
+@pytest.mark.req("TM-10")
 def test_a_tag_names_a_snapshot_with_its_age(context, events):
     third = snapshots.list_snapshots(context, NAME)[1]
     info = snapshots.create_tag(context, NAME, "v1", snapshot_id=third.snapshot_id, max_ref_age=timedelta(days=1))
@@ -120,6 +123,7 @@ def test_a_tag_names_a_snapshot_with_its_age(context, events):
     assert ids(context, ref="v1") == [0, 1, 2]
 
 
+@pytest.mark.req("TM-10")
 def test_a_branch_keeps_its_ages(context, events):
     info = snapshots.create_branch(
         context,
