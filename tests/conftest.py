@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 # Real servers, started by the first test that asks for one, and a gateway that makes them fail.
-pytest_plugins = ("floe_testing.services.fixtures", "floe_testing.rest_fixtures")
+pytest_plugins = ("floe_testing.services.fixtures", "floe_testing.rest_fixtures", "floe_testing.spark")
 
 # Nothing that a test starts may call home.
 os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")

@@ -84,35 +84,42 @@ class ArrowInput:
     def _staged(self, tables: Iterator[pa.Table], schema: pa.Schema, target: spark.StructType) -> DataFrame:
         self._scratch = tempfile.TemporaryDirectory(prefix="floe-spark-")
         path = Path(self._scratch.name) / "part-0.parquet"
-        empty = spark_table(schema.empty_table(), target)
-        with pq.ParquetWriter(path, empty.schema, compression="zstd") as writer:
+        with pq.ParquetWriter(path, spark_schema(schema, target), compression="zstd") as writer:
             for table in tables:
                 rows = max(1, int(len(table) * _ROW_GROUP_BYTES / max(table.nbytes, 1)))
                 writer.write_table(spark_table(table, target), row_group_size=rows)
         return self._session.read.schema(_frame_schema(schema, target)).parquet(path.as_uri())
 
 
+def spark_schema(schema: pa.Schema, target: spark.StructType) -> pa.Schema:
+    """Return the data's columns with the types Spark knows the target's by.
+
+    Raises:
+        InvalidDataError: The target lacks a column.
+    """
+    fields = {field.name: field.dataType for field in target.fields}
+    if unknown := [name for name in schema.names if name not in fields]:
+        msg = f"The table has no column {', '.join(unknown)}."
+        raise InvalidDataError(msg, hint="Add the columns first, or leave them out of the data.")
+    return pa.schema([pa.field(name, arrow_type(fields[name])) for name in schema.names])
+
+
 def spark_table(table: pa.Table, target: spark.StructType) -> pa.Table:
     """Return the table with each column in the type Spark knows the target's column by.
 
     Raises:
-        InvalidDataError: A column cannot be brought to its type.
+        InvalidDataError: A column cannot be brought to its type, or the target lacks it.
     """
-    fields = {field.name: field.dataType for field in target.fields}
-    if unknown := [name for name in table.column_names if name not in fields]:
-        msg = f"The table has no column {', '.join(unknown)}."
-        raise InvalidDataError(msg, hint="Add the columns first, or leave them out of the data.")
-    names, columns = [], []
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        wanted = arrow_type(fields[name])
+    schema = spark_schema(table.schema, target)
+    columns = []
+    for field, column in zip(schema, table.columns, strict=True):
         try:
-            chunks = [_converted(chunk, wanted) for chunk in column.chunks]
+            chunks = [_converted(chunk, field.type) for chunk in column.chunks]
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as err:
-            msg = f"Column '{name}' of type {column.type} cannot become {wanted}: {err}"
+            msg = f"Column '{field.name}' of type {column.type} cannot become {field.type}: {err}"
             raise InvalidDataError(msg) from err
-        names.append(name)
-        columns.append(pa.chunked_array(chunks, type=wanted))
-    return pa.table(columns, schema=pa.schema([pa.field(n, c.type) for n, c in zip(names, columns, strict=True)]))
+        columns.append(pa.chunked_array(chunks, type=field.type))
+    return pa.table(columns, schema=schema)
 
 
 def arrow_type(kind: spark.DataType) -> pa.DataType:

@@ -39,6 +39,7 @@ _MISSING_REF = re.compile(
 )
 _MISSING_SNAPSHOT = re.compile(r"Cannot find (?:a )?snapshot", re.IGNORECASE)
 _TIME_TYPE = re.compile(r"Spark does not support time fields|Cannot convert.*\btime\b", re.IGNORECASE)
+_CONFLICT = re.compile(r"conflicting|[Mm]issing (?:data|required) files")
 _REASON = re.compile(r"(?:\w+\.)+\w*(?:Exception|Error): (?P<reason>[^\n]+)")
 
 
@@ -82,7 +83,7 @@ def _of_iceberg(err: Exception, text: str, table: str, operation_id: str) -> Flo
         return CommitStateUnknownError(msg, operation_id=operation_id, table=table)
     if "NoSuchTableException" in names:
         return _missing_table(table)
-    if names & {"CommitFailedException", "ValidationException"}:
+    if "CommitFailedException" in names or ("ValidationException" in names and _CONFLICT.search(text)):
         return ConcurrencyConflictError(f"Spark's commit to '{table}' lost: {reason_of(err)}", table=table)
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from floe_core.dataplane import CompactionKind, MaintenanceFigures
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from pyspark.sql import Row, SparkSession
+
+_SORT_TERM = re.compile(
+    r"(?P<column>.+?)(?P<direction>(?:\s+(?:asc|desc))?(?:\s+nulls\s+(?:first|last))?)", re.IGNORECASE
+)
 
 
 class Procedures:
@@ -102,10 +107,8 @@ def _sort_order(kind: CompactionKind, order: Sequence[str]) -> str:
 
 def _sort_term(term: str) -> str:
     """Quote a column and keep the direction behind it: ``amount desc nulls last``."""
-    column, separator, direction = term.partition(" ")
-    if direction.lower().split()[:1] in (["asc"], ["desc"], ["nulls"]):
-        return f"{_column(column)}{separator}{direction}"
-    return _column(term)
+    found = _SORT_TERM.fullmatch(term)
+    return f"{_column(found['column'])}{found['direction']}" if found else _column(term)
 
 
 def _column(name: str) -> str:

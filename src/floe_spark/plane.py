@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 
-from floe_core.errors import CommitStateUnknownError
+from floe_core.errors import CommitStateUnknownError, EngineUnavailableError
 from floe_spark.errors import translated
 from floe_spark.maintenance import Procedures
 from floe_spark.reader import read_frame
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from floe_core.dataplane import CompactionKind, MaintenanceFigures, ReadRequest, WriteRequest
     from floe_spark.session import SparkEngine
     from floe_spark.settings import SparkSettings
-
-_POLL_SECONDS = 0.2
 
 
 class SparkDataPlane:
@@ -104,10 +101,12 @@ class SparkDataPlane:
         self._running[operation] = session
         try:
             SparkWrite(session, self._catalog, request, shares_files=self.engine.shares_files).run()
+        except EngineUnavailableError:
+            # Whether it still runs is for await_quiet to find out; so it is after an interrupt from outside.
+            raise
         except Exception:
             self._finished(operation, session)
             raise
-        # An interrupt from outside leaves the operation running in Spark, to be found by await_quiet.
         self._finished(operation, session)
 
     def _finished(self, operation: str, session: SparkSession) -> None:
@@ -118,18 +117,19 @@ class SparkDataPlane:
         """Cancel what still runs for an operation, in this process or left behind by a dead one, and wait for it.
 
         Raises:
-            CommitStateUnknownError: It still runs when the time is over.
+            CommitStateUnknownError: It still runs when the time is over, or Spark cannot be asked.
         """
-        session = self._running.get(operation_id) or self.engine.find(operation_id)
-        if session is None:
-            return
-        deadline = time.monotonic() + timeout_seconds
-        while session.interruptAll():
-            if time.monotonic() > deadline:
-                msg = f"The operation {operation_id} still runs in Spark after {timeout_seconds:g} s."
-                raise CommitStateUnknownError(msg, operation_id=operation_id, hint="Look again later.")
-            time.sleep(_POLL_SECONDS)
-        self._finished(operation_id, session)
+        try:
+            with translated(operation_id):
+                session = self._running.get(operation_id)
+                quiet = self.engine.silence(operation_id, session, timeout_seconds=timeout_seconds)
+        except EngineUnavailableError as err:
+            msg = f"Spark does not answer, so that nobody can tell whether the operation {operation_id} still runs."
+            raise CommitStateUnknownError(msg, operation_id=operation_id, hint="Try again when it does.") from err
+        if not quiet:
+            msg = f"The operation {operation_id} still runs in Spark after {timeout_seconds:g} s."
+            raise CommitStateUnknownError(msg, operation_id=operation_id, hint="Look again later.")
+        self._running.pop(operation_id, None)
 
     def frame(self, request: ReadRequest) -> DataFrame:
         """Return a lazy PySpark DataFrame over the table."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sf
 
 from floe_core.errors import CapabilityError
-from floe_spark.sql import quoted, table_name
+from floe_spark.sql import quoted, table_name, timestamp_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,8 +35,7 @@ def _version_options(request: ReadRequest) -> dict[str, str]:
     if request.snapshot_id is not None:
         return {"versionAsOf": str(request.snapshot_id)}
     if request.as_of is not None:
-        # Spark reads a number here as seconds, fractions included, whatever the session's time zone.
-        return {"timestampAsOf": f"{request.as_of.timestamp():.6f}"}
+        return {"timestampAsOf": timestamp_text(request.as_of)}
     if request.ref is not None and not request.ref.isdigit():
         return {"versionAsOf": request.ref}
     return {}

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import threading
+import time
 import uuid
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql import SparkSession
@@ -24,6 +26,7 @@ from floe_spark.settings import launch_environment
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from floe_spark.connect_server import ServerInfo
     from floe_spark.settings import SparkSettings
 
 _APP_NAME = "floe"
@@ -31,6 +34,9 @@ _CATALOG_PREFIX = "spark.sql.catalog."
 # PySpark's own patience with a dead server is ten minutes.
 _CONNECT_RETRIES = 6
 _MODE_VARIABLE = "SPARK_CONNECT_MODE_ENABLED"
+_POLL_SECONDS = 0.2
+_DRIVER_THREADS = "java_method('java.lang.Thread', 'getAllStackTraces')"
+_EXECUTION_THREAD = re.compile(r"SparkConnectExecuteThread_opId=([0-9a-f-]+)")
 
 
 class SparkEngine(Protocol):
@@ -53,8 +59,8 @@ class SparkEngine(Protocol):
         """Give up a private session."""
         ...
 
-    def find(self, operation_id: str) -> SparkSession | None:
-        """Return the session in which another process may still run the operation, if there can be one."""
+    def silence(self, operation_id: str, session: SparkSession | None, *, timeout_seconds: float) -> bool:
+        """Cancel an operation, by its session or wherever a dead process left it; tell whether it has ended."""
         ...
 
     def release(self) -> None:
@@ -72,11 +78,11 @@ def open_engine(settings: SparkSettings) -> SparkEngine:
         EngineUnavailableError: Spark did not start, or the server does not answer.
     """
     if settings.remote:
-        return ConnectEngine(settings.master, settings, shares_files=False)
+        return ConnectEngine(settings.master, settings)
     running = _running_classic()
     if running is None and settings.local and (server := server_for(settings)) is not None:
         get_logger("floe.spark").info("spark.attach", server=server.address, pid=server.pid)
-        return ConnectEngine(server.url, settings, shares_files=True)
+        return ConnectEngine(server.url, settings, server=server)
     return ClassicEngine(settings, running)
 
 
@@ -125,10 +131,10 @@ class ClassicEngine:
     def discard(self, session: SparkSession) -> None:
         """Do nothing: a classic session ends with its last reference, and stopping it would stop the driver."""
 
-    def find(self, operation_id: str) -> SparkSession | None:
-        """Return None: a classic driver dies with its process, and so does whatever it ran."""
+    def silence(self, operation_id: str, session: SparkSession | None, *, timeout_seconds: float) -> bool:
+        """Cancel what the session runs; without one there is nothing, because a driver dies with its process."""
         del operation_id
-        return None
+        return session is None or _comes_true(lambda: not session.interruptAll(), timeout_seconds)
 
     def release(self) -> None:
         """Stop the driver if floe started it and this was its last user."""
@@ -150,20 +156,20 @@ class ConnectEngine:
     # of that pool's threads, the process hangs. So a session that users hold is kept, and a private one is emptied.
     _kept: ClassVar[list[SparkSession]] = []
 
-    def __init__(self, url: str, settings: SparkSettings, *, shares_files: bool) -> None:
-        """Connect, and check that the server answers."""
+    def __init__(self, url: str, settings: SparkSettings, *, server: ServerInfo | None = None) -> None:
+        """Take the server's address; ``server`` tells that it is this project's own."""
         if _running_classic() is not None:
             msg = "This process already runs a Spark driver; PySpark allows one kind of Spark a process."
             raise EngineSetupError(msg, hint="Use a second process, or stop the other session first.")
         self._url = url
         self._settings = settings
-        self._shares_files = shares_files
+        self._server = server
         self._sessions: list[SparkSession] = []
 
     @property
     def shares_files(self) -> bool:
         """Whether Spark sees the files of this machine."""
-        return self._shares_files
+        return self._server is not None
 
     def session_for(self, catalog: str, conf: Mapping[str, str]) -> SparkSession:
         """Return a session of our own on the server."""
@@ -188,9 +194,17 @@ class ConnectEngine:
         session.stop()
         vars(session).clear()
 
-    def find(self, operation_id: str) -> SparkSession | None:
-        """Return the session in which another process may still run the operation."""
-        return self.private(operation_id, {})
+    def silence(self, operation_id: str, session: SparkSession | None, *, timeout_seconds: float) -> bool:
+        """Cancel what runs in the operation's session, whichever process opened it, and wait until it has ended."""
+        if self._server is not None and not self._server.alive:
+            return True
+        session = session or self.private(operation_id, {})
+        # The server says what it cancels only once, and long before a commit under way has ended.
+        cancelled = set(session.interruptAll())
+        quiet = _comes_true(lambda: not cancelled or not cancelled & _executing(session), timeout_seconds)
+        if quiet:
+            self.discard(session)
+        return quiet
 
     def release(self) -> None:
         """Release our sessions; the server goes on."""
@@ -212,9 +226,9 @@ class ConnectEngine:
         for key, value in conf.items():
             builder = builder.config(key, value)
         with _unreachable_is_unavailable(url):
-            # PySpark's decorator hides from type checkers that this is a method.
-            session = cast("Callable[[], SparkSession]", builder.create)()
-            session.client.set_retry_policies([DefaultPolicy(max_retries=_CONNECT_RETRIES)])
+            # PySpark's decorators hide from type checkers what these two are.
+            session: SparkSession = builder.create()  # type: ignore[operator, no-any-return, unused-ignore]
+            session.client.set_retry_policies([DefaultPolicy(max_retries=_CONNECT_RETRIES)])  # type: ignore[operator]
         return session
 
 
@@ -254,6 +268,26 @@ def _configured(session: SparkSession, conf: Mapping[str, str]) -> SparkSession:
     for key, value in conf.items():
         session.conf.set(key, value)
     return session
+
+
+def _executing(session: SparkSession) -> set[str]:
+    """Return the ids of what the server executes, by the names of its driver's threads.
+
+    A variable's default is evaluated on the driver, and reading it takes no executor, so that this answers at once
+    even when every core is busy.
+    """
+    session.sql(f"DECLARE OR REPLACE VARIABLE floe_threads STRING DEFAULT {_DRIVER_THREADS}")
+    rows = session.sql("SELECT * FROM VALUES (floe_threads)").collect()
+    return set(_EXECUTION_THREAD.findall(rows[0][0]))
+
+
+def _comes_true(condition: Callable[[], bool], timeout_seconds: float) -> bool:
+    deadline = time.monotonic() + timeout_seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True
 
 
 def _with_parameter(url: str, name: str, value: str) -> str:

@@ -29,9 +29,14 @@ def text_literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
+def timestamp_text(moment: datetime) -> str:
+    """Write a moment so that it means the same in every session time zone; a naive one is local time."""
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
+
+
 def timestamp_literal(moment: datetime) -> str:
-    """Return a timestamp literal that means the same in every session time zone; a naive moment is local time."""
-    return f"TIMESTAMP '{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}Z'"
+    """Return a timestamp literal."""
+    return f"TIMESTAMP '{timestamp_text(moment)}'"
 
 
 def map_literal(options: Mapping[str, str]) -> str:

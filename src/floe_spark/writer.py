@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import uuid
 from contextlib import ExitStack
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -11,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from floe_core.dataplane import OPERATION_ID_PROPERTY, WriteKind, WriteRequest
-from floe_core.errors import CapabilityError, ConcurrencyConflictError, InvalidDataError
+from floe_core.errors import CapabilityError, InvalidDataError
 from floe_spark.arrow_input import ArrowInput
 from floe_spark.errors import translated
 from floe_spark.sql import quoted, table_name
@@ -25,6 +27,7 @@ _SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."
 _WRITE_CONF = {"spark.sql.caseSensitive": "true"}
 # One open file per partition and task ran a 2 GB heap out of memory at 84 partitions; a sort within the task does not.
 _WRITE_OPTIONS = {"fanout-enabled": "false"}
+_ROWS = "floe rows of a key"
 _NOT_WHOLE_FILES = "Cannot delete file where some, but not all, rows match filter"
 
 
@@ -113,9 +116,8 @@ class SparkWrite:
     def _replace(self, source: DataFrame) -> None:
         """Replace the rows that match the filter, in one commit when they fill whole files."""
         try:
-            with translated(self._request.table):
-                self._writer(source).overwrite(sf.expr(self._filter))
-        except ConcurrencyConflictError as err:
+            self._writer(source).overwrite(sf.expr(self._filter))
+        except Exception as err:
             if _NOT_WHOLE_FILES not in str(err):
                 raise
             if self._request.branch is None:
@@ -133,7 +135,7 @@ class SparkWrite:
             missing = ", ".join(sorted(unknown)) if keys else "none given"
             msg = f"An upsert into '{self._request.table}' needs key columns of the data: {missing}."
             raise InvalidDataError(msg, table=self._request.table)
-        # Read once: MERGE would run the frame several times, and Spark 4.1 cannot plan a MERGE from a view over a table.
+        # Read once: MERGE would run the frame several times, and cannot be planned from a view over a table.
         source = source.localCheckpoint()
         self._refuse_repeated_keys(source)
         view = f"floe_{uuid.uuid4().hex}"
@@ -144,7 +146,8 @@ class SparkWrite:
             self._session.catalog.dropTempView(view)
 
     def _merge_sql(self, columns: list[str], view: str) -> str:
-        matched = " AND ".join(f"target.{quoted(key)} <=> source.{quoted(key)}" for key in self._request.keys)
+        # Null is equal to nothing, in process as here: a row without its key is always a new one.
+        matched = " AND ".join(f"target.{quoted(key)} = source.{quoted(key)}" for key in self._request.keys)
         changes = ", ".join(
             f"target.{quoted(name)} = source.{quoted(name)}" for name in columns if name not in self._request.keys
         )
@@ -159,7 +162,9 @@ class SparkWrite:
     def _refuse_repeated_keys(self, source: DataFrame) -> None:
         """MERGE itself notices a repeated key only when the table already holds it, and else inserts both rows."""
         keys = [sf.col(quoted(key)) for key in self._request.keys]
-        repeated = source.groupBy(*keys).count().filter(sf.col("count") > 1).drop("count").head()
+        known = source.filter(reduce(and_, (key.isNotNull() for key in keys)))
+        counted = known.groupBy(*keys).agg(sf.count("*").alias(_ROWS))
+        repeated = counted.filter(sf.col(_ROWS) > 1).drop(_ROWS).head()
         if repeated is not None:
             msg = f"The data holds more than one row for the key {repeated.asDict()}."
             raise InvalidDataError(msg, hint="Keep one row a key before the upsert.", table=self._request.table)

@@ -1,0 +1,206 @@
+"""Spark for tests: one session a process, a fresh embedded catalog a test.
+
+``FLOE_TEST_SPARK`` picks the engine, so that one suite runs on each: ``local`` (the default), ``standalone`` (a master
+and two workers of their own) or ``connect`` (a Spark Connect server). PySpark allows one of them a process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from floe_core.dataplane import OPERATION_ID_PROPERTY, ReadRequest, WriteKind, WriteRequest
+from floe_spark.connect_server import start_server, stop_server
+from floe_spark.jars import ICEBERG_AWS, spark_home
+from floe_spark.java import find_java
+from floe_spark.settings import LOOPBACK, SparkSettings, launch_environment
+from floe_testing.services.runner import free_port, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.table import Table
+    from pyspark.sql import SparkSession
+
+    from floe_spark.plane import SparkDataPlane
+
+    PlaneFactory = Callable[[SqlCatalog], SparkDataPlane]
+
+ENGINE_VARIABLE = "FLOE_TEST_SPARK"
+CATALOG_NAME = "floe"
+_START_SECONDS = 60.0
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Ignore the sockets that PySpark's bridge to its driver leaves to the garbage collector."""
+    config.addinivalue_line("filterwarnings", "ignore:unclosed <socket.socket:ResourceWarning")
+
+
+@dataclass(frozen=True)
+class SparkTables:
+    """A catalog as PyIceberg sees it and a plane that sees the same tables."""
+
+    catalog: SqlCatalog
+    plane: SparkDataPlane
+    root: Path
+
+    def create(self, name: str, schema: Any, **options: Any) -> Table:
+        """Create a table, and its namespace when it is not there."""
+        self.catalog.create_namespace_if_not_exists(name.rpartition(".")[0])
+        return self.catalog.create_table(name, schema, **options)
+
+    def write(self, kind: WriteKind, table: str, data: object = None, *, operation: str = "", **options: Any) -> None:
+        """Write through the plane, with an operation id when one is given."""
+        properties = {OPERATION_ID_PROPERTY: operation} if operation else {}
+        self.plane.write(WriteRequest(table, kind, data=data, snapshot_properties=properties, **options))
+
+    def read(self, table: str, **request: Any) -> list[dict[str, Any]]:
+        """Read rows through the plane, in a stable order."""
+        return sorted(self.plane.read_arrow(ReadRequest(table, **request)).to_pylist(), key=repr)
+
+
+def embedded_catalog(root: Path, name: str = CATALOG_NAME) -> SqlCatalog:
+    """Open an embedded catalog in a folder."""
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    return SqlCatalog(name, uri=f"sqlite:///{root}/catalog.db", warehouse=f"file://{root}/warehouse")
+
+
+def embedded_conf(catalog: SqlCatalog) -> dict[str, str]:
+    """Return the Spark configuration of an embedded catalog."""
+    prefix = f"spark.sql.catalog.{catalog.name}"
+    return {
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        f"{prefix}.type": "jdbc",
+        f"{prefix}.uri": "jdbc:" + catalog.properties["uri"].replace("sqlite:///", "sqlite:"),
+        f"{prefix}.jdbc.schema-version": "V1",
+        f"{prefix}.warehouse": catalog.properties["warehouse"],
+    }
+
+
+@contextlib.contextmanager
+def standalone_cluster(folder: Path) -> Iterator[str]:
+    """Run a master and two workers; give the master's address."""
+    port, pages = free_port(), free_port()
+    address = f"spark://{LOOPBACK}:{port}"
+    with contextlib.ExitStack() as stack:
+        package = "org.apache.spark.deploy"
+        master = [f"{package}.master.Master", "--host", LOOPBACK, "--port", str(port), "--webui-port", str(pages)]
+        stack.enter_context(_spark_process(master, folder / "master.log"))
+        wait_until(lambda: _listens(port), seconds=_START_SECONDS, what="the Spark master")
+        for number in (1, 2):
+            worker = [f"{package}.worker.Worker", "--host", LOOPBACK, "--cores", "1", "--memory", "1G"]
+            worker += ["--webui-port", str(free_port()), "--work-dir", str(folder / f"work-{number}"), address]
+            stack.enter_context(_spark_process(worker, folder / f"worker-{number}.log"))
+        yield address
+
+
+@pytest.fixture(scope="session")
+def spark_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSettings]:
+    """Give the settings of the engine under test, started if it is a server."""
+    root = tmp_path_factory.mktemp("spark")
+    # With the jars of every store, because whatever else runs in this process shares the driver.
+    local = SparkSettings(
+        "local[2]",
+        root,
+        driver_memory="1g",
+        user_conf={"spark.sql.shuffle.partitions": "2"},
+        packages=(ICEBERG_AWS,),
+    )
+    match os.environ.get(ENGINE_VARIABLE, "local"):
+        case "standalone":
+            conf = {
+                "spark.driver.host": LOOPBACK,
+                "spark.driver.bindAddress": LOOPBACK,
+                "spark.executor.memory": "600m",
+            }
+            with standalone_cluster(root) as address:
+                yield replace(local, master=address, user_conf={**local.user_conf, **conf})
+        case "connect":
+            server = start_server(local)
+            try:
+                yield replace(local, master=server.url)
+            finally:
+                stop_server(local.state_dir)
+        case _:
+            yield local
+
+
+@pytest.fixture(scope="session")
+def spark_engine(spark_settings: SparkSettings) -> Iterator[Any]:
+    """Keep Spark running for the whole session."""
+    from floe_spark.session import open_engine
+
+    engine = open_engine(spark_settings)
+    yield engine
+    engine.release()
+
+
+@pytest.fixture(autouse=True)
+def _share_spark(request: pytest.FixtureRequest) -> None:
+    """Start the shared Spark before a marked test would start and stop one of its own."""
+    if request.node.get_closest_marker("spark"):
+        request.getfixturevalue("spark_engine")
+
+
+@pytest.fixture(scope="session")
+def spark_plane_for(
+    spark_engine: Any,  # noqa: ARG001 - the planes join it, because a process has one
+    spark_settings: SparkSettings,
+) -> PlaneFactory:
+    """Give planes over catalogs of the test's own; Spark itself is shared."""
+    from floe_spark.plane import SparkDataPlane
+
+    def plane_for(catalog: SqlCatalog) -> SparkDataPlane:
+        return SparkDataPlane(spark_settings, catalog_name=catalog.name, conf=embedded_conf(catalog))
+
+    return plane_for
+
+
+@pytest.fixture
+def spark_tables(spark_plane_for: PlaneFactory, tmp_path: Path) -> Iterator[SparkTables]:
+    """Give a fresh embedded catalog, seen by PyIceberg and by Spark."""
+    catalog = embedded_catalog(tmp_path)
+    plane = spark_plane_for(catalog)
+    yield SparkTables(catalog, plane, tmp_path)
+    plane.close()
+    catalog.close()
+
+
+@pytest.fixture
+def spark_plane(spark_tables: SparkTables) -> SparkDataPlane:
+    """Give a plane over a fresh embedded catalog."""
+    return spark_tables.plane
+
+
+@pytest.fixture
+def spark_session(spark_plane: SparkDataPlane) -> SparkSession:
+    """Give the session that sees the fresh catalog."""
+    return spark_plane.session
+
+
+@contextlib.contextmanager
+def _spark_process(arguments: list[str], log: Path) -> Iterator[None]:
+    command = [str(spark_home() / "bin" / "spark-class"), *arguments]
+    environment = os.environ | launch_environment(find_java(), local=True) | {"SPARK_HOME": str(spark_home())}
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)  # noqa: S603
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _listens(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, port), timeout=1):
+        return True
+    return False
