@@ -1,5 +1,7 @@
 """``floe spark``: a local Spark that stays warm between commands."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +24,7 @@ def start(workspace: Workspace) -> Report:
     from floe_spark import start_server
 
     with working("Starting Spark"), workspace.connection() as connection:
-        settings = _settings(connection.artifacts, spark_packages(connection))
+        settings = spark_settings(connection.artifacts, spark_packages(connection))
         server = start_server(settings)
     return Report(data=_data(server), text=[f"Spark runs as process {server.pid} at {server.address}."])
 
@@ -33,7 +35,7 @@ def stop(workspace: Workspace) -> Report:
     from floe_spark import stop_server
 
     with working("Stopping Spark"):
-        stopped = stop_server(_settings(workspace.artifacts).state_dir)
+        stopped = stop_server(spark_settings(workspace.artifacts).state_dir)
     return Report(data={"stopped": stopped}, text=["Stopped Spark." if stopped else "No Spark server was running."])
 
 
@@ -42,7 +44,7 @@ def status(workspace: Workspace) -> Report:
     """Tell whether the project's Spark server runs."""
     from floe_spark import server_status
 
-    server = server_status(_settings(workspace.artifacts).state_dir)
+    server = server_status(spark_settings(workspace.artifacts).state_dir)
     if server is None:
         return Report(data=_data(None), text=["No Spark server is running. Start one with: floe spark start"])
     pairs = [
@@ -54,11 +56,29 @@ def status(workspace: Workspace) -> Report:
     return Report(data=_data(server), text=[fields(pairs)])
 
 
-def _settings(artifacts: "CompiledArtifacts", packages: tuple[str, ...] = ()) -> "SparkSettings":
+def spark_settings(artifacts: "CompiledArtifacts", packages: tuple[str, ...] = ()) -> "SparkSettings":
+    """Work out how a project's Spark is configured."""
     from floe_spark import SparkSettings
 
     compute = expand_section(artifacts.compute, path="compute")
     return SparkSettings.from_config(compute, project_root=artifacts.project_root, packages=packages)
+
+
+@contextmanager
+def shared_spark(workspace: Workspace) -> Iterator[None]:
+    """Keep one Spark for all processes of a command; a local one ends with the block unless it ran before."""
+    from floe_spark import server_status, start_server, stop_server
+
+    with working("Starting Spark"), workspace.connection() as connection:
+        settings = spark_settings(connection.artifacts, spark_packages(connection))
+        ours = settings.local and server_status(settings.state_dir) is None
+        if ours:
+            start_server(settings)
+    try:
+        yield
+    finally:
+        if ours:
+            stop_server(settings.state_dir)
 
 
 def _data(server: "ServerInfo | None") -> dict[str, Any]:

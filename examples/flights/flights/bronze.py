@@ -1,0 +1,44 @@
+"""Bronze: deliveries as they came. Text stays text, every delivery is kept, nothing is repaired."""
+
+from dagster import AssetExecutionContext, BackfillPolicy, DailyPartitionsDefinition, ResourceParam, asset
+from pyspark.sql import DataFrame, SparkSession
+
+from flights import landing
+
+DAYS = DailyPartitionsDefinition(start_date="2013-01-01", end_date="2014-01-01")
+REPLACED = {"write_mode": "overwrite"}
+
+
+@asset(
+    key=["bronze", "flights"],
+    partitions_def=DAYS,
+    backfill_policy=BackfillPolicy.single_run(),  # a range of days is one write
+    metadata={"partition_column": "flight_date"},
+)
+def raw_flights(context: AssetExecutionContext, spark: ResourceParam[SparkSession]) -> DataFrame:
+    """Flights, all deliveries of each day; writing a day replaces that day."""
+    return spark.createDataFrame(landing.read_days(context.partition_keys))
+
+
+@asset(key=["bronze", "weather"], metadata=REPLACED)
+def weather(spark: ResourceParam[SparkSession]) -> DataFrame:
+    """Hourly weather at the three airports."""
+    return spark.createDataFrame(landing.read_reference("weather"))
+
+
+@asset(key=["bronze", "planes"], metadata=REPLACED)
+def planes(spark: ResourceParam[SparkSession]) -> DataFrame:
+    """Planes by tail number."""
+    return spark.createDataFrame(landing.read_reference("planes"))
+
+
+@asset(key=["bronze", "airlines"], metadata=REPLACED)
+def airlines(spark: ResourceParam[SparkSession]) -> DataFrame:
+    """Airlines by carrier code."""
+    return spark.createDataFrame(landing.read_reference("airlines"))
+
+
+@asset(key=["bronze", "airports"], metadata=REPLACED)
+def airports(spark: ResourceParam[SparkSession]) -> DataFrame:
+    """Airports by FAA code."""
+    return spark.createDataFrame(landing.read_reference("airports"))

@@ -1,0 +1,53 @@
+"""Where deliveries land, and how they are read: every column as text, every file of a day."""
+
+import os
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import csv
+
+_NULLS = ["", "NA"]
+
+
+def landing_folder() -> Path:
+    """Return where deliveries land: the folder ``landing`` of this project, or FLIGHTS_LANDING."""
+    return Path(os.environ.get("FLIGHTS_LANDING") or Path(__file__).parent.parent / "landing")
+
+
+def read_days(days: Sequence[str]) -> pa.Table:
+    """Read all deliveries of some days; which day and which delivery a row came with are columns."""
+    tables = [_read_day(path) for day in days for path in sorted((landing_folder() / "flights").glob(f"{day}.*.csv"))]
+    if not tables:
+        what = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+        message = f"Nothing was delivered for {what}. Have the year delivered with: python -m flights.feed"
+        raise FileNotFoundError(message)
+    # Files of different months have different columns; what one of them lacks is null.
+    return pa.concat_tables(tables, promote_options="default")
+
+
+def read_reference(name: str) -> pa.Table:
+    """Read a file that is delivered as a whole, such as ``planes``."""
+    return _read(landing_folder() / f"{name}.csv")
+
+
+def _read_day(path: Path) -> pa.Table:
+    rows = _read(path)
+    day, delivery, _ = path.name.split(".")
+    return rows.append_column("flight_date", _same(date.fromisoformat(day), pa.date32(), rows)).append_column(
+        "delivery", _same(int(delivery), pa.int32(), rows)
+    )
+
+
+def _same(value: object, kind: pa.DataType, rows: pa.Table) -> pa.Array:
+    return pa.repeat(pa.scalar(value, kind), rows.num_rows)
+
+
+def _read(path: Path) -> pa.Table:
+    with path.open(encoding="utf-8") as stream:
+        names = stream.readline().strip().split(",")
+    options = csv.ConvertOptions(
+        column_types=dict.fromkeys(names, pa.string()), null_values=_NULLS, strings_can_be_null=True
+    )
+    return csv.read_csv(path, convert_options=options)

@@ -1,0 +1,69 @@
+"""``floe plan``."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from floe_cli.command import command, single_command
+from floe_cli.commands.run import PartitionOption, RangeOption, SelectOption, chosen_partitions
+from floe_cli.output import Report, count, grid, working
+from floe_cli.workspace import Workspace
+
+if TYPE_CHECKING:
+    from floe_dagster.plans import PlannedAsset
+
+app = single_command()
+
+_SHOWN_CHECKS = 3
+
+
+@command(app)
+def plan(
+    workspace: Workspace,
+    select: SelectOption = "*",
+    partition: PartitionOption = None,
+    partition_range: RangeOption = None,
+) -> Report:
+    """Show what a run would read and write, without running it."""
+    from floe_dagster.home import open_instance
+    from floe_dagster.pipeline import Pipeline
+    from floe_dagster.plans import plan_assets
+
+    choice = chosen_partitions(partition, partition_range)
+    with working("Looking at assets and tables"), workspace.tables() as tables:
+        pipeline = Pipeline.of(workspace.artifacts)
+        keys = pipeline.select(select)
+        with open_instance(workspace.artifacts) as instance:
+            partitions = pipeline.partitions(keys, choice, instance)
+        planned = plan_assets(pipeline, tables, keys, partitions)
+    artifacts = workspace.artifacts
+    where = f"catalog '{artifacts.catalog.name}' ({artifacts.catalog.type}), Spark on {artifacts.compute.master}"
+    rows = [
+        (asset.table, _there(asset), _write(asset), _way(asset), ", ".join(asset.reads) or "its source")
+        for asset in planned
+    ]
+    scope = f" for {choice}" if partitions else ""
+    return Report(
+        data={"partitions": partitions, "assets": [asdict(asset) | {"effect": asset.effect} for asset in planned]},
+        text=[
+            grid(["TABLE", "NOW", "WRITE", "WAY", "READS"], rows, right=["NOW"]),
+            "",
+            f"{count(len(planned), 'table')} would be written{scope}, in this order: {where}.",
+        ],
+    )
+
+
+def _there(asset: "PlannedAsset") -> str:
+    return f"{asset.rows:,} rows" if asset.exists else "new"
+
+
+def _write(asset: "PlannedAsset") -> str:
+    by = f" by {', '.join(asset.keys)}" if asset.keys else ""
+    return f"{asset.effect}{by}"
+
+
+def _way(asset: "PlannedAsset") -> str:
+    if not asset.checks:
+        return "straight to main"
+    shown = ", ".join(asset.checks[:_SHOWN_CHECKS])
+    more = f" and {len(asset.checks) - _SHOWN_CHECKS} more" if len(asset.checks) > _SHOWN_CHECKS else ""
+    return f"branch, {shown}{more}, then main"

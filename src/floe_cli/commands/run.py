@@ -1,0 +1,135 @@
+"""``floe run``."""
+
+from contextlib import ExitStack
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from floe_cli.command import command, single_command
+from floe_cli.output import Report, count, working
+from floe_cli.workspace import Workspace
+from floe_core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from floe_dagster.pipeline import PartitionChoice
+    from floe_dagster.progress import AssetProgress
+    from floe_dagster.runs import RunOutcome
+
+app = single_command()
+
+FAILED = 1
+SelectOption = Annotated[
+    str, typer.Option("--select", "-s", metavar="TABLES", help="Which: gold.daily, bronze.orders+, +gold.daily, gold.*")
+]
+PartitionOption = Annotated[
+    str | None, typer.Option("--partition", metavar="KEY", help="Partition to write.", show_default=False)
+]
+RangeOption = Annotated[
+    str | None,
+    typer.Option("--partition-range", metavar="A...B", help="First and last partition to write.", show_default=False),
+]
+
+
+@command(app)
+def run(
+    workspace: Workspace,
+    select: SelectOption = "*",
+    partition: PartitionOption = None,
+    partition_range: RangeOption = None,
+    processes: Annotated[
+        int, typer.Option(min=1, help="Steps at a time, each in a process of its own; 1: all in this one.")
+    ] = 1,
+) -> Report:
+    """Materialise assets on Spark, check them, and publish what passes."""
+    from floe_cli.run_view import RunView
+    from floe_dagster.home import open_instance
+    from floe_dagster.pipeline import Pipeline
+    from floe_dagster.runs import run_assets
+
+    choice = chosen_partitions(partition, partition_range)
+    with ExitStack() as open_things:
+        with working("Loading the assets"):
+            pipeline = Pipeline.of(workspace.artifacts)
+            keys = pipeline.select(select)
+            instance = open_things.enter_context(open_instance(workspace.artifacts))
+            partitions = pipeline.partitions(keys, choice, instance)
+        if processes > 1:
+            from floe_cli.commands.spark import shared_spark
+
+            open_things.enter_context(shared_spark(workspace))
+        # A range that some asset cannot write at once is one run a partition.
+        whole = len(partitions) <= 1 or pipeline.in_one_run(keys)
+        outcomes: list[RunOutcome] = []
+        for chunk in [partitions] if whole else [[key] for key in partitions]:
+            with RunView().shown() as view:
+                outcomes.append(run_assets(pipeline, instance, keys, chunk, processes=processes, listener=view.update))
+            if not outcomes[-1].success:
+                break
+    return _report(outcomes, partitions, choice)
+
+
+def chosen_partitions(partition: str | None, partition_range: str | None) -> "PartitionChoice":
+    """Read the two ways to name partitions.
+
+    Raises:
+        ConfigurationError: Both are given, or the range is none.
+    """
+    from floe_dagster.pipeline import PartitionChoice
+
+    if partition is not None and partition_range is not None:
+        msg = "Partitions are named by --partition or by --partition-range, not by both."
+        raise ConfigurationError(msg)
+    if partition_range is None:
+        return PartitionChoice(partition, partition)
+    first, dots, last = partition_range.partition("...")
+    if not dots or not first or not last:
+        msg = f"'{partition_range}' is no range of partitions."
+        raise ConfigurationError(msg, hint="Write the first and the last: 2026-01-01...2026-01-31")
+    return PartitionChoice(first, last)
+
+
+def _report(outcomes: "Sequence[RunOutcome]", partitions: "Sequence[str]", choice: "PartitionChoice") -> Report:
+    from floe_cli.run_view import asset_table
+
+    last = outcomes[-1]
+    seconds = sum(outcome.seconds for outcome in outcomes)
+    what = f" for {choice}" if partitions else ""
+    good = sum(asset.state.good for asset in last.assets)
+    summary = f"{count(good, 'table')} written{what} in {seconds:.1f} s."
+    if not last.success:
+        summary = f"The run{what} did not succeed: {good} of {count(len(last.assets), 'table')} written."
+    return Report(
+        data={
+            "success": last.success,
+            "runs": [outcome.run_id for outcome in outcomes],
+            "partitions": list(partitions),
+            "seconds": round(seconds, 3),
+            "assets": [_data(asset) for asset in last.assets],
+        },
+        text=[asset_table(last.assets), "", summary, *_reasons(last.assets)],
+        exit_code=0 if last.success else FAILED,
+    )
+
+
+def _data(asset: "AssetProgress") -> dict[str, Any]:
+    seconds = round(asset.ended - asset.started, 3) if asset.ended and asset.started else None
+    content = asdict(asset)
+    return {key: value for key, value in content.items() if key not in {"started", "ended"}} | {"seconds": seconds}
+
+
+def _reasons(assets: "Sequence[AssetProgress]") -> list[str]:
+    lines = []
+    for asset in assets:
+        if asset.reason is None:
+            continue
+        lines += ["", f"{asset.table} {asset.state}: {asset.reason}"]
+        if asset.state.value == "held back":
+            lines += [
+                f"  look at the rows:  floe tables preview {asset.table} --ref {asset.branch}",
+                f"  let them through:  floe publish {asset.table} {asset.branch}",
+                f"  throw them away:   floe discard {asset.table} {asset.branch}",
+            ]
+    return lines

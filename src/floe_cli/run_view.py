@@ -1,0 +1,120 @@
+"""The progress of a run: a table that fills itself on a terminal, one line an event elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from floe_cli.output import console, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+    from floe_dagster.progress import AssetProgress
+
+_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_FRAMES_A_SECOND = 10
+_MARKS = {
+    "waiting": ("·", "dim"),
+    "written": ("✓", "green"),
+    "published": ("✓", "green"),
+    "held back": ("✋", "yellow"),
+    "failed": ("✗", "bold red"),
+    "not run": ("-", "dim"),
+}
+
+
+class RunView:
+    """Shows how far a run has come; give its ``update`` to the run as listener."""
+
+    def __init__(self) -> None:
+        """Start with nothing to show."""
+        self._assets: Sequence[AssetProgress] = ()
+        self._told: set[str] = set()
+        self._live = sys.stderr.isatty()
+
+    @contextmanager
+    def shown(self) -> Iterator[RunView]:
+        """Show the view on standard error for the length of a block; a terminal is cleared of it at the end."""
+        if not self._live:
+            yield self
+            return
+        from rich.live import Live
+
+        with Live(self, console=console(sys.stderr), refresh_per_second=8, transient=True):
+            yield self
+
+    def update(self, assets: Sequence[AssetProgress]) -> None:
+        """Take the state of all assets."""
+        self._assets = assets
+        if not self._live:
+            self._tell()
+
+    def _tell(self) -> None:
+        """Write a line for each asset that has come to its end since the last time."""
+        for asset in self._assets:
+            if asset.state.over and asset.asset not in self._told:
+                self._told.add(asset.asset)
+                rows = f", {asset.rows:,} rows" if asset.rows is not None else ""
+                sys.stderr.write(printable(f"{asset.table}: {asset.state}{rows}{_took(asset)}") + "\n")
+        sys.stderr.flush()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Render the present state, with the clock going on."""
+        del console, options
+        yield asset_table(self._assets)
+
+
+def asset_table(assets: Sequence[AssetProgress]) -> Table:
+    """Return the assets of a run: state, rows, time and where each table stands."""
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 3, 0, 0))
+    table.add_column("")
+    table.add_column("TABLE", no_wrap=True)
+    table.add_column("STATE", no_wrap=True)
+    for figure in ("ROWS", "TIME"):
+        table.add_column(figure, justify="right", no_wrap=True)
+    table.add_column("NOW AT", overflow="fold")
+    for asset in assets:
+        mark, style = _mark(asset)
+        rows = "" if asset.rows is None else f"{asset.rows:,}"
+        state = Text(asset.state.value, style=style)
+        table.add_row(Text(mark, style=style), printable(asset.table), state, rows, _seconds(asset), _place(asset))
+    return table
+
+
+def _mark(asset: AssetProgress) -> tuple[str, str]:
+    if asset.state.value in _MARKS:
+        return _MARKS[asset.state.value]
+    return _FRAMES[int(time.monotonic() * _FRAMES_A_SECOND) % len(_FRAMES)], "cyan"
+
+
+def _seconds(asset: AssetProgress) -> str:
+    if asset.started is None:
+        return ""
+    return f"{(asset.ended or time.time()) - asset.started:.1f} s"
+
+
+def _took(asset: AssetProgress) -> str:
+    return f", {_seconds(asset)}" if asset.started is not None else ""
+
+
+def _place(asset: AssetProgress) -> Text:
+    """Say where the table stands, or where its rows wait."""
+    if asset.state.value == "held back":
+        return Text(f"main is as it was; the rows wait on {asset.branch}", style="yellow")
+    if asset.state.value == "failed":
+        return Text("as it was", style="dim")
+    if not asset.state.good and asset.branch:
+        done = sum(check.passed for check in asset.checks)
+        return Text(f"on its branch, {done} checks passed" if asset.checks else "on its branch", style="cyan")
+    if asset.total_rows is None:
+        return Text("")
+    checked = f", {len(asset.checks)} checks passed" if asset.checks else ""
+    return Text(f"{asset.total_rows:,} rows, snapshot {asset.snapshot_id}{checked}")
