@@ -1,16 +1,25 @@
 """Dagster on Iceberg tables: assets are tables, checks stand before their publication."""
 
-from floe_dagster.config import IcebergIOManagerConfig
-from floe_dagster.gate import audited, discard_held, list_held, publish_held
-from floe_dagster.inputs import columns
-from floe_dagster.io_manager import IcebergIOManager
-from floe_dagster.resources import create_iceberg_resources, create_io_manager, create_io_manager_from_artifacts
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from floe_dagster.config import IcebergIOManagerConfig
+    from floe_dagster.definitions import create_definitions
+    from floe_dagster.gate import audited
+    from floe_dagster.inputs import columns
+    from floe_dagster.io_manager import IcebergIOManager
+    from floe_dagster.plugin import DagsterOrchestratorPlugin
+    from floe_dagster.resources import create_iceberg_resources, create_io_manager, create_io_manager_from_artifacts
+    from floe_iceberg.held import discard_held, list_held, publish_held
 
 __all__ = [
+    "DagsterOrchestratorPlugin",
     "IcebergIOManager",
     "IcebergIOManagerConfig",
     "audited",
     "columns",
+    "create_definitions",
     "create_iceberg_resources",
     "create_io_manager",
     "create_io_manager_from_artifacts",
@@ -18,3 +27,32 @@ __all__ = [
     "list_held",
     "publish_held",
 ]
+
+# Imported when first asked for: the plugin is found and listed without Dagster, which takes a second to import.
+_HOMES = {
+    "DagsterOrchestratorPlugin": "floe_dagster.plugin",
+    "IcebergIOManager": "floe_dagster.io_manager",
+    "IcebergIOManagerConfig": "floe_dagster.config",
+    "audited": "floe_dagster.gate",
+    "columns": "floe_dagster.inputs",
+    "create_definitions": "floe_dagster.definitions",
+    "create_iceberg_resources": "floe_dagster.resources",
+    "create_io_manager": "floe_dagster.resources",
+    "create_io_manager_from_artifacts": "floe_dagster.resources",
+    "discard_held": "floe_iceberg.held",
+    "list_held": "floe_iceberg.held",
+    "publish_held": "floe_iceberg.held",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name from its module."""
+    if home := _HOMES.get(name):
+        return getattr(import_module(home), name)
+    msg = f"module 'floe_dagster' has no attribute '{name}'"
+    raise AttributeError(msg)
+
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return __all__

@@ -32,9 +32,10 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module attribute can be a
     if name not in __all__:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
+    import floe_dagster
+
     try:
-        import floe_dagster
+        return getattr(floe_dagster, name)
     except ImportError as err:
         what = "The Dagster IO manager"
         raise MissingDependencyError(what, extra="dagster") from err
-    return getattr(floe_dagster, name)

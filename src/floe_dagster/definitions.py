@@ -1,0 +1,125 @@
+"""A compiled project as Dagster definitions."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from dagster import AssetChecksDefinition, AssetsDefinition, Definitions
+
+from floe_core.errors import CapabilityError, PluginNotFoundError
+from floe_core.expansion import expand_section
+from floe_core.plugins import PluginType
+from floe_core.plugins.registry import PluginRegistry
+from floe_dagster.asset_keys import table_of
+from floe_dagster.gate import audited
+from floe_dagster.io_manager import IcebergIOManager
+from floe_dagster.maintenance import maintenance_jobs
+from floe_dagster.modules import load_project_module
+from floe_dagster.resources import create_iceberg_resources
+from floe_dagster.schedules import declared_schedules
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dagster import AssetKey
+
+    from floe_core.schemas import CheckConfig, CompiledArtifacts
+
+
+def create_definitions(artifacts: CompiledArtifacts, *, registry: PluginRegistry | None = None) -> Definitions:
+    """Turn a compiled project into Dagster definitions.
+
+    Assets, checks, jobs, schedules and sensors come from ``orchestration.module``; a gate stands behind every asset
+    whose table declares checks, or which has blocking checks of its own. Resources of the module come before floe's.
+
+    Raises:
+        ConfigurationError: The module cannot be imported, or a schedule or check cannot be.
+        CapabilityError: A table declares checks, and its catalog keeps no branches.
+    """
+    # Nothing here calls home, and Dagster asks this variable before it would.
+    os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
+    registry = registry or PluginRegistry()
+    module = artifacts.orchestration.module
+    found = load_project_module(module, artifacts.project_root) if module else Definitions()
+    resources = {**create_iceberg_resources(artifacts, registry=registry), **(found.resources or {})}
+    project = _ProjectAssets(found, artifacts, resources)
+    if project.gates:
+        _require_branches(artifacts, registry)
+    return Definitions(
+        assets=[*project.assets, *project.others],
+        asset_checks=[*project.gates, *project.checks],
+        jobs=[*(found.jobs or ()), *maintenance_jobs(artifacts)],
+        schedules=[*(found.schedules or ()), *declared_schedules(artifacts.orchestration.schedules, project.assets)],
+        sensors=found.sensors,
+        resources=resources,
+        executor=found.executor,
+        loggers=found.loggers,
+    )
+
+
+class _ProjectAssets:
+    """The module's assets and checks, with gates where checks stand before a publication.
+
+    Attributes:
+        assets: What can be materialised.
+        others: Specs of what others make.
+        gates: One for each audited asset.
+        checks: Checks that run beside, after the rows are on main.
+    """
+
+    def __init__(self, found: Definitions, artifacts: CompiledArtifacts, resources: Mapping[str, Any]) -> None:
+        self._declared = {name: table.checks for name, table in artifacts.tables.items() if table.checks}
+        self._resources = resources
+        self.checks = [check for check in found.asset_checks or () if isinstance(check, AssetChecksDefinition)]
+        self.others = [asset for asset in found.assets or () if not isinstance(asset, AssetsDefinition)]
+        self.assets: list[AssetsDefinition] = []
+        self.gates: list[AssetChecksDefinition] = []
+        for asset in found.assets or ():
+            if isinstance(asset, AssetChecksDefinition):
+                self.checks.append(asset)
+            elif isinstance(asset, AssetsDefinition):
+                self._add(asset)
+
+    def _add(self, asset: AssetsDefinition) -> None:
+        checks = {key: self._checks_of(asset, key) for key in asset.keys}
+        own = [check for check in self.checks if self._belongs_into_a_gate(check, asset, checks)]
+        marked, gates = audited(asset, checks, asset_checks=own)
+        self.checks = [check for check in self.checks if check not in own]
+        self.assets.append(marked)
+        self.gates += gates
+
+    def _checks_of(self, asset: AssetsDefinition, key: AssetKey) -> Sequence[CheckConfig]:
+        io_manager = self._io_manager(asset, key)
+        if io_manager is None:
+            return ()
+        return self._declared.get(table_of(key.path, default_namespace=io_manager.default_namespace), ())
+
+    def _io_manager(self, asset: AssetsDefinition, key: AssetKey) -> IcebergIOManager | None:
+        if not asset.is_executable:
+            return None
+        found = self._resources.get(asset.get_io_manager_key_for_asset_key(key))
+        return found if isinstance(found, IcebergIOManager) else None
+
+    def _belongs_into_a_gate(
+        self, check: AssetChecksDefinition, asset: AssetsDefinition, declared: Mapping[AssetKey, Sequence[CheckConfig]]
+    ) -> bool:
+        """Whether a check of the user's own must see the rows before they are published."""
+        targets = {spec.asset_key for spec in check.check_specs}
+        if len(targets) != 1 or not targets <= set(asset.keys):
+            return False
+        [key] = targets
+        blocking = any(spec.blocking for spec in check.check_specs)
+        return self._io_manager(asset, key) is not None and (blocking or bool(declared[key]))
+
+
+def _require_branches(artifacts: CompiledArtifacts, registry: PluginRegistry) -> None:
+    name = expand_section(artifacts.catalog, path="catalog").type
+    try:
+        plugin = registry.get(PluginType.CATALOG, name)
+    except PluginNotFoundError:
+        # Whoever connects says so, with the plugins that are there.
+        return
+    if not plugin.capabilities.branches:
+        msg = f"Some assets are checked before they are published, and the catalog '{name}' keeps no branches."
+        raise CapabilityError(msg, hint="Remove their checks, or use a catalog with branches.")

@@ -1,0 +1,53 @@
+"""The orchestrator plugin ``dagster``."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from floe_core.errors import MissingDependencyError
+from floe_core.plugins import PLUGIN_API_VERSION, OrchestratorPlugin
+
+if TYPE_CHECKING:
+    from dagster import Definitions
+
+    from floe_core.schemas import CompiledArtifacts
+
+
+class DagsterOrchestratorPlugin(OrchestratorPlugin):
+    """Runs a project's assets with Dagster."""
+
+    @property
+    def name(self) -> str:
+        """Identifier among orchestrator plugins."""
+        return "dagster"
+
+    @property
+    def version(self) -> str:
+        """The version of floe, which it comes with."""
+        return version("floe")
+
+    @property
+    def floe_api_version(self) -> str:
+        """The plugin API it was written for."""
+        return PLUGIN_API_VERSION
+
+    @property
+    def description(self) -> str:
+        """One line for people."""
+        return "Dagster: assets are tables, checks stand before their publication"
+
+    def create_definitions(self, artifacts: CompiledArtifacts) -> Definitions:
+        """Return Dagster definitions; see ``floe_dagster.definitions.create_definitions``.
+
+        Raises:
+            MissingDependencyError: The extra ``dagster`` is not installed.
+        """
+        try:
+            from floe_dagster.definitions import create_definitions
+        except ImportError as err:
+            if err.name is None or err.name.partition(".")[0] != "dagster":
+                raise
+            what = "The orchestrator 'dagster'"
+            raise MissingDependencyError(what, extra="dagster") from err
+        return create_definitions(artifacts)

@@ -1,0 +1,90 @@
+"""Schedules that floe.yaml declares."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from dagster import (
+    AssetSelection,
+    DagsterError,
+    RunRequest,
+    ScheduleDefinition,
+    ScheduleEvaluationContext,
+    SkipReason,
+    TimeWindowPartitionsDefinition,
+    define_asset_job,
+    partition_loading_context,
+)
+
+from floe_core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dagster import AssetsDefinition, PartitionsDefinition
+
+    from floe_core.schemas import ScheduleConfig
+
+_TABLE = re.compile(r"(?<![\w\"':/])([\w-]+(?:\.[\w-]+)+)(?![\w\"'/])")
+
+
+def declared_schedules(
+    schedules: Mapping[str, ScheduleConfig], assets: Sequence[AssetsDefinition]
+) -> list[ScheduleDefinition]:
+    """Make Dagster schedules; one over time partitions runs the last partition that is complete.
+
+    Raises:
+        ConfigurationError: A selection means no asset, or assets of different partitions.
+    """
+    return [_schedule(name, config, assets) for name, config in schedules.items()]
+
+
+def _schedule(name: str, config: ScheduleConfig, assets: Sequence[AssetsDefinition]) -> ScheduleDefinition:
+    selection = _selection(name, config, assets)
+    chosen = selection.resolve(assets)
+    kinds = {
+        spec.partitions_def
+        for asset in assets
+        for spec in asset.specs
+        if spec.key in chosen and spec.partitions_def is not None
+    }
+    if len(kinds) > 1:
+        msg = f"The schedule '{name}' selects assets of different partitions."
+        raise ConfigurationError(msg, hint="Declare one schedule for each kind of partitions.")
+    settings: dict[str, Any] = {
+        "name": name,
+        "cron_schedule": config.cron,
+        "execution_timezone": config.timezone,
+        "job": define_asset_job(f"{name}_job", selection=selection),
+    }
+    if kinds:
+        settings["execution_fn"] = _last_partition(name, kinds.pop())
+    return ScheduleDefinition(**settings)
+
+
+def _selection(name: str, config: ScheduleConfig, assets: Sequence[AssetsDefinition]) -> AssetSelection:
+    query = _TABLE.sub(lambda match: f'key:"{match[1].replace(".", "/")}"', config.select)
+    try:
+        selection = AssetSelection.from_string(query)
+        found = selection.resolve(assets)
+    except DagsterError:
+        found = set()
+    if not found:
+        known = ", ".join(sorted(key.to_user_string() for asset in assets for key in asset.keys))
+        msg = f"The schedule '{name}' selects '{config.select}', and no asset is meant by that."
+        raise ConfigurationError(msg, hint=f"Assets there: {known or 'none'}.")
+    return selection
+
+
+def _last_partition(name: str, partitions_def: PartitionsDefinition) -> Any:  # noqa: ANN401 - what Dagster calls
+    if not isinstance(partitions_def, TimeWindowPartitionsDefinition):
+        msg = f"The schedule '{name}' selects assets whose partitions are no times, so none of them is the latest."
+        raise ConfigurationError(msg, hint="Schedule them with a sensor or schedule of your own.")
+
+    def request(context: ScheduleEvaluationContext) -> RunRequest | SkipReason:
+        with partition_loading_context(effective_dt=context.scheduled_execution_time):
+            key = partitions_def.get_last_partition_key()
+        return RunRequest(partition_key=key) if key else SkipReason("No partition is complete yet.")
+
+    return request

@@ -1,0 +1,250 @@
+"""Definitions from compiled artifacts, and the plugin and component that hand them out."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from datetime import UTC, datetime
+from textwrap import dedent
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+from structlog.testing import capture_logs
+
+from floe_core.errors import CapabilityError, ConfigurationError
+from floe_core.plugins import PluginType
+from floe_core.plugins.registry import PluginRegistry
+from floe_core.schemas import CompiledArtifacts
+from floe_dagster import DagsterOrchestratorPlugin, IcebergIOManager, create_iceberg_resources
+from floe_dagster.asset_settings import GATE_KEY
+
+numbers = itertools.count()
+
+ASSETS = """
+    import dagster as dg
+    import pyarrow as pa
+
+    daily = dg.DailyPartitionsDefinition("2024-01-01")
+
+    @dg.asset(key_prefix="bronze", partitions_def=daily)
+    def orders() -> pa.Table:
+        return pa.table({"id": [1]})
+
+    @dg.asset(key_prefix="silver")
+    def customers() -> pa.Table:
+        return pa.table({"id": [1]})
+
+    @dg.asset_check(asset=dg.AssetKey(["bronze", "orders"]))
+    def plausible(orders: pa.Table) -> dg.AssetCheckResult:
+        return dg.AssetCheckResult(passed=True)
+
+    @dg.asset_check(asset=dg.AssetKey(["silver", "customers"]), blocking=True)
+    def known(customers: pa.Table) -> dg.AssetCheckResult:
+        return dg.AssetCheckResult(passed=True)
+
+    nightly = dg.define_asset_job("nightly", selection="*")
+"""
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """Give a compiled project whose module holds some assets."""
+
+    def create(code=ASSETS, **sections):
+        name = f"assets_{next(numbers)}"
+        (tmp_path / f"{name}.py").write_text(dedent(code))
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        settings = {"name": "shop", "floe_version": "0.1.0", **sections}
+        settings["orchestration"] = {"module": name, **sections.get("orchestration", {})}
+        return CompiledArtifacts.model_validate(settings).rooted_at(tmp_path)
+
+    return create
+
+
+def definitions_of(artifacts):
+    return DagsterOrchestratorPlugin().create_definitions(artifacts)
+
+
+def check_names(definitions, *path):
+    graph = definitions.resolve_asset_graph()
+    return sorted(check.name for check in graph.get_check_keys_for_assets({dg.AssetKey(list(path))}))
+
+
+def test_the_plugin_is_found_by_its_name():
+    plugin = PluginRegistry().get(PluginType.ORCHESTRATOR, "dagster")
+    assert isinstance(plugin, DagsterOrchestratorPlugin)
+
+
+def test_assets_resources_jobs_and_checks_are_wired(project):
+    checks = [{"type": "not_null", "column": "id"}, {"type": "row_count", "min": 1}]
+    artifacts = project(tables={"bronze.orders": {"checks": checks}, "gold.daily": {}})
+    definitions = definitions_of(artifacts)
+    definitions.resolve_all_asset_keys()
+    assert check_names(definitions, "bronze", "orders") == ["not_null_id", "plausible", "published", "row_count"]
+    orders = definitions.resolve_assets_def(["bronze", "orders"])
+    assert orders.specs_by_key[dg.AssetKey(["bronze", "orders"])].metadata[GATE_KEY] == "bronze__orders__gate"
+    jobs = {job.name for job in definitions.resolve_all_job_defs()}
+    assert {"nightly", "maintain_bronze_orders", "maintain_gold_daily"} <= jobs
+    assert {"io_manager", "iceberg_io_manager", "spark", "tables"} <= set(definitions.resources)
+
+
+def test_blocking_checks_of_ones_own_make_a_gate_and_others_do_not(project):
+    definitions = definitions_of(project())
+    assert check_names(definitions, "silver", "customers") == ["known", "published"]
+    assert check_names(definitions, "bronze", "orders") == ["plausible"]
+
+
+def test_an_asset_with_another_io_manager_has_no_gate(project):
+    code = ASSETS + "\n    defs = dg.Definitions([orders, customers], resources={'io_manager': dg.mem_io_manager})\n"
+    definitions = definitions_of(project(code, tables={"bronze.orders": {"checks": [{"type": "row_count", "min": 1}]}}))
+    assert check_names(definitions, "bronze", "orders") == []
+    assert definitions.resources["io_manager"] is dg.mem_io_manager
+
+
+def test_a_package_is_loaded_with_its_modules(project, tmp_path):
+    artifacts = project()
+    package = tmp_path / f"pipeline_{next(numbers)}"
+    (package / "inner").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "inner" / "__init__.py").touch()
+    (package / "inner" / "gold.py").write_text("import dagster as dg\n\n@dg.asset\ndef metrics():\n    return None\n")
+    artifacts = artifacts.model_copy(
+        update={"orchestration": artifacts.orchestration.model_copy(update={"module": package.name})}
+    )
+    keys = definitions_of(artifacts.rooted_at(tmp_path)).resolve_all_asset_keys()
+    assert [key.path for key in keys] == [["metrics"]]
+
+
+def test_a_module_that_is_missing_is_named(project):
+    artifacts = project(orchestration={"module": "no_such_module.assets"})
+    with pytest.raises(ConfigurationError, match=r"'no_such_module\.assets'"):
+        definitions_of(artifacts)
+
+
+def test_a_module_that_misses_another_says_so_itself(project):
+    with pytest.raises(ModuleNotFoundError, match="no_such_dependency"):
+        definitions_of(project("import no_such_dependency\n"))
+
+
+def test_a_project_without_a_module_still_has_resources_and_maintenance(project):
+    artifacts = project(tables={"bronze.orders": {}})
+    bare = artifacts.model_copy(update={"orchestration": artifacts.orchestration.model_copy(update={"module": None})})
+    definitions = definitions_of(bare)
+    assert "maintain_bronze_orders" in {job.name for job in definitions.resolve_all_job_defs()}
+
+
+def test_schedules_run_what_they_select(project):
+    schedules = {
+        "hourly": {"cron": "0 * * * *", "select": "silver.customers", "timezone": "Europe/Berlin"},
+        "daily": {"cron": "0 3 * * *", "select": "bronze.orders"},
+    }
+    definitions = definitions_of(project(orchestration={"schedules": schedules}))
+    hourly, daily = definitions.resolve_schedule_def("hourly"), definitions.resolve_schedule_def("daily")
+    assert (hourly.cron_schedule, hourly.execution_timezone) == ("0 * * * *", "Europe/Berlin")
+    with dg.instance_for_test() as instance:
+        moment = datetime(2024, 1, 5, 3, tzinfo=UTC)
+        context = dg.build_schedule_context(
+            instance=instance, scheduled_execution_time=moment, repository_def=definitions.get_repository_def()
+        )
+        [request] = daily.evaluate_tick(context).run_requests
+        assert request.partition_key == "2024-01-04"
+
+
+@pytest.mark.parametrize(
+    ("select", "reason"),
+    [("gold.nothing", "Assets there: bronze/orders, silver/customers"), ("key:", "no asset is meant")],
+)
+def test_a_schedule_that_selects_nothing_is_refused(select, reason, project):
+    schedules = {"daily": {"cron": "0 3 * * *", "select": select}}
+    with pytest.raises(ConfigurationError, match=reason):
+        definitions_of(project(orchestration={"schedules": schedules}))
+
+
+def test_checks_on_a_catalog_without_branches_are_refused_before_anything_runs(project, monkeypatch):
+    plugin = type(PluginRegistry().get(PluginType.CATALOG, "sql"))
+    limited = plugin().capabilities.__class__(branches=False)
+    monkeypatch.setattr(plugin, "capabilities", property(lambda _self: limited))
+    with pytest.raises(CapabilityError, match="keeps no branches"):
+        definitions_of(project())
+
+
+@pytest.mark.req("PL-07")
+def test_resources_of_a_project_share_one_connection(project):
+    resources = create_iceberg_resources(project())
+    assert isinstance(resources["io_manager"], IcebergIOManager)
+    assert resources["io_manager"] is resources["iceberg_io_manager"]
+
+    @dg.asset(required_resource_keys={"tables"})
+    def seen(context):
+        context.resources.tables.create_namespace("bronze")
+        return [{"rows": 1}]
+
+    assert dg.materialize([seen], resources=resources).success
+    manager = resources["io_manager"].tables
+    assert manager.scan("public.seen").num_rows == 1
+    assert manager.namespaces.exists("bronze")
+
+
+@pytest.mark.req("PL-07")
+def test_a_missing_storage_plugin_is_logged_and_no_error(project):
+    with capture_logs() as logs:
+        resources = create_iceberg_resources(project(storage={"type": "unheard_of"}))
+    assert "io_manager" in resources
+    [line] = [entry for entry in logs if entry["event"] == "storage_plugin_missing"]
+    assert line["storage"] == "unheard_of"
+
+
+def test_declared_tables_are_made_as_declared(project):
+    columns = [{"name": "id", "type": "long", "required": True}, {"name": "note", "type": "string", "doc": "free"}]
+    tables = {"public.orders": {"columns": columns, "keys": ["id"], "properties": {"owner": "sales"}}}
+    resources = create_iceberg_resources(project(tables=tables))
+
+    @dg.asset(metadata={"write_mode": "upsert"})
+    def orders():
+        return [{"id": 1}]
+
+    for _ in range(2):
+        dg.materialize([orders], resources=resources)
+    manager = resources["io_manager"].tables
+    assert manager.scan("public.orders").to_pylist() == [{"id": 1, "note": None}]
+    table = manager.load_table("public.orders")
+    assert table.properties["owner"] == "sales"
+    assert table.schema().find_field("note").doc == "free"
+
+
+def test_maintenance_jobs_work_on_their_table_and_keep_orphans_unless_told(project, tmp_path):
+    definitions = definitions_of(project(tables={"silver.customers": {}, "gold.daily": {}}))
+    manager = definitions.resources["io_manager"].tables
+    manager.create_namespace("silver")
+    manager.create_table("silver.customers", pa.schema({"id": pa.int64()}))
+    for number in range(3):
+        manager.append("silver.customers", [{"id": number}])
+    assert definitions.resolve_job_def("maintain_silver_customers").execute_in_process().success
+    assert manager.scan("silver.customers").num_rows == 3
+    assert len(manager.load_table("silver.customers").inspect.files()) == 1
+    # A table that nobody has written yet is no reason to fail.
+    assert definitions.resolve_job_def("maintain_gold_daily").execute_in_process().success
+
+
+# Dagster's own components still use an old name of Pydantic's.
+@pytest.mark.filterwarnings("ignore:.parse_obj_as. is deprecated")
+@pytest.mark.filterwarnings("ignore::dagster.BetaWarning", "ignore::dagster.PreviewWarning")
+def test_a_component_hands_out_the_same_definitions(tmp_path):
+    from dagster.components.testing import create_defs_folder_sandbox
+
+    from floe_dagster.component import FloeProjectComponent
+
+    (tmp_path / "component_assets.py").write_text(dedent(ASSETS))
+    (tmp_path / "floe.yaml").write_text("schema_version: 1\nname: shop\norchestration:\n  module: component_assets\n")
+    with create_defs_folder_sandbox() as sandbox:
+        path = sandbox.scaffold_component(
+            component_cls=FloeProjectComponent,
+            defs_yaml_contents={
+                "type": "floe_dagster.component.FloeProjectComponent",
+                "attributes": {"project": str(tmp_path)},
+            },
+        )
+        with sandbox.load_component_and_build_defs(defs_path=path) as (component, definitions):
+            assert isinstance(component, FloeProjectComponent)
+            assert check_names(definitions, "silver", "customers") == ["known", "published"]
