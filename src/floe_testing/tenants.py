@@ -1,0 +1,71 @@
+"""Tenants on the embedded catalog in a folder, for tests and benchmarks."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from floe_catalogs.sql import SqlCatalogPlugin
+from floe_core.schemas import CatalogConfig
+from floe_tenancy import CatalogProvider, IcebergCatalogBootstrapper, IcebergCatalogConfig
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyiceberg.catalog import Catalog
+
+FILE_IO = {"py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO"}
+
+
+@dataclass
+class EmbeddedTenants:
+    """A folder with an embedded catalog and a warehouse for tenants.
+
+    Attributes:
+        folder: Holds the catalog's file and the warehouse.
+        prefix: Namespace of the tenants.
+        metadata: Whether table metadata has a folder of its own.
+    """
+
+    folder: Path
+    prefix: tuple[str, ...] = ("tenants",)
+    metadata: bool = False
+    _plugins: list[SqlCatalogPlugin] = field(default_factory=list)
+
+    @property
+    def config(self) -> IcebergCatalogConfig:
+        """The tenants' configuration."""
+        return IcebergCatalogConfig(
+            name="floe",
+            provider=CatalogProvider.LOCAL,
+            warehouse_bucket=str(self.folder / "warehouse"),
+            metadata_bucket=str(self.folder / "metadata") if self.metadata else None,
+            namespace_prefix=self.prefix,
+        )
+
+    def load(self, config: IcebergCatalogConfig) -> Catalog:
+        """Open the embedded catalog."""
+        plugin = SqlCatalogPlugin()
+        self._plugins.append(plugin)
+        warehouse = CatalogConfig(name=config.name, warehouse=config.warehouse.uri())
+        return plugin.connect(warehouse, file_io=FILE_IO, project_root=self.folder)
+
+    @property
+    def bootstrapper(self) -> IcebergCatalogBootstrapper:
+        """A bootstrapper on this folder."""
+        return IcebergCatalogBootstrapper(catalog_loader=self.load)
+
+    def digests(self, tenant: str) -> dict[str, str]:
+        """Return the digest of every file below a tenant's warehouse prefix."""
+        root = self.folder / "warehouse" / self.config.warehouse_key_for(tenant)
+        return {
+            str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in sorted(root.rglob("*"))
+            if path.is_file()
+        }
+
+    def close(self) -> None:
+        """Close every catalog that was opened."""
+        while self._plugins:
+            self._plugins.pop().shutdown()
