@@ -74,6 +74,9 @@ def supervise(folder: Path, log: Path, command: list[str]) -> int:
             end(process)
     if not (folder / "users" / KEEP).exists():
         shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            # The last server of a run takes the run's folder along.
+            folder.parent.rmdir()
     return process.returncode
 
 

@@ -1,0 +1,93 @@
+"""What answers of a server mean."""
+
+from __future__ import annotations
+
+import email.utils
+import time
+import uuid
+
+import pytest
+import requests
+
+from floe_core.errors import (
+    CatalogAuthenticationError,
+    CatalogAuthorizationError,
+    CatalogConnectionError,
+    CatalogUnavailableError,
+    RateLimitedError,
+    TransientError,
+)
+from floe_polaris.errors import CatalogServerError, answer_error, retry_after, server_message
+from floe_polaris.http import _time_ordered_uuid
+
+
+def answer(status, content="", **headers):
+    response = requests.Response()
+    response.status_code = status
+    response.url = "https://catalog.example/v1/namespaces?token=canary"
+    response._content = content.encode()
+    response.headers.update(headers)
+    return response
+
+
+@pytest.mark.req("RD-02")
+@pytest.mark.parametrize(
+    ("status", "error", "passing"),
+    [
+        (401, CatalogAuthenticationError, False),
+        (419, CatalogAuthenticationError, False),
+        (403, CatalogAuthorizationError, False),
+        (429, RateLimitedError, True),
+        (500, CatalogServerError, False),
+        (502, CatalogUnavailableError, True),
+        (503, CatalogUnavailableError, True),
+        (504, CatalogUnavailableError, True),
+        (307, CatalogConnectionError, False),
+    ],
+)
+def test_statuses_have_their_errors_and_say_whether_to_come_back(status, error, passing):
+    found = answer_error(answer(status), credentials="catalog.credentials.token")
+    assert type(found) is error or isinstance(found, error)
+    assert isinstance(found, TransientError) is passing
+    assert found.hint
+    assert "canary" not in str(found)
+
+
+@pytest.mark.parametrize("status", [200, 204, 400, 404, 409, 422, 501])
+def test_other_statuses_are_left_to_pyiceberg(status):
+    assert answer_error(answer(status), credentials="x") is None
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"error": {"message": "no grant", "type": "ForbiddenException", "code": 403}}', "no grant"),
+        (
+            '{"error": "invalid_scope", "error_description": "The scope is invalid"}',
+            "invalid_scope: The scope is invalid",
+        ),
+        ('{"error": "invalid_client"}', "invalid_client"),
+        ('{"error": {"message": "client_secret=canary is wrong"}}', "client_secret=********** is wrong"),
+        ("<html>canary</html>", ""),
+        ("", ""),
+        ("[1]", ""),
+    ],
+)
+def test_what_the_server_said_is_quoted_without_secrets(content, said):
+    assert server_message(answer(400, content)) == said
+
+
+def test_a_moment_to_come_back_may_be_seconds_or_a_date():
+    assert retry_after(answer(429, **{"Retry-After": "7"})) == 7
+    moment = email.utils.formatdate(time.time() + 60, usegmt=True)
+    assert 50 < retry_after(answer(429, **{"Retry-After": moment})) <= 61
+    assert retry_after(answer(429, **{"Retry-After": "soon"})) is None
+    assert retry_after(answer(429)) is None
+
+
+def test_idempotency_keys_are_ordered_by_time():
+    keys = [uuid.UUID(_time_ordered_uuid()) for _ in range(3)]
+    assert {key.version for key in keys} == {7}
+    assert {key.variant for key in keys} == {uuid.RFC_4122}
+    assert len(set(keys)) == 3
+    assert abs((keys[0].int >> 80) / 1000 - time.time()) < 60
