@@ -79,9 +79,9 @@ def test_a_staged_file_appears_when_it_is_whole_and_not_after_an_error(tmp_path)
     assert len(io.new_output(whole)) == 7
     with pytest.raises(FileExistsError):
         io.new_output(whole).create()
-    with pytest.raises(RuntimeError), io.new_output(broken).create() as stream:
-        stream.write(b"half")
-        raise RuntimeError
+    stream = io.new_output(broken).create()
+    stream.write(b"half")
+    stream.__exit__(RuntimeError, RuntimeError(), None)
     assert not (tmp_path / "broken").exists()
 
 
