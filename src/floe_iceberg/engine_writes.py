@@ -10,20 +10,24 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
+from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.update import (
     AssertRefSnapshotId,
     AssertTableUUID,
     RemoveSnapshotRefUpdate,
+    RemoveSnapshotsUpdate,
+    SetPropertiesUpdate,
     SetSnapshotRefUpdate,
 )
+from pyiceberg.utils.concurrent import ExecutorFactory
 
 from floe_core.dataplane import WriteKind, WriteRequest
 from floe_core.errors import CommitStateUnknownError, ConcurrencyConflictError
-from floe_iceberg.commits import Backoff, Outcome, WriteScope, find_operation, require_branch
+from floe_iceberg.commits import Backoff, Outcome, WriteScope, ancestry, find_operation, require_branch
 from floe_iceberg.context import identifier_of
 from floe_iceberg.metadata_commits import Change, commit_change
 from floe_iceberg.schema import require_fit, stage_changes
@@ -34,11 +38,19 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.table.update import TableUpdate
 
     from floe_core.dataplane import DataPlane
     from floe_iceberg.context import ManagerContext, TableTarget
 
 _ROW_LEVEL = {WriteKind.UPSERT, WriteKind.DELETE, WriteKind.OVERWRITE_FILTER}
+_SAFE_ROW_LEVEL = {
+    f"write.{operation}.{setting}": value
+    for operation in ("delete", "update", "merge")
+    for setting, value in (("mode", "copy-on-write"), ("isolation-level", "snapshot"))
+}
+_CHANGES = ("added-data-files", "deleted-data-files", "added-delete-files", "removed-delete-files")
 _BRANCH_PREFIX = "floe.operation."
 
 
@@ -75,7 +87,36 @@ def write_on_engine(  # noqa: PLR0913 - options by keyword
     if write.schema is not None:
         _evolve(context, target, write.schema, evolve=evolve)
     loop = _EngineLoop(context, target, write, scope, properties)
-    return loop.on_branch() if write.kind in _ROW_LEVEL and context.branches else loop.direct()
+    if write.kind not in _ROW_LEVEL:
+        return loop.direct()
+    if context.branches:
+        return loop.on_branch()
+    _require_isolation(context, target)
+    return loop.direct()
+
+
+def _require_isolation(context: ManagerContext, target: TableTarget) -> None:
+    """Make row-level operations safe on main: there is no branch to keep a half-lost one from readers."""
+
+    def plan(table: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
+        missing = {key: value for key, value in _SAFE_ROW_LEVEL.items() if table.properties.get(key) != value}
+        return Change((SetPropertiesUpdate(updates=missing),)) if missing else None
+
+    commit_change(context, target, plan, what="the isolation of row-level operations")
+
+
+def is_readable(table: Table, snapshot: Snapshot) -> bool:
+    """Whether every file that a snapshot added is there."""
+    try:
+        added = [
+            entry.data_file.file_path
+            for manifest in snapshot.manifests(table.io)
+            for entry in manifest.fetch_manifest_entry(table.io)
+            if manifest.added_snapshot_id == snapshot.snapshot_id and entry.status is ManifestEntryStatus.ADDED
+        ]
+        return all(ExecutorFactory.get_or_create().map(lambda path: table.io.new_input(path).exists(), added))
+    except OSError:
+        return False
 
 
 def _evolve(context: ManagerContext, target: TableTarget, schema: pa.Schema, *, evolve: bool) -> None:
@@ -86,6 +127,12 @@ def _evolve(context: ManagerContext, target: TableTarget, schema: pa.Schema, *, 
         return Change(staged.updates, staged.requirements) if staged.updates else None
 
     commit_change(context, target, plan, what="the change of schema")
+
+
+def changes_anything(snapshot: Snapshot) -> bool:
+    """Whether a snapshot adds or drops any file."""
+    summary = snapshot.summary.additional_properties if snapshot.summary else {}
+    return any(key in summary for key in _CHANGES)
 
 
 class _EngineLoop:
@@ -108,14 +155,28 @@ class _EngineLoop:
         self._backoff = Backoff(context.config.commit_timeout_seconds)
 
     def direct(self) -> Outcome:
-        """Write to the target branch itself; Iceberg's own retry settles races between appends."""
-        before = self._head(self._load(), self._scope.branch)
-        self._run(self._scope.branch)
-        table = self._load()
-        found = find_operation(table.metadata, self._scope.operation_id, self._scope.branch)
-        if found is None and self._head(table, self._scope.branch) == before:
-            return Outcome(table, None)
-        return Outcome(table, found)
+        """Write to the target branch itself, again when another writer was faster than the engine's own retry."""
+        branch = self._scope.branch
+        while True:
+            before = self._head(self._load(), branch)
+            try:
+                self._run(branch)
+            except ConcurrencyConflictError:
+                if not self._backoff.wait():
+                    raise
+                continue
+            table = self._load()
+            found = find_operation(table.metadata, self._scope.operation_id, branch)
+            if found is None or is_readable(table, found):
+                return Outcome(table, found or self._made_since(table, before))
+            # The engine took its own landed commit for a lost race and deleted the files of it.
+            self._context.logger.warning("snapshot lost its files", snapshot_id=found.snapshot_id)
+            self._set_ref(table, branch or MAIN_BRANCH, found.parent_snapshot_id, expected=found.snapshot_id)
+
+    def _made_since(self, table: Table, before: int | None) -> Snapshot | None:
+        """Return the branch's head if it moved: an engine that drops rows by metadata alone leaves no operation id."""
+        head = self._head(table, self._scope.branch)
+        return table.snapshot_by_id(head) if head is not None and head != before else None
 
     def on_branch(self) -> Outcome:
         """Write to a branch of the operation's own and publish it."""
@@ -143,21 +204,24 @@ class _EngineLoop:
             head = self._head(table, branch)
             if head == base:
                 return Outcome(table, None)
-            return self._publish(table, branch, head, base)
+            made = table.snapshot_by_id(head) if head is not None else None
+            if made is None or not is_readable(table, made):
+                return None
+            # An engine commits a delete that matched nothing as well.
+            return self._publish(table, made, base) if changes_anything(made) else Outcome(table, None)
         finally:
             self._remove(branch)
 
-    def _publish(self, table: Table, branch: str, head: Any, base: Any) -> Outcome | None:  # noqa: ANN401
-        goal = self._scope.branch or MAIN_BRANCH
+    def _publish(self, table: Table, made: Snapshot, base: int | None) -> Outcome | None:
+        """Move the target branch to what was made; None when somebody moved it meanwhile."""
         try:
-            self._set_ref(table, goal, head, expected=base)
+            self._set_ref(table, self._scope.branch or MAIN_BRANCH, made.snapshot_id, expected=base)
         except CommitFailedException:
-            self._context.logger.info("publish conflict", table=str(identifier_of(self._target)), branch=branch)
+            self._context.logger.info("publish conflict", table=str(identifier_of(self._target)))
             return None
         except CommitStateUnknownException as err:
             raise self._unknown() from err
-        table = self._load()
-        return Outcome(table, find_operation(table.metadata, self._scope.operation_id, self._scope.branch))
+        return Outcome(self._load(), made)
 
     def _run(self, branch: str | None) -> None:
         """Let the engine write; after an error, find out whether it did."""
@@ -175,8 +239,10 @@ class _EngineLoop:
         except Exception:
             # A lost driver or reply: the write may still be running, and may still land.
             self._plane.await_quiet(self._scope.operation_id)
-            if find_operation(self._load().metadata, self._scope.operation_id, branch) is None:
+            found = find_operation(self._load().metadata, self._scope.operation_id, branch)
+            if found is None:
                 raise
+            self._context.logger.info("write landed despite an error", snapshot_id=found.snapshot_id)
 
     def _load(self) -> Table:
         return self._context.load(self._target)
@@ -207,12 +273,23 @@ class _EngineLoop:
         self._context.catalog.commit_table(table, requirements, (update,))
 
     def _remove(self, branch: str) -> None:
+        """Drop the operation's branch, and the snapshots that only it led to."""
         # A branch that stays only holds on to snapshots until somebody removes it.
         with contextlib.suppress(Exception):
             table = self._load()
-            if branch in table.metadata.refs:
-                requirements = (AssertTableUUID(uuid=table.metadata.table_uuid),)
-                self._context.catalog.commit_table(table, requirements, (RemoveSnapshotRefUpdate(ref_name=branch),))
+            metadata = table.metadata
+            if branch not in metadata.refs:
+                return
+            shared = {s.snapshot_id for name in metadata.refs if name != branch for s in ancestry(metadata, name)}
+            own = [s.snapshot_id for s in ancestry(metadata, branch) if s.snapshot_id not in shared]
+            updates: tuple[TableUpdate, ...] = (RemoveSnapshotRefUpdate(ref_name=branch),)
+            if own:
+                updates += (RemoveSnapshotsUpdate(snapshot_ids=own),)
+            requirements = (
+                AssertTableUUID(uuid=metadata.table_uuid),
+                AssertRefSnapshotId(ref=branch, snapshot_id=metadata.refs[branch].snapshot_id),
+            )
+            self._context.catalog.commit_table(table, requirements, updates)
 
     def _unknown(self) -> CommitStateUnknownError:
         name, operation_id = str(identifier_of(self._target)), self._scope.operation_id

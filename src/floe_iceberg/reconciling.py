@@ -104,9 +104,9 @@ def _holds(metadata: TableMetadata, update: TableUpdate) -> bool:  # noqa: PLR09
 def _overtaken(metadata: TableMetadata, updates: tuple[TableUpdate, ...]) -> bool:
     """Whether a snapshot's sequence number is taken, so that no catalog can add it any more."""
     added = [update.snapshot for update in updates if isinstance(update, AddSnapshotUpdate)]
+    last = getattr(metadata, "last_sequence_number", 0)
     return metadata.format_version > 1 and any(
-        snapshot.parent_snapshot_id is not None and (snapshot.sequence_number or 0) <= metadata.last_sequence_number
-        for snapshot in added
+        snapshot.parent_snapshot_id is not None and (snapshot.sequence_number or 0) <= last for snapshot in added
     )
 
 
