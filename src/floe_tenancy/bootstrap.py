@@ -171,7 +171,8 @@ class IcebergCatalogBootstrapper:
         Raises:
             InvalidIdentifierError: The id cannot name a tenant.
         """
-        return CatalogHandle(catalog=self._load(config), namespace=config.namespace_for(tenant))
+        namespace = config.namespace_for(tenant)
+        return CatalogHandle(catalog=self._load(config), namespace=namespace)
 
 
 def ensure_namespace(manager: IcebergTableManager, namespace: tuple[str, ...], location: str) -> bool:

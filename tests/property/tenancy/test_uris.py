@@ -29,7 +29,8 @@ def spellings(draw):
     scheme = draw(st.sampled_from(["", f"{provider.schemes[0]}://", f"{provider.schemes[0].upper()}://"]))
     shouted = "".join(draw(st.sampled_from([char.lower(), char.upper()])) for char in bucket)
     messy_bucket = f" {scheme}{shouted}{draw(st.sampled_from(['', '/', '//']))} "
-    messy_prefix = draw(st.sampled_from(["", "/", "//"])) + draw(slashes).join(prefix) + draw(st.sampled_from(["", "/"]))
+    before, after = draw(st.sampled_from(["", "/", "//"])), draw(st.sampled_from(["", "/"]))
+    messy_prefix = before + draw(slashes).join(prefix) + after
     return provider, bucket, "/".join(prefix), messy_bucket, messy_prefix
 
 

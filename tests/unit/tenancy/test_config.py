@@ -30,8 +30,16 @@ def test_namespace_and_warehouse_follow_the_document():
     [
         (CatalogProvider.GCS, "gs://Lake/", "gs://lake/t"),
         (CatalogProvider.S3, "s3a://lake", "s3://lake/t"),
-        (CatalogProvider.AZURE, "abfss://lake@Account.DFS.core.windows.net/", "abfss://lake@account.dfs.core.windows.net/t"),
-        (CatalogProvider.AZURE, "wasbs://lake@account.blob.core.windows.net", "wasbs://lake@account.blob.core.windows.net/t"),
+        (
+            CatalogProvider.AZURE,
+            "abfss://lake@Account.DFS.core.windows.net/",
+            "abfss://lake@account.dfs.core.windows.net/t",
+        ),
+        (
+            CatalogProvider.AZURE,
+            "wasbs://lake@account.blob.core.windows.net",
+            "wasbs://lake@account.blob.core.windows.net/t",
+        ),
         (CatalogProvider.LOCAL, "file:///data//wh/", "file:///data/wh/t"),
         (CatalogProvider.LOCAL, "file:/data/wh", "file:///data/wh/t"),
         (CatalogProvider.LOCAL, "/data/wh", "file:///data/wh/t"),
@@ -64,7 +72,7 @@ def test_a_relative_folder_starts_from_the_working_directory(tmp_path, monkeypat
         {"unknown": "x"},
         {"name": ""},
     ],
-    ids=lambda wrong: ",".join(wrong),
+    ids=",".join,
 )
 def test_what_cannot_be_is_refused_without_repeating_secrets(wrong):
     with pytest.raises(ValidationError) as refused:

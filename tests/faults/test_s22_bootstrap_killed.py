@@ -1,0 +1,133 @@
+"""S22: a bootstrap that is killed after any step is finished by the next one; ten at once leave one layout."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from floe_tenancy import verify_tenant
+from floe_testing.tenants import EmbeddedTenants
+
+# Forks a process for every bootstrap; each may be told to kill itself right after its n-th step.
+PROCESSES = """
+import inspect, json, os, signal, sys
+from pathlib import Path
+from pyiceberg.catalog import MetastoreCatalog
+from pyiceberg.io import pyarrow
+from floe_catalogs import shared_sql_catalog
+from floe_tenancy.stores.local import LocalObjectStore
+from floe_testing.tenants import EmbeddedTenants
+
+folder, runs = Path(sys.argv[1]), json.loads(sys.argv[2])
+steps = []
+
+def deadly_after(owner, name, deadly):
+    original = getattr(owner, name)
+    def step(*args, **kwargs):
+        done = original(*args, **kwargs)
+        steps.append(name)
+        if len(steps) == deadly:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return done
+    setattr(owner, name, staticmethod(step) if isinstance(inspect.getattr_static(owner, name), staticmethod) else step)
+
+def bootstrap(number, tenant, deadly):
+    deadly_after(LocalObjectStore, "create", deadly)
+    deadly_after(shared_sql_catalog.SharedSqlCatalog, "create_namespace", deadly)
+    deadly_after(MetastoreCatalog, "_write_metadata", deadly)
+    deadly_after(shared_sql_catalog.SharedSqlCatalog, "create_table", deadly)
+    tenants = EmbeddedTenants(folder, metadata=True)
+    result = tenants.bootstrapper.bootstrap_client(tenant, tenants.config)
+    shown = {"steps": steps, "created": result.created_tables, "existing": result.existing_tables}
+    (folder / f"result-{number}.json").write_text(json.dumps(shown))
+
+waiting, starter = os.pipe()
+children = []
+for number, (tenant, deadly) in enumerate(runs):
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.close(starter)
+            os.read(waiting, 1)
+            bootstrap(number, tenant, deadly)
+            code = 0
+        except BaseException:
+            import traceback
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    children.append(child)
+# Closing the pipe starts all of them at once.
+os.close(waiting)
+os.close(starter)
+print(json.dumps([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]))
+"""
+# Two markers, the tenant's namespace, and metadata and row of three tables.
+STEPS = ["create"] * 2 + ["create_namespace"] + ["_write_metadata", "create_table"] * 3
+
+
+def bootstrap_in_processes(folder, runs):
+    """Run bootstraps at once, each ``(tenant, step to die after)``; return how their processes ended."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROCESSES, str(folder), json.dumps(runs)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout), done.stderr
+
+
+@pytest.fixture
+def tenants(tmp_path):
+    tenants = EmbeddedTenants(tmp_path, metadata=True)
+    catalog = tenants.load(tenants.config)
+    # The namespace of all tenants, so that every run has the same steps.
+    catalog.create_namespace("tenants")
+    yield tenants
+    tenants.close()
+
+
+def check(tenants, names):
+    with tenants.bootstrapper.session(tenants.config) as session:
+        for name in names:
+            report = verify_tenant(session, name)
+            assert report.ok, report
+            assert session.manager.list_tables(f"tenants.{name}") == ["events", "main", "metrics"]
+
+
+@pytest.mark.req("TN-04")
+def test_s22_killed_after_each_step_a_rerun_converges(tenants):
+    # All in one folder: what a killed neighbour leaves must not trouble anybody either.
+    names = [f"tenant-{deadly}" for deadly in range(1, len(STEPS) + 1)]
+    runs = [(name, deadly) for deadly, name in enumerate(names, start=1)]
+    codes, _ = bootstrap_in_processes(tenants.folder, runs)
+    assert codes == [-signal.SIGKILL] * len(STEPS)
+    for name in names:
+        result = tenants.bootstrapper.bootstrap_client(name, tenants.config)
+        assert {*result.created_tables, *result.existing_tables} == {"main", "events", "metrics"}
+    check(tenants, names)
+
+
+@pytest.mark.req("TN-04")
+def test_s22_ten_bootstraps_at_once_leave_one_layout(tenants):
+    codes, errors = bootstrap_in_processes(tenants.folder, [("acme", 0)] * 10)
+    assert codes == [0] * 10, errors
+    results = [json.loads((tenants.folder / f"result-{number}.json").read_text()) for number in range(10)]
+    created = [table for result in results for table in result["created"]]
+    assert sorted(created) == ["events", "main", "metrics"]
+    assert all({*result["created"], *result["existing"]} == {"main", "events", "metrics"} for result in results)
+    check(tenants, ["acme"])
+
+
+def test_s22_the_steps_that_are_killed_are_all_there_are(tenants):
+    codes, errors = bootstrap_in_processes(tenants.folder, [("acme", 0)])
+    assert codes == [0], errors
+    assert json.loads((tenants.folder / "result-0.json").read_text())["steps"] == STEPS
