@@ -117,6 +117,8 @@ class IcebergTableManager:
             raise ConfigurationError(msg)
         if catalog is None and catalog_plugin is not None:
             catalog = _connected(catalog_plugin, storage_plugin, catalog_config)
+        # A catalog may bring its own plugin, which knows what it can do and how an engine opens it.
+        catalog_plugin = catalog_plugin or getattr(catalog, "catalog_plugin", None)
         self._connection: ProjectConnection | None = None
         plugins = (catalog_plugin, storage_plugin)
         self._plane = LazyPlane(cast("Catalog", catalog), compute, plugins=plugins)

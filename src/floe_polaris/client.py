@@ -28,6 +28,7 @@ from floe_polaris.auth import authenticator_for
 from floe_polaris.errors import CatalogServerError, server_message
 from floe_polaris.http import DeadlineSession
 from floe_polaris.origin import origin_of, shown
+from floe_polaris.spark import DELEGATION_HEADER
 from floe_polaris.vending import VendedFileIO, are_credentials, credentials_in
 
 if TYPE_CHECKING:
@@ -40,9 +41,9 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableRequirement, TableUpdate
     from pyiceberg.typedef import Identifier, Properties
 
+    from floe_core.plugins import CatalogPlugin
     from floe_polaris.config import PolarisCatalogConfig
 
-DELEGATION_HEADER = "X-Iceberg-Access-Delegation"
 _SIGNER_URI = "s3.signer.uri"
 _COMMIT_ERRORS = {
     400: pyiceberg_errors.BadRequestError,
@@ -93,6 +94,13 @@ class PolarisCatalog(RestCatalog):
     def __repr__(self) -> str:
         """Name the catalog and its address; its properties hold secrets and stay out."""
         return f"PolarisCatalog(name={self.name!r}, uri={shown(self.config.uri)!r})"
+
+    @property
+    def catalog_plugin(self) -> CatalogPlugin:
+        """The plugin that knows what this catalog can do, and how Spark opens it."""
+        from floe_polaris.plugin import RestCatalogPlugin
+
+        return RestCatalogPlugin().adopt(self)
 
     @property
     def namespaces(self) -> Namespaces:

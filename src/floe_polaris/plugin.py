@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from pydantic import ValidationError
 
 from floe_core.errors import CatalogConnectionError, ConfigProblem, ConfigurationError
 from floe_core.plugins import PLUGIN_API_VERSION, CatalogCapabilities
-from floe_core.schemas import AccessDelegation
 from floe_iceberg.catalog_plugin import PyIcebergCatalogPlugin
-from floe_polaris.client import DELEGATION_HEADER, PolarisCatalog, breaker_for, create_catalog
+from floe_polaris.client import PolarisCatalog, breaker_for, create_catalog
 from floe_polaris.config import PolarisCatalogConfig
+from floe_polaris.spark import ICEBERG_AWS_PACKAGE, spark_conf
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from floe_core.retry import CircuitBreaker
     from floe_core.schemas import CatalogConfig
 
-SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
-ICEBERG_AWS_PACKAGE = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
 _NESSIE_MARK = "nessie.is-nessie-catalog"
 # Field names of the connection that are written elsewhere in floe.yaml.
 _SETTINGS = {
@@ -85,6 +83,11 @@ class RestCatalogPlugin(PyIcebergCatalogPlugin):
         self._catalog = catalog
         return catalog
 
+    def adopt(self, catalog: PolarisCatalog) -> Self:
+        """Take a catalog that is connected already."""
+        self._catalog, self._config = catalog, catalog.config
+        return self
+
     def _settings(self, config: CatalogConfig, file_io: Mapping[str, str]) -> PolarisCatalogConfig:
         if config.uri is None:
             problem = ConfigProblem("the catalog's address is missing", path="catalog.uri", fix=self._example)
@@ -123,21 +126,7 @@ class RestCatalogPlugin(PyIcebergCatalogPlugin):
         if config is None:
             msg = f"The catalog plugin '{self.name}' is not connected."
             raise CatalogConnectionError(msg, hint="Call connect(…) first.")
-        prefix = f"spark.sql.catalog.{catalog_name}"
-        conf = {
-            "type": "rest",
-            "uri": config.uri,
-            # A caching catalog misses what PyIceberg commits.
-            "cache-enabled": "false",
-            "rest.client.connection-timeout-ms": _milliseconds(config.timeouts.connect_seconds),
-            "rest.client.socket-timeout-ms": _milliseconds(config.timeouts.read_seconds),
-            **_spark_credentials(config),
-        }
-        if config.warehouse:
-            conf["warehouse"] = config.warehouse
-        if config.access_delegation is not AccessDelegation.NONE:
-            conf[f"header.{DELEGATION_HEADER}"] = config.access_delegation.value
-        return {prefix: SPARK_CATALOG, **{f"{prefix}.{key}": value for key, value in conf.items()}}
+        return spark_conf(config, catalog_name)
 
     def get_spark_packages(self, properties: Mapping[str, str]) -> tuple[str, ...]:
         """Return Iceberg's S3 client, which vended credentials are for."""
@@ -170,23 +159,6 @@ class PolarisCatalogPlugin(RestCatalogPlugin):
             msg = "Polaris needs the name of a warehouse."
             raise ConfigurationError(msg, problems=[problem])
         return super()._settings(config, file_io)
-
-
-def _spark_credentials(config: PolarisCatalogConfig) -> dict[str, str]:
-    if config.token is not None:
-        return {"token": config.token.get_secret_value(), "token-refresh-enabled": "false"}
-    if config.client_id is None or config.client_secret is None:
-        return {}
-    return {
-        "credential": f"{config.client_id}:{config.client_secret.get_secret_value()}",
-        "oauth2-server-uri": config.token_uri,
-        "scope": config.scope,
-        "token-refresh-enabled": str(config.token_refresh_enabled).lower(),
-    }
-
-
-def _milliseconds(seconds: float) -> str:
-    return str(int(seconds * 1000))
 
 
 def _setting_of(location: tuple[int | str, ...]) -> str:
