@@ -128,8 +128,10 @@ def _order(schema: Schema, columns: Sequence[ColumnConfig], renames: Mapping[str
     rest = [name for name in after_renames if name not in wanted]
     if after_renames == wanted + rest:
         return []
-    previous = [None, *wanted]
+    # Within one change of the schema, columns are known by the names they had before it.
+    before_renames = {new: old for old, new in renames.items() if old in _names(schema)}
+    known_as = [before_renames.get(name, name) for name in wanted]
     return [
         SchemaChange(kind=SchemaChangeKind.REORDER, column=name, after=before)
-        for name, before in zip(wanted, previous, strict=False)
+        for name, before in zip(known_as, [None, *known_as], strict=False)
     ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from floe_core.errors import NamespaceNotFoundError
 from floe_tenancy.identity import refuse_collision
 
 if TYPE_CHECKING:
@@ -16,10 +15,9 @@ if TYPE_CHECKING:
 def known_tenants(manager: IcebergTableManager, config: IcebergCatalogConfig) -> list[str]:
     """List the tenants that have a namespace, sorted."""
     parent = ".".join(config.namespace_prefix) or None
-    try:
-        return [name.rsplit(".", 1)[-1] for name in manager.namespaces.list_below(parent)]
-    except NamespaceNotFoundError:
+    if parent and not manager.namespaces.exists(parent):
         return []
+    return [name.rsplit(".", 1)[-1] for name in manager.namespaces.list_below(parent)]
 
 
 class TenantRoster:

@@ -1,0 +1,182 @@
+"""Off-boarding on the embedded catalog: what goes, what stays, what stops it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from floe_core.errors import (
+    ConfigurationError,
+    InvalidIdentifierError,
+    LegalHoldError,
+    NamespaceNotFoundError,
+    StorageError,
+)
+from floe_tenancy import LEGAL_HOLD, OffboardingStep, TenantOffboarding
+from floe_tenancy.stores.local import LocalObjectStore
+
+
+@pytest.fixture
+def acme(session):
+    session.bootstrap("acme")
+    session.manager.append("tenants.acme.events", event("1"))
+    session.manager.create_namespace("tenants.acme.bronze")
+    session.manager.create_table("tenants.acme.bronze.raw", pa.schema([("a", pa.int64())]))
+    return session
+
+
+@pytest.fixture
+def journals(tmp_path):
+    return tmp_path / "journals"
+
+
+@pytest.fixture
+def offboarding(acme, journals):
+    return TenantOffboarding(acme, journal_folder=journals)
+
+
+def event(number):
+    return pa.Table.from_pylist(
+        [{"event_id": number, "event_type": "click", "occurred_at": datetime(2026, 1, 1, tzinfo=UTC)}]
+    )
+
+
+def everything(tenants):
+    return sorted(path for path in tenants.folder.rglob("*") if path.is_file() and "catalog.db" not in path.name)
+
+
+def test_the_plan_is_an_inventory_and_changes_nothing(offboarding, tenants, journals):
+    before = everything(tenants)
+    plan = offboarding.plan("acme")
+    assert plan.namespaces == ("tenants.acme", "tenants.acme.bronze")
+    assert {table.name: table.rows for table in plan.tables} == {
+        "tenants.acme.bronze.raw": 0,
+        "tenants.acme.events": 1,
+        "tenants.acme.main": 0,
+        "tenants.acme.metrics": 0,
+    }
+    assert plan.objects == len(tenants.digests("acme"))
+    assert plan.bytes > 0
+    assert plan.outside == plan.holds == plan.intruders == ()
+    assert everything(tenants) == before
+    assert not journals.exists()
+
+
+def test_everything_of_the_tenant_goes(offboarding, acme, tenants, journals):
+    steps = []
+    result = offboarding.run("acme", on_step=steps.append)
+    assert steps == [step for step in OffboardingStep if step is not OffboardingStep.EXPORT]
+    assert result.deleted_objects == result.plan.objects
+    assert tenants.digests("acme") == {}
+    assert not (tenants.folder / "warehouse/tenants/acme").exists()
+    assert acme.tenants() == []
+    journal = json.loads(result.journal.read_text())
+    assert journal["steps"]["inventory"]["tables"]["tenants.acme.events"] == 1
+    assert journal["finished_at"]
+    with pytest.raises(NamespaceNotFoundError):
+        offboarding.run("acme")
+    assert acme.bootstrap("acme").created_tables == ("main", "events", "metrics")
+
+
+def test_tables_are_exported_first(offboarding, tmp_path):
+    result = offboarding.run("acme", export_to=str(tmp_path / "out"))
+    rows = pq.read_table(tmp_path / "out/tenants/acme/events.parquet")
+    assert rows["event_id"].to_pylist() == ["1"]
+    assert pq.read_table(tmp_path / "out/tenants/acme/bronze/raw.parquet").num_rows == 0
+    assert result.exported["tenants.acme.events"] == 1
+    assert len(result.exported) == 4
+
+
+def test_an_export_into_the_tenants_own_prefix_is_refused(offboarding, tenants):
+    with pytest.raises(ConfigurationError, match="purged"):
+        offboarding.run("acme", export_to=str(tenants.folder / "warehouse/tenants/acme/out"))
+    assert offboarding.plan("acme").tables
+
+
+@pytest.mark.parametrize("where", ["tenants.acme", "tenants.acme.bronze", "table"])
+def test_a_legal_hold_stops_it(offboarding, acme, tenants, where):
+    if where == "table":
+        with acme.manager.load_table("tenants.acme.main").transaction() as change:
+            change.set_properties({LEGAL_HOLD: "case 42"})
+    else:
+        acme.manager.namespaces.update_properties(where, updates={LEGAL_HOLD: "case 42"})
+    before = everything(tenants)
+    with pytest.raises(LegalHoldError, match="case 42"):
+        offboarding.run("acme")
+    assert everything(tenants) == before
+    if where != "table":
+        acme.manager.namespaces.update_properties(where, updates={LEGAL_HOLD: "false"})
+        assert offboarding.run("acme").deleted_objects
+
+
+def test_tables_of_others_in_the_prefix_stop_it(offboarding, acme):
+    acme.manager.create_namespace("other")
+    schema = pa.schema([("a", pa.int64())])
+    acme.manager.create_table("other.hidden", schema, location=acme.config.table_location("acme", "hidden"))
+    with pytest.raises(ConfigurationError, match=r"other\.hidden"):
+        offboarding.run("acme")
+    assert acme.manager.table_exists("tenants.acme.main")
+
+
+def test_files_beyond_the_prefix_are_left_and_named(offboarding, acme, tmp_path):
+    place = f"file://{tmp_path}/elsewhere/wild"
+    acme.manager.create_table("tenants.acme.wild", pa.schema([("a", pa.int64())]), location=place)
+    result = offboarding.run("acme")
+    assert place in result.plan.outside
+    assert list((tmp_path / "elsewhere/wild/metadata").iterdir())
+
+
+@pytest.mark.parametrize(
+    "deadly", [OffboardingStep.REVOKE, OffboardingStep.DROP, OffboardingStep.PURGE, OffboardingStep.VERIFY]
+)
+def test_a_run_that_died_is_taken_up_by_the_next(offboarding, acme, tenants, tmp_path, deadly):
+    def die(step):
+        if step is deadly:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        offboarding.run("acme", export_to=str(tmp_path / "out"), on_step=die)
+    result = offboarding.run("acme", export_to=str(tmp_path / "out"))
+    assert result.resumed
+    assert result.exported["tenants.acme.events"] == 1
+    assert pq.read_table(tmp_path / "out/tenants/acme/events.parquet").num_rows == 1
+    assert tenants.digests("acme") == {}
+    assert acme.tenants() == []
+    first = json.loads(result.journal.read_text())["steps"]["inventory"]
+    assert first["tables"]["tenants.acme.events"] == 1
+
+
+def test_rows_that_came_after_a_dead_run_are_exported_too(offboarding, acme, tmp_path):
+    def die(step):
+        if step is OffboardingStep.REVOKE:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        offboarding.run("acme", export_to=str(tmp_path / "out"), on_step=die)
+    acme.manager.append("tenants.acme.events", event("2"))
+    offboarding.run("acme", export_to=str(tmp_path / "out"))
+    rows = pq.read_table(tmp_path / "out/tenants/acme/events.parquet")
+    assert sorted(rows["event_id"].to_pylist()) == ["1", "2"]
+
+
+def test_a_listing_that_shows_something_left_is_an_error(offboarding, acme, tenants, monkeypatch):
+    def writes_on(step):
+        if step is OffboardingStep.VERIFY:
+            LocalObjectStore(tenants.folder / "warehouse").create("tenants/acme/late.parquet", b"x")
+
+    with pytest.raises(StorageError, match="still there"):
+        offboarding.run("acme", on_step=writes_on)
+    assert offboarding.run("acme").deleted_objects == 1
+
+
+def test_bad_ids_and_damaged_journals(offboarding, journals):
+    with pytest.raises(InvalidIdentifierError):
+        offboarding.plan("../acme")
+    journals.mkdir()
+    (journals / "tenants.acme.json").write_text("{")
+    with pytest.raises(ConfigurationError, match="journal"):
+        offboarding.run("acme")
