@@ -1,0 +1,137 @@
+"""``floe tenants`` on the embedded stack."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+WIDER = """
+tenancy:
+  tables:
+    events:
+      columns:
+        - {name: event_id, type: string, required: true}
+        - {name: device, type: string}
+"""
+
+
+@pytest.mark.req("TN-04", "TN-05")
+def test_bootstrap_can_be_repeated(shop):
+    run = shop("tenants", "bootstrap", "acme", "beta", "-o", "json")
+    assert run.code == 0
+    assert run.data == [
+        {"tenant": "acme", "state": "done", "detail": "created main, events, metrics"},
+        {"tenant": "beta", "state": "done", "detail": "created main, events, metrics"},
+    ]
+    assert shop("tenants", "bootstrap", "acme", "-o", "json").data[0]["state"] == "skipped"
+    assert shop("tenants", "list", "-o", "json").data == ["acme", "beta"]
+
+
+def test_ids_come_from_a_file(shop):
+    Path("ids.txt").write_text("# tenants\nacme\n\n  beta  \nacme\n")
+    assert len(shop("tenants", "bootstrap", "--file", "ids.txt", "-o", "json").data) == 2
+    assert shop("tenants", "bootstrap", "--file", "nope.txt").code == 1
+    assert "--file" in shop("tenants", "bootstrap").err
+
+
+def test_a_bad_id_stops_before_anything_is_made(shop):
+    run = shop("tenants", "bootstrap", "acme", "../beta")
+    assert run.code == 1
+    assert "'../beta' is no tenant id" in run.err
+    assert shop("tenants", "list", "-o", "json").data == []
+
+
+def test_ids_that_differ_in_case_are_reported(shop):
+    run = shop("tenants", "bootstrap", "acme", "ACME", "--concurrency", "1", "-o", "json")
+    assert run.code == 1
+    assert [line["state"] for line in run.data] == ["done", "failed"]
+
+
+def test_show_tells_where_a_tenant_lies(shop):
+    shop("tenants", "bootstrap", "acme")
+    data = shop("tenants", "show", "acme", "-o", "json").data
+    assert data["namespace"] == "tenants.acme"
+    assert data["warehouse_uri"].endswith("/.floe/warehouse/tenants/acme")
+    assert [table["name"] for table in data["tables"]] == [
+        "tenants.acme.events",
+        "tenants.acme.main",
+        "tenants.acme.metrics",
+    ]
+    assert "tenants.acme.events" in shop("tenants", "show", "acme").out
+    assert shop("tenants", "show", "beta").code == 1
+
+
+def test_verify_proves_the_layout(shop):
+    assert "No tenants" in shop("tenants", "verify").out
+    shop("tenants", "bootstrap", "acme", "beta")
+    assert shop("tenants", "verify").code == 0
+    Path(".floe/warehouse/tenants/acme/stray.txt").write_text("x")
+    run = shop("tenants", "verify", "-o", "json")
+    assert run.code == 1
+    assert [report["ok"] for report in run.data] == [False, True]
+    assert shop("tenants", "verify", "beta").code == 0
+
+
+@pytest.mark.req("TN-06")
+def test_evolve_rolls_new_columns_over_tenants(shop):
+    shop("tenants", "bootstrap", "acme", "beta")
+    with Path("floe.yaml").open("a") as file:
+        file.write(WIDER)
+    planned = shop("tenants", "evolve", "--dry-run", "-o", "json")
+    assert [line["detail"] for line in planned.data] == ["would add device", "would add device"]
+    run = shop("tenants", "evolve", "-o", "json")
+    assert [(line["tenant"], line["table"], line["state"]) for line in run.data] == [
+        ("acme", "events", "done"),
+        ("beta", "events", "done"),
+    ]
+    assert shop("tenants", "evolve", "acme", "-o", "json").data[0]["state"] == "skipped"
+    assert "Declared: events" in shop("tenants", "evolve", "--table", "nope").err
+
+
+def test_evolve_reports_a_refused_column(shop):
+    shop("tenants", "bootstrap", "acme")
+    with Path("floe.yaml").open("a") as file:
+        file.write(WIDER.replace("device, type: string", "device, type: string, required: true"))
+    run = shop("tenants", "evolve", "-o", "json")
+    assert run.code == 1
+    assert run.data[0]["state"] == "failed"
+    assert "required" in run.data[0]["detail"]
+
+
+def test_offboard_asks_shows_and_removes(shop):
+    shop("tenants", "bootstrap", "tenant-1", "tenant-10")
+    planned = shop("tenants", "offboard", "tenant-1", "--dry-run", "-o", "json").data
+    assert planned["removed"] is False
+    assert planned["objects"] == 4
+    assert "Nothing was changed" in shop("tenants", "offboard", "tenant-1", "--dry-run").out
+    refused = shop("tenants", "offboard", "tenant-1")
+    assert refused.code == 1
+    assert "--yes" in refused.err
+    run = shop("tenants", "offboard", "tenant-1", "--yes", "--export", "out", "-o", "json")
+    assert run.code == 0
+    assert run.data["deleted_objects"] == 4
+    assert json.loads(Path(run.data["journal"]).read_text())["finished_at"]
+    assert Path("out/tenants/tenant-1/events.parquet").is_file()
+    assert shop("tenants", "list", "-o", "json").data == ["tenant-10"]
+    assert shop("tenants", "verify", "tenant-10").code == 0
+    assert shop("tenants", "offboard", "tenant-1", "--yes").code == 1
+
+
+def test_a_legal_hold_is_set_like_any_property(shop):
+    shop("tenants", "bootstrap", "acme")
+    shop("namespaces", "set", "tenants.acme", "--property", "floe.legal-hold=case 42")
+    assert "case 42" in shop("tenants", "show", "acme").out
+    assert "would be refused" in shop("tenants", "offboard", "acme", "--dry-run").out
+    run = shop("tenants", "offboard", "acme", "--yes", "-o", "json")
+    assert run.code == 1
+    assert run.error["type"] == "LegalHoldError"
+    shop("namespaces", "set", "tenants.acme", "--remove", "floe.legal-hold")
+    assert shop("tenants", "offboard", "acme", "--yes").code == 0
+
+
+def test_only_polaris_isolates(shop):
+    run = shop("tenants", "bootstrap", "acme", "--isolate", "-o", "json")
+    assert run.code == 1
+    assert run.error["type"] == "CapabilityError"
