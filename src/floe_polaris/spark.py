@@ -57,6 +57,8 @@ def _credentials(config: PolarisCatalogConfig) -> dict[str, str]:
         "oauth2-server-uri": config.token_uri,
         "scope": config.scope,
         "token-refresh-enabled": str(config.token_refresh_enabled).lower(),
+        # A new token by the same grant; few servers exchange an old one.
+        "token-exchange-enabled": "false",
     }
 
 

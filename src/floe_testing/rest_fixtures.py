@@ -81,3 +81,23 @@ def connect(rest_config: Callable[..., PolarisCatalogConfig]) -> Iterator[Connec
 def namespace() -> str:
     """Give a namespace name that no other test uses."""
     return f"ns_{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def spark_over(
+    spark_engine: Any,  # noqa: ARG001 - the planes join it, because a process has one
+    spark_settings: Any,
+) -> Iterator[Callable[[PolarisCatalog], Any]]:
+    """Give Spark planes over connected REST catalogs; Spark itself is shared by the session."""
+    from floe_spark.plane import SparkDataPlane
+
+    planes: list[SparkDataPlane] = []
+
+    def over(catalog: PolarisCatalog) -> SparkDataPlane:
+        conf = catalog.catalog_plugin.get_spark_conf(catalog.name, {})
+        planes.append(SparkDataPlane(spark_settings, catalog_name=catalog.name, conf=conf))
+        return planes[-1]
+
+    yield over
+    for plane in planes:
+        plane.close()

@@ -15,8 +15,11 @@ from floe_testing.rest_fixtures import CLIENT_ID, CLIENT_SECRET
 
 
 @pytest.mark.req("FR-004")
-def test_s07_a_write_outlives_its_tokens(gateway, connect, namespace):
-    gateway.require_tokens(client_id=CLIENT_ID, client_secret=CLIENT_SECRET, lifetime_seconds=1)
+@pytest.mark.parametrize(
+    ("lifetime", "batches"), [(1, 8), pytest.param(3, 60, marks=pytest.mark.live)], ids=["4 s", "30 s"]
+)
+def test_s07_a_write_outlives_its_tokens(gateway, connect, namespace, lifetime, batches):
+    gateway.require_tokens(client_id=CLIENT_ID, client_secret=CLIENT_SECRET, lifetime_seconds=lifetime)
     manager = IcebergTableManager(connect())
     manager.create_namespace(namespace)
     name = f"{namespace}.orders"
@@ -24,12 +27,12 @@ def test_s07_a_write_outlives_its_tokens(gateway, connect, namespace):
     manager.create_table(name, schema)
 
     def slowly():
-        for number in range(8):
+        for number in range(batches):
             time.sleep(0.5)
             yield pa.record_batch([pa.array([number], pa.int64())], schema=schema)
 
     manager.append(name, pa.RecordBatchReader.from_batches(schema, slowly()))
-    assert sorted(manager.scan(name)["id"].to_pylist()) == list(range(8))
+    assert sorted(manager.scan(name)["id"].to_pylist()) == list(range(batches))
     assert len(gateway.token_requests) >= 2
 
 

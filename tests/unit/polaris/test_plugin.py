@@ -32,6 +32,7 @@ def test_spark_gets_the_same_connection():
     assert conf["oauth2-server-uri"] == "https://c.example/api/catalog/v1/oauth/tokens"
     assert conf["scope"] == "PRINCIPAL_ROLE:ALL"
     assert conf["token-refresh-enabled"] == "true"
+    assert conf["token-exchange-enabled"] == "false"
     assert conf["rest.client.connection-timeout-ms"] == "1500"
     assert conf["header.X-Iceberg-Access-Delegation"] == "vended-credentials"
     assert conf["cache-enabled"] == "false"

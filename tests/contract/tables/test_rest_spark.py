@@ -1,0 +1,30 @@
+"""The table manager over REST, with rows moved by Spark."""
+
+from __future__ import annotations
+
+import pytest
+
+from floe_core.schemas import AccessDelegation
+from floe_iceberg import Engine, IcebergTableManager
+from floe_polaris import PolarisCatalogConfig, create_catalog
+from floe_testing.rest_fixtures import store_properties
+from floe_testing.tables import NAMESPACE, TableManagerContract
+
+
+@pytest.mark.live
+@pytest.mark.spark
+@pytest.mark.req("FR-001")
+class TestReferenceServerSpark(TableManagerContract):
+    engine = Engine.SPARK
+
+    @pytest.fixture
+    def manager(self, iceberg_rest, minio, spark_over):
+        catalog = create_catalog(
+            PolarisCatalogConfig(
+                uri=iceberg_rest.url, access_delegation=AccessDelegation.NONE, properties=store_properties(minio)
+            )
+        )
+        manager = IcebergTableManager(catalog, compute=spark_over(catalog))
+        manager.create_namespace(NAMESPACE)
+        yield manager
+        catalog.close()
