@@ -224,7 +224,7 @@ class IcebergTableManagerConfig(Value):
         default=2 * 1024**3, ge=0, description="Arrow data larger than this goes to Spark when the engine is auto."
     )
     stream_chunk_bytes: int = Field(
-        default=128 * 1024**2, ge=1024**2, description="Arrow bytes sorted at once when a stream is partitioned."
+        default=64 * 1024**2, ge=1024**2, description="Arrow bytes of a stream that are worked on at once."
     )
     default_retention_days: int = Field(default=7, ge=0, description="Age of snapshots that expire by default.")
     min_orphan_age_hours: float = Field(

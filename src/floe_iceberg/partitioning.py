@@ -197,8 +197,9 @@ def split(table: pa.Table, spec: PartitionSpec, schema: Schema) -> Iterator[Part
         return
     order = np.argsort(codes, kind="stable")
     bounds = np.searchsorted(codes[order], np.arange(len(values) + 1))
-    table = table.combine_chunks()
     ordered = _taken(table, order) if table.nbytes < _SORTED_AT_ONCE else None
+    if ordered is None:
+        table = table.combine_chunks()
     for code, record in enumerate(values):
         start, end = bounds[code], bounds[code + 1]
         rows = table.take(pa.array(order[start:end])) if ordered is None else ordered.slice(start, end - start)

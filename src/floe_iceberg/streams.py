@@ -39,6 +39,7 @@ def write_stream(layout: Layout, reader: pa.RecordBatchReader, *, chunk_bytes: i
     try:
         for chunk in _chunks(reader, chunk_bytes):
             writers.write(fit(chunk, layout.schema))
+            pa.default_memory_pool().release_unused()
         return writers.close()
     except BaseException:
         writers.abort()
@@ -54,8 +55,11 @@ def _chunks(reader: pa.RecordBatchReader, chunk_bytes: int) -> Iterator[pa.Table
             batches.append(piece)
             size += piece.nbytes
             if size >= chunk_bytes:
-                yield pa.Table.from_batches(batches)
+                chunk = pa.Table.from_batches(batches)
+                # Let go first: the list would keep the chunk in memory until the next one is complete.
                 batches, size = [], 0
+                yield chunk
+                del chunk
     if batches:
         yield pa.Table.from_batches(batches)
 

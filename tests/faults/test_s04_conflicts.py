@@ -133,3 +133,19 @@ def meddle(manager, change):
         return original(*args)
 
     inner.commit_table = commit
+
+
+def test_s04_threads_of_one_manager_do_not_lose_rows(open_manager):
+    from concurrent.futures import ThreadPoolExecutor
+
+    manager = open_manager()
+    manager.create_table("bronze.t", pa.schema([("writer", pa.int64()), ("turn", pa.int64())]))
+
+    def write(number):
+        for turn in range(5):
+            manager.append("bronze.t", pa.table({"writer": [number], "turn": [turn]}))
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(write, range(6)))
+    found = sorted((row["writer"], row["turn"]) for row in manager.scan("bronze.t").to_pylist())
+    assert found == [(writer, turn) for writer in range(6) for turn in range(5)]
