@@ -31,6 +31,7 @@ class RootGroup(LazyGroup):
         "publish": ("floe_cli.commands.publish", "Let rows through that their checks held back."),
         "discard": ("floe_cli.commands.discard", "Throw away rows that their checks held back."),
         "doctor": ("floe_cli.commands.doctor", "Check this machine and project, and say what to do."),
+        "catalog": ("floe_cli.commands.catalog", "The catalog connection: try it, and see what it is made of."),
         "namespaces": ("floe_cli.commands.namespaces", "Namespaces: where tables live."),
         "tables": ("floe_cli.commands.tables", "Tables: see, create, read, roll back and maintain them."),
         "tenants": ("floe_cli.commands.tenants", "Tenants: isolated catalogs, from bootstrap to off-boarding."),

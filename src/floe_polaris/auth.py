@@ -105,6 +105,13 @@ class ClientCredentials(Authenticator):
                 raise
             return token.header
 
+    def holds_for(self) -> float | None:
+        """Return the seconds that the token is good for; None when there is none, or it names no end."""
+        token = self._token
+        if token is None or token.expires_at == float("inf"):
+            return None
+        return max(0.0, token.expires_at - time.monotonic())
+
     def renew(self, rejected: str, *, since: float) -> bool:
         """Fetch another token after a rejection, unless the rejected one was fresh."""
         token = self._token
