@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrameWriterV2, SparkSession
 
 _SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."
-_WRITE_CONF = {"spark.sql.caseSensitive": "true"}
+# Of every session that writes: columns that differ only in case are different columns, as they are in process.
+WRITE_CONF = {"spark.sql.caseSensitive": "true"}
 # One open file per partition and task ran a 2 GB heap out of memory at 84 partitions; a sort within the task does not.
 _WRITE_OPTIONS = {"fanout-enabled": "false"}
 _ROWS = "floe rows of a key"
@@ -36,10 +37,9 @@ def operation_id_of(request: WriteRequest) -> str:
     return request.snapshot_properties.get(OPERATION_ID_PROPERTY) or uuid.uuid4().hex
 
 
-def write_conf(request: WriteRequest) -> dict[str, str]:
-    """Return the configuration of the private session that carries out the write."""
-    properties = {_SNAPSHOT_PROPERTY + key: value for key, value in request.snapshot_properties.items()}
-    return _WRITE_CONF | properties
+def snapshot_conf(request: WriteRequest) -> dict[str, str]:
+    """Return the configuration that carries the write's snapshot properties."""
+    return {_SNAPSHOT_PROPERTY + key: value for key, value in request.snapshot_properties.items()}
 
 
 class SparkWrite:
