@@ -1,0 +1,139 @@
+"""S28: Spark dies during a write: no partial snapshot, and a rerun lands exactly once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from pyiceberg.table import StaticTable
+from sqlalchemy import create_engine
+
+from floe_testing.spark import standalone_cluster
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+SCRIPT = Path(__file__).with_name("dagster_runs.py")
+ROWS = 8
+_EXECUTOR = "CoarseGrainedExecutorBackend"
+
+
+class SlowRun:
+    """A run that writes slowly in a process of its own."""
+
+    def __init__(self, root: Path, *parent: str, master: str = "local[2]") -> None:
+        environment = os.environ | {"FLOE_TEST_ROOT": str(root), "FLOE_TEST_MASTER": master}
+        command = [sys.executable, str(SCRIPT), "slow_job", *parent]
+        self.root = root
+        self.log = (root / "run.log").open("w")
+        self.process = subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=self.log, text=True, start_new_session=True
+        )
+
+    def wait_for_files(self) -> None:
+        """Wait until Spark has begun to write data."""
+        deadline = time.monotonic() + 240
+        while not any(self.root.rglob("slow_orders/data/**/*.parquet")):
+            assert self.process.poll() is None, (self.root / "run.log").read_text()[-3000:]
+            assert time.monotonic() < deadline, "Spark never began to write"
+            time.sleep(0.1)
+
+    def end(self) -> dict | int:
+        output, _ = self.process.communicate(timeout=300)
+        self.log.close()
+        if self.process.returncode < 0:
+            return self.process.returncode
+        assert self.process.returncode == 0, (self.root / "run.log").read_text()[-3000:]
+        return json.loads(output.splitlines()[-1])
+
+    def below(self, word: str) -> list[int]:
+        """Return the processes of the run whose command line holds a word."""
+        group = os.getpgid(self.process.pid)
+        return [pid for pid, line in _processes() if word in line and _group(pid) == group]
+
+
+def _processes():
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            yield int(folder.name), (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+
+
+def _folders(pid: int) -> set[Path]:
+    """Return the folder a process works in and those above; an executor works below its cluster's."""
+    try:
+        folder = Path(f"/proc/{pid}/cwd").resolve()
+    except OSError:
+        return set()
+    return {folder, *folder.parents}
+
+
+def _group(pid: int) -> int:
+    try:
+        return os.getpgid(pid)
+    except OSError:
+        return -1
+
+
+def table_at(root: Path) -> StaticTable:
+    [path] = root.rglob("catalog.db")
+    engine = create_engine(f"sqlite:///{path}")
+    with engine.connect() as connection:
+        query = "select metadata_location from iceberg_tables where table_name = 'slow_orders'"
+        location = connection.exec_driver_sql(query).scalar_one()
+    engine.dispose()
+    return StaticTable.from_metadata(location)
+
+
+def rows_and_snapshots(root: Path) -> tuple[int, int]:
+    table = table_at(root)
+    return table.scan().to_arrow().num_rows, len(table.metadata.snapshots)
+
+
+def rerun(root: Path, *parent: str) -> None:
+    (root / "hurry").touch()
+    assert SlowRun(root, *parent).end()["success"]
+    assert rows_and_snapshots(root) == (ROWS, 1)
+
+
+@pytest.mark.req("TM-14")
+def test_s28_a_killed_driver_leaves_no_partial_snapshot_and_a_rerun_lands_once(tmp_path):
+    run = SlowRun(tmp_path)
+    run.wait_for_files()
+    for jvm in run.below("org.apache.spark.deploy.SparkSubmit"):
+        os.kill(jvm, signal.SIGKILL)
+    assert not run.end()["success"]
+    assert rows_and_snapshots(tmp_path) == (0, 0)
+    rerun(tmp_path, "last")
+
+
+@pytest.mark.req("TM-14")
+def test_s28_a_killed_run_with_its_driver_leaves_no_partial_snapshot(tmp_path):
+    run = SlowRun(tmp_path)
+    run.wait_for_files()
+    os.killpg(run.process.pid, signal.SIGKILL)
+    assert run.end() == -signal.SIGKILL
+    assert rows_and_snapshots(tmp_path) == (0, 0)
+    rerun(tmp_path, "last", "all")
+
+
+@pytest.mark.req("TM-14")
+def test_s28_a_killed_executor_is_made_up_for_by_another(tmp_path):
+    cluster = tmp_path / "cluster"
+    project = tmp_path / "project"
+    cluster.mkdir()
+    project.mkdir()
+    with standalone_cluster(cluster) as master:
+        run = SlowRun(project, master=master)
+        run.wait_for_files()
+        executors = [pid for pid, line in _processes() if _EXECUTOR in line and cluster in _folders(pid)]
+        assert executors
+        os.kill(executors[0], signal.SIGKILL)
+        assert run.end()["success"]
+    assert rows_and_snapshots(project) == (ROWS, 1)
