@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from floe_core.redaction import redact_text
+from floe_core.errors import InvalidIdentifierError
 from floe_core.schemas import FrozenModel
 from floe_tenancy.identity import validate_table_name, validate_tenant_id
 
@@ -52,7 +52,7 @@ def normalise_prefix(prefix: str) -> str:
     parts = [part for part in prefix.strip().split("/") if part]
     for part in parts:
         if part in {".", ".."} or not _PATH_PART.fullmatch(part):
-            msg = f"{redact_text(part)!a} cannot be part of a prefix; use letters, digits and !_.*'()=@+,-"
+            msg = "a prefix has parts of letters, digits and !_.*'()=@+,- between slashes, never . or .. alone"
             raise ValueError(msg)
     return "/".join(parts)
 
@@ -178,7 +178,12 @@ class IcebergCatalogConfig(FrozenModel):
     @field_validator("namespace_prefix")
     @classmethod
     def _valid_parts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(validate_tenant_id(part) for part in value)
+        try:
+            return tuple(validate_tenant_id(part) for part in value)
+        except InvalidIdentifierError:
+            # Without the value: what was written into the wrong field may be a secret.
+            msg = "a namespace prefix has parts of letters, digits, - and _, each as a tenant id may be"
+            raise ValueError(msg) from None
 
     @model_validator(mode="after")
     def _valid_buckets(self) -> IcebergCatalogConfig:

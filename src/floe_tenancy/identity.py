@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from floe_core.errors import InvalidIdentifierError
+from floe_core.redaction import redact_text
 
 MAX_LENGTH = 63
 
@@ -33,7 +34,7 @@ def validate_table_name(name: str) -> str:
 
 def _validated(name: str, what: str) -> str:
     if not isinstance(name, str) or not _TENANT_ID.fullmatch(name):
-        shown = ascii(name) if isinstance(name, str) else type(name).__name__
+        shown = ascii(redact_text(name)) if isinstance(name, str) else type(name).__name__
         msg = f"{shown[: MAX_LENGTH + 20]} is no {what}."
         hint = f"Use up to {MAX_LENGTH} ASCII letters, digits, '-' and '_', starting with a letter or digit."
         raise InvalidIdentifierError(msg, hint=hint)

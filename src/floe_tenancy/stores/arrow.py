@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from obstore.exceptions import AlreadyExistsError
 from obstore.store import AzureStore, S3Store
 
-from floe_tenancy.stores.base import StoredObject, folder_prefix, store_error
+from floe_tenancy.stores.base import RETRY_SECONDS, StoredObject, folder_prefix, store_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from obstore.store import ClientConfig
+    from obstore.store import ClientConfig, RetryConfig
 
     from floe_tenancy.config import BucketAddress
 
 # What S3 takes in one request.
 DELETE_BATCH = 1_000
+_RETRY: RetryConfig = {"max_retries": 5, "retry_timeout": timedelta(seconds=RETRY_SECONDS)}
 
 
 class ArrowObjectStore:
@@ -93,7 +95,8 @@ def open_s3(address: BucketAddress, properties: Mapping[str, str]) -> ArrowObjec
     known = {key: value for key, value in settings.items() if value}
     if "endpoint" in known:
         known["virtual_hosted_style_request"] = False
-    return ArrowObjectStore(S3Store(address.container, client_options=_limits(known.get("endpoint")), **known))
+    limits = _limits(known.get("endpoint"))
+    return ArrowObjectStore(S3Store(address.container, client_options=limits, retry_config=_RETRY, **known))
 
 
 def open_azure(address: BucketAddress, properties: Mapping[str, str]) -> ArrowObjectStore:
@@ -110,7 +113,8 @@ def open_azure(address: BucketAddress, properties: Mapping[str, str]) -> ArrowOb
         "client_secret": properties.get("adls.client-secret"),
     }
     known = {key: value for key, value in settings.items() if value}
-    return ArrowObjectStore(AzureStore(address.container, client_options=_limits(known.get("endpoint")), **known))
+    limits = _limits(known.get("endpoint"))
+    return ArrowObjectStore(AzureStore(address.container, client_options=limits, retry_config=_RETRY, **known))
 
 
 def _limits(endpoint: str | None) -> ClientConfig:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 _log = get_logger(__name__)
 
+# How long a client goes on trying when the store does not answer; a bootstrap can always be repeated.
+RETRY_SECONDS = 15
+
 _REFUSALS = frozenset(
     {"UnauthenticatedError", "PermissionDeniedError", "PermissionError", "Forbidden", "Unauthorized", "RefreshError"}
 )

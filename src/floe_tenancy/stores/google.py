@@ -12,7 +12,7 @@ from google.cloud.storage.retry import DEFAULT_RETRY
 from google.oauth2 import service_account
 from google.oauth2.credentials import Credentials
 
-from floe_tenancy.stores.base import StoredObject, folder_prefix, store_error
+from floe_tenancy.stores.base import RETRY_SECONDS, StoredObject, folder_prefix, store_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 ANONYMOUS = "anon"
 _TIMEOUT = (5, 60)
-# Google's client would go on for two minutes.
-_RETRY = DEFAULT_RETRY.with_timeout(60)
+_RETRY = DEFAULT_RETRY.with_timeout(RETRY_SECONDS)
 
 
 class GoogleObjectStore:
