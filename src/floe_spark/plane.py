@@ -11,8 +11,16 @@ from floe_core.errors import CommitStateUnknownError, EngineUnavailableError
 from floe_spark.errors import translated
 from floe_spark.maintenance import Procedures
 from floe_spark.reader import read_frame
-from floe_spark.session import open_engine
-from floe_spark.writer import SparkWrite, operation_id_of, write_conf
+from floe_spark.session import Operations, open_engine, sees
+from floe_spark.writer import (
+    PRIVATE_CONF,
+    PartsOfFilesError,
+    SparkWrite,
+    in_two_steps,
+    operation_id_of,
+    snapshot_conf,
+    writes_frame_directly,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,7 +50,7 @@ class SparkDataPlane:
         self._lock = threading.RLock()
         self._engine: SparkEngine | None = None
         self._session: SparkSession | None = None
-        self._running: dict[str, SparkSession] = {}
+        self._private: Operations | None = None
 
     def __repr__(self) -> str:
         """Name master and catalog, and no secret."""
@@ -68,6 +76,13 @@ class SparkDataPlane:
             if self._session is None:
                 self._session = self.engine.session_for(self._catalog, self._conf)
             return self._session
+
+    @property
+    def _operations(self) -> Operations:
+        with self._lock:
+            if self._private is None:
+                self._private = Operations(self.engine, {**self._conf, **PRIVATE_CONF})
+            return self._private
 
     def accepts(self, data: object) -> bool:
         """Whether the data is a PySpark DataFrame, classic or Connect."""
@@ -97,21 +112,31 @@ class SparkDataPlane:
         """
         operation = operation_id_of(request)
         with translated(request.table, operation_id=operation):
-            session = self.engine.private(operation, {**self._conf, **write_conf(request)})
-        self._running[operation] = session
-        try:
-            SparkWrite(session, self._catalog, request, shares_files=self.engine.shares_files).run()
-        except EngineUnavailableError:
-            # Whether it still runs is for await_quiet to find out; so it is after an interrupt from outside.
-            raise
-        except Exception:
-            self._finished(operation, session)
-            raise
-        self._finished(operation, session)
+            try:
+                self._write(operation, request)
+            except PartsOfFilesError:
+                for step in in_two_steps(request):
+                    self._write(operation, step)
 
-    def _finished(self, operation: str, session: SparkSession) -> None:
-        self._running.pop(operation, None)
-        self.engine.discard(session)
+    def _write(self, operation: str, request: WriteRequest) -> None:
+        shares_files = self.engine.shares_files
+
+        def work(session: SparkSession) -> None:
+            with translated(request.table, operation_id=operation):
+                SparkWrite(session, self._catalog, request, shares_files=shares_files).run()
+
+        session = self._session_of(request)
+        if session is None:
+            self._operations.run_privately(operation, snapshot_conf(request), work)
+        else:
+            self._operations.run(operation, session, lambda: work(session))
+
+    def _session_of(self, request: WriteRequest) -> SparkSession | None:
+        """Return the session that a frame can be written in as it is, None when the write needs a private one."""
+        if not isinstance(request.data, DataFrame) or not writes_frame_directly(request):
+            return None
+        session = request.data.sparkSession
+        return session if session is self.session or sees(session, self._catalog, self._conf) else None
 
     def await_quiet(self, operation_id: str, *, timeout_seconds: float = 60.0) -> None:
         """Cancel what still runs for an operation, in this process or left behind by a dead one, and wait for it.
@@ -121,15 +146,13 @@ class SparkDataPlane:
         """
         try:
             with translated(operation_id):
-                session = self._running.get(operation_id)
-                quiet = self.engine.silence(operation_id, session, timeout_seconds=timeout_seconds)
+                quiet = self._operations.silence(operation_id, timeout_seconds=timeout_seconds)
         except EngineUnavailableError as err:
             msg = f"Spark does not answer, so that nobody can tell whether the operation {operation_id} still runs."
             raise CommitStateUnknownError(msg, operation_id=operation_id, hint="Try again when it does.") from err
         if not quiet:
             msg = f"The operation {operation_id} still runs in Spark after {timeout_seconds:g} s."
             raise CommitStateUnknownError(msg, operation_id=operation_id, hint="Look again later.")
-        self._running.pop(operation_id, None)
 
     def frame(self, request: ReadRequest) -> DataFrame:
         """Return a lazy PySpark DataFrame over the table."""
@@ -182,7 +205,7 @@ class SparkDataPlane:
     def close(self) -> None:
         """Stop the Spark that this plane started, unless others in the process still use it."""
         with self._lock:
-            engine, self._engine, self._session = self._engine, None, None
+            engine, self._engine, self._session, self._private = self._engine, None, None, None
         if engine is not None:
             engine.release()
 

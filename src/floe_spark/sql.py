@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import UTC
 from typing import TYPE_CHECKING
 
@@ -42,3 +43,8 @@ def timestamp_literal(moment: datetime) -> str:
 def map_literal(options: Mapping[str, str]) -> str:
     """Return a map of strings."""
     return "map(" + ", ".join(text_literal(part) for pair in options.items() for part in pair) + ")"
+
+
+def tag_of(operation_id: str) -> str:
+    """Return the tag an operation's jobs carry; a name for views as well."""
+    return f"floe_operation_{hashlib.sha256(operation_id.encode()).hexdigest()[:32]}"

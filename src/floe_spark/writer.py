@@ -1,9 +1,14 @@
-"""Writes: each in a private session that carries its snapshot properties."""
+"""Writes: frames in the session they live in, SQL and Arrow data in a private one.
+
+A write of a frame carries its snapshot properties as options. MERGE and DELETE take no options; theirs are in the
+configuration of a session that nobody else uses, where they cannot end up on another write.
+"""
 
 from __future__ import annotations
 
 import uuid
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING
@@ -15,21 +20,21 @@ from pyspark.sql import functions as sf
 from floe_core.dataplane import OPERATION_ID_PROPERTY, WriteKind, WriteRequest
 from floe_core.errors import CapabilityError, InvalidDataError
 from floe_spark.arrow_input import ArrowInput
-from floe_spark.errors import translated
 from floe_spark.sql import quoted, table_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import DataFrameWriterV2, SparkSession
 
-_SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."
-# Of every session that writes: columns that differ only in case are different columns, as they are in process.
-WRITE_CONF = {"spark.sql.caseSensitive": "true"}
+# Of every session that is ours: columns that differ only in case are different columns, as they are in process.
+PRIVATE_CONF = {"spark.sql.caseSensitive": "true"}
 # One open file per partition and task ran a 2 GB heap out of memory at 84 partitions; a sort within the task does not.
 _WRITE_OPTIONS = {"fanout-enabled": "false"}
-_ROWS = "floe rows of a key"
 _NOT_WHOLE_FILES = "Cannot delete file where some, but not all, rows match filter"
+_ROWS = "floe rows of a key"
+
+
+class PartsOfFilesError(Exception):
+    """A filter matches some rows of a file only, which Spark does not replace in one step."""
 
 
 def operation_id_of(request: WriteRequest) -> str:
@@ -38,12 +43,33 @@ def operation_id_of(request: WriteRequest) -> str:
 
 
 def snapshot_conf(request: WriteRequest) -> dict[str, str]:
-    """Return the configuration that carries the write's snapshot properties."""
-    return {_SNAPSHOT_PROPERTY + key: value for key, value in request.snapshot_properties.items()}
+    """Return the configuration that carries the snapshot properties of a write by SQL."""
+    return {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in request.snapshot_properties.items()}
+
+
+def writes_frame_directly(request: WriteRequest) -> bool:
+    """Whether the write is one that a frame's own writer can do."""
+    return isinstance(request.data, DataFrame) and request.kind not in {WriteKind.UPSERT, WriteKind.DELETE}
+
+
+def in_two_steps(request: WriteRequest) -> tuple[WriteRequest, WriteRequest]:
+    """Return the delete and the append that replace parts of files.
+
+    Raises:
+        CapabilityError: Without a branch, readers would see the state in between.
+    """
+    if request.branch is None:
+        msg = f"The filter matches parts of files of '{request.table}', which Spark replaces in two steps."
+        hint = "Write to a branch and publish it, so that readers see both steps at once."
+        raise CapabilityError(msg, hint=hint, table=request.table)
+    return (
+        replace(request, kind=WriteKind.DELETE, data=None),
+        replace(request, kind=WriteKind.APPEND, row_filter=None),
+    )
 
 
 class SparkWrite:
-    """One write in its private session."""
+    """One write in one session."""
 
     def __init__(self, session: SparkSession, catalog: str, request: WriteRequest, *, shares_files: bool) -> None:
         """Prepare the write; nothing happens yet."""
@@ -57,25 +83,16 @@ class SparkWrite:
 
         Raises:
             InvalidDataError: The data does not fit the table, or a key is not unique.
-            ConcurrencyConflictError: Another writer won.
-            CapabilityError: Spark cannot hold the table or do this without a branch.
+            PartsOfFilesError: An overwrite by filter needs two steps.
         """
-        with translated(self._request.table, operation_id=operation_id_of(self._request)), ExitStack() as stack:
-            if self._request.kind is WriteKind.DELETE:
-                self._delete()
-                return
-            source = self._conformed(self._source(stack))
+        with ExitStack() as stack:
             match self._request.kind:
-                case WriteKind.APPEND:
-                    self._writer(source).append()
-                case WriteKind.OVERWRITE:
-                    self._writer(source).overwrite(sf.lit(True))  # noqa: FBT003 - a column, not a flag
-                case WriteKind.OVERWRITE_PARTITIONS:
-                    self._writer(source).overwritePartitions()
-                case WriteKind.OVERWRITE_FILTER:
-                    self._replace(source)
+                case WriteKind.DELETE:
+                    self._session.sql(f"DELETE FROM {self._target} WHERE {self._filter}")  # noqa: S608 - the request
                 case WriteKind.UPSERT:
-                    self._upsert(source)
+                    self._upsert(self._source(stack))
+                case _:
+                    self._write(self._conformed(self._source(stack)))
 
     @property
     def _filter(self) -> str:
@@ -87,16 +104,20 @@ class SparkWrite:
     def _source(self, stack: ExitStack) -> DataFrame:
         data = self._request.data
         if isinstance(data, DataFrame):
-            view = f"floe_{uuid.uuid4().hex}"
-            # The frame lives in the user's session; a global view is what two sessions share.
-            data.createGlobalTempView(view)
-            stack.callback(self._session.catalog.dropGlobalTempView, view)
-            return self._session.table(f"global_temp.{view}")
+            return data if data.sparkSession is self._session else self._shared(data, stack)
         if isinstance(data, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
             arrow = stack.enter_context(ArrowInput(self._session, shares_files=self._shares_files))
             return arrow.frame(data, self._session.table(self._target).schema)
         msg = f"Spark cannot write data of type {type(data).__name__}."
         raise InvalidDataError(msg, hint="Give a PySpark DataFrame or Arrow data.", table=self._request.table)
+
+    def _shared(self, data: DataFrame, stack: ExitStack) -> DataFrame:
+        """Bring a frame into this session; a global view is what two sessions share."""
+        view = f"floe_{uuid.uuid4().hex}"
+        data.createGlobalTempView(view)
+        stack.callback(self._session.catalog.dropGlobalTempView, view)
+        # Spark 4.1 cannot plan a write from a view over a table, so the rows are read here, and only once.
+        return self._session.table(f"global_temp.{view}").localCheckpoint()
 
     def _conformed(self, source: DataFrame) -> DataFrame:
         """Fill in the optional columns that the data lacks."""
@@ -106,28 +127,32 @@ class SparkWrite:
             for field in self._session.table(self._target).schema.fields
             if field.name not in present and field.nullable
         ]
-        if not absent or self._request.kind is WriteKind.UPSERT:
-            return source
-        return source.select(*(sf.col(quoted(name)) for name in source.columns), *absent)
+        return source.select(*(sf.col(quoted(name)) for name in source.columns), *absent) if absent else source
+
+    def _write(self, source: DataFrame) -> None:
+        match self._request.kind:
+            case WriteKind.APPEND:
+                self._writer(source).append()
+            case WriteKind.OVERWRITE:
+                self._writer(source).overwrite(sf.lit(True))  # noqa: FBT003 - a column, not a flag
+            case WriteKind.OVERWRITE_PARTITIONS:
+                self._writer(source).overwritePartitions()
+            case _:
+                self._replace(source)
 
     def _writer(self, source: DataFrame) -> DataFrameWriterV2:
-        return source.writeTo(self._target).options(**_merged(_WRITE_OPTIONS, self._request.options))
+        properties = {f"snapshot-property.{key}": value for key, value in self._request.snapshot_properties.items()}
+        return source.writeTo(self._target).options(**{**_WRITE_OPTIONS, **properties, **self._request.options})
 
     def _replace(self, source: DataFrame) -> None:
-        """Replace the rows that match the filter, in one commit when they fill whole files."""
+        """Replace the rows that match the filter, in one commit."""
+        condition = sf.expr(self._filter)
         try:
-            self._writer(source).overwrite(sf.expr(self._filter))
+            self._writer(source).overwrite(condition)
         except Exception as err:
-            if _NOT_WHOLE_FILES not in str(err):
-                raise
-            if self._request.branch is None:
-                msg = (
-                    f"The filter matches parts of files of '{self._request.table}', which Spark replaces in two steps."
-                )
-                hint = "Write to a branch and publish it, so that readers see both steps at once."
-                raise CapabilityError(msg, hint=hint, table=self._request.table) from err
-            self._delete()
-            self._writer(source).append()
+            if _NOT_WHOLE_FILES in str(err):
+                raise PartsOfFilesError from err
+            raise
 
     def _upsert(self, source: DataFrame) -> None:
         keys = self._request.keys
@@ -135,8 +160,6 @@ class SparkWrite:
             missing = ", ".join(sorted(unknown)) if keys else "none given"
             msg = f"An upsert into '{self._request.table}' needs key columns of the data: {missing}."
             raise InvalidDataError(msg, table=self._request.table)
-        # Read once: MERGE would run the frame several times, and cannot be planned from a view over a table.
-        source = source.localCheckpoint()
         self._refuse_repeated_keys(source)
         view = f"floe_{uuid.uuid4().hex}"
         source.createTempView(view)
@@ -168,10 +191,3 @@ class SparkWrite:
         if repeated is not None:
             msg = f"The data holds more than one row for the key {repeated.asDict()}."
             raise InvalidDataError(msg, hint="Keep one row a key before the upsert.", table=self._request.table)
-
-    def _delete(self) -> None:
-        self._session.sql(f"DELETE FROM {self._target} WHERE {self._filter}")  # noqa: S608 - the filter is the request
-
-
-def _merged(defaults: Mapping[str, str], chosen: Mapping[str, str]) -> dict[str, str]:
-    return {**defaults, **chosen}

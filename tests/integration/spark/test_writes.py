@@ -132,6 +132,16 @@ def test_an_upsert_from_the_same_table_reads_it_once(spark_tables):
     assert as_pairs(spark_tables.read("ns.t")) == [(1, "a"), (2, "A"), (3, "B")]
 
 
+@pytest.mark.req("FR-019")
+@pytest.mark.parametrize("kind", [WriteKind.APPEND, WriteKind.OVERWRITE, WriteKind.OVERWRITE_PARTITIONS])
+def test_a_table_can_be_written_from_itself(spark_tables, kind):
+    spark_tables.create("ns.t", ROWS).append(rows((1, "a"), (2, "b")))
+    source = spark_tables.plane.session.table("ns.t").selectExpr("id + 10 AS id", "upper(name) AS name")
+    spark_tables.write(kind, "ns.t", source)
+    kept = [(1, "a"), (2, "b")] if kind is WriteKind.APPEND else []
+    assert as_pairs(spark_tables.read("ns.t")) == sorted([*kept, (11, "A"), (12, "B")], key=repr)
+
+
 @pytest.mark.req("TM-06")
 @pytest.mark.parametrize("key", [1, 7], ids=["known", "new"])
 def test_an_upsert_refuses_a_repeated_key(spark_tables, key):
