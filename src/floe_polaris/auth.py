@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from floe_core.errors import CatalogAuthenticationError, CatalogConnectionError, TransientError
@@ -25,6 +25,8 @@ _log = get_logger("floe.polaris")
 # A token is renewed this long before it expires, or when a fifth of its life is left, whichever is later.
 _RENEW_BEFORE_SECONDS = 60.0
 _RENEW_BEFORE_SHARE = 0.2
+# When that fails and the token still holds, calls go on for this long before it is tried again.
+_RENEW_AGAIN_SECONDS = 5.0
 _OK = 200
 
 
@@ -103,6 +105,7 @@ class ClientCredentials(Authenticator):
             # An unreachable token endpoint is no reason to stop while the token still holds.
             if token is None or now >= token.expires_at:
                 raise
+            self._token = replace(token, renew_at=min(token.expires_at, now + _RENEW_AGAIN_SECONDS))
             return token.header
 
     def holds_for(self) -> float | None:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Self
 
 from pydantic import ValidationError
 
-from floe_core.errors import CatalogConnectionError, ConfigProblem, ConfigurationError
-from floe_core.plugins import PLUGIN_API_VERSION, CatalogCapabilities
+from floe_core.errors import CatalogAuthorizationError, CatalogConnectionError, ConfigProblem, ConfigurationError
+from floe_core.plugins import PLUGIN_API_VERSION, CatalogCapabilities, HealthState, HealthStatus
+from floe_core.redaction import redact_text
 from floe_iceberg.catalog_plugin import PyIcebergCatalogPlugin
 from floe_polaris.client import PolarisCatalog, breaker_for, create_catalog
 from floe_polaris.config import PolarisCatalogConfig
@@ -106,6 +107,18 @@ class RestCatalogPlugin(PyIcebergCatalogPlugin):
     @property
     def _example(self) -> str:
         return "Write catalog.uri: https://catalog.example.com"
+
+    def health_check(self) -> HealthStatus:
+        """Ask the catalog for its namespaces; a tenant may be refused the list, which is an answer too."""
+        if self._catalog is not None:
+            try:
+                self._catalog.list_namespaces()
+            except CatalogAuthorizationError:
+                return HealthStatus(HealthState.HEALTHY, "answers, and does not list all namespaces to this principal")
+            except Exception as err:  # noqa: BLE001 - any failure is the answer to a health check
+                return HealthStatus(HealthState.UNHEALTHY, redact_text(f"{type(err).__name__}: {err}"))
+            return HealthStatus(HealthState.HEALTHY)
+        return super().health_check()
 
     def vend_credentials(self, table_path: str, operations: Sequence[str]) -> dict[str, str]:
         """Return short-lived storage credentials for one table.

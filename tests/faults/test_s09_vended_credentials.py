@@ -57,12 +57,12 @@ def test_vended_credentials_are_all_a_write_needs(vending, manager, namespace):
 @pytest.mark.req("FR-004", "FR-005")
 @pytest.mark.parametrize("announced", [True, False], ids=["expiry announced", "expiry kept secret"])
 def test_s09_credentials_that_end_during_an_upload_are_replaced(vending, manager, namespace, announced):
-    desk = vending(2)
+    desk = vending(4)
     desk.announce_expiry = announced
     name = f"{namespace}.orders"
     manager.create_table(name, SCHEMA)
-    manager.append(name, pa.RecordBatchReader.from_batches(SCHEMA, batches(8, 0.4)))
-    assert sorted(manager.scan(name)["id"].to_pylist()) == list(range(8))
+    manager.append(name, pa.RecordBatchReader.from_batches(SCHEMA, batches(12, 0.5)))
+    assert sorted(manager.scan(name)["id"].to_pylist()) == list(range(12))
     assert len(manager.list_snapshots(name)) == 1
 
 

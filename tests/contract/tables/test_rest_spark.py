@@ -28,3 +28,42 @@ class TestReferenceServerSpark(TableManagerContract):
         manager.create_namespace(NAMESPACE)
         yield manager
         catalog.close()
+
+
+@pytest.mark.live
+@pytest.mark.spark
+@pytest.mark.req("FR-001", "FR-002", "FR-005")
+class TestNessieSpark(TableManagerContract):
+    """Nessie keeps history itself and shows Iceberg the newest snapshot only."""
+
+    engine = Engine.SPARK
+    branches = False
+
+    @pytest.fixture
+    def manager(self, nessie_oidc, oidc, spark_over):
+        catalog = create_catalog(
+            PolarisCatalogConfig(
+                uri=nessie_oidc.url,
+                warehouse=nessie_oidc["warehouse"],
+                client_id=oidc["client_id"],
+                client_secret=oidc["client_secret"],
+                token_endpoint=oidc["token_endpoint"],
+            )
+        )
+        manager = IcebergTableManager(catalog, compute=spark_over(catalog))
+        manager.create_namespace(NAMESPACE)
+        yield manager
+        catalog.close()
+
+    @pytest.fixture
+    def history(self):
+        pytest.skip("capability: Nessie shows the newest snapshot only")
+
+    def test_append_adds_rows_in_one_snapshot(self, history):
+        """Needs two snapshots."""
+
+    def test_a_repeated_operation_id_writes_once(self, history):
+        """Needs the snapshot before the newest."""
+
+    def test_repeating_a_delete_or_an_upsert_changes_nothing(self, history):
+        """Needs three snapshots."""
