@@ -22,6 +22,9 @@ _REFUSALS = frozenset(
 )
 
 
+_REFUSAL_WORDS = ("401 Unauthorized", "403 Forbidden", "AccessDenied")
+
+
 @dataclass(frozen=True, slots=True)
 class StoredObject:
     """One object of a listing."""
@@ -58,7 +61,8 @@ def folder_prefix(prefix: str) -> str:
 def store_error(err: Exception, verb: str, key: str) -> StorageError:
     """Turn a client's error into floe's; the client's own words go to the log."""
     _log.debug("object_store.failed", verb=verb, key=key, error=type(err).__name__, reason=redact_text(str(err)))
-    if type(err).__name__ in _REFUSALS:
+    # obstore types a refused read or write, and gives a refused listing or bulk delete as text.
+    if type(err).__name__ in _REFUSALS or any(word in str(err) for word in _REFUSAL_WORDS):
         msg = f"The object store refused to {verb} '{key}'."
         return StorageAuthenticationError(msg, hint="Check the credentials of the catalog configuration.")
     msg = f"The object store failed to {verb} '{key}': {type(err).__name__}."
