@@ -173,6 +173,8 @@ def _start(settings: SparkSettings) -> ServerInfo:
         _await_start(process, port, log)
     finally:
         properties.unlink(missing_ok=True)
+    # It outlives this process on purpose; nobody is to wait for it.
+    process.returncode = 0
     server = ServerInfo(
         pid=process.pid,
         born=_birth_of(process.pid) or "",
