@@ -1,95 +1,293 @@
-"""A sample project from nothing: scaffolded, compiled, a table created, written by both engines, shown."""
+"""Runs examples/flights from nothing to a report: deliveries, runs, a late day, a broken one, a look back in time.
+
+Killed half-way and started again, it goes on with the tables it finds, and ends with the same rows. After a finished
+run it starts over.
+"""
 
 from __future__ import annotations
 
+import io
+import json
+import os
 import shutil
-import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
+import time
+from contextlib import redirect_stdout
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from rich.console import Console
+from rich.rule import Rule
 from rich.table import Table
+from rich.text import Text
 
+from floe_cli.app import main as floe_main
 from floe_core.schemas import CompiledArtifacts
 from floe_iceberg import IcebergTableManager
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 ROOT = Path(__file__).resolve().parent.parent
-PROJECT = ROOT / ".floe-dev" / "demo"
-TABLE = "bronze.orders"
-ORDERS = 1_000
+EXAMPLE = ROOT / "examples" / "flights"
+PROJECT = Path(os.environ.get("FLOE_DEMO_DIR") or ROOT / ".floe-dev" / "demo")
+FINISHED = PROJECT / ".finished"
+SILVER = "silver.flights"
+BLOCKS = " ▏▎▍▌▋▊▉█"
+CHART_WIDTH = 46
 
-console = Console()
-
-
-def floe(*arguments: str, cwd: Path) -> None:
-    """Run a floe command as a user would."""
-    console.print(f"\n[bold]$ floe {' '.join(arguments)}[/bold]")
-    subprocess.run([sys.executable, "-m", "floe_cli", *arguments], cwd=cwd, check=True)
+sys.path.insert(0, str(PROJECT))
+console = Console(highlight=False)
 
 
-def orders(count: int, *, first: int = 0) -> pa.Table:
-    """Make orders over a year."""
-    start = datetime(2026, 1, 1, tzinfo=UTC)
-    numbers = range(first, first + count)
-    return pa.table(
-        {
-            "id": pa.array(numbers, pa.int64()),
-            "placed": pa.array([start + timedelta(hours=8 * n) for n in numbers], pa.timestamp("us", tz="UTC")),
-            "customer": [f"customer-{n % 97}" for n in numbers],
-            "total": [float(10 + n % 250) for n in numbers],
-        }
+class Demo:
+    """The demonstration: what has been told so far, for the report."""
+
+    def __init__(self) -> None:
+        """Start with an empty story."""
+        from flights import feed, report
+
+        self.feed, self.report = feed, report
+        self.steps: list[Any] = []
+
+    def tell(self, title: str, text: str, run: dict[str, Any] | None = None) -> None:
+        """Keep a step for the report."""
+        outcome = "done" if run is None else "published" if run["success"] else "stopped"
+        self.steps.append(self.report.Step(title, text, outcome, run["seconds"] if run else 0.0))
+
+    def first_half(self) -> None:
+        """Load January to June in one run."""
+        chapter("January to June", "181 files have landed. One run makes every table, checked before it is published.")
+        self.feed.deliver_reference()
+        self.feed.deliver(self.feed.FIRST_DAY, june := self.feed.NEW_SINCE.replace(month=6, day=30))
+        floe("plan", "--partition-range", f"{self.feed.FIRST_DAY}...{june}")
+        result = run("*", "--partition-range", f"{self.feed.FIRST_DAY}...{june}")
+        self.tell("January to June", f"181 days in one run: {rows_of(result, SILVER)} flights.", result)
+
+    def late_day(self) -> None:
+        """Take the second delivery of a day that came incomplete."""
+        day = self.feed.LATE_DAY
+        chapter(
+            f"{day:%-d %B}, delivered again",
+            "The first file ended at noon and knew no arrivals. The complete one replaces the day in bronze; in silver "
+            "known flights are updated by key and missing ones added.",
+        )
+        self.feed.deliver_again(day)
+        with tables() as manager:
+            before = manager.get_current_snapshot(SILVER)
+        result = run("bronze.flights+", "--partition", str(day))
+        self.tell(f"{day:%-d %B}, delivered again", f"{rows_of(result, SILVER)} flights upserted by key.", result)
+        with tables() as manager:
+            then = self._day(manager, before.snapshot_id if before else None)
+            now = self._day(manager, None)
+        self.comparison = self.report.Comparison(then, now)
+        show_comparison(f"{day:%-d %B}, as two snapshots of {SILVER} tell it", then, now)
+
+    def _day(self, manager: IcebergTableManager, snapshot_id: int | None) -> dict[str, Any]:
+        import pyarrow.compute as pc
+
+        rows = manager.scan(SILVER, ["arr_delay"], f"flight_date = '{self.feed.LATE_DAY}'", snapshot_id=snapshot_id)
+        return {"flights": rows.num_rows, "arr_delay": pc.mean(rows["arr_delay"]).as_py()}
+
+    def second_half(self) -> None:
+        """Load the rest of the year, with a column that was not there before."""
+        first, last = self.feed.NEW_SINCE, self.feed.BAD_DAY.replace(day=30)
+        chapter(
+            "July to December",
+            f"From July on the files have a column more, {self.feed.NEW_COLUMN}. The tables follow by themselves.",
+        )
+        self.feed.deliver(first, last)
+        result = run("bronze.flights+", "--partition-range", f"{first}...{last}")
+        with tables() as manager:
+            names = [field.name for field in manager.load_table(SILVER).schema().fields]
+        console.print(f"  {SILVER} now has [bold]{self.feed.NEW_COLUMN}[/bold]: {self.feed.NEW_COLUMN in names}\n")
+        self.tell(
+            "July to December",
+            f"183 days in one run: {rows_of(result, SILVER)} flights, and the new column {self.feed.NEW_COLUMN}.",
+            result,
+        )
+
+    def bad_day(self) -> None:
+        """Have a broken delivery stopped, thrown away and repaired."""
+        day = self.feed.BAD_DAY
+        chapter(
+            f"{day:%-d %B} arrives broken",
+            "Somebody sent the delays in seconds. Bronze keeps what came; silver's audit stops it on its branch, main "
+            "and gold do not move.",
+        )
+        self.feed.deliver(day, day)
+        stopped = run("bronze.flights+", "--partition", str(day), may_fail=True)
+        held = next(asset for asset in stopped["assets"] if asset["table"] == SILVER)
+        self.tell(f"{day:%-d %B} arrives broken", f"Held back: {held['reason']}.", stopped)
+        floe("discard", SILVER, str(held["branch"]), "--yes")
+        chapter(f"{day:%-d %B}, repaired", "The second delivery has its delays in minutes again.")
+        self.feed.deliver_again(day)
+        result = run("bronze.flights+", "--partition", str(day))
+        self.tell(f"{day:%-d %B}, repaired", f"{rows_of(result, SILVER)} flights published.", result)
+
+    def look(self) -> Path:
+        """Show what there is now, and write the report."""
+        chapter("What there is now", "Tables, versions and a chart; the rest is in the report.")
+        floe("tables", "list")
+        floe("tables", "snapshots", SILVER)
+        with tables() as manager:
+            show_chart(manager)
+            return self.report.write_report(manager, PROJECT / "report.html", self.steps, self.comparison)
+
+
+def chapter(title: str, text: str) -> None:
+    """Begin a step."""
+    console.print()
+    console.print(Rule(Text(title, style="bold"), align="left", style="cyan"))
+    console.print(Text(text, style="dim"))
+    console.print()
+
+
+def floe(*arguments: str) -> None:
+    """Run a floe command as a user would, and stop the demonstration when it fails."""
+    console.print(Text(f"$ floe {' '.join(arguments)}", style="bold"))
+    code = floe_main([*arguments, "--project", str(PROJECT)])
+    console.print()
+    if code != 0:
+        sys.exit(f"floe {arguments[0]} failed with exit code {code}")
+
+
+def run(select: str, *arguments: str, may_fail: bool = False) -> dict[str, Any]:
+    """Run assets, show what became of each, and return it."""
+    console.print(Text(f"$ floe run --select '{select}' {' '.join(arguments)}", style="bold"))
+    captured = io.StringIO()
+    with redirect_stdout(captured):
+        floe_main(["run", "--select", select, *arguments, "--project", str(PROJECT), "--output", "json"])
+    answer = json.loads(captured.getvalue())
+    if "data" not in answer:
+        sys.exit(f"{answer['error']['message']} {answer['error']['hint'] or ''}")
+    show_run(answer["data"])
+    if not answer["data"]["success"] and not may_fail:
+        sys.exit("The run failed; the tables are as they were before it.")
+    return dict(answer["data"])
+
+
+def rows_of(result: dict[str, Any], table: str) -> str:
+    """Return how many rows a run brought to a table, for people."""
+    return next(f"{asset['rows']:,}" for asset in result["assets"] if asset["table"] == table)
+
+
+def show_run(result: dict[str, Any]) -> None:
+    """Print what became of each asset."""
+    styles = {"published": "green", "written": "green", "held back": "yellow", "failed": "red"}
+    view = grid("", "TABLE", "STATE", "ROWS", "TIME", "ROWS IN ALL", "CHECKS", right=("ROWS", "TIME", "ROWS IN ALL"))
+    for asset in result["assets"]:
+        style = styles.get(asset["state"], "dim")
+        mark = {"green": "✓", "yellow": "!", "red": "✗"}.get(style, "-")
+        passed = sum(check["passed"] for check in asset["checks"])
+        view.add_row(
+            Text(mark, style=style),
+            asset["table"],
+            Text(asset["state"], style=style),
+            figure(asset["rows"]),
+            "" if asset["seconds"] is None else f"{asset['seconds']:.1f} s",
+            figure(asset["total_rows"]) if style == "green" else "",
+            f"{passed} of {len(asset['checks'])}" if asset["checks"] else "",
+        )
+    console.print(view)
+    for asset in result["assets"]:
+        if asset["reason"]:
+            console.print(Text(f"  {asset['table']} {asset['state']}: {asset['reason']}", style="yellow"))
+    console.print(f"  [dim]{result['seconds']:.1f} s[/dim]\n")
+
+
+def grid(*headers: str, right: Sequence[str] = ()) -> Table:
+    """Return an empty table without lines."""
+    view = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    for header in headers:
+        view.add_column(header, justify="right" if header in right else "left", no_wrap=True)
+    return view
+
+
+def figure(number: int | None) -> str:
+    """Render a number that may be missing."""
+    return "" if number is None else f"{number:,}"
+
+
+def show_comparison(title: str, then: dict[str, Any], now: dict[str, Any]) -> None:
+    """Print the same question asked of two snapshots."""
+    view = grid("", "FLIGHTS", "MEAN ARRIVAL DELAY", right=("FLIGHTS", "MEAN ARRIVAL DELAY"))
+    for name, row in (("before", then), ("now", now)):
+        delay = "unknown" if row["arr_delay"] is None else f"{row['arr_delay']:.1f} min"
+        view.add_row(name, f"{row['flights']:,}", delay)
+    console.print(Text(f"  {title}", style="bold"))
+    console.print(view)
+    console.print()
+
+
+def show_chart(manager: IcebergTableManager) -> None:
+    """Print departure delay by hour of the day as bars."""
+    rows = manager.scan("gold.carrier_hours", ["hour", "flights", "cancelled", "dep_delay"]).to_pylist()
+    hours: dict[int, tuple[float, int]] = {}
+    for row in rows:
+        total, flown = hours.get(row["hour"], (0.0, 0))
+        left = row["flights"] - row["cancelled"]
+        hours[row["hour"]] = (total + (row["dep_delay"] or 0) * left, flown + left)
+    means = {hour: total / flown for hour, (total, flown) in sorted(hours.items()) if flown}
+    longest = max(means.values())
+    console.print(Text("  Mean departure delay by hour of the day (gold.carrier_hours)", style="bold"))
+    for hour, mean in means.items():
+        style = "green" if mean < longest / 3 else "yellow" if mean < longest * 2 / 3 else "red"
+        console.print(Text.assemble(f"  {hour:>2} h ", (bar(mean / longest), style), f" {mean:.0f} min"))
+    console.print()
+
+
+def bar(share: float) -> str:
+    """Draw a bar to an eighth of a character."""
+    eighths = round(share * CHART_WIDTH * 8)
+    return "█" * (eighths // 8) + BLOCKS[eighths % 8].strip()
+
+
+def tables() -> IcebergTableManager:
+    """Open the project's tables; also a context manager."""
+    return IcebergTableManager.from_artifacts(
+        CompiledArtifacts.from_json_file(PROJECT / ".floe" / "compiled_artifacts.json")
     )
 
 
-def show(title: str, rows: pa.Table) -> None:
-    """Print a small table."""
-    view = Table(title=title, title_justify="left")
-    for name in rows.column_names:
-        view.add_column(name)
-    for row in rows.to_pylist():
-        view.add_row(*(str(value) for value in row.values()))
-    console.print(view)
+def prepare() -> None:
+    """Lay out the project: anew after a finished run, on top of what is there after an interrupted one."""
+    going_on = (PROJECT / ".floe").exists() and not FINISHED.exists()
+    if not going_on:
+        shutil.rmtree(PROJECT, ignore_errors=True)
+    FINISHED.unlink(missing_ok=True)
+    shutil.copytree(EXAMPLE, PROJECT, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".floe", "landing"))
+    floe("compile")
+    if going_on:
+        console.print("The last demonstration was interrupted: this one goes on with the tables it left.")
+        discard_leftovers()
+
+
+def discard_leftovers() -> None:
+    """Throw away rows that an interrupted run left waiting."""
+    from floe_iceberg.held import discard_held, list_held
+
+    with tables() as manager:
+        for name in ("bronze.flights", SILVER, "gold.daily"):
+            if manager.table_exists(name):
+                for held in list_held(manager, name):
+                    discard_held(manager, name, held.branch)
 
 
 def main() -> int:
     """Run the demonstration."""
-    shutil.rmtree(PROJECT, ignore_errors=True)
-    PROJECT.parent.mkdir(exist_ok=True)
-    floe("init", PROJECT.name, cwd=PROJECT.parent)
-    floe("compile", cwd=PROJECT)
-
-    manager = IcebergTableManager.from_artifacts(
-        CompiledArtifacts.from_json_file(PROJECT / ".floe/compiled_artifacts.json")
-    )
-    manager.create_namespace("bronze")
-    data = orders(ORDERS)
-    manager.create_table(TABLE, data.schema, partition_spec=["month(placed)"], if_not_exists=True)
-    first = manager.append(TABLE, data)
-    console.print(f"\nAppended {data.num_rows} orders in process: snapshot {first.snapshot_id}")
-
-    spark = manager.spark
-    late = (
-        spark.table(f"{manager.catalog.name}.{TABLE}")
-        .where("id % 10 = 0")
-        .selectExpr("id", "placed", "customer", "total * 2 AS total")
-    )
-    merged = manager.upsert(TABLE, late, keys=["id"])
-    console.print(f"Upserted every tenth order on Spark: snapshot {merged.snapshot_id}")
-
-    show("A few orders now", manager.scan(TABLE, row_filter="id < 30 and total > 40", limit=5))
-    before, now = (
-        manager.scan(TABLE, columns=["total"], snapshot_id=snapshot.snapshot_id)["total"]
-        for snapshot in (first, merged)
-    )
-    console.print(f"Revenue before and after: {pa.compute.sum(before)} → {pa.compute.sum(now)} (time travel)")
-    manager.close()
-
-    floe("tables", "list", cwd=PROJECT)
-    floe("tables", "show", TABLE, cwd=PROJECT)
-    floe("tables", "snapshots", TABLE, cwd=PROJECT)
-    console.print(f"\nThe project is in {PROJECT.relative_to(ROOT)}: look around with floe tables --help")
+    started = time.monotonic()
+    prepare()
+    demo = Demo()
+    demo.first_half()
+    demo.late_day()
+    demo.second_half()
+    demo.bad_day()
+    path = demo.look()
+    FINISHED.touch()
+    shown = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+    console.print(f"Done in {time.monotonic() - started:.0f} s. The report: [bold]{shown}[/bold]")
+    console.print(f"[dim]Look around: floe tables list -p {PROJECT}, or floe dev -p {PROJECT}[/dim]")
     return 0
 
 

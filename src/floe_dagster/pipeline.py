@@ -156,8 +156,27 @@ class Pipeline:
 
     def in_one_run(self, keys: Sequence[AssetKey]) -> bool:
         """Whether a range of partitions is one run for all of these assets."""
-        policies = [self.definition(key).backfill_policy for key in keys if self.spec(key).partitions_def]
+        policies = [self.definition(key).backfill_policy for key in keys if self.partitioned(key)]
         return all(policy is not None and policy.max_partitions_per_run is None for policy in policies)
+
+    def stages(self, keys: Sequence[AssetKey]) -> list[list[AssetKey]]:
+        """Split assets into stages that have partitions or have none, each after those it depends on."""
+        stage_of: dict[AssetKey, int] = {}
+        for key in keys:
+            kind = self.partitioned(key)
+            known = [dependency for dependency in self.upstream(key) if dependency in stage_of]
+            stage_of[key] = max((stage_of[one] + (self.partitioned(one) is not kind) for one in known), default=0)
+        # Assets of both kinds may depend on nothing, so that the kind is part of the stage.
+        order = sorted({(stage, self.partitioned(key)) for key, stage in stage_of.items()})
+        return [[key for key in keys if (stage_of[key], self.partitioned(key)) == one] for one in order]
+
+    def partitioned(self, key: AssetKey) -> bool:
+        """Whether an asset has partitions."""
+        return self.spec(key).partitions_def is not None
+
+    def upstream(self, key: AssetKey) -> list[AssetKey]:
+        """Return the assets that an asset reads."""
+        return [dependency.asset_key for dependency in self.spec(key).deps]
 
 
 def _keys_of(definition: PartitionsDefinition, choice: PartitionChoice, instance: DagsterInstance | None) -> list[str]:

@@ -76,7 +76,7 @@ def _planned(
     return PlannedAsset(
         asset=key.to_user_string(),
         table=table,
-        reads=tuple(sorted(pipeline.table(dependency.asset_key) for dependency in spec.deps)),
+        reads=tuple(sorted(pipeline.table(dependency) for dependency in pipeline.upstream(key))),
         mode=mode,
         keys=keys if mode is WriteMode.UPSERT else (),
         partitions=partitions if partitioned else (),

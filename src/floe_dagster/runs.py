@@ -37,13 +37,13 @@ class RunOutcome:
     """How a run ended.
 
     Attributes:
-        run_id: Its id in Dagster.
+        run_ids: Its ids in Dagster.
         success: Whether every asset was written and passed its checks.
         assets: What became of each, upstream first.
         seconds: How long it took.
     """
 
-    run_id: str
+    run_ids: tuple[str, ...]
     success: bool
     assets: tuple[AssetProgress, ...]
     seconds: float
@@ -58,7 +58,10 @@ def run_assets(  # noqa: PLR0913 - what a run is made of
     processes: int = 1,
     listener: Listener | None = None,
 ) -> RunOutcome:
-    """Materialise assets with their checks in one run, and wait for its end.
+    """Materialise assets with their checks, and wait for the end.
+
+    A range of partitions over assets with and without partitions becomes one Dagster run a kind, one after the other:
+    Dagster would note every partition of the range for every asset.
 
     Args:
         pipeline: The project's assets.
@@ -70,13 +73,21 @@ def run_assets(  # noqa: PLR0913 - what a run is made of
     """
     started = time.monotonic()
     progress = RunProgress(pipeline, keys)
-    tags = {_REQUEST_TAG: uuid.uuid4().hex, **_partition_tags(partitions)}
-    with _watched(instance, tags[_REQUEST_TAG], progress, listener or (lambda _: None)):
-        if processes > 1:
-            run_id, success = _in_processes(pipeline, instance, keys, tags, processes)
-        else:
-            run_id, success = _in_this_process(pipeline, instance, keys, tags)
-    return RunOutcome(run_id, success, tuple(progress.assets), time.monotonic() - started)
+    run_ids: list[str] = []
+    success = True
+    request = uuid.uuid4().hex
+    with _watched(instance, request, progress, listener or (lambda _: None)):
+        for stage in pipeline.stages(keys) if len(partitions) > 1 else [list(keys)]:
+            partitioned = any(pipeline.partitioned(key) for key in stage)
+            tags = {_REQUEST_TAG: request, **(_partition_tags(partitions) if partitioned else {})}
+            if processes > 1:
+                run_id, success = _in_processes(pipeline, instance, stage, tags, processes)
+            else:
+                run_id, success = _in_this_process(pipeline, instance, stage, tags)
+            run_ids.append(run_id)
+            if not success:
+                break
+    return RunOutcome(tuple(run_ids), success, tuple(progress.assets), time.monotonic() - started)
 
 
 def _partition_tags(partitions: Sequence[str]) -> dict[str, str]:
@@ -133,24 +144,23 @@ def _watched(instance: DagsterInstance, request: str, progress: RunProgress, lis
 
 
 class _Watch:
+    """Reads the event logs of all runs of a request."""
+
     def __init__(self, instance: DagsterInstance, request: str, progress: RunProgress, listener: Listener) -> None:
         self._instance = instance
-        self._request = request
+        self._filter = RunsFilter(tags={_REQUEST_TAG: request})
         self._progress = progress
         self._listener = listener
-        self._run_id: str | None = None
-        self._cursor: str | None = None
+        self._cursors: dict[str, str | None] = {}
 
     def look(self) -> None:
         """Take in what has happened since the last look."""
-        if self._run_id is None:
-            runs = self._instance.get_runs(RunsFilter(tags={_REQUEST_TAG: self._request}), limit=1)
-            self._run_id = runs[0].run_id if runs else None
-        more = self._run_id is not None
-        while more and self._run_id is not None:
-            found = self._instance.get_records_for_run(self._run_id, cursor=self._cursor)
-            self._cursor = found.cursor
-            changes = [self._progress.follow(record.event_log_entry) for record in found.records]
-            if any(changes):
-                self._listener(self._progress.assets)
-            more = found.has_more
+        for run in reversed(self._instance.get_runs(self._filter)):
+            more = True
+            while more:
+                found = self._instance.get_records_for_run(run.run_id, cursor=self._cursors.get(run.run_id))
+                self._cursors[run.run_id] = found.cursor
+                changes = [self._progress.follow(record.event_log_entry) for record in found.records]
+                if any(changes):
+                    self._listener(self._progress.assets)
+                more = found.has_more

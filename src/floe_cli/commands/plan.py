@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 app = single_command()
 
-_SHOWN_CHECKS = 3
-
 
 @command(app)
 def plan(
@@ -64,6 +62,4 @@ def _write(asset: "PlannedAsset") -> str:
 def _way(asset: "PlannedAsset") -> str:
     if not asset.checks:
         return "straight to main"
-    shown = ", ".join(asset.checks[:_SHOWN_CHECKS])
-    more = f" and {len(asset.checks) - _SHOWN_CHECKS} more" if len(asset.checks) > _SHOWN_CHECKS else ""
-    return f"branch, {shown}{more}, then main"
+    return f"{count(len(asset.checks), 'check')} on a branch, then main"

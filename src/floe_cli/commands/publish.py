@@ -22,7 +22,6 @@ WaitingTable = Annotated[
 WaitingBranch = Annotated[
     str | None, typer.Argument(metavar="[BRANCH]", help="Branch the rows wait on; not needed when there is one.")
 ]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 @command(app)

@@ -104,7 +104,7 @@ def _report(outcomes: "Sequence[RunOutcome]", partitions: "Sequence[str]", choic
     return Report(
         data={
             "success": last.success,
-            "runs": [outcome.run_id for outcome in outcomes],
+            "runs": [run_id for outcome in outcomes for run_id in outcome.run_ids],
             "partitions": list(partitions),
             "seconds": round(seconds, 3),
             "assets": [_data(asset) for asset in last.assets],
