@@ -139,7 +139,7 @@ class RunProgress:
             state=AssetState.CHECKING if waits else AssetState.WRITTEN,
             rows=metadata.get("num_rows"),
             total_rows=metadata.get("dagster/row_count"),
-            snapshot_id=metadata.get("snapshot_id"),
+            snapshot_id=str(metadata["snapshot_id"]) if "snapshot_id" in metadata else None,
             branch=metadata.get("branch"),
             ended=None if waits else moment,
         )

@@ -128,7 +128,7 @@ def _reasons(assets: "Sequence[AssetProgress]") -> list[str]:
         lines += ["", f"{asset.table} {asset.state}: {asset.reason}"]
         if asset.state.value == "held back":
             lines += [
-                f"  look at the rows:  floe tables preview {asset.table} --ref {asset.branch}",
+                f"  look at the rows:  floe tables scan {asset.table} --ref {asset.branch}",
                 f"  let them through:  floe publish {asset.table} {asset.branch}",
                 f"  throw them away:   floe discard {asset.table} {asset.branch}",
             ]
