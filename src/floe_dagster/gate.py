@@ -255,7 +255,7 @@ class _Audit:
         description = None
         if held is not None:
             metadata["branch"] = held
-            metadata["look"] = MetadataValue.text(f"floe tables preview {self._table} --ref {held}")
+            metadata["look"] = MetadataValue.text(f"floe tables scan {self._table} --ref {held}")
             metadata["publish"] = MetadataValue.text(f"floe publish {self._table} {held}")
             metadata["discard"] = MetadataValue.text(f"floe discard {self._table} {held}")
             description = f"Held back on branch {held}; main is as it was."
