@@ -1,0 +1,74 @@
+"""What Spark raises becomes what a caller can act on."""
+
+from __future__ import annotations
+
+import pytest
+
+from floe_core.errors import (
+    CapabilityError,
+    CommitStateUnknownError,
+    ConcurrencyConflictError,
+    EngineUnavailableError,
+    InvalidDataError,
+    TableNotFoundError,
+)
+from floe_spark.errors import reason_of, translated
+
+UNKNOWN_AND_FAILED = """x: org.apache.iceberg.exceptions.CommitStateUnknownException: 502
+Caused by: org.apache.iceberg.exceptions.CommitFailedException: x"""
+
+
+class Raised(Exception):  # noqa: N818 - stands for any of Spark's
+    """An exception that came over the bridge as text."""
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (
+            "An error occurred.\n: org.apache.iceberg.exceptions.CommitFailedException: Cannot commit",
+            ConcurrencyConflictError,
+        ),
+        (
+            "x: org.apache.iceberg.exceptions.ValidationException: Found conflicting files that can contain records",
+            ConcurrencyConflictError,
+        ),
+        (UNKNOWN_AND_FAILED, CommitStateUnknownError),
+        ("x: org.apache.iceberg.exceptions.NoSuchTableException: Table does not exist: a.b", TableNotFoundError),
+        ("java.lang.OutOfMemoryError: Java heap space", EngineUnavailableError),
+        ("<_InactiveRpcError of RPC: status = StatusCode.UNAVAILABLE>", EngineUnavailableError),
+        ("java.lang.UnsupportedOperationException: Spark does not support time fields", CapabilityError),
+    ],
+)
+def test_java_exceptions_by_name(text, kind):
+    with pytest.raises(kind) as caught, translated("ns.t", operation_id="op-1"):
+        raise Raised(text)
+    assert isinstance(caught.value.__cause__, Raised)
+    assert caught.value.table == "ns.t"
+    if isinstance(caught.value, CommitStateUnknownError):
+        assert caught.value.operation_id == "op-1"
+
+
+@pytest.mark.parametrize(
+    "err",
+    [
+        Raised("something else"),
+        Raised("org.apache.iceberg.exceptions.ValidationException: Cannot find field 'x'"),
+        InvalidDataError("floe's own: OutOfMemoryError"),
+    ],
+    ids=["unknown", "no conflict", "floe's own"],
+)
+def test_what_has_no_better_name_rises_as_it_is(err):
+    with pytest.raises(type(err)) as caught, translated("ns.t"):
+        raise err
+    assert caught.value is err
+
+
+def test_a_lost_connection_is_an_unavailable_engine():
+    with pytest.raises(EngineUnavailableError), translated("ns.t"):
+        raise ConnectionResetError
+
+
+def test_the_reason_is_the_first_line_that_says_one():
+    assert reason_of(Raised("An error.\n: a.b.SomeException: it broke\n\tat x")) == "it broke"
+    assert reason_of(Raised("plain\nmore")) == "plain"

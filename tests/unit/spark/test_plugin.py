@@ -1,0 +1,70 @@
+"""The plugin is cheap to load, and says how it is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import floe_spark
+from floe_core.errors import EngineSetupError
+from floe_core.plugins import ComputePlugin, HealthState
+from floe_core.schemas import ComputeConfig
+from floe_spark import plugin
+from floe_spark.jars import JarStatus
+from floe_spark.plugin import SparkComputePlugin
+
+
+def test_importing_the_plugin_does_not_import_pyspark():
+    code = "import sys, floe_spark, floe_spark.plugin; sys.exit('pyspark' in sys.modules or 'pyarrow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_public_names_are_there():
+    assert sorted(floe_spark.__all__) == floe_spark.__all__
+    for name in floe_spark.__all__:
+        assert getattr(floe_spark, name) is not None
+    with pytest.raises(AttributeError):
+        _ = floe_spark.nothing
+
+
+def test_it_is_a_compute_plugin():
+    made = SparkComputePlugin()
+    assert isinstance(made, ComputePlugin)
+    assert made.name == "spark"
+    assert made.description
+
+
+def test_opening_a_plane_starts_nothing(tmp_path):
+    plane = SparkComputePlugin().data_plane(
+        ComputeConfig(), catalog_name="floe", conf={"spark.sql.catalog.floe.token": "CANARY"}, project_root=tmp_path
+    )
+    assert plane.name == "spark"
+    assert "CANARY" not in repr(plane)
+    plane.close()
+
+
+@pytest.mark.parametrize(
+    ("jar", "state"),
+    [
+        (JarStatus("a:b:1", None, intact=False), HealthState.DEGRADED),
+        (JarStatus("a:b:1", "b-1.jar", intact=False), HealthState.UNHEALTHY),
+        (JarStatus("a:b:1", "b-1.jar", intact=True), HealthState.HEALTHY),
+    ],
+    ids=["missing", "damaged", "intact"],
+)
+def test_health_follows_the_jars(monkeypatch, jar, state):
+    monkeypatch.setattr(plugin, "check_jars", lambda: [jar])
+    assert SparkComputePlugin().health_check().state is state
+
+
+def test_health_without_java(monkeypatch):
+    def no_java():
+        msg = "no Java"
+        raise EngineSetupError(msg)
+
+    monkeypatch.setattr(plugin, "find_java", no_java)
+    status = SparkComputePlugin().health_check()
+    assert not status.ok
+    assert "no Java" in status.message
