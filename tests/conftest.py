@@ -6,6 +6,7 @@ import os
 from collections import Counter
 
 import pytest
+import structlog
 
 # Real servers, started by the first test that asks for one, and a gateway that makes them fail.
 pytest_plugins = ("floe_testing.services.fixtures", "floe_testing.rest_fixtures", "floe_testing.spark")
@@ -16,6 +17,13 @@ os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
 
 # A suite that runs over several catalogs skips what one of them cannot do, by declaration.
 DECLARED_LIMIT = "capability:"
+
+
+@pytest.fixture(autouse=True)
+def _unconfigured_logging():
+    """Undo what a command configured, so that the next test hears every log line."""
+    yield
+    structlog.reset_defaults()
 
 
 def skip_reason(report: pytest.TestReport) -> str:

@@ -116,6 +116,12 @@ class Namespaces:
             self._catalog.create_namespace(parts, properties)
         except pyiceberg_errors.NamespaceAlreadyExistsError:
             return False
+        except Exception:
+            # Some servers answer a lost race with a plain failure, and a lost reply looks like one: what counts is
+            # whether the namespace is there.
+            if self._catalog.namespace_exists(parts):
+                return False
+            raise
         return True
 
     def exists(self, namespace: NamespaceName) -> bool:

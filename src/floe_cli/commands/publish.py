@@ -85,7 +85,7 @@ def _held(manager: "IcebergTableManager", table: str) -> "list[HeldWrite]":
 
 def _tables_of(workspace: Workspace, manager: "IcebergTableManager") -> list[str]:
     namespaces = {name.rpartition(".")[0] for name in workspace.artifacts.tables}
-    namespaces |= {".".join(namespace) for namespace in manager.namespaces.list_below()}
+    namespaces |= set(manager.namespaces.tree())
     found = []
     for namespace in sorted(namespaces):
         if manager.namespaces.exists(namespace):

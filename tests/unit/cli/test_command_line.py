@@ -20,7 +20,8 @@ from floe_core.errors import (
 )
 
 HEAVY = ("pydantic", "structlog", "rich", "ruamel", "opentelemetry", "pyiceberg", "pyarrow", "pyspark", "dagster")
-GROUPS = [name for name in RootGroup.members if name not in {"init", "validate", "compile", "doctor"}]
+SINGLE = {"init", "validate", "compile", "doctor", "run", "plan", "dev", "publish", "discard"}
+GROUPS = [name for name in RootGroup.members if name not in SINGLE]
 
 
 def test_help_imports_nothing_heavy():
