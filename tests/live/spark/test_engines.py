@@ -1,0 +1,27 @@
+"""The suite of the Spark plane, on a cluster of its own and over Spark Connect."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from floe_testing.spark import ENGINE_VARIABLE
+
+SUITE = Path(__file__).parents[2] / "integration" / "spark"
+
+
+@pytest.mark.live
+@pytest.mark.req("SC-009")
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("engine", ["standalone", "connect"])
+def test_the_same_suite_passes(engine):
+    # PySpark allows one kind of Spark a process, hence a process of its own.
+    command = [sys.executable, "-m", "pytest", str(SUITE), "-q", "-p", "no:cacheprovider"]
+    run = subprocess.run(
+        command, env=os.environ | {ENGINE_VARIABLE: engine}, check=False, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-2000:]
