@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.transforms import MonthTransform
 
 from benchmarks.data import lineitem
@@ -49,11 +48,9 @@ class PyIceberg:
         self.catalog = open_pyiceberg(folder)
 
     def reset(self, round_number: int) -> None:
-        position = self.data.schema.get_field_index("l_shipdate") + 1
-        spec = PartitionSpec(PartitionField(position, 1000, MonthTransform(), "l_shipdate_month"))
-        self.table = self.catalog.create_table(
-            f"{NAMESPACE}.t{round_number}", self.data.schema, partition_spec=spec, properties=PROPERTIES
-        )
+        self.table = self.catalog.create_table(f"{NAMESPACE}.t{round_number}", self.data.schema, properties=PROPERTIES)
+        with self.table.update_spec() as update:
+            update.add_field("l_shipdate", MonthTransform(), "l_shipdate_month")
 
     def run(self) -> None:
         self.table.append(self.data)
