@@ -50,7 +50,7 @@ def main() -> int:
         result = report.judge(name, importlib.import_module(path), scale, measurements)
         for measurement in measurements:
             if measurement.error:
-                print(f"  {measurement.arm}: {measurement.error.strip().splitlines()[-1]}", flush=True)
+                print(f"  {measurement.arm}: {measurement.error}", flush=True)
         results.append(result)
     report.write(results, RESULTS)
     print(report.markdown(results))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import multiprocessing
 import resource
+import sys
 import tempfile
 import time
 import traceback
@@ -65,7 +66,7 @@ def _serve(module: str, arm_name: str, folder: str, scale: float, pipe: Connecti
         arm.close()
         pipe.send(("closed", None))
     except BaseException:  # noqa: BLE001 - a peer that fails is a result, not a crash of the run
-        pipe.send(("failed", traceback.format_exc()))
+        pipe.send(("failed", traceback.format_exception_only(sys.exception())[-1].strip()))
 
 
 class ArmProcess:

@@ -26,7 +26,7 @@ def keyed(rows: int, *, first: int, changed: bool) -> pa.Table:
     data = lineitem(rows).select(["l_linenumber", "l_returnflag", "l_shipdate", "l_comment"])
     numbers = pa.array(range(first, first + rows), pa.int64())
     if changed:
-        data = data.set_column(0, "l_linenumber", pc.add(data["l_linenumber"], 100))
+        data = data.set_column(0, "l_linenumber", pc.add(data["l_linenumber"], pa.scalar(100, pa.int32())))
     return data.add_column(0, "id", numbers)
 
 
