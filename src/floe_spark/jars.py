@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from floe_core.errors import EngineSetupError, MissingDependencyError
 from floe_core.telemetry import get_logger
 from floe_spark.cache import cache_dir, exclusive
-from floe_spark.java import find_java
+from floe_spark.java import BUNDLED_SOURCE, find_java
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -41,6 +41,8 @@ PINNED_SHA256 = {
 }
 
 _FETCH_SECONDS = 600
+# Debian's and Red Hat's trust stores for Java.
+_SYSTEM_TRUST_STORES = (Path("/etc/ssl/certs/java/cacerts"), Path("/etc/pki/java/cacerts"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +192,7 @@ def _fetch(jar: Jar, path: Path, java: JavaRuntime) -> None:
     get_logger("floe.spark").info("spark.jars.fetch", package=jar.coordinate, into=str(path.parent))
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".fetch-") as scratch:
         arrived = Path(scratch) / jar.file_name
-        command: list[str | Path] = [java.executable, "-cp", _ivy_jar(), "org.apache.ivy.Main"]
+        command: list[str | Path] = [java.executable, *_trust(java), "-cp", _ivy_jar(), "org.apache.ivy.Main"]
         command += ["-m2compatible", "-error", "-notransitive", "-confs", "default", "-cache", f"{scratch}/ivy"]
         command += ["-dependency", jar.group, jar.artifact, jar.version]
         command += ["-retrieve", f"{scratch}/[artifact]-[revision].[ext]"]
@@ -209,6 +211,13 @@ def _fetch(jar: Jar, path: Path, java: JavaRuntime) -> None:
             )
         _verify(arrived, jar)
         arrived.replace(path)
+
+
+def _trust(java: JavaRuntime) -> list[str]:
+    """Let a Java from PyPI trust what the machine trusts: a company's own authority, say."""
+    if java.source != BUNDLED_SOURCE:
+        return []
+    return [f"-Djavax.net.ssl.trustStore={store}" for store in _SYSTEM_TRUST_STORES if store.is_file()][:1]
 
 
 def _run(command: Sequence[str | Path]) -> str:

