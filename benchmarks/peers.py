@@ -15,8 +15,6 @@ from floe_iceberg import IcebergTableManager
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
-
 NAMESPACE = "bench"
 PROPERTIES = {
     "write.parquet.compression-codec": "zstd",
@@ -40,12 +38,6 @@ def open_pyiceberg(folder: Path) -> SqlCatalog:
     catalog = SqlCatalog("floe", uri=uri, warehouse=f"file://{folder}/warehouse")
     catalog.create_namespace_if_not_exists(NAMESPACE)
     return catalog
-
-
-def open_spark(folder: Path) -> SparkSession:
-    """Open Spark with floe's session settings on the same kind of catalog, to be used by hand."""
-    session: SparkSession = open_floe(folder).spark
-    return session
 
 
 def rows_digest(table: pa.Table, columns: tuple[str, ...]) -> str:

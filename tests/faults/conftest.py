@@ -4,6 +4,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from floe_iceberg import IcebergTableManager, IcebergTableManagerConfig
+from floe_iceberg.maintenance.rewriting import Rewriter
 from floe_testing.faulty_catalogs import FaultyCatalog
 
 
@@ -28,3 +29,22 @@ def open_manager(tmp_path):
 def faulty(open_manager):
     """A manager on a catalog that fails by script."""
     return open_manager(FaultyCatalog, commit_timeout_seconds=20)
+
+
+@pytest.fixture
+def before_the_swap(monkeypatch):
+    """Run something between a compaction's writing and its commit, once for each thing given."""
+
+    def arrange(*actions):
+        waiting = list(actions)
+        original = Rewriter.rewrite
+
+        def rewrite(self, groups):
+            rewritten = original(self, groups)
+            if waiting:
+                waiting.pop(0)()
+            return rewritten
+
+        monkeypatch.setattr(Rewriter, "rewrite", rewrite)
+
+    return arrange

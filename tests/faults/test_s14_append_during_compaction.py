@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 from floe_iceberg import IcebergTableManager, maintenance, reads, snapshots
-from floe_iceberg.maintenance.rewriting import Rewriter
 from floe_testing.embedded_tables import make_context
 
 pytest_plugins = ["floe_testing.table_fixtures"]
@@ -27,25 +26,6 @@ def events(new_table):
     for number in range(8):
         table.append(row(number))
     return table
-
-
-@pytest.fixture
-def before_the_swap(monkeypatch):
-    """Run something between a compaction's writing and its commit, once for each thing given."""
-
-    def arrange(*actions):
-        waiting = list(actions)
-        original = Rewriter.rewrite
-
-        def rewrite(self, groups):
-            rewritten = original(self, groups)
-            if waiting:
-                waiting.pop(0)()
-            return rewritten
-
-        monkeypatch.setattr(Rewriter, "rewrite", rewrite)
-
-    return arrange
 
 
 def ids(context, **version):

@@ -13,7 +13,6 @@ from pyiceberg.typedef import Record
 
 from floe_core.errors import ConcurrencyConflictError
 from floe_iceberg import maintenance, reads
-from floe_iceberg.maintenance.rewriting import Rewriter
 from floe_testing.embedded_tables import files_of, local_path, make_context
 
 pytest_plugins = ["floe_testing.table_fixtures"]
@@ -29,25 +28,6 @@ def events(new_table):
     for start in range(0, 80, 10):
         table.append(pa.table({"id": list(range(start, start + 10))}, schema=SCHEMA))
     return table
-
-
-@pytest.fixture
-def before_the_swap(monkeypatch):
-    """Run something between a compaction's writing and its commit, once for each thing given."""
-
-    def arrange(*actions):
-        waiting = list(actions)
-        original = Rewriter.rewrite
-
-        def rewrite(self, groups):
-            rewritten = original(self, groups)
-            if waiting:
-                waiting.pop(0)()
-            return rewritten
-
-        monkeypatch.setattr(Rewriter, "rewrite", rewrite)
-
-    return arrange
 
 
 def ids(context):
