@@ -56,10 +56,9 @@ def partitions_job():
     return definitions.resolve_job_def("everything")
 
 
-def run(instance, key) -> bool:
+def run(job, instance, key) -> bool:
     config = {"execution": {"config": {"multiprocess": {"max_concurrent": 1}}}}
     tags = {"dagster/partition": key}
-    job = dg.reconstructable(partitions_job)
     with dg.execute_job(job, instance=instance, run_config=config, tags=tags) as result:
         return result.success
 
@@ -67,8 +66,11 @@ def run(instance, key) -> bool:
 def main() -> None:
     warnings.simplefilter("ignore")
     (ROOT / "dagster").mkdir(exist_ok=True)
+    # Dagster imports this file a second time to find the job: once, before threads can meet it half imported.
+    job = dg.reconstructable(partitions_job)
+    job.get_definition()
     with dg.DagsterInstance.local_temp(str(ROOT / "dagster")) as instance, ThreadPoolExecutor(2) as pool:
-        ended = dict(zip(KEYS, pool.map(lambda key: run(instance, key), KEYS), strict=True))
+        ended = dict(zip(KEYS, pool.map(lambda key: run(job, instance, key), KEYS), strict=True))
     sys.stdout.write(json.dumps(ended) + "\n")
 
 
