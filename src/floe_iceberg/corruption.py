@@ -10,6 +10,7 @@ from pyiceberg.exceptions import ValidationError
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
 from pyiceberg.manifest import FileFormat
 from pyiceberg.serializers import FromInputFile
+from pyiceberg.table import ManifestGroupPlanner
 
 from floe_core.errors import CorruptFileError, FloeStorageError, ScanError, StorageError
 from floe_iceberg.context import identifier_of
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pyiceberg.catalog import Catalog
+    from pyiceberg.expressions import BooleanExpression
     from pyiceberg.manifest import DataFile, ManifestFile
     from pyiceberg.table import FileScanTask, Table
+    from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
     from floe_iceberg.context import ManagerContext, TableTarget
@@ -215,6 +218,21 @@ def checked_io(table: Table, snapshots: Iterable[Snapshot | None]) -> CheckedIO:
             lengths[snapshot.manifest_list] = None
             lengths.update((m.manifest_path, m.manifest_length) for m in manifests_of(table, snapshot))
     return CheckedIO(table.io, lengths, name_of(table))
+
+
+def checked_plan(
+    table: Table, metadata: TableMetadata, snapshot: Snapshot, row_filter: BooleanExpression
+) -> tuple[CheckedIO, list[FileScanTask]]:
+    """Return the files of a snapshot that may hold rows of a filter, and the FileIO they were planned with.
+
+    The manifest list is read once, for the check and for the plan.
+
+    Raises:
+        CorruptFileError: The manifest list or a manifest is damaged or missing.
+    """
+    manifests = manifests_of(table, snapshot)
+    io = CheckedIO(table.io, {m.manifest_path: m.manifest_length for m in manifests}, name_of(table))
+    return io, list(ManifestGroupPlanner(metadata, io, row_filter).plan_files(manifests))
 
 
 def check_manifest_list(table: Table, snapshot: Snapshot, manifests: int) -> None:

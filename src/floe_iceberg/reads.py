@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files, schema_to_pyarrow
-from pyiceberg.table import DataScan, IncrementalAppendScan
+from pyiceberg.table import IncrementalAppendScan
 from pyiceberg.table.snapshots import Operation
 
 from floe_core.dataplane import ReadRequest
 from floe_core.errors import CapabilityError, FloeStorageError, InvalidScanError, ScanError
 from floe_iceberg.context import identifier_of
-from floe_iceberg.corruption import checked_io, explain, load_table
+from floe_iceberg.corruption import checked_io, checked_plan, explain, load_table
 from floe_iceberg.predicates import check_columns, parse_row_filter
 from floe_iceberg.versions import ancestors, name_of, newest_first, resolve, snapshot_by_id
 
@@ -287,9 +287,7 @@ def _plan(table: Table, version: Version, selection: Selection) -> Plan:
     if snapshot is None:
         return Plan(table, metadata, table.io, None, selection, [])
     try:
-        io = checked_io(table, [snapshot])
-        planner = DataScan(metadata, io, selection.row_filter, snapshot_id=snapshot.snapshot_id)
-        tasks = list(planner.plan_files())
+        io, tasks = checked_plan(table, metadata, snapshot, selection.row_filter)
     except Exception as err:
         raise _equality_deletes(err, table) or explain(err, table, snapshot) from err
     return Plan(table, metadata, io, snapshot, selection, tasks)

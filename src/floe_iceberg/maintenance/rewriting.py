@@ -12,13 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files
-from pyiceberg.table import DataScan
 from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.sorting import NullOrder, SortDirection
 from pyiceberg.table.update import AddSnapshotUpdate
 
 from floe_core.errors import MaintenanceError
-from floe_iceberg.corruption import checked_io, explain
+from floe_iceberg.corruption import checked_plan, explain
 from floe_iceberg.data_files import DataFileWriter, Layout, write_rows
 from floe_iceberg.fitting import fit
 from floe_iceberg.manifests import FileGoneError, SnapshotDraft
@@ -56,8 +55,7 @@ def live_tasks(table: Table, row_filter: BooleanExpression | None = None) -> lis
     if snapshot is None:
         return []
     try:
-        io = checked_io(table, [snapshot])
-        return list(DataScan(table.metadata, io, row_filter or AlwaysTrue()).plan_files())
+        return checked_plan(table, table.metadata, snapshot, row_filter or AlwaysTrue())[1]
     except Exception as err:
         raise explain(err, table, snapshot) from err
 
