@@ -1,5 +1,6 @@
 """Plugin contracts and the registry that finds them."""
 
+from floe_core.plugins.builtin import BuiltInPlugin
 from floe_core.plugins.catalog import Catalog, CatalogCapabilities, CatalogPlugin
 from floe_core.plugins.compute import ComputePlugin
 from floe_core.plugins.discovery import PluginInfo, PluginStatus
@@ -23,6 +24,7 @@ from floe_core.plugins.storage import FileIO, StoragePlugin
 __all__ = [
     "PLUGIN_API_VERSION",
     "PLUGIN_CONTRACTS",
+    "BuiltInPlugin",
     "Catalog",
     "CatalogCapabilities",
     "CatalogPlugin",

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
+from floe_core.column_types import parse_column_type
 from floe_core.schemas.base import FrozenModel, Setting, Text, WholeNumber
 from floe_core.schemas.checks import CheckConfig
 
@@ -37,15 +38,21 @@ def _sort_term(term: str) -> str:
     return term
 
 
+def _column_type(text: str) -> str:
+    parse_column_type(text)
+    return text
+
+
 PartitionTerm = Annotated[Text, AfterValidator(_partition_term)]
 SortTerm = Annotated[Text, AfterValidator(_sort_term)]
+ColumnTypeText = Annotated[Text, AfterValidator(_column_type)]
 
 
 class ColumnConfig(FrozenModel):
     """One declared column."""
 
     name: Text = Field(description="Column name.")
-    type: Text = Field(description="Iceberg type: long, string, decimal(10, 2), timestamptz, list<string>, …")
+    type: ColumnTypeText = Field(description="Iceberg type: long, string, decimal(10, 2), timestamptz, list<string>, …")
     required: bool = Field(default=False, description="Whether null is refused.")
     doc: str | None = Field(default=None, description="Comment kept in the table.")
 

@@ -202,3 +202,25 @@ def test_a_newer_file_says_to_upgrade_floe(tmp_path, key):
     with pytest.raises(SchemaVersionError, match="Upgrade floe") as caught:
         load_project(written(tmp_path, f"name: a\n{key}: 2\n"))
     assert places(caught.value.problems) == [(2, len(key) + 3)]
+
+
+@pytest.mark.req("FR-036")
+def test_a_column_type_that_does_not_exist_is_found_where_it_is_written(tmp_path):
+    found = problems(
+        tmp_path,
+        """\
+        name: shop
+        tables:
+          bronze.orders:
+            columns:
+              - {name: id, type: lnog}
+              - {name: price, type: "decimal(50, 2)"}
+              - {name: tags, type: "list<string"}
+              - {name: rest, type: "map<string, struct<a: bigint not null>>"}
+        """,
+    )
+    assert places(found) == [(5, 26), (6, 29), (7, 28)]
+    prefix = "tables.bronze.orders.columns"
+    assert found[0].message == f"{prefix}[0].type is 'lnog': there is no type 'lnog', did you mean 'long'?"
+    assert "a decimal has 1 to 38 digits" in found[1].message
+    assert "'>' is expected where the end stands" in found[2].message
