@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import importlib
 import multiprocessing
-import resource
 import sys
 import tempfile
 import time
 import traceback
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+
+from benchmarks.memory import children_peak_mib, own_peak_mib
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 ARM_DEADLINE_SECONDS = 1_200
+CLOSE_SECONDS = 30
+
+
+class NotRunError(Exception):
+    """An arm that is left out on purpose; the message gives the reason."""
 
 
 class Arm(Protocol):
@@ -40,52 +47,105 @@ class Arm(Protocol):
 
 @dataclass
 class Measurement:
-    """What one arm showed over all rounds."""
+    """What one arm showed over all rounds.
+
+    Attributes:
+        arm: Its name.
+        seconds: The time of each round, warm-up excluded.
+        figures: What the arm itself counted in each round.
+        checksums: What came out of each round, warm-up included.
+        peak_rss_mib: Memory of the arm's process.
+        children_rss_mib: Memory of the processes it started, such as a JVM.
+        first_seconds: The time of the warm-up: what the work takes cold.
+        start_seconds: What starting Spark took, for arms that do.
+        error: Why there is no result.
+    """
 
     arm: str
     seconds: list[float] = field(default_factory=list)
     figures: list[dict[str, float]] = field(default_factory=list)
     checksums: list[str] = field(default_factory=list)
     peak_rss_mib: float = 0.0
+    children_rss_mib: float = 0.0
+    first_seconds: float | None = None
+    start_seconds: float | None = None
     error: str | None = None
 
 
-def _serve(module: str, arm_name: str, folder: str, scale: float, pipe: Connection) -> None:
+@dataclass(frozen=True)
+class Round:
+    """What one arm showed in one round."""
+
+    seconds: float
+    figures: dict[str, float]
+    checksum: str
+    peak_rss_mib: float
+    children_rss_mib: float
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What an arm is told when it starts."""
+
+    module: str
+    arm: str
+    folder: Path
+    scale: float
+    variant: str = ""
+
+    def make(self) -> Arm:
+        """Make the arm; it knows its variant from the start."""
+        kind = importlib.import_module(self.module).ARMS[self.arm]
+        arm: Arm = kind(self.variant) if self.variant else kind()
+        return arm
+
+
+def _serve(setup: Setup, pipe: Connection) -> None:
     """Run inside the arm's process: obey round by round."""
+    arm = setup.make()
     try:
-        arm: Arm = importlib.import_module(module).ARMS[arm_name]()
-        arm.prepare(Path(folder), scale)
-        pipe.send(("ready", None))
+        arm.prepare(setup.folder, setup.scale)
+        pipe.send(("ready", getattr(arm, "start_seconds", None)))
         while (round_number := pipe.recv()) is not None:
             arm.reset(round_number)
             started = time.perf_counter()
             figures = arm.run() or {}
             seconds = time.perf_counter() - started
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-            pipe.send(("done", (seconds, figures, arm.checksum(), peak)))
+            memory = own_peak_mib(), children_peak_mib()
+            pipe.send(("done", Round(seconds, figures, arm.checksum(), *memory)))
         arm.close()
         pipe.send(("closed", None))
+    except NotRunError as reason:
+        pipe.send(("failed", str(reason)))
     except BaseException:  # noqa: BLE001 - a peer that fails is a result, not a crash of the run
+        traceback.print_exc()
         pipe.send(("failed", traceback.format_exception_only(sys.exception())[-1].strip()))
+        with suppress(Exception):
+            arm.close()
 
 
 class ArmProcess:
     """One arm in a process of its own."""
 
-    def __init__(self, module: str, name: str, folder: Path, scale: float) -> None:
+    def __init__(self, setup: Setup) -> None:
         """Start it."""
         context = multiprocessing.get_context("spawn")
-        self.measurement = Measurement(name)
+        self.measurement = Measurement(setup.arm)
         self._pipe, child = context.Pipe()
-        self._process = context.Process(target=_serve, args=(module, name, str(folder), scale, child))
+        self._process = context.Process(target=_serve, args=(setup, child))
         self._process.start()
-        self._answer()
+        # So that the death of the process is seen as the end of the pipe.
+        child.close()
+        self.measurement.start_seconds = self._answer()
 
     def _answer(self) -> Any:
         if not self._pipe.poll(ARM_DEADLINE_SECONDS):
             self._fail(f"no answer within {ARM_DEADLINE_SECONDS} s")
             return None
-        kind, value = self._pipe.recv()
+        try:
+            kind, value = self._pipe.recv()
+        except EOFError:
+            kind, value = "failed", "its process died"
         if kind == "failed":
             self._fail(value)
             return None
@@ -93,6 +153,8 @@ class ArmProcess:
 
     def _fail(self, reason: str) -> None:
         self.measurement.error = reason
+        # It may still be closing what it had opened.
+        self._process.join(CLOSE_SECONDS)
         self._process.kill()
 
     def round(self, number: int, *, keep: bool) -> None:
@@ -100,35 +162,39 @@ class ArmProcess:
         if self.measurement.error:
             return
         self._pipe.send(number)
-        if (answer := self._answer()) is None:
+        answer: Round | None = self._answer()
+        if answer is None:
             return
-        seconds, figures, checksum, peak = answer
-        self.measurement.peak_rss_mib = max(self.measurement.peak_rss_mib, peak)
-        self.measurement.checksums.append(checksum)
+        shown = self.measurement
+        shown.peak_rss_mib = max(shown.peak_rss_mib, answer.peak_rss_mib)
+        shown.children_rss_mib = max(shown.children_rss_mib, answer.children_rss_mib)
+        shown.checksums.append(answer.checksum)
         if keep:
-            self.measurement.seconds.append(seconds)
-            self.measurement.figures.append(figures)
+            shown.seconds.append(answer.seconds)
+            shown.figures.append(answer.figures)
+        else:
+            shown.first_seconds = answer.seconds
 
     def close(self) -> None:
         """End the process."""
         if not self.measurement.error:
             self._pipe.send(None)
             self._answer()
-        self._process.join(30)
+        self._process.join(CLOSE_SECONDS)
         if self._process.is_alive():
             self._process.kill()
 
 
-def measure(module: str, *, scale: float, rounds: int, warm_up: bool = True) -> list[Measurement]:
+def measure(module: str, *, scale: float, rounds: int, variant: str = "", warm_up: bool = True) -> list[Measurement]:
     """Run a workload: every arm in turn, round by round."""
     names = list(importlib.import_module(module).ARMS)
     with tempfile.TemporaryDirectory(prefix="floe-bench-") as temporary:
-        arms = []
-        for name in names:
-            folder = Path(temporary) / name.replace(" ", "-")
-            folder.mkdir()
-            arms.append(ArmProcess(module, name, folder, scale))
+        arms: list[ArmProcess] = []
         try:
+            for name in names:
+                folder = Path(temporary) / name.replace(" ", "-")
+                folder.mkdir()
+                arms.append(ArmProcess(Setup(module, name, folder, scale, variant)))
             for number in range(rounds + warm_up):
                 for arm in arms:
                     arm.round(number, keep=number >= int(warm_up))

@@ -1,126 +1,155 @@
-"""Writes what was measured: JSON for machines, Markdown and SVG for people."""
+"""Writes what was measured: JSON for machines, Markdown and SVG for people.
+
+``python -m benchmarks.report`` writes the figures of results/latest.json into docs/performance.md, between the marks
+there; what people wrote around them stays.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import platform
 import statistics
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
-from benchmarks.statistics import Ratio, ratio
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from types import ModuleType
-
-    from benchmarks.harness import Measurement
-
+RESULTS = Path(__file__).resolve().parent / "results"
+DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
+BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 BAR_WIDTH, BAR_HEIGHT, LABEL_WIDTH = 420, 22, 190
+_GIB = 1024**3
+
+Result = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """floe beside one peer."""
-
-    peer: str
-    ratio: Ratio
-    goal: float | None
-
-    @property
-    def met(self) -> bool | None:
-        """Whether the goal was reached."""
-        return None if self.goal is None else self.ratio.median <= self.goal
+def label(result: Result) -> str:
+    """Name a workload with its variant and size."""
+    where = f"{result['variant']}, " if result["variant"] else ""
+    return f"{result['name'].upper()} ({where}x{result['scale']:g})"
 
 
-@dataclass(frozen=True)
-class WorkloadResult:
-    """One workload, judged."""
-
-    name: str
-    title: str
-    scale: float
-    measurements: list[Measurement]
-    comparisons: list[Comparison]
-    figures: dict[str, float]
-    figure_goals: dict[str, float]
-    peak_rss_goal_mib: float | None
-    correct: bool
+def markdown(results: list[Result]) -> str:
+    """Render all tables."""
+    parts = [_comparisons(results), _figures(results), _cold_and_warm(results), _memory(results), _short(results)]
+    return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
 
-def judge(name: str, workload: ModuleType, scale: float, measurements: list[Measurement]) -> WorkloadResult:
-    """Compare floe with its peers; a wrong answer anywhere is no result."""
-    ours, *peers = measurements
-    checksums = {checksum for m in measurements if not m.error for checksum in m.checksums}
-    compared = getattr(workload, "COMPARED", None)
-
-    def times(measurement: Measurement) -> list[float]:
-        return [figure[compared] for figure in measurement.figures] if compared else measurement.seconds
-
-    comparisons = [
-        Comparison(peer.arm, ratio(times(ours), times(peer)), workload.GOALS.get(peer.arm))
-        for peer in peers
-        if not peer.error and not ours.error
-    ]
-    keys = ours.figures[0] if ours.figures else {}
-    return WorkloadResult(
-        name=name,
-        title=workload.TITLE,
-        scale=scale,
-        measurements=measurements,
-        comparisons=comparisons,
-        figures={key: statistics.median(figure[key] for figure in ours.figures) for key in keys},
-        figure_goals=getattr(workload, "FIGURE_GOALS", {}),
-        peak_rss_goal_mib=getattr(workload, "PEAK_RSS_GOAL_MIB", None),
-        correct=not ours.error and len(checksums) == 1,
-    )
-
-
-def machine() -> dict[str, Any]:
-    """Describe where it was measured."""
-    return {"python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}"}
-
-
-def markdown(results: list[WorkloadResult]) -> str:
-    """Render one table row a comparison."""
+def _comparisons(results: list[Result]) -> list[str]:
     lines = [
-        "| workload | floe (s) | peer | peer (s) | floe / peer (95 %) | goal | reached |",
-        "|---|---|---|---|---|---|---|",
+        "| no. | workload | rounds | floe | peer | peer's | floe / peer (95 %) | goal | reached |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for result in results:
-        ours = result.measurements[0]
-        label = f"{result.name} {result.title} (x{result.scale:g})"
-        if ours.error or not result.correct:
-            lines.append(f"| {label} | **wrong or failed** | | | | | no |")
+        start = f"| {label(result)} | {result['title']} | {result['rounds']}"
+        if not result["correct"]:
+            lines.append(f"{start} | **wrong or failed** | {_why(result)} | | | | no |")
             continue
-        seconds = f"{statistics.median(ours.seconds):.2f}"
-        if not result.comparisons:
-            lines.append(f"| {label} | {seconds} | none | | | | |")
-        for comparison in result.comparisons:
-            peer = next(m for m in result.measurements if m.arm == comparison.peer)
-            r = comparison.ratio
-            goal = "" if comparison.goal is None else f"{comparison.goal:.2f}"
-            met = "" if comparison.met is None else "yes" if comparison.met else "no"
+        if len(result["arms"]) == 1:
+            lines.append(f"{start} | {_time(_own_seconds(result), 's')} | none | | | | |")
+        for found in result["comparisons"]:
+            unit, ratio = found["unit"], found["ratio"]
+            interval = f" ({ratio['low']:.2f} to {ratio['high']:.2f})" if result["rounds"] > 1 else ""
+            goal = "" if found["goal"] is None else f"{found['goal']:.2f}"
             lines.append(
-                f"| {label} | {seconds} | {peer.arm} | {statistics.median(peer.seconds):.2f} "
-                f"| {r.median:.2f} ({r.low:.2f} to {r.high:.2f}) | {goal} | {met} |"
+                f"{start} | {_time(found['floe'], unit)} | {found['peer']} | {_time(found['value'], unit)} "
+                f"| {ratio['median']:.2f}{interval} | {goal} | {_met(found['met'])} |"
             )
-    lines += ["", "| workload | figure | floe | goal |", "|---|---|---|---|"]
+        lines += [
+            f"{start} | {_time(_own_seconds(result), 's')} | {arm['arm']} | {arm['error']} | | | |"
+            for arm in result["arms"]
+            if arm["error"]
+        ]
+    return lines
+
+
+def _figures(results: list[Result]) -> list[str]:
+    lines = ["| no. | figure of floe | value | goal | reached |", "|---|---|---|---|---|"]
     for result in results:
-        if result.measurements[0].error:
-            continue
-        peak = result.measurements[0].peak_rss_mib
-        wanted = f"< {result.peak_rss_goal_mib:g}" if result.peak_rss_goal_mib else ""
-        lines.append(f"| {result.name} (x{result.scale:g}) | peak RSS, MiB | {peak:.0f} | {wanted} |")
-        for key, value in result.figures.items():
-            goal = f"<= {result.figure_goals[key]:g}" if key in result.figure_goals else ""
-            lines.append(f"| {result.name} (x{result.scale:g}) | {key} | {value:.3g} | {goal} |")
-    return "\n".join(lines) + "\n"
+        for found in result["figures"]:
+            goal = "" if found["goal"] is None else f"<= {found['goal']:g}"
+            what = f"{found['figure']} ({found['requirement']})" if found["requirement"] else found["figure"]
+            lines.append(f"| {label(result)} | {what} | {found['value']:.3g} | {goal} | {_met(found['met'])} |")
+    return lines
 
 
-def svg(result: WorkloadResult) -> str:
+def _cold_and_warm(results: list[Result]) -> list[str]:
+    lines = [
+        "| no. | arm on Spark | starting Spark | first round | later rounds |",
+        "|---|---|---|---|---|",
+    ]
+    for result in results:
+        for arm in result["arms"]:
+            if arm["start_seconds"] is None or not arm["seconds"]:
+                continue
+            first = "" if arm["first_seconds"] is None else f"{arm['first_seconds']:.2f} s"
+            warm = statistics.median(arm["seconds"])
+            lines.append(f"| {label(result)} | {arm['arm']} | {arm['start_seconds']:.1f} s | {first} | {warm:.2f} s |")
+    return lines if len(lines) > len(("header", "rule")) else []
+
+
+def _memory(results: list[Result]) -> list[str]:
+    lines = [
+        "| no. | arm | peak memory | of processes it started | goal | reached |",
+        "|---|---|---|---|---|---|",
+    ]
+    for result in results:
+        for number, arm in enumerate(result["arms"]):
+            if arm["error"]:
+                continue
+            memory = result["memory"] if number == 0 else None
+            goal = f"< {memory['goal']:g} MiB" if memory and memory["goal"] else ""
+            met = _met(memory["met"]) if memory else ""
+            below = f"{arm['children_rss_mib']:.0f} MiB" if arm["children_rss_mib"] else ""
+            lines.append(
+                f"| {label(result)} | {arm['arm']} | {arm['peak_rss_mib']:.0f} MiB | {below} | {goal} | {met} |"
+            )
+    return lines
+
+
+def _short(results: list[Result]) -> list[str]:
+    """List what missed its goal, by how much."""
+    lines = []
+    for result in results:
+        if not result["correct"]:
+            lines.append(f"- {label(result)}: no result. {_why(result)}")
+        lines += [
+            f"- {label(result)} beside {found['peer']}: {found['ratio']['median']:.2f} instead of {found['goal']:.2f}."
+            for found in result["comparisons"]
+            if found["met"] is False
+        ]
+        lines += [
+            f"- {label(result)}, {found['figure']}: {found['value']:.3g} instead of {found['goal']:g}."
+            for found in result["figures"]
+            if found["met"] is False
+        ]
+        memory = result["memory"]
+        if memory and memory["met"] is False:
+            lines.append(f"- {label(result)}: {memory['peak_rss_mib']:.0f} MiB instead of {memory['goal']:g}.")
+    return ["Short of the goal:", "", *lines] if lines else ["Every goal is reached."]
+
+
+def _why(result: Result) -> str:
+    errors = [f"{arm['arm']}: {arm['error']}" for arm in result["arms"] if arm["error"]]
+    return "; ".join(errors) or "the arms do not agree on the rows"
+
+
+def _own_seconds(result: Result) -> float:
+    return float(statistics.median(result["arms"][0]["seconds"]))
+
+
+def _time(value: float, unit: str) -> str:
+    return f"{value:.3g} {unit}" if unit != "s" else f"{value:.2f} s"
+
+
+def _met(met: bool | None) -> str:  # noqa: FBT001 - what is rendered
+    return "" if met is None else "yes" if met else "**no**"
+
+
+def svg(result: Result) -> str:
     """Draw one bar an arm."""
-    bars = [(m.arm, statistics.median(m.seconds)) for m in result.measurements if m.seconds]
+    bars = [(arm["arm"], statistics.median(arm["seconds"])) for arm in result["arms"] if arm["seconds"]]
     longest = max(seconds for _, seconds in bars)
     rows = []
     for index, (arm, seconds) in enumerate(bars):
@@ -136,17 +165,84 @@ def svg(result: WorkloadResult) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         f'font-family="sans-serif" font-size="13"><rect width="100%" height="100%" fill="white"/>'
-        f'<text x="8" y="20" font-weight="bold">{result.name}: {result.title} (x{result.scale:g})</text>'
+        f'<text x="8" y="20" font-weight="bold">{label(result)}: {result["title"]}</text>'
         f"{''.join(rows)}</svg>\n"
     )
 
 
-def write(results: list[WorkloadResult], folder: Path) -> None:
-    """Write all three forms."""
+def machine() -> dict[str, Any]:
+    """Describe where it was measured."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / _GIB
+    return {
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "cores": os.cpu_count(),
+        "memory_gib": round(memory, 1),
+    }
+
+
+def write(results: list[Result], folder: Path, *, quick: bool, whole: bool) -> list[Result]:
+    """Write all three forms; return what is in them.
+
+    Args:
+        results: What was measured.
+        folder: Where to.
+        quick: Whether it was the short form.
+        whole: Whether the whole plan was run; the results of a part go among those that are there.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    content = {"machine": machine(), "workloads": [asdict(result) for result in results]}
+    run = {"when": datetime.now(UTC).date().isoformat(), "quick": quick}
+    results = [result | run for result in results]
+    if whole:
+        for old in folder.glob("*.svg"):
+            old.unlink()
+    else:
+        results = _among(results, folder)
+    content = {"machine": machine(), "workloads": results}
     (folder / "latest.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     (folder / "latest.md").write_text(markdown(results), encoding="utf-8")
     for result in results:
-        if any(m.seconds for m in result.measurements):
-            (folder / f"{result.name}-x{result.scale:g}.svg").write_text(svg(result), encoding="utf-8")
+        if any(arm["seconds"] for arm in result["arms"]):
+            name = "-".join(part for part in (result["name"], result["variant"], f"x{result['scale']:g}") if part)
+            (folder / f"{name}.svg").write_text(svg(result), encoding="utf-8")
+    return results
+
+
+def _among(results: list[Result], folder: Path) -> list[Result]:
+    def key(result: Result) -> tuple[Any, ...]:
+        return result["name"], result["variant"], result["scale"]
+
+    path = folder / "latest.json"
+    kept = json.loads(path.read_text(encoding="utf-8"))["workloads"] if path.exists() else []
+    merged = {key(result): result for result in kept} | {key(result): result for result in results}
+    return sorted(merged.values(), key=lambda result: (result["name"][:1], int(result["name"].lstrip("psc"))))
+
+
+def document(content: dict[str, Any]) -> str:
+    """Render the part of docs/performance.md that stands between the marks."""
+    results, where = content["workloads"], content["machine"]
+    days = sorted({result["when"] for result in results})
+    kinds = {result["quick"] for result in results}
+    kind = "full" if kinds == {False} else "quick" if kinds == {True} else "mixed full and quick"
+    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    head = (
+        f"From a **{kind}** run on {when}: {where['cores']} cores, {where['memory_gib']:g} GiB, {where['system']}, "
+        f"Python {where['python']}."
+    )
+    return f"{head}\n\n{markdown(results)}"
+
+
+def main() -> int:
+    """Write the figures into the document."""
+    content = json.loads((RESULTS / "latest.json").read_text(encoding="utf-8"))
+    before, begin, rest = DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        sys.exit(f"{DOCUMENT} lacks its marks {BEGIN} and {END}.")
+    DOCUMENT.write_text(f"{before}{BEGIN}\n\n{document(content)}\n{END}{after}", encoding="utf-8")
+    print(f"Wrote the figures into {DOCUMENT}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

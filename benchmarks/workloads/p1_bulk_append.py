@@ -2,66 +2,47 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.arms import FloeTable, PyIcebergTable, TableArm
 from benchmarks.data import lineitem
-from benchmarks.peers import NAMESPACE, PROPERTIES, open_floe, open_pyiceberg, rows_digest
+from benchmarks.peers import rows_digest
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
 TITLE = "bulk append of Arrow rows"
-DIGEST = ("l_orderkey", "l_returnflag", "l_linenumber")
+ROWS_AT_SCALE_ONE = 1_000_000
 
 
-class _Append:
-    def prepare(self, folder: Path, scale: float) -> None:
-        self.folder = folder
-        self.data = lineitem(int(1_000_000 * scale))
+class _Append(TableArm):
+    digest = ("l_orderkey", "l_returnflag", "l_linenumber")
 
-    def close(self) -> None:
-        pass
+    def rows(self, scale: float) -> pa.Table:
+        return lineitem(int(ROWS_AT_SCALE_ONE * scale))
+
+    def timed(self, work: Callable[[], object]) -> dict[str, float]:
+        started = time.perf_counter()
+        work()
+        return {"seconds_a_million_rows": (time.perf_counter() - started) / self.scale}
 
 
-class Floe(_Append):
+class Floe(_Append, FloeTable):
     """floe's own append."""
 
-    def prepare(self, folder: Path, scale: float) -> None:
-        super().prepare(folder, scale)
-        self.manager = open_floe(folder)
-
-    def reset(self, round_number: int) -> None:
-        self.name = f"{NAMESPACE}.t{round_number}"
-        self.manager.create_table(self.name, self.data.schema, properties=PROPERTIES)
-
-    def run(self) -> None:
-        self.manager.append(self.name, self.data)
-
-    def checksum(self) -> str:
-        return rows_digest(self.manager.scan(self.name, columns=list(DIGEST)), DIGEST)
-
-    def close(self) -> None:
-        self.manager.close()
+    def run(self) -> dict[str, float]:
+        return self.timed(lambda: self.manager.append(self.name, self.data))
 
 
-class PyIceberg(_Append):
+class PyIceberg(_Append, PyIcebergTable):
     """Plain PyIceberg."""
 
-    def prepare(self, folder: Path, scale: float) -> None:
-        super().prepare(folder, scale)
-        self.catalog = open_pyiceberg(folder)
-
-    def reset(self, round_number: int) -> None:
-        self.table = self.catalog.create_table(f"{NAMESPACE}.t{round_number}", self.data.schema, properties=PROPERTIES)
-
-    def run(self) -> None:
-        self.table.append(self.data)
-
-    def checksum(self) -> str:
-        return rows_digest(self.table.scan(selected_fields=DIGEST).to_arrow(), DIGEST)
+    def run(self) -> dict[str, float]:
+        return self.timed(lambda: self.table.append(self.data))
 
 
 class Parquet(_Append):
@@ -70,12 +51,19 @@ class Parquet(_Append):
     def reset(self, round_number: int) -> None:
         self.file = self.folder / f"{round_number}.parquet"
 
-    def run(self) -> None:
-        pq.write_table(self.data, self.file, compression="zstd", row_group_size=1_048_576)
+    def run(self) -> dict[str, float]:
+        return self.timed(
+            lambda: pq.write_table(
+                self.data, self.file, compression="zstd", compression_level=1, row_group_size=1_048_576
+            )
+        )
 
     def checksum(self) -> str:
-        return rows_digest(pa.table(pq.read_table(self.file, columns=list(DIGEST))), DIGEST)
+        return rows_digest(pa.table(pq.read_table(self.file, columns=list(self.digest))), self.digest)
 
 
 ARMS = {"floe": Floe, "pyiceberg": PyIceberg, "parquet": Parquet}
 GOALS = {"pyiceberg": 1.05, "parquet": 1.15}
+# SC-003: a million rows within a minute.
+FIGURE_GOALS = {"seconds_a_million_rows": 60.0}
+REQUIREMENTS = {"seconds_a_million_rows": "SC-003"}

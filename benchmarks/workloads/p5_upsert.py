@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, WriterProperties, write_deltalake
 
+from benchmarks.arms import FloeTable, PyIcebergTable, TableArm
 from benchmarks.data import lineitem
-from benchmarks.peers import NAMESPACE, PROPERTIES, open_floe, open_pyiceberg, rows_digest
+from benchmarks.harness import NotRunError
+from benchmarks.peers import TARGET_FILE_SIZE, rows_digest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +20,6 @@ TITLE = "upsert into 2M rows"
 BASE_ROWS = 2_000_000
 UPSERTS_AT_SCALE_ONE = 100_000
 PYICEBERG_LIMIT = 100_000
-DIGEST = ("id", "l_linenumber", "l_returnflag")
 
 
 def keyed(rows: int, *, first: int, changed: bool) -> pa.Table:
@@ -30,78 +31,70 @@ def keyed(rows: int, *, first: int, changed: bool) -> pa.Table:
     return data.add_column(0, "id", numbers)
 
 
-class _Upsert:
-    def prepare(self, folder: Path, scale: float) -> None:
-        self.folder = folder
-        self.base = keyed(BASE_ROWS, first=0, changed=False)
+class _Upsert(TableArm):
+    digest = ("id", "l_linenumber", "l_returnflag")
+
+    def rows(self, scale: float) -> pa.Table:
         count = int(UPSERTS_AT_SCALE_ONE * scale)
         self.changes = keyed(count, first=BASE_ROWS - count // 2, changed=True)
-
-    def close(self) -> None:
-        pass
+        return keyed(BASE_ROWS, first=0, changed=False)
 
 
-class Floe(_Upsert):
+class Floe(_Upsert, FloeTable):
     """floe's own upsert."""
 
-    def prepare(self, folder: Path, scale: float) -> None:
-        super().prepare(folder, scale)
-        self.manager = open_floe(folder)
-
     def reset(self, round_number: int) -> None:
-        self.name = f"{NAMESPACE}.t{round_number}"
-        self.manager.create_table(self.name, self.base.schema, properties=PROPERTIES)
-        self.manager.append(self.name, self.base)
+        super().reset(round_number)
+        self.manager.append(self.name, self.data)
 
     def run(self) -> None:
         self.manager.upsert(self.name, self.changes, keys=["id"])
-
-    def checksum(self) -> str:
-        return rows_digest(self.manager.scan(self.name, columns=list(DIGEST)), DIGEST)
-
-    def close(self) -> None:
-        self.manager.close()
 
 
 class Delta(_Upsert):
     """delta-rs."""
 
+    written = WriterProperties(compression="ZSTD", compression_level=1)
+
     def reset(self, round_number: int) -> None:
         self.path = str(self.folder / f"t{round_number}")
-        write_deltalake(self.path, self.base)
+        write_deltalake(self.path, self.data, target_file_size=TARGET_FILE_SIZE, writer_properties=self.written)
 
     def run(self) -> None:
         (
             DeltaTable(self.path)
-            .merge(self.changes, predicate="t.id = s.id", source_alias="s", target_alias="t")
+            .merge(
+                self.changes,
+                predicate="t.id = s.id",
+                source_alias="s",
+                target_alias="t",
+                writer_properties=self.written,
+            )
             .when_matched_update_all()
             .when_not_matched_insert_all()
             .execute()
         )
 
     def checksum(self) -> str:
-        return rows_digest(pa.table(DeltaTable(self.path).to_pyarrow_table(columns=list(DIGEST))), DIGEST)
+        found = DeltaTable(self.path).to_pyarrow_table(columns=list(self.digest))
+        return rows_digest(pa.table(found), self.digest)
 
 
-class PyIceberg(_Upsert):
+class PyIceberg(_Upsert, PyIcebergTable):
     """Plain PyIceberg; a million rows would take it many minutes, so it stops at 100,000."""
 
     def prepare(self, folder: Path, scale: float) -> None:
         super().prepare(folder, scale)
         if self.changes.num_rows > PYICEBERG_LIMIT:
-            message = f"not run above {PYICEBERG_LIMIT} rows: it takes many minutes"
-            raise RuntimeError(message)
-        self.catalog = open_pyiceberg(folder)
+            message = f"not run above {PYICEBERG_LIMIT:,} rows: it takes many minutes"
+            raise NotRunError(message)
 
     def reset(self, round_number: int) -> None:
-        self.table = self.catalog.create_table(f"{NAMESPACE}.t{round_number}", self.base.schema, properties=PROPERTIES)
-        self.table.append(self.base)
+        super().reset(round_number)
+        self.table.append(self.data)
 
     def run(self) -> None:
         self.table.upsert(self.changes, join_cols=["id"])
-
-    def checksum(self) -> str:
-        return rows_digest(self.table.scan(selected_fields=DIGEST).to_arrow(), DIGEST)
 
 
 ARMS = {"floe": Floe, "delta-rs": Delta, "pyiceberg": PyIceberg}

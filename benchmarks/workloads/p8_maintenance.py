@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -56,8 +57,10 @@ class Spark(_Maintained):
 
     def prepare(self, folder: Path, scale: float) -> None:
         super().prepare(folder, scale)
+        started = time.perf_counter()
         self.spark = self.manager.spark
         self.spark.sql("SELECT 1").collect()
+        self.start_seconds = time.perf_counter() - started
 
     def run(self) -> None:
         catalog = self.manager.catalog.name
