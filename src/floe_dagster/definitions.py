@@ -16,13 +16,16 @@ from floe_dagster.gate import audited
 from floe_dagster.io_manager import IcebergIOManager
 from floe_dagster.maintenance import maintenance_jobs
 from floe_dagster.modules import load_project_module
+from floe_dagster.presentation import presented
 from floe_dagster.resources import create_iceberg_resources
 from floe_dagster.schedules import declared_schedules
+from floe_dagster.tables_source import TablesSource
+from floe_dagster.tenants import for_each_tenant, tenants_sensor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from dagster import AssetKey
+    from dagster import AssetKey, AssetSpec
 
     from floe_core.schemas import CheckConfig, CompiledArtifacts
 
@@ -46,12 +49,13 @@ def create_definitions(artifacts: CompiledArtifacts, *, registry: PluginRegistry
     project = _ProjectAssets(found, artifacts, resources)
     if project.gates:
         _require_branches(artifacts, registry)
+    sensors = [tenants_sensor(TablesSource.of_artifacts(artifacts))] if artifacts.orchestration.per_tenant else []
     return Definitions(
         assets=[*project.assets, *project.others],
         asset_checks=[*project.gates, *project.checks],
         jobs=[*(found.jobs or ()), *maintenance_jobs(artifacts)],
         schedules=[*(found.schedules or ()), *declared_schedules(artifacts.orchestration.schedules, project.assets)],
-        sensors=found.sensors,
+        sensors=[*(found.sensors or ()), *sensors],
         resources=resources,
         executor=found.executor,
         loggers=found.loggers,
@@ -69,13 +73,14 @@ class _ProjectAssets:
     """
 
     def __init__(self, found: Definitions, artifacts: CompiledArtifacts, resources: Mapping[str, Any]) -> None:
-        self._declared = {name: table.checks for name, table in artifacts.tables.items() if table.checks}
+        self._declared = artifacts.tables
         self._resources = resources
         self.checks = [check for check in found.asset_checks or () if isinstance(check, AssetChecksDefinition)]
-        self.others = [asset for asset in found.assets or () if not isinstance(asset, AssetsDefinition)]
+        assets = for_each_tenant(found.assets or ()) if artifacts.orchestration.per_tenant else found.assets or ()
+        self.others = [asset for asset in assets if not isinstance(asset, AssetsDefinition)]
         self.assets: list[AssetsDefinition] = []
         self.gates: list[AssetChecksDefinition] = []
-        for asset in found.assets or ():
+        for asset in assets:
             if isinstance(asset, AssetChecksDefinition):
                 self.checks.append(asset)
             elif isinstance(asset, AssetsDefinition):
@@ -84,16 +89,26 @@ class _ProjectAssets:
     def _add(self, asset: AssetsDefinition) -> None:
         checks = {key: self._checks_of(asset, key) for key in asset.keys}
         own = [check for check in self.checks if self._belongs_into_a_gate(check, asset, checks)]
-        marked, gates = audited(asset, checks, asset_checks=own)
+        marked, gates = audited(asset.map_asset_specs(self._presented(asset)), checks, asset_checks=own)
         self.checks = [check for check in self.checks if check not in own]
         self.assets.append(marked)
         self.gates += gates
 
     def _checks_of(self, asset: AssetsDefinition, key: AssetKey) -> Sequence[CheckConfig]:
+        table = self._declared.get(self._table(asset, key) or "")
+        return table.checks if table is not None else ()
+
+    def _presented(self, asset: AssetsDefinition) -> Callable[[AssetSpec], AssetSpec]:
+        def present(spec: AssetSpec) -> AssetSpec:
+            table = self._table(asset, spec.key)
+            return spec if table is None else presented(spec, table, self._declared.get(table))
+
+        return present
+
+    def _table(self, asset: AssetsDefinition, key: AssetKey) -> str | None:
+        """Return the table of an asset, None when it is kept elsewhere."""
         io_manager = self._io_manager(asset, key)
-        if io_manager is None:
-            return ()
-        return self._declared.get(table_of(key.path, default_namespace=io_manager.default_namespace), ())
+        return table_of(key.path, default_namespace=io_manager.default_namespace) if io_manager else None
 
     def _io_manager(self, asset: AssetsDefinition, key: AssetKey) -> IcebergIOManager | None:
         if not asset.is_executable:

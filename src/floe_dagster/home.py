@@ -16,6 +16,11 @@ _SETTINGS = """\
 # Made by floe; change it as you like.
 telemetry:
   enabled: false
+nux:
+  enabled: false
+# What a run does is in the UI step by step; the terminal of floe dev need not repeat it.
+python_logs:
+  python_log_level: INFO
 """
 
 

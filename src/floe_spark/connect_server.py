@@ -170,7 +170,14 @@ def _start(settings: SparkSettings) -> ServerInfo:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        _await_start(process, port, log)
+        try:
+            _await_start(process, port, log)
+        except BaseException:
+            # Whoever is interrupted here leaves no server that nobody knows of.
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            process.wait()
+            raise
     finally:
         properties.unlink(missing_ok=True)
     # It outlives this process on purpose; nobody is to wait for it.
@@ -197,9 +204,6 @@ def _await_start(process: subprocess.Popen[bytes], port: int, log: Path) -> None
         if _listens(port):
             return
         time.sleep(_POLL_SECONDS)
-    with contextlib.suppress(ProcessLookupError):
-        process.kill()
-    process.wait()
     tail = log.read_text(errors="replace")[-_LOG_TAIL:].strip()
     msg = f"The local Spark server did not come up. The end of {log}:\n{tail}\n"
     raise EngineUnavailableError(msg, hint="floe doctor checks Java, jars and memory.")

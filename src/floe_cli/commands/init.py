@@ -18,13 +18,13 @@ def init(
     *,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are in the way.")] = False,
 ) -> Report:
-    """Make a new project that runs: floe.yaml, a PySpark module, README and .gitignore."""
+    """Make a new project that runs: floe.yaml, PySpark assets, README and .gitignore."""
     from floe_cli.scaffold import project_name, write_project
 
     chosen = project_name(folder, name)
     written = write_project(folder, chosen, force=force)
     enter = [] if folder == Path() else [f"cd {folder}"]
-    steps = [*enter, "floe compile", "floe tables create --all", "python assets.py"]
+    steps = [*enter, "floe compile", "floe run", "floe dev"]
     return Report(
         data={"name": chosen, "path": str(folder.resolve()), "files": [path.name for path in written]},
         text=[

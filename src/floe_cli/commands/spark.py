@@ -69,12 +69,13 @@ def shared_spark(workspace: Workspace) -> Iterator[None]:
     """Keep one Spark for all processes of a command; a local one ends with the block unless it ran before."""
     from floe_spark import server_status, start_server, stop_server
 
-    with working("Starting Spark"), workspace.connection() as connection:
+    with workspace.connection() as connection:
         settings = spark_settings(connection.artifacts, spark_packages(connection))
-        ours = settings.local and server_status(settings.state_dir) is None
-        if ours:
-            start_server(settings)
+    ours = settings.local and server_status(settings.state_dir) is None
     try:
+        if ours:
+            with working("Starting Spark"):
+                start_server(settings)
         yield
     finally:
         if ours:
