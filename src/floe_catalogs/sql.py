@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from floe_core.errors import ConfigProblem, ConfigurationError
-from floe_core.plugins import PLUGIN_API_VERSION, CatalogCapabilities
+from floe_catalogs.warehouse import SPARK_CATALOG, warehouse_of
+from floe_core.plugins import BuiltInPlugin, CatalogCapabilities
 from floe_core.telemetry import traced
 from floe_iceberg.catalog_plugin import PyIcebergCatalogPlugin
 
@@ -19,10 +18,8 @@ if TYPE_CHECKING:
     from floe_catalogs.database import Database
     from floe_core.schemas import CatalogConfig
 
-SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 
-
-class SqlCatalogPlugin(PyIcebergCatalogPlugin):
+class SqlCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
     """Keeps tables in a database that PyIceberg and Spark's JDBC catalog share."""
 
     def __init__(self) -> None:
@@ -33,16 +30,6 @@ class SqlCatalogPlugin(PyIcebergCatalogPlugin):
     def name(self) -> str:
         """``sql``."""
         return "sql"
-
-    @property
-    def version(self) -> str:
-        """Floe's version: the plugin comes with it."""
-        return version("floe")
-
-    @property
-    def floe_api_version(self) -> str:
-        """The plugin API it was written for."""
-        return PLUGIN_API_VERSION
 
     @property
     def description(self) -> str:
@@ -68,15 +55,8 @@ class SqlCatalogPlugin(PyIcebergCatalogPlugin):
         from floe_catalogs.shared_sql_catalog import SharedSqlCatalog
 
         database = Database.from_config(config, project_root=project_root)
-        if not config.warehouse:
-            problem = ConfigProblem(
-                "the sql catalog needs a warehouse location",
-                path="catalog.warehouse",
-                fix="Write a location such as s3://bucket/warehouse, or configure the storage section.",
-            )
-            msg = "The sql catalog does not know where files lie."
-            raise ConfigurationError(msg, problems=[problem])
-        properties = {**file_io, **config.options, "warehouse": config.warehouse.rstrip("/"), "uri": database.shown}
+        warehouse = warehouse_of(config, catalog=self.name)
+        properties = {**file_io, **config.options, "warehouse": warehouse, "uri": database.shown}
         with traced("iceberg.connect", catalog=config.name, catalog_type=self.name, uri=database.shown):
             self._catalog = SharedSqlCatalog(config.name, database, **properties)
         self._database = database

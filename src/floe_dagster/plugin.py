@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from floe_core.errors import MissingDependencyError
-from floe_core.plugins import PLUGIN_API_VERSION, OrchestratorPlugin
+from floe_core.plugins import BuiltInPlugin, OrchestratorPlugin
 
 if TYPE_CHECKING:
     from dagster import Definitions
@@ -14,23 +13,13 @@ if TYPE_CHECKING:
     from floe_core.schemas import CompiledArtifacts
 
 
-class DagsterOrchestratorPlugin(OrchestratorPlugin):
+class DagsterOrchestratorPlugin(BuiltInPlugin, OrchestratorPlugin):
     """Runs a project's assets with Dagster."""
 
     @property
     def name(self) -> str:
         """Identifier among orchestrator plugins."""
         return "dagster"
-
-    @property
-    def version(self) -> str:
-        """The version of floe, which it comes with."""
-        return version("floe")
-
-    @property
-    def floe_api_version(self) -> str:
-        """The plugin API it was written for."""
-        return PLUGIN_API_VERSION
 
     @property
     def description(self) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 from pydantic import ValidationError
 
 from floe_core.errors import CatalogAuthorizationError, CatalogConnectionError, ConfigProblem, ConfigurationError
-from floe_core.plugins import PLUGIN_API_VERSION, CatalogCapabilities, HealthState, HealthStatus
+from floe_core.plugins import BuiltInPlugin, CatalogCapabilities, HealthState, HealthStatus
 from floe_core.redaction import redact_text
 from floe_iceberg.catalog_plugin import PyIcebergCatalogPlugin
 from floe_polaris.client import PolarisCatalog, breaker_for, create_catalog
@@ -32,7 +32,7 @@ _SETTINGS = {
 }
 
 
-class RestCatalogPlugin(PyIcebergCatalogPlugin):
+class RestCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
     """Connects to any catalog that speaks the Iceberg REST specification."""
 
     def __init__(self) -> None:
@@ -44,16 +44,6 @@ class RestCatalogPlugin(PyIcebergCatalogPlugin):
     def name(self) -> str:
         """``rest``."""
         return "rest"
-
-    @property
-    def version(self) -> str:
-        """The plugin's version."""
-        return "0.1.0"
-
-    @property
-    def floe_api_version(self) -> str:
-        """The plugin API it was written for."""
-        return PLUGIN_API_VERSION
 
     @property
     def description(self) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from floe_core.errors import EngineSetupError, MissingDependencyError
-from floe_core.plugins import PLUGIN_API_VERSION, ComputePlugin, HealthState, HealthStatus
+from floe_core.plugins import BuiltInPlugin, ComputePlugin, HealthState, HealthStatus
 from floe_spark.jars import check_jars, spark_home
 from floe_spark.java import find_java
 
@@ -18,23 +17,13 @@ if TYPE_CHECKING:
     from floe_spark.plane import SparkDataPlane
 
 
-class SparkComputePlugin(ComputePlugin):
+class SparkComputePlugin(BuiltInPlugin, ComputePlugin):
     """Apache Spark: a local driver, a cluster, or a Spark Connect server."""
 
     @property
     def name(self) -> str:
         """Identifier among compute plugins."""
         return "spark"
-
-    @property
-    def version(self) -> str:
-        """Floe's version: the plugin comes with it."""
-        return version("floe")
-
-    @property
-    def floe_api_version(self) -> str:
-        """The plugin API it was written for."""
-        return PLUGIN_API_VERSION
 
     @property
     def description(self) -> str:

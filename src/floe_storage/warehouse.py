@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from floe_core.errors import ConfigProblem, ConfigurationError
-from floe_core.plugins import PLUGIN_API_VERSION, StoragePlugin
+from floe_core.plugins import BuiltInPlugin, StoragePlugin
 from floe_core.schemas import CatalogConfig
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ PYARROW_FILE_IO = "pyiceberg.io.pyarrow.PyArrowFileIO"
 FSSPEC_FILE_IO = "pyiceberg.io.fsspec.FsspecFileIO"
 
 
-class WarehousePlugin(StoragePlugin):
+class WarehousePlugin(BuiltInPlugin, StoragePlugin):
     """Base of floe's storage plugins: one warehouse below one root.
 
     A subclass says where the root is, which properties reach it from PyIceberg and from Spark, and which of these
@@ -40,16 +39,6 @@ class WarehousePlugin(StoragePlugin):
         """Tell the warehouse, and nothing of the credentials."""
         place = self.get_warehouse_uri() if self._config is not None else "unbound"
         return f"{type(self).__name__}({place})"
-
-    @property
-    def version(self) -> str:
-        """Floe's version: the plugin comes with it."""
-        return version("floe")
-
-    @property
-    def floe_api_version(self) -> str:
-        """The plugin API it was written for."""
-        return PLUGIN_API_VERSION
 
     @property
     def config(self) -> StorageConfig:

@@ -1,5 +1,7 @@
 """Real servers for tests and for people: how to get each, start it, share it and end it."""
 
+from floe_testing.services.glue import Glue
+from floe_testing.services.hive_metastore import HiveMetastore
 from floe_testing.services.iceberg_rest import IcebergRest
 from floe_testing.services.minio import Minio
 from floe_testing.services.nessie import Nessie
@@ -8,6 +10,8 @@ from floe_testing.services.postgres import Postgres
 from floe_testing.services.runner import Server, Service, ServiceError, ServiceRun
 
 __all__ = [
+    "Glue",
+    "HiveMetastore",
     "IcebergRest",
     "Minio",
     "Nessie",

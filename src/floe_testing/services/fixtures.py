@@ -9,6 +9,8 @@ import pytest
 
 from floe_testing.services.azurite import Azurite
 from floe_testing.services.fake_gcs import FakeGcs
+from floe_testing.services.glue import Glue
+from floe_testing.services.hive_metastore import HiveMetastore
 from floe_testing.services.iceberg_rest import IcebergRest
 from floe_testing.services.minio import Minio
 from floe_testing.services.nessie import Nessie
@@ -70,6 +72,18 @@ def nessie_oidc(start_service: Callable[[Service], Server], minio: Server, oidc:
 def postgres_server(start_service: Callable[[Service], Server]) -> Server:
     """Give a PostgreSQL server with the database ``catalog``."""
     return start_service(Postgres())
+
+
+@pytest.fixture(scope="session")
+def hive_metastore(start_service: Callable[[Service], Server]) -> Server:
+    """Give a Hive metastore."""
+    return start_service(HiveMetastore())
+
+
+@pytest.fixture(scope="session")
+def glue(start_service: Callable[[Service], Server]) -> Server:
+    """Give an emulated AWS Glue."""
+    return start_service(Glue())
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,28 @@
+"""Catalogs whose namespaces are databases: one level, and nothing below it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyiceberg.catalog import Catalog, MetastoreCatalog
+
+from floe_core.errors import CapabilityError
+
+if TYPE_CHECKING:
+    from pyiceberg.typedef import Identifier
+
+
+class FlatNamespaces(MetastoreCatalog):
+    """Refuses nested namespaces before a part of one is created."""
+
+    def namespace_exists(self, namespace: str | Identifier) -> bool:
+        """Tell whether the database is there.
+
+        Raises:
+            CapabilityError: The name has more than one level.
+        """
+        parts = Catalog.identifier_to_tuple(namespace)
+        if len(parts) > 1:
+            msg = f"The catalog '{self.name}' has no nested namespaces, so there can be no '{'.'.join(parts)}'."
+            raise CapabilityError(msg, hint=f"Use one level, such as {'_'.join(parts)}.")
+        return super().namespace_exists(namespace)

@@ -1,0 +1,191 @@
+"""PyIceberg's Hive catalog, made fit for threads, deadlines and metastores that come and go."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from hive_metastore.ttypes import InvalidObjectException, InvalidOperationException
+from pyiceberg.catalog import LOCATION, Catalog, MetastoreCatalog
+from pyiceberg.catalog.hive import (
+    HIVE_KERBEROS_AUTH,
+    HIVE_KERBEROS_SERVICE_NAME,
+    HIVE_KERBEROS_SERVICE_NAME_DEFAULT,
+    HiveCatalog,
+    _HiveClient,
+)
+from pyiceberg.exceptions import NoSuchNamespaceError
+from pyiceberg.utils.properties import property_as_bool
+from thrift.Thrift import TApplicationException, TException
+from thrift.transport import TSocket, TTransport
+
+from floe_catalogs.flat_namespaces import FlatNamespaces
+from floe_core.errors import CapabilityError, CatalogConnectionError, CatalogUnavailableError, DeadlineExceededError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from hive_metastore.ThriftHiveMetastore import Client
+    from hive_metastore.ttypes import Table as HiveTable
+    from pyiceberg.table import CommitTableResponse, Table
+    from pyiceberg.table.update import TableRequirement, TableUpdate
+    from pyiceberg.typedef import Identifier, Properties
+
+    from floe_core.errors import FloeStorageError
+    from floe_core.schemas import TimeoutConfig
+
+_DEFAULT_PORT = 9083
+_COLUMNS_HINT = (
+    "If it is about types of columns, set hive.metastore.disallow.incompatible.col.type.changes=false in the "
+    "metastore's hive-site.xml: Iceberg tables move and retype columns."
+)
+
+
+class _BoundedClient(_HiveClient):
+    """One connection that does not wait longer than it was told."""
+
+    def __init__(self, uri: str, timeouts: TimeoutConfig, properties: Properties) -> None:
+        self._timeouts = timeouts
+        super().__init__(
+            uri,
+            properties.get("ugi"),
+            property_as_bool(properties, HIVE_KERBEROS_AUTH, default=False),
+            properties.get(HIVE_KERBEROS_SERVICE_NAME, HIVE_KERBEROS_SERVICE_NAME_DEFAULT),
+        )
+
+    def _init_thrift_transport(self) -> TTransport.TTransportBase:
+        place = urlsplit(self._uri)
+        self._socket = TSocket.TSocket(place.hostname, place.port or _DEFAULT_PORT)
+        self._socket.setTimeout(self._timeouts.connect_seconds * 1000)
+        if self._kerberos_auth:
+            return TTransport.TSaslClientTransport(
+                self._socket, host=place.hostname, service=self._kerberos_service_name
+            )
+        return TTransport.TBufferedTransport(self._socket)
+
+    def __enter__(self) -> Client:
+        client = super().__enter__()
+        self._socket.setTimeout(self._timeouts.read_seconds * 1000)
+        return client
+
+
+class HiveConnections:
+    """Opens a connection for each use, to the first metastore that takes it; threads never share one."""
+
+    def __init__(self, timeouts: TimeoutConfig, properties: Properties) -> None:
+        """Connect to nothing yet."""
+        self._timeouts = timeouts
+        self._properties = properties
+        self._addresses = properties["uri"].split(",")
+        self._open = threading.local()
+
+    def __enter__(self) -> Client:
+        """Open a connection.
+
+        Raises:
+            CatalogUnavailableError: No metastore takes it.
+        """
+        refusal: TException | None = None
+        for address in self._addresses:
+            connection = _BoundedClient(address, self._timeouts, self._properties)
+            try:
+                client = connection.__enter__()
+            except TTransport.TTransportException as err:
+                refusal = err
+                continue
+            self._stack.append(connection)
+            return client
+        raise self._translation(refusal) from refusal
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the connection, and translate a failure of the wire; what the metastore itself says passes."""
+        self._stack.pop().__exit__(kind, error, trace)
+        if isinstance(error, TTransport.TTransportException | TApplicationException):
+            raise self._translation(error) from error
+
+    @property
+    def _stack(self) -> list[_BoundedClient]:
+        if not hasattr(self._open, "stack"):
+            self._open.stack = []
+        stack: list[_BoundedClient] = self._open.stack
+        return stack
+
+    def _translation(self, error: TException | None) -> FloeStorageError:
+        place = self._properties["uri"]
+        if isinstance(error, TApplicationException) and error.type == TApplicationException.UNKNOWN_METHOD:
+            msg = f"The Hive metastore {place} does not know a call that floe needs: {error}."
+            return CatalogConnectionError(msg, hint="Use a metastore of Hive 2.3 or 3, or a REST catalog before it.")
+        timed_out = TTransport.TTransportException.TIMED_OUT
+        if isinstance(error, TTransport.TTransportException) and error.type == timed_out:
+            msg = f"The Hive metastore {place} did not answer within {self._timeouts.read_seconds:g} s."
+            return DeadlineExceededError(
+                msg, hint="Raise catalog.timeouts.read_seconds, or look at the metastore's load."
+            )
+        msg = f"The Hive metastore {place} is not available."
+        return CatalogUnavailableError(msg, hint="Check that it runs and that catalog.uri is right, then try again.")
+
+
+class SharedHiveCatalog(FlatNamespaces, HiveCatalog):
+    """A Hive catalog whose databases lie where Iceberg's own Hive catalog for Spark would put them."""
+
+    # PyIceberg's own is one client, which threads must not share and which waits for ever.
+    _client: HiveConnections  # type: ignore[assignment]
+
+    def __init__(self, name: str, timeouts: TimeoutConfig, **properties: str) -> None:
+        """Take the connection's settings; nothing is opened yet."""
+        super().__init__(name, **properties)
+        self._client = HiveConnections(timeouts, self.properties)
+
+    def __repr__(self) -> str:
+        """Name the catalog and its address; its properties hold secrets and stay out."""
+        return f"{type(self).__name__}(name={self.name!r}, uri={self.properties['uri']!r})"
+
+    def create_namespace(self, namespace: str | Identifier, properties: Properties | None = None) -> None:
+        """Create a database, in the warehouse unless a location is given."""
+        database = self.identifier_to_database(namespace)
+        # Left out, the metastore would choose a folder below its own default.
+        placed = {LOCATION: f"{self.properties['warehouse']}/{database}.db", **(properties or {})}
+        super().create_namespace(namespace, placed)
+
+    def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
+        """List the Iceberg tables of a database.
+
+        Raises:
+            NoSuchNamespaceError: There is no such database.
+        """
+        found = super().list_tables(namespace)
+        if not found and not self.namespace_exists(namespace):
+            msg = f"Database does not exist: {Catalog.namespace_to_string(namespace)}"
+            raise NoSuchNamespaceError(msg)
+        return found
+
+    def purge_table(self, identifier: str | Identifier) -> None:
+        """Drop a table and delete the files its metadata refers to."""
+        MetastoreCatalog.purge_table(self, identifier)
+
+    def commit_table(
+        self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
+    ) -> CommitTableResponse:
+        """Commit updates to a table.
+
+        Raises:
+            CommitFailedException: Another writer was first, or holds the table's lock.
+            CapabilityError: The metastore does not take the change.
+        """
+        try:
+            return super().commit_table(table, requirements, updates)
+        except InvalidOperationException as err:
+            msg = f"The Hive metastore {self.properties['uri']} refuses the change: {err.message}"
+            raise CapabilityError(msg, hint=_COLUMNS_HINT, table=".".join(table.name())) from err
+
+    def _create_hive_table(self, open_client: Client, hive_table: HiveTable) -> None:
+        try:
+            super()._create_hive_table(open_client, hive_table)
+        except InvalidObjectException as err:
+            if self.namespace_exists(hive_table.dbName):
+                raise
+            msg = f"Database does not exist: {hive_table.dbName}"
+            raise NoSuchNamespaceError(msg) from err

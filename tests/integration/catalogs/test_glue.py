@@ -1,0 +1,175 @@
+"""The glue catalog on moto's Glue, with its warehouse on MinIO: plugin, tables on both engines, and its errors."""
+
+from __future__ import annotations
+
+import socket
+import uuid
+
+import pyarrow as pa
+import pytest
+
+from floe_catalogs.glue import GlueCatalogPlugin
+from floe_core.errors import (
+    CapabilityError,
+    CatalogAuthenticationError,
+    CatalogAuthorizationError,
+    CatalogUnavailableError,
+    ConfigurationError,
+    DeadlineExceededError,
+    RateLimitedError,
+)
+from floe_core.schemas import CatalogConfig, CompiledArtifacts
+from floe_iceberg import Engine, IcebergTableManager
+from floe_testing.gateway import FaultGateway, Reply, Rule
+from floe_testing.plugins import CatalogPluginContract
+from floe_testing.rest_fixtures import store_properties
+from floe_testing.tables import NAMESPACE, TableManagerContract
+
+pytestmark = pytest.mark.live
+
+SECRET = "canary-aws-secret"
+# Spark's driver started before the test could give it an environment; moto takes calls without a signature.
+UNSIGNED = {"client.credentials-provider": "software.amazon.awssdk.auth.credentials.AnonymousCredentialsProvider"}
+ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
+
+
+@pytest.fixture(autouse=True)
+def _aws(monkeypatch):
+    """Give credentials where AWS's tools look for them, and keep them from looking elsewhere."""
+    for variable in ("AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_SESSION_TOKEN", "AWS_CA_BUNDLE"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "floe-test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+
+
+@pytest.fixture
+def glue_catalog(glue, minio):
+    """Give the catalog section of moto's Glue."""
+    options = {"client.region": glue["region"], **UNSIGNED}
+    warehouse = f"s3://{minio['bucket']}/glue"
+    return {"type": "glue", "name": "glue", "uri": glue.url, "warehouse": warehouse, "options": options}
+
+
+def connect(section, root):
+    plugin = GlueCatalogPlugin()
+    plugin.connect(CatalogConfig.model_validate(section), file_io={}, project_root=root)
+    return plugin
+
+
+@pytest.mark.req("PL-01", "PL-06")
+class TestGluePlugin(CatalogPluginContract):
+    @pytest.fixture
+    def plugin_class(self):
+        return GlueCatalogPlugin
+
+    @pytest.fixture
+    def catalog_config(self, glue_catalog):
+        return CatalogConfig.model_validate(glue_catalog)
+
+    @pytest.fixture
+    def file_io(self, minio):
+        return store_properties(minio)
+
+    @pytest.fixture
+    def catalog_secrets(self, minio):
+        return (SECRET, minio["secret_access_key"])
+
+
+class GlueTables(TableManagerContract):
+    @pytest.fixture
+    def manager(self, glue_catalog, minio, tmp_path, monkeypatch):
+        monkeypatch.setenv("S3_SECRET", minio["secret_access_key"])
+        storage = {
+            "type": "s3",
+            "bucket": minio["bucket"],
+            "endpoint": minio.url,
+            "credentials": {"access_key_id": minio["access_key_id"], "secret_access_key": "${S3_SECRET}"},
+        }
+        settings = {"name": "shop", "floe_version": "test", "catalog": glue_catalog, "storage": storage}
+        artifacts = CompiledArtifacts.model_validate({**settings, "compute": {"master": "local[2]"}})
+        with IcebergTableManager.from_artifacts(artifacts.rooted_at(tmp_path)) as manager:
+            manager.create_namespace(NAMESPACE)
+            yield manager
+
+
+class TestGlueArrow(GlueTables):
+    engine = Engine.ARROW
+
+
+@pytest.mark.spark
+class TestGlueSpark(GlueTables):
+    engine = Engine.SPARK
+
+
+def test_a_nested_namespace_is_refused_before_its_parent_is_made(glue_catalog, tmp_path):
+    plugin = connect(glue_catalog, tmp_path)
+    parent = f"ns_{uuid.uuid4().hex[:10]}"
+    with pytest.raises(CapabilityError, match=f"{parent}_raw"):
+        plugin.create_namespace(f"{parent}.raw")
+    assert parent not in plugin.list_namespaces()
+    plugin.shutdown()
+
+
+@pytest.mark.req("SC-006")
+@pytest.mark.parametrize(
+    ("answer", "error", "hint"),
+    [
+        ((400, "UnrecognizedClientException"), CatalogAuthenticationError, "AWS_ACCESS_KEY_ID"),
+        ((400, "ExpiredTokenException"), CatalogAuthenticationError, "AWS_PROFILE"),
+        ((400, "AccessDeniedException"), CatalogAuthorizationError, "glue:GetDatabases"),
+        ((400, "ThrottlingException"), RateLimitedError, "slow down"),
+        ((500, "InternalServiceException"), CatalogUnavailableError, "Try again"),
+    ],
+)
+def test_each_refusal_has_its_own_error_and_no_secret(glue_catalog, tmp_path, answer, error, hint):
+    section = {**glue_catalog, "retry": {"max_attempts": 1}}
+    status, code = answer
+    with FaultGateway(section["uri"]) as gateway:
+        gateway.add(Rule(".*", "", None, forward=False, reply=Reply.of(status, {"__type": code, "message": "no"})))
+        with pytest.raises(error, match=hint) as caught:
+            connect({**section, "uri": gateway.url}, tmp_path)
+    assert SECRET not in str(caught.value)
+
+
+def test_missing_credentials_say_where_to_put_them(glue_catalog, tmp_path, monkeypatch):
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    with pytest.raises(CatalogAuthenticationError, match="AWS_PROFILE"):
+        connect(glue_catalog, tmp_path)
+
+
+def test_an_address_where_nobody_listens_is_a_transient_error(glue_catalog, tmp_path):
+    section = {**glue_catalog, "uri": "http://127.0.0.1:1", "retry": {"max_attempts": 1}}
+    with pytest.raises(CatalogUnavailableError, match=r"catalog\.uri"):
+        connect(section, tmp_path)
+
+
+@pytest.mark.req("FR-006a")
+def test_an_endpoint_that_never_answers_is_given_up_at_the_deadline(glue_catalog, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        section = {**glue_catalog, "uri": f"http://127.0.0.1:{silent.getsockname()[1]}", "retry": {"max_attempts": 1}}
+        with pytest.raises(DeadlineExceededError, match=r"within 0\.5 s"):
+            connect({**section, "timeouts": {"read_seconds": 0.5}}, tmp_path)
+
+
+def test_a_missing_region_or_warehouse_is_a_configuration_error(glue_catalog, tmp_path):
+    with pytest.raises(ConfigurationError, match=r"client\.region"):
+        connect({**glue_catalog, "options": {}}, tmp_path)
+    with pytest.raises(ConfigurationError, match="needs a warehouse location"):
+        connect({**glue_catalog, "warehouse": None}, tmp_path)
+
+
+def test_spark_gets_the_same_catalog_and_no_keys(glue_catalog, tmp_path):
+    keys = {"client.access-key-id": "id", "client.secret-access-key": SECRET}
+    section = {**glue_catalog, "options": {**glue_catalog["options"], **keys, "glue.id": "123456789012"}}
+    plugin = connect(section, tmp_path)
+    conf = plugin.get_spark_conf("lake", {})
+    assert conf["spark.sql.catalog.lake.type"] == "glue"
+    assert conf["spark.sql.catalog.lake.glue.endpoint"] == glue_catalog["uri"]
+    assert conf["spark.sql.catalog.lake.glue.id"] == "123456789012"
+    assert conf["spark.sql.catalog.lake.client.region"] == "us-east-1"
+    assert SECRET not in str(conf)
+    plugin.shutdown()
