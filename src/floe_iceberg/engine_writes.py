@@ -209,6 +209,8 @@ class _EngineLoop:
                 return None
             # An engine commits a delete that matched nothing as well.
             return self._publish(table, made, base) if changes_anything(made) else Outcome(table, None)
+        except ConcurrencyConflictError:
+            return None
         finally:
             self._remove(branch)
 

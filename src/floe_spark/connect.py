@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
-from floe_core.errors import EngineSetupError, EngineUnavailableError
+from floe_core.errors import ConcurrencyConflictError, EngineSetupError, EngineUnavailableError
 from floe_spark.classic import running_driver
 from floe_spark.sql import tag_of, text_literal
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 # PySpark's own patience with a dead server is ten minutes.
 _RETRIES = 6
 _POLL_SECONDS = 0.2
+_ANNOUNCED = "TEMP_TABLE_OR_VIEW_ALREADY_EXISTS"
 _DRIVER_THREADS = "java_method('java.lang.Thread', 'getAllStackTraces')"
 _EXECUTION_THREAD = re.compile(r"SparkConnectExecuteThread_opId=([0-9a-f-]+)")
 
@@ -87,9 +88,19 @@ class ConnectEngine:
         self._threads[session].submit(work).result()
 
     def announce(self, operation_id: str, session: SparkSession) -> None:
-        """Let other processes find the session an operation works in."""
+        """Let other processes find the session an operation works in.
+
+        Raises:
+            ConcurrencyConflictError: A process that may be dead has announced the operation and never withdrew it.
+        """
         note = session.sql(f"SELECT {text_literal(_id_of(session))} AS session_id")
-        note.createOrReplaceGlobalTempView(tag_of(operation_id))
+        try:
+            note.createGlobalTempView(tag_of(operation_id))
+        except AnalysisException as err:
+            if err.getCondition() != _ANNOUNCED:
+                raise
+            msg = f"The operation {operation_id} may still run on the Spark Connect server for another process."
+            raise ConcurrencyConflictError(msg, hint="Try again.") from err
 
     def withdraw(self, operation_id: str, session: SparkSession) -> None:
         """Tell that the operation has ended."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyspark.sql import SparkSession
 
+    from floe_spark.connect_server import ServerInfo
     from floe_spark.plane import SparkDataPlane
 
     PlaneFactory = Callable[[SqlCatalog], SparkDataPlane]
@@ -103,6 +104,23 @@ def standalone_cluster(folder: Path) -> Iterator[str]:
         yield address
 
 
+@contextlib.contextmanager
+def running_server(settings: SparkSettings) -> Iterator[ServerInfo]:
+    """Run a Spark Connect server, which would outlive whoever started it, until the block ends."""
+    try:
+        yield start_server(settings)
+    finally:
+        stop_server(settings.state_dir)
+
+
+@pytest.fixture
+def connect_server(tmp_path: Path) -> Iterator[ServerInfo]:
+    """Give a Spark Connect server to a project in ``tmp_path``."""
+    conf = {"spark.sql.shuffle.partitions": "2"}
+    with running_server(SparkSettings("local[2]", tmp_path, driver_memory="1g", user_conf=conf)) as server:
+        yield server
+
+
 @pytest.fixture(scope="session")
 def spark_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSettings]:
     """Give the settings of the engine under test, started if it is a server."""
@@ -125,11 +143,8 @@ def spark_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSe
             with standalone_cluster(root) as address:
                 yield replace(local, master=address, user_conf={**local.user_conf, **conf})
         case "connect":
-            server = start_server(local)
-            try:
+            with running_server(local) as server:
                 yield replace(local, master=server.url)
-            finally:
-                stop_server(local.state_dir)
         case _:
             yield local
 

@@ -137,3 +137,25 @@ def test_s28_a_killed_executor_is_made_up_for_by_another(tmp_path):
         os.kill(executors[0], signal.SIGKILL)
         assert run.end()["success"]
     assert rows_and_snapshots(project) == (ROWS, 1)
+
+
+@pytest.mark.live
+@pytest.mark.req("TM-14")
+def test_s28_what_a_killed_client_left_running_on_a_server_does_not_land_beside_its_repetition(
+    tmp_path, connect_server
+):
+    script = str(Path(__file__).with_name("connect_append.py"))
+    command = [sys.executable, script, str(tmp_path), connect_server.url]
+    with subprocess.Popen([*command, "4000"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as first:
+        deadline = time.monotonic() + 240
+        while not any(tmp_path.rglob("slow_orders/data/**/*.parquet")):
+            assert first.poll() is None
+            assert time.monotonic() < deadline, "Spark never began to write"
+            time.sleep(0.1)
+        first.kill()
+    # The server writes on for ten seconds and more; the repetition must end that first.
+    second = subprocess.run([*command, "0"], capture_output=True, text=True, check=False, timeout=300)
+    assert second.returncode == 0, second.stderr[-3000:]
+    assert second.stdout.split() == [str(ROWS), "1"]
+    time.sleep(12)
+    assert rows_and_snapshots(tmp_path) == (ROWS, 1)

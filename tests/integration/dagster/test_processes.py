@@ -12,9 +12,6 @@ import pytest
 from pyiceberg.table import StaticTable
 from sqlalchemy import create_engine
 
-from floe_core.schemas import ComputeConfig
-from floe_spark import SparkSettings, start_server, stop_server
-
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.timeout(900),
@@ -23,15 +20,6 @@ pytestmark = [
 ]
 
 SCRIPT = Path(__file__).with_name("gated_runs.py")
-
-
-@pytest.fixture
-def server(tmp_path):
-    """Give a warm Spark Connect server of the project's own."""
-    config = ComputeConfig(master="local[2]", driver_memory="1g", conf={"spark.sql.shuffle.partitions": "2"})
-    settings = SparkSettings.from_config(config, project_root=tmp_path, packages=("org.xerial:sqlite-jdbc:3.53.4.0",))
-    yield start_server(settings)
-    stop_server(settings.state_dir)
 
 
 def metadata_of(root):
@@ -53,9 +41,9 @@ def run_all(root, server):
 
 
 @pytest.mark.req("FR-027")
-def test_partitions_that_run_at_once_in_step_processes_are_all_published_but_the_bad_one(tmp_path, server):
+def test_partitions_that_run_at_once_in_step_processes_are_all_published_but_the_bad_one(tmp_path, connect_server):
     (tmp_path / "bad").write_text("2024-01-03")
-    ended = run_all(tmp_path, server)
+    ended = run_all(tmp_path, connect_server)
     assert [key for key, success in ended.items() if not success] == ["2024-01-03"]
     table = metadata_of(tmp_path)
     rows = {row["day"].day: row["id"] for row in table.scan().to_arrow().to_pylist()}

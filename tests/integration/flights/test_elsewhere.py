@@ -10,9 +10,8 @@ from datetime import date
 
 import pytest
 
-from floe_spark.connect_server import start_server, stop_server
 from floe_spark.settings import SparkSettings
-from floe_testing.spark import standalone_cluster
+from floe_testing.spark import running_server, standalone_cluster
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600), pytest.mark.req("SC-009")]
 
@@ -48,11 +47,8 @@ def test_on_a_standalone_cluster_with_two_workers(ran, tmp_path):
 
 def test_on_spark_connect(ran, tmp_path):
     settings = SparkSettings("local[2]", tmp_path, driver_memory="1g")
-    server = start_server(settings)
-    try:
+    with running_server(settings) as server:
         ran("connect", SPARK_REMOTE_ADDRESS=server.url)
-    finally:
-        stop_server(settings.state_dir)
 
 
 def test_on_a_rest_catalog_with_minio(ran, iceberg_rest, minio):
