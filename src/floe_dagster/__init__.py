@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from floe_dagster.io_manager import IcebergIOManager
     from floe_dagster.plugin import DagsterOrchestratorPlugin
     from floe_dagster.resources import create_iceberg_resources, create_io_manager, create_io_manager_from_artifacts
+    from floe_dagster.tenants import partition_keys_of, tenant_of
     from floe_iceberg.held import discard_held, list_held, publish_held
 
 __all__ = [
@@ -25,7 +26,9 @@ __all__ = [
     "create_io_manager_from_artifacts",
     "discard_held",
     "list_held",
+    "partition_keys_of",
     "publish_held",
+    "tenant_of",
 ]
 
 # Imported when first asked for: the plugin is found and listed without Dagster, which takes a second to import.
@@ -41,7 +44,9 @@ _HOMES = {
     "create_io_manager_from_artifacts": "floe_dagster.resources",
     "discard_held": "floe_iceberg.held",
     "list_held": "floe_iceberg.held",
+    "partition_keys_of": "floe_dagster.tenants",
     "publish_held": "floe_iceberg.held",
+    "tenant_of": "floe_dagster.tenants",
 }
 
 

@@ -25,6 +25,7 @@ from floe_dagster.asset_settings import GATE_KEY
 from floe_dagster.checks import PUBLISHED, expand_checks, run_checks
 from floe_dagster.inputs import InputSelection, load
 from floe_dagster.io_manager import IcebergIOManager
+from floe_dagster.tenants import Scope
 from floe_iceberg.held import branches_of, discard_held, find_published, list_held, publish_held
 
 if TYPE_CHECKING:
@@ -140,18 +141,19 @@ class _Audit:
             raise ConfigurationError(msg, hint=f"Use an IcebergIOManager as resource '{plan.io_key}'.")
         self._io = io_manager
         self._manager = io_manager.tables
-        self._table = io_manager.table_of_asset(plan.spec.key)
         partitions_def = plan.spec.partitions_def
-        self._partitions = list(context.partition_keys) if partitions_def and context.has_partition_key_range else []
-        if partitions_def and not self._partitions and context.has_partition_key:
-            self._partitions = [context.partition_key]
+        keys = list(context.partition_keys) if partitions_def and context.has_partition_key_range else []
+        if partitions_def and not keys and context.has_partition_key:
+            keys = [context.partition_key]
+        self._scope = Scope.of(partitions_def, keys)
+        self._table = io_manager.table_of_asset(plan.spec.key, self._scope.tenant)
 
     def run(self) -> Iterator[AssetCheckResult]:
         """Check, publish, and only then report: a result that says published is true."""
         if not self._manager.table_exists(self._table):
             yield from self._nothing()
             return
-        branch = audit_branch(self._plan.spec.key, self._partitions, self._origin())
+        branch = audit_branch(self._plan.spec.key, self._scope.keys, self._origin())
         waiting = branches_of(self._manager.load_table(self._table), branch)
         results = self._check(waiting[-1] if waiting else None)
         published: dict[str, Any] = {}
@@ -197,10 +199,7 @@ class _Audit:
         return [*(self._result(outcome) for outcome in outcomes), *own]
 
     def _rows(self) -> RowSelection | None:
-        spec = self._plan.spec
-        if spec.partitions_def is None or not self._partitions:
-            return None
-        return self._io.rows_of_partitions(spec.key, spec.partitions_def, spec.metadata, self._partitions)
+        return self._io.rows_of_partitions(self._plan.spec, self._scope) if self._scope.keys else None
 
     def _run_own(
         self, check: AssetChecksDefinition, ref: str | None, rows: RowSelection | None
@@ -230,7 +229,9 @@ class _Audit:
         kind = check.node_def.input_def_named(name).dagster_type.typing_type
         mine = key == self._plan.spec.key
         asked = InputSelection(branch=ref if mine else None)
-        return load(self._manager, self._io.table_of_asset(key), kind, asked, rows if mine else None)
+        return load(
+            self._manager, self._io.table_of_asset(key, self._scope.tenant), kind, asked, rows if mine else None
+        )
 
     def _held_back(self, results: Sequence[AssetCheckResult]) -> bool:
         blocking = self._plan.blocking_names

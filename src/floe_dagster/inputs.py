@@ -12,7 +12,7 @@ from dagster import DagsterType, MetadataValue, TableSchema
 from floe_core.errors import ConfigurationError, InvalidScanError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     import pyarrow as pa
     from dagster import InputContext
@@ -235,10 +235,3 @@ def _moment(metadata: Mapping[str, Any], where: str) -> datetime | int | None:
         return value
     msg = f"The metadata 'as_of' of {where} must be a moment such as '2026-01-31T12:00:00Z', not {value!r}."
     raise ConfigurationError(msg)
-
-
-def partition_keys(context: InputContext) -> Sequence[str] | None:
-    """Return the partition keys that the mapping asks for; None for an input without partitions."""
-    if not context.has_asset_partitions:
-        return None
-    return list(context.asset_partition_keys)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from dagster import ConfigurableIOManager, DagsterInvariantViolationError, InputContext, OutputContext
@@ -18,17 +19,18 @@ from floe_dagster.asset_keys import (
     table_of_output,
 )
 from floe_dagster.asset_settings import settings_from, settings_of_output
-from floe_dagster.inputs import load, partition_keys, selection_of
+from floe_dagster.inputs import load, selection_of
 from floe_dagster.metadata import materialisation_metadata
 from floe_dagster.outputs import Defaults, Materialisation, write
 from floe_dagster.partitions import ColumnChoice, tie
 from floe_dagster.tables_source import TablesSource
+from floe_dagster.tenants import Scope, tenant_of_run
 from floe_iceberg.models import WriteMode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dagster import AssetKey, InitResourceContext, PartitionsDefinition
+    from dagster import AssetKey, AssetSpec, InitResourceContext
 
     from floe_dagster.row_ranges import RowSelection
     from floe_iceberg.manager import IcebergTableManager
@@ -114,10 +116,13 @@ class IcebergIOManager(ConfigurableIOManager):
         Raises:
             ConfigurationError: There is nothing to connect to.
         """
+        return self._tables_source().tables()
+
+    def _tables_source(self) -> TablesSource:
         if self._source is None:
             self._source = self._rest_source()
             self._owned = True
-        return self._source.tables()
+        return self._source
 
     def _rest_source(self) -> TablesSource:
         if not self.catalog_uri or not self.warehouse:
@@ -133,25 +138,33 @@ class IcebergIOManager(ConfigurableIOManager):
         )
 
     def get_table_identifier(self, context: OutputContext | InputContext) -> str:
-        """Map an asset key to its table, as ``namespace.table``."""
+        """Map an asset key to its table, as ``namespace.table``; a tenant's is below the tenant's namespace."""
         if isinstance(context, OutputContext):
-            return table_of_output(context, default_namespace=self.default_namespace)
-        return table_of_input(context, default_namespace=self.default_namespace)
+            table = table_of_output(context, default_namespace=self.default_namespace)
+        else:
+            table = table_of_input(context, default_namespace=self.default_namespace)
+        return self._of_tenant(table, _scope(context).tenant)
 
-    def table_of_asset(self, key: AssetKey) -> str:
-        """Map an asset key to its table, as ``namespace.table``."""
-        return table_of(key.path, default_namespace=self.default_namespace)
+    def table_of_asset(self, key: AssetKey, tenant: str | None = None) -> str:
+        """Map an asset key to its table, as ``namespace.table``; a tenant's is below the tenant's namespace."""
+        return self._of_tenant(table_of(key.path, default_namespace=self.default_namespace), tenant)
 
-    def rows_of_partitions(
-        self, key: AssetKey, partitions_def: PartitionsDefinition, metadata: Mapping[str, Any], keys: Sequence[str]
-    ) -> RowSelection:
-        """Select the rows of an asset's partitions.
+    def _of_tenant(self, table: str, tenant: str | None) -> str:
+        if tenant is None:
+            return table
+        tenants = self._tables_source().required_tenants()
+        # Anybody can add a partition in Dagster's UI; a tenant is made by its bootstrap alone.
+        tenants.require(tenant)
+        return tenants.name(tenant, table)
+
+    def rows_of_partitions(self, spec: AssetSpec, scope: Scope) -> RowSelection | None:
+        """Select the rows of an asset's partitions; None for all.
 
         Raises:
             TableNotFoundError: The table does not exist.
             ConfigurationError: The column that the keys speak of is unknown.
         """
-        return self._select(self.table_of_asset(key), key, partitions_def, metadata, keys)
+        return self._select(self.table_of_asset(spec.key, scope.tenant), spec.key, spec.metadata, scope)
 
     def handle_output(self, context: OutputContext, obj: object) -> None:
         """Write an asset's output to its table; None writes nothing.
@@ -166,7 +179,7 @@ class IcebergIOManager(ConfigurableIOManager):
             context.log.debug("The step returned None: nothing is written.")
             return
         output = self._materialisation(context)
-        written = write(self.tables, obj, output, self._defaults())
+        written = write(self.tables, obj, output, self._defaults(context, output.table))
         if written is None:
             context.log.warning("The data has no columns and %s does not exist: nothing is written.", output.table)
             return
@@ -183,19 +196,23 @@ class IcebergIOManager(ConfigurableIOManager):
         asked = selection_of(context, projection=self.column_projection_enabled)
         return load(self.tables, table, context.dagster_type.typing_type, asked, self._rows_of(context, table))
 
-    def _defaults(self) -> Defaults:
+    def _defaults(self, context: OutputContext, table: str) -> Defaults:
+        source, tenant = self._tables_source(), _scope(context).tenant
+        declared = source.declared
+        if tenant is not None:
+            of_project = table_of_output(context, default_namespace=self.default_namespace)
+            declared = {table: source.required_tenants().declaration(tenant, of_project)}
         return Defaults(
             write_mode=self.write_mode,
             evolve=self.schema_evolution_enabled,
             auto_create=self.auto_create_tables,
             partition_column=self.partition_column,
-            declared=self._source.declared if self._source is not None else {},
+            declared=declared,
         )
 
     def _materialisation(self, context: OutputContext) -> Materialisation:
         settings = settings_of_output(context)
-        partitioned = context.has_asset_key and context.has_asset_partitions
-        keys = list(context.asset_partition_keys) if partitioned else []
+        scope = _scope(context)
         path = context.asset_key.path if context.has_asset_key else [context.step_key]
         run = _Run.of(context)
         if settings.gate is not None:
@@ -204,35 +221,30 @@ class IcebergIOManager(ConfigurableIOManager):
             table=self.get_table_identifier(context),
             asset="/".join(path),
             settings=settings,
-            partitions_def=context.asset_partitions_def if partitioned else None,
-            partitions=keys,
-            operation_id=operation_id(path, _output_name(context), keys, run.origin) if run.origin else None,
-            branch=audit_branch(context.asset_key, keys, run.origin) if settings.gate else None,
-            properties=_lineage(path, keys, run.run_id),
+            partitions_def=scope.partitions_def,
+            partitions=scope.keys,
+            operation_id=operation_id(_owned(path, scope), _output_name(context), scope.keys, run.origin)
+            if run.origin
+            else None,
+            branch=audit_branch(context.asset_key, scope.keys, run.origin) if settings.gate else None,
+            properties=_lineage(path, scope, run.run_id),
             repeated=run.repeated,
         )
 
     def _rows_of(self, context: InputContext, table: str) -> RowSelection | None:
-        keys = partition_keys(context)
-        if keys is None:
-            return None
+        scope = _scope(context)
         upstream = context.upstream_output
         described = {**(upstream.definition_metadata if upstream else {}), **_own_column(context)}
-        return self._select(table, context.asset_key, context.asset_partitions_def, described, keys)
+        return self._select(table, context.asset_key, described, scope) if scope.partitions_def else None
 
-    def _select(
-        self,
-        table: str,
-        key: AssetKey,
-        partitions_def: PartitionsDefinition,
-        metadata: Mapping[str, Any],
-        keys: Sequence[str],
-    ) -> RowSelection:
+    def _select(self, table: str, key: AssetKey, metadata: Mapping[str, Any], scope: Scope) -> RowSelection | None:
+        if scope.partitions_def is None:
+            return None
         asset = key.to_user_string()
         loaded = self.tables.load_table(table)
         chosen = settings_from(metadata, asset=asset).partition_columns
         choice = ColumnChoice(asset, chosen, self.partition_column, loaded.spec())
-        return tie(partitions_def, loaded.schema(), choice).rows(keys)
+        return tie(scope.partitions_def, loaded.schema(), choice).rows(scope.keys)
 
 
 class _Run:
@@ -274,10 +286,27 @@ def _output_name(context: OutputContext) -> str:
     return f"{context.name}[{context.mapping_key}]" if context.mapping_key else context.name
 
 
-def _lineage(path: Sequence[str], keys: Sequence[str], run_id: str) -> dict[str, str]:
+def _scope(context: OutputContext | InputContext) -> Scope:
+    """Return whose partitions are written or read."""
+    if not context.has_asset_key or not context.has_asset_partitions:
+        return Scope()
+    scope = Scope.of(context.asset_partitions_def, context.asset_partition_keys)
+    if scope.tenant is None and scope.partitions_def != context.asset_partitions_def:
+        # No partition is meant, and still only this tenant's table may be looked at.
+        return replace(scope, tenant=tenant_of_run(context.step_context.dagster_run.tags))
+    return scope
+
+
+def _owned(path: Sequence[str], scope: Scope) -> Sequence[str]:
+    return path if scope.tenant is None else [scope.tenant, *path]
+
+
+def _lineage(path: Sequence[str], scope: Scope, run_id: str) -> dict[str, str]:
     properties = {"dagster.asset-key": "/".join(path)}
     if run_id:
         properties["dagster.run-id"] = run_id
-    if len(keys) == 1:
-        properties["dagster.partition-key"] = keys[0]
+    if len(scope.keys) == 1:
+        properties["dagster.partition-key"] = scope.keys[0]
+    if scope.tenant is not None:
+        properties["floe.tenant"] = scope.tenant
     return properties

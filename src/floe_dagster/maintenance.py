@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from dagster import Field, In, JobDefinition, Nothing, Out, graph, op
 
 from floe_core.errors import TableNotFoundError
+from floe_dagster.tenants import TENANTS
+from floe_tenancy import tenant_namespace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from floe_core.schemas import CompiledArtifacts
     from floe_iceberg.manager import IcebergTableManager
 
+    _Work = Callable[[IcebergTableManager, str, dict[str, Any]], dict[str, Any]]
+
 _TABLES = "tables"
 
 
@@ -23,7 +27,7 @@ def maintenance_jobs(artifacts: CompiledArtifacts) -> list[JobDefinition]:
     """Make a job for each declared table: compact its files, expire its snapshots, look for orphan files.
 
     How long snapshots are kept is the table's effective retention. Orphan files are only reported, unless the job is
-    started with ``delete_orphans: true``.
+    started with ``delete_orphans: true``. With a pipeline for each tenant, the job has a partition for each.
     """
     return [_job(artifacts, table) for table in artifacts.tables]
 
@@ -32,12 +36,17 @@ def _job(artifacts: CompiledArtifacts, table: str) -> JobDefinition:
     name = table.replace(".", "_").replace("-", "_")
     days = artifacts.retention[table].snapshot_days if table in artifacts.retention else None
     orphan_days = artifacts.tables[table].retention.orphan_days
-    compact = _step(f"compact_{name}", table, lambda tables, _config: _compact(tables, table))
-    expire = _step(f"expire_{name}", table, lambda tables, _config: _expire(tables, table, days), waits=True)
+    per_tenant = artifacts.orchestration.per_tenant
+
+    def full_name(context: OpExecutionContext) -> str:
+        return f"{tenant_namespace(artifacts, context.partition_key)}.{table}" if per_tenant else table
+
+    compact = _step(f"compact_{name}", full_name, lambda tables, found, _config: _compact(tables, found))
+    expire = _step(f"expire_{name}", full_name, lambda tables, found, _config: _expire(tables, found, days), waits=True)
     sweep = _step(
         f"sweep_{name}",
-        table,
-        lambda tables, config: _sweep(tables, table, orphan_days, delete=config["delete_orphans"]),
+        full_name,
+        lambda tables, found, config: _sweep(tables, found, orphan_days, delete=config["delete_orphans"]),
         waits=True,
         config={"delete_orphans": Field(bool, default_value=False, description="Delete what is found.")},
     )
@@ -46,19 +55,19 @@ def _job(artifacts: CompiledArtifacts, table: str) -> JobDefinition:
     def maintain() -> None:
         sweep(expire(compact()))
 
-    return maintain.to_job()
+    return maintain.to_job(partitions_def=TENANTS if per_tenant else None)
 
 
 def _step(
     name: str,
-    table: str,
-    work: Callable[[IcebergTableManager, dict[str, Any]], dict[str, Any]],
+    full_name: Callable[[OpExecutionContext], str],
+    work: _Work,
     *,
     waits: bool = False,
     config: dict[str, Any] | None = None,
 ) -> OpDefinition:
     def compute(context):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202 - Dagster refuses annotations that are text
-        _run(context, table, work)
+        _run(context, full_name(context), work)
 
     return op(
         name=name,
@@ -69,11 +78,9 @@ def _step(
     )(compute)
 
 
-def _run(
-    context: OpExecutionContext, table: str, work: Callable[[IcebergTableManager, dict[str, Any]], dict[str, Any]]
-) -> None:
+def _run(context: OpExecutionContext, table: str, work: _Work) -> None:
     try:
-        figures = work(getattr(context.resources, _TABLES), context.op_config or {})
+        figures = work(getattr(context.resources, _TABLES), table, context.op_config or {})
     except TableNotFoundError:
         context.log.info("%s does not exist yet: nothing to do.", table)
         return

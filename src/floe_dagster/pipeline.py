@@ -23,13 +23,15 @@ from floe_core.plugins import PluginType
 from floe_core.plugins.registry import PluginRegistry
 from floe_dagster.asset_keys import table_of
 from floe_dagster.asset_settings import AssetSettings, settings_from
+from floe_dagster.tenants import IN_ONE_RUN, for_tenants, own_partitions
+from floe_tenancy import tenant_namespace, validate_tenant_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from dagster import AssetKey, AssetsDefinition, AssetSpec, DagsterInstance, Definitions, PartitionsDefinition
 
-    from floe_core.schemas import CompiledArtifacts
+    from floe_core.schemas import CompiledArtifacts, TableConfig
 
 _NAME = re.compile(r"^(\+?)([\w./*-]+?)(\+?)$")
 _DEFAULT_NAMESPACE = "public"
@@ -57,18 +59,26 @@ class Pipeline:
     Attributes:
         artifacts: The project.
         definitions: What Dagster knows of it.
+        tenant: Whose tables it reads and writes; None for those of the project itself.
     """
 
     artifacts: CompiledArtifacts
     definitions: Definitions = field(repr=False)
+    tenant: str | None = None
 
     @classmethod
-    def of(cls, artifacts: CompiledArtifacts, *, registry: PluginRegistry | None = None) -> Pipeline:
+    def of(
+        cls, artifacts: CompiledArtifacts, *, tenant: str | None = None, registry: PluginRegistry | None = None
+    ) -> Pipeline:
         """Load a project's assets through its orchestrator plugin.
 
         Raises:
             ConfigurationError: The project has no assets, or another orchestrator runs them.
+            InvalidIdentifierError: The id cannot name a tenant.
         """
+        if tenant is not None:
+            validate_tenant_id(tenant)
+            artifacts = for_tenants(artifacts)
         if artifacts.orchestration.type != "dagster":
             msg = f"The assets of this project are run by '{artifacts.orchestration.type}', not by Dagster."
             raise ConfigurationError(msg, hint="Run them there, or set orchestration.type to dagster.")
@@ -77,7 +87,7 @@ class Pipeline:
             raise ConfigurationError(msg, hint="Set orchestration.module in floe.yaml, for example: assets")
         quiet_beta_warnings()
         plugin = (registry or PluginRegistry()).get(PluginType.ORCHESTRATOR, artifacts.orchestration.type)
-        return cls(artifacts, plugin.create_definitions(artifacts))
+        return cls(artifacts, plugin.create_definitions(artifacts), tenant)
 
     @cached_property
     def keys(self) -> list[AssetKey]:
@@ -116,7 +126,12 @@ class Pipeline:
 
     def table(self, key: AssetKey) -> str:
         """Return the table of an asset."""
-        return table_of(key.path, default_namespace=_DEFAULT_NAMESPACE)
+        table = table_of(key.path, default_namespace=_DEFAULT_NAMESPACE)
+        return table if self.tenant is None else f"{tenant_namespace(self.artifacts, self.tenant)}.{table}"
+
+    def declared(self, key: AssetKey) -> TableConfig | None:
+        """Return how floe.yaml declares the table of an asset; None when it does not."""
+        return self.artifacts.tables.get(table_of(key.path, default_namespace=_DEFAULT_NAMESPACE))
 
     def spec(self, key: AssetKey) -> AssetSpec:
         """Return how an asset is declared."""
@@ -141,9 +156,12 @@ class Pipeline:
         """Return the partition keys that a run over some assets writes; empty when none of them has partitions.
 
         Raises:
-            ConfigurationError: Partitions are needed and not given, given and not needed, or unknown.
+            ConfigurationError: Partitions or a tenant are needed and not given, given and not needed, or unknown.
         """
-        definitions = {definition for key in keys if (definition := self.spec(key).partitions_def) is not None}
+        if self.artifacts.orchestration.per_tenant and self.tenant is None:
+            msg = "The assets of this project run for one tenant at a time, and none was named."
+            raise ConfigurationError(msg, hint="Add --tenant ID. floe tenants list shows who is there.")
+        definitions = {definition for key in keys if (definition := self._own_partitions(key)) is not None}
         if not definitions:
             if choice.first is not None:
                 msg = "None of the selected assets has partitions."
@@ -156,6 +174,8 @@ class Pipeline:
 
     def in_one_run(self, keys: Sequence[AssetKey]) -> bool:
         """Whether a range of partitions is one run for all of these assets."""
+        if self.tenant is not None:
+            return all(IN_ONE_RUN in self.spec(key).metadata for key in keys if self.partitioned(key))
         policies = [self.definition(key).backfill_policy for key in keys if self.partitioned(key)]
         return all(policy is not None and policy.max_partitions_per_run is None for policy in policies)
 
@@ -171,8 +191,11 @@ class Pipeline:
         return [[key for key in keys if (stage_of[key], self.partitioned(key)) == one] for one in order]
 
     def partitioned(self, key: AssetKey) -> bool:
-        """Whether an asset has partitions."""
-        return self.spec(key).partitions_def is not None
+        """Whether an asset has partitions, beside those of tenants."""
+        return self._own_partitions(key) is not None
+
+    def _own_partitions(self, key: AssetKey) -> PartitionsDefinition | None:
+        return own_partitions(self.spec(key).partitions_def)
 
     def upstream(self, key: AssetKey) -> list[AssetKey]:
         """Return the assets that an asset reads."""

@@ -65,11 +65,10 @@ def plan_assets(
 def _planned(
     pipeline: Pipeline, tables: IcebergTableManager, key: AssetKey, partitions: tuple[str, ...]
 ) -> PlannedAsset:
-    table, settings, spec = pipeline.table(key), pipeline.settings(key), pipeline.spec(key)
-    declared = pipeline.artifacts.tables.get(table)
+    table, settings, declared = pipeline.table(key), pipeline.settings(key), pipeline.declared(key)
     exists = tables.table_exists(table)
     snapshot = tables.get_current_snapshot(table) if exists else None
-    partitioned = spec.partitions_def is not None
+    partitioned = pipeline.partitioned(key)
     mode = settings.write_mode or (WriteMode.OVERWRITE if partitioned else WriteMode.APPEND)
     keys = settings.keys or (declared.keys if declared else ())
     checks = [name for name in pipeline.check_names(key) if name != PUBLISHED]

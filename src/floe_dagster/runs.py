@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from dagster import RunsFilter, execute_job, reconstructable
 
-from floe_dagster.code_location import ENVIRONMENT_VARIABLE, PROJECT_VARIABLE, all_assets_job
+from floe_dagster.code_location import ENVIRONMENT_VARIABLE, PER_TENANT_VARIABLE, PROJECT_VARIABLE, all_assets_job
 from floe_dagster.progress import AssetProgress, RunProgress
+from floe_dagster.tenants import TENANTS, partition_tags
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
     Listener = Callable[[list[AssetProgress]], None]
 
 _REQUEST_TAG = "floe/request"
-_PARTITION_TAG = "dagster/partition"
-_RANGE_TAGS = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
+_TENANT_TAG = "floe/tenant"
 _POLL_SECONDS = 0.2
 # What is worth knowing is in the event log; Dagster's console log repeats it.
 _QUIET: dict[str, Any] = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -61,7 +61,7 @@ def run_assets(  # noqa: PLR0913 - what a run is made of
     """Materialise assets with their checks, and wait for the end.
 
     A range of partitions over assets with and without partitions becomes one Dagster run a kind, one after the other:
-    Dagster would note every partition of the range for every asset.
+    Dagster would note every partition of the range for every asset. So does any run for a tenant.
 
     Args:
         pipeline: The project's assets.
@@ -76,10 +76,15 @@ def run_assets(  # noqa: PLR0913 - what a run is made of
     run_ids: list[str] = []
     success = True
     request = uuid.uuid4().hex
+    tenant = pipeline.tenant
+    if tenant is not None:
+        instance.add_dynamic_partitions(str(TENANTS.name), [tenant])
     with _watched(instance, request, progress, listener or (lambda _: None)):
-        for stage in pipeline.stages(keys) if len(partitions) > 1 else [list(keys)]:
+        for stage in pipeline.stages(keys) if len(partitions) > 1 or tenant else [list(keys)]:
             partitioned = any(pipeline.partitioned(key) for key in stage)
-            tags = {_REQUEST_TAG: request, **(_partition_tags(partitions) if partitioned else {})}
+            tags = {_REQUEST_TAG: request, **partition_tags(tenant, partitions if partitioned else ())}
+            if tenant is not None:
+                tags[_TENANT_TAG] = tenant
             if processes > 1:
                 run_id, success = _in_processes(pipeline, instance, stage, tags, processes)
             else:
@@ -88,14 +93,6 @@ def run_assets(  # noqa: PLR0913 - what a run is made of
             if not success:
                 break
     return RunOutcome(tuple(run_ids), success, tuple(progress.assets), time.monotonic() - started)
-
-
-def _partition_tags(partitions: Sequence[str]) -> dict[str, str]:
-    if not partitions:
-        return {}
-    if len(partitions) == 1:
-        return {_PARTITION_TAG: partitions[0]}
-    return dict(zip(_RANGE_TAGS, (partitions[0], partitions[-1]), strict=True))
 
 
 def _in_this_process(
@@ -113,6 +110,7 @@ def _in_processes(
 ) -> tuple[str, bool]:
     os.environ[PROJECT_VARIABLE] = str(pipeline.artifacts.project_root)
     os.environ[ENVIRONMENT_VARIABLE] = pipeline.artifacts.environment or ""
+    os.environ[PER_TENANT_VARIABLE] = "1" if pipeline.tenant else ""
     config = {**_QUIET, "execution": {"config": {"multiprocess": {"max_concurrent": processes}}}}
     result = execute_job(
         reconstructable(all_assets_job), instance=instance, run_config=config, asset_selection=list(keys), tags=tags

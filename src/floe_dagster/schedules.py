@@ -18,9 +18,10 @@ from dagster import (
 )
 
 from floe_core.errors import ConfigurationError
+from floe_dagster.tenants import TENANTS, multi_key, own_partitions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from dagster import AssetsDefinition, PartitionsDefinition
 
@@ -32,7 +33,7 @@ _TABLE = re.compile(r"(?<![\w\"':/])([\w-]+(?:\.[\w-]+)+)(?![\w\"'/])")
 def declared_schedules(
     schedules: Mapping[str, ScheduleConfig], assets: Sequence[AssetsDefinition]
 ) -> list[ScheduleDefinition]:
-    """Make Dagster schedules; one over time partitions runs the last partition that is complete.
+    """Make Dagster schedules; one over time partitions runs the last partition that is complete, for every tenant.
 
     Raises:
         ConfigurationError: A selection means no asset, or assets of different partitions.
@@ -78,13 +79,29 @@ def _selection(name: str, config: ScheduleConfig, assets: Sequence[AssetsDefinit
 
 
 def _last_partition(name: str, partitions_def: PartitionsDefinition) -> Any:  # noqa: ANN401 - what Dagster calls
-    if not isinstance(partitions_def, TimeWindowPartitionsDefinition):
+    times = own_partitions(partitions_def)
+    per_tenant = times is not partitions_def
+    if not isinstance(times, TimeWindowPartitionsDefinition | None):
         msg = f"The schedule '{name}' selects assets whose partitions are no times, so none of them is the latest."
         raise ConfigurationError(msg, hint="Schedule them with a sensor or schedule of your own.")
 
-    def request(context: ScheduleEvaluationContext) -> RunRequest | SkipReason:
+    def requests(context: ScheduleEvaluationContext) -> Iterator[RunRequest | SkipReason]:
         with partition_loading_context(effective_dt=context.scheduled_execution_time):
-            key = partitions_def.get_last_partition_key()
-        return RunRequest(partition_key=key) if key else SkipReason("No partition is complete yet.")
+            key = times.get_last_partition_key() if times is not None else None
+        if times is not None and key is None:
+            yield SkipReason("No partition is complete yet.")
+        elif not per_tenant:
+            yield RunRequest(partition_key=key)
+        else:
+            yield from _for_every_tenant(context, key)
 
-    return request
+    return requests
+
+
+def _for_every_tenant(context: ScheduleEvaluationContext, key: str | None) -> Iterator[RunRequest | SkipReason]:
+    tenants = sorted(context.instance.get_dynamic_partitions(str(TENANTS.name)))
+    if not tenants:
+        yield SkipReason("There are no tenants yet.")
+    for tenant in tenants:
+        partition = multi_key(tenant, key) if key else tenant
+        yield RunRequest(run_key=f"{context.scheduled_execution_time}:{tenant}", partition_key=partition)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
+from floe_core.errors import ConfigurationError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
 
     from floe_core.schemas import CompiledArtifacts, TableConfig
     from floe_iceberg.manager import IcebergTableManager
+    from floe_tenancy import TenantTables
 
 
 class TablesSource:
@@ -28,6 +31,7 @@ class TablesSource:
         self._open = opener
         self._lock = threading.Lock()
         self._manager: IcebergTableManager | None = None
+        self._tenants: TenantTables | None = None
         self.declared = declared or {}
 
     @classmethod
@@ -52,10 +56,17 @@ class TablesSource:
 
         def opener() -> IcebergTableManager:
             from floe_iceberg.manager import IcebergTableManager
+            from floe_iceberg.project import open_project
 
-            return IcebergTableManager.from_artifacts(artifacts)
+            connection = open_project(artifacts)
+            if artifacts.orchestration.per_tenant:
+                from floe_tenancy import TenantTables
 
-        return cls(opener, declared=artifacts.tables)
+                source._tenants = TenantTables(connection)
+            return IcebergTableManager.from_project(connection)
+
+        source = cls(opener, declared=artifacts.tables)
+        return source
 
     @classmethod
     def rest(cls, **connection: Any) -> TablesSource:  # noqa: ANN401 - the fields of PolarisCatalogConfig
@@ -75,6 +86,18 @@ class TablesSource:
             if self._manager is None:
                 self._manager = self._open()
             return self._manager
+
+    def required_tenants(self) -> TenantTables:
+        """Return the tables as tenants have them.
+
+        Raises:
+            ConfigurationError: These are not the tables of a project with a pipeline for each tenant.
+        """
+        self.tables()
+        if self._tenants is None:
+            msg = "The IO manager does not know where the tables of tenants lie."
+            raise ConfigurationError(msg, hint="Use the resource 'io_manager' of the project, without one of your own.")
+        return self._tenants
 
     def close(self) -> None:
         """Close the manager if it was opened here."""

@@ -12,6 +12,7 @@ from floe_tenancy.fleet import FleetReport, TenantOutcome, TenantState, bootstra
 from floe_tenancy.identity import validate_tenant_id
 from floe_tenancy.isolation import PolarisIsolation, TenantAccess
 from floe_tenancy.offboard import LEGAL_HOLD, OffboardingPlan, OffboardingResult, OffboardingStep, TenantOffboarding
+from floe_tenancy.pipeline import TenantTables
 from floe_tenancy.project import (
     project_bootstrapper,
     project_isolation,
@@ -53,6 +54,7 @@ __all__ = [
     "TenantOffboarding",
     "TenantOutcome",
     "TenantState",
+    "TenantTables",
     "WarehouseStorageManager",
     "bootstrap_many",
     "evolve_all",

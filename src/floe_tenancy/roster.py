@@ -9,15 +9,16 @@ from floe_tenancy.identity import refuse_collision
 
 if TYPE_CHECKING:
     from floe_iceberg import IcebergTableManager
+    from floe_iceberg.project import ProjectConnection
     from floe_tenancy.config import IcebergCatalogConfig
 
 
-def known_tenants(manager: IcebergTableManager, config: IcebergCatalogConfig) -> list[str]:
+def known_tenants(catalog: IcebergTableManager | ProjectConnection, config: IcebergCatalogConfig) -> list[str]:
     """List the tenants that have a namespace, sorted."""
     parent = ".".join(config.namespace_prefix) or None
-    if parent and not manager.namespaces.exists(parent):
+    if parent and not catalog.namespaces.exists(parent):
         return []
-    return [name.rsplit(".", 1)[-1] for name in manager.namespaces.list_below(parent)]
+    return [name.rsplit(".", 1)[-1] for name in catalog.namespaces.list_below(parent)]
 
 
 class TenantRoster:

@@ -4,6 +4,7 @@ from dagster import AssetExecutionContext, BackfillPolicy, DailyPartitionsDefini
 from pyspark.sql import DataFrame, SparkSession
 
 from flights import landing
+from floe_dagster import partition_keys_of, tenant_of
 
 DAYS = DailyPartitionsDefinition(start_date="2013-01-01", end_date="2014-01-01")
 REPLACED = {"write_mode": "overwrite"}
@@ -16,14 +17,14 @@ REPLACED = {"write_mode": "overwrite"}
     metadata={"partition_column": "flight_date"},
 )
 def raw_flights(context: AssetExecutionContext, spark: ResourceParam[SparkSession]) -> DataFrame:
-    """Flights, all deliveries of each day; writing a day replaces that day."""
-    return spark.createDataFrame(landing.read_days(context.partition_keys))
+    """Flights, all deliveries of each day; writing a day replaces that day. A tenant has its own airport's alone."""
+    return spark.createDataFrame(landing.read_days(partition_keys_of(context), origin=tenant_of(context)))
 
 
 @asset(key=["bronze", "weather"], metadata=REPLACED)
-def weather(spark: ResourceParam[SparkSession]) -> DataFrame:
-    """Hourly weather at the three airports."""
-    return spark.createDataFrame(landing.read_reference("weather"))
+def weather(context: AssetExecutionContext, spark: ResourceParam[SparkSession]) -> DataFrame:
+    """Hourly weather at the three airports, or at a tenant's own."""
+    return spark.createDataFrame(landing.read_reference("weather", origin=tenant_of(context)))
 
 
 @asset(key=["bronze", "planes"], metadata=REPLACED)

@@ -6,6 +6,7 @@ from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import csv
 
 _NULLS = ["", "NA"]
@@ -16,20 +17,27 @@ def landing_folder() -> Path:
     return Path(os.environ.get("FLIGHTS_LANDING") or Path(__file__).parent.parent / "landing")
 
 
-def read_days(days: Sequence[str]) -> pa.Table:
-    """Read all deliveries of some days; which day and which delivery a row came with are columns."""
+def read_days(days: Sequence[str], origin: str | None = None) -> pa.Table:
+    """Read all deliveries of some days; which day and which delivery a row came with are columns.
+
+    With an airport, such as ``ewr``, only the flights that start there.
+    """
     tables = [_read_day(path) for day in days for path in sorted((landing_folder() / "flights").glob(f"{day}.*.csv"))]
     if not tables:
         what = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
         message = f"Nothing was delivered for {what}. Have the year delivered with: python -m flights.feed"
         raise FileNotFoundError(message)
     # Files of different months have different columns; what one of them lacks is null.
-    return pa.concat_tables(tables, promote_options="default")
+    return _of_airport(pa.concat_tables(tables, promote_options="default"), origin)
 
 
-def read_reference(name: str) -> pa.Table:
-    """Read a file that is delivered as a whole, such as ``planes``."""
-    return _read(landing_folder() / f"{name}.csv")
+def read_reference(name: str, origin: str | None = None) -> pa.Table:
+    """Read a file that is delivered as a whole, such as ``planes``; with an airport, only its rows."""
+    return _of_airport(_read(landing_folder() / f"{name}.csv"), origin)
+
+
+def _of_airport(rows: pa.Table, origin: str | None) -> pa.Table:
+    return rows if origin is None else rows.filter(pc.equal(rows["origin"], origin.upper()))
 
 
 def _read_day(path: Path) -> pa.Table:

@@ -4,7 +4,14 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from floe_cli.command import command, single_command
-from floe_cli.commands.run import PartitionOption, RangeOption, SelectOption, chosen_partitions
+from floe_cli.commands.run import (
+    PartitionOption,
+    RangeOption,
+    SelectOption,
+    TenantOption,
+    chosen_partitions,
+    require_tenant,
+)
 from floe_cli.output import Report, count, grid, working
 from floe_cli.workspace import Workspace
 
@@ -20,6 +27,7 @@ def plan(
     select: SelectOption = "*",
     partition: PartitionOption = None,
     partition_range: RangeOption = None,
+    tenant: TenantOption = None,
 ) -> Report:
     """Show what a run would read and write, without running it."""
     from floe_dagster.home import open_instance
@@ -27,8 +35,9 @@ def plan(
     from floe_dagster.plans import plan_assets
 
     choice = chosen_partitions(partition, partition_range)
+    require_tenant(workspace, tenant)
     with working("Looking at assets and tables"), workspace.tables() as tables:
-        pipeline = Pipeline.of(workspace.artifacts)
+        pipeline = Pipeline.of(workspace.artifacts, tenant=tenant)
         keys = pipeline.select(select)
         with open_instance(workspace.artifacts) as instance:
             partitions = pipeline.partitions(keys, choice, instance)
@@ -39,9 +48,13 @@ def plan(
         (asset.table, _there(asset), _write(asset), _way(asset), ", ".join(asset.reads) or "its source")
         for asset in planned
     ]
-    scope = f" for {choice}" if partitions else ""
+    scope = (f" for {choice}" if partitions else "") + (f" of tenant {tenant}" if tenant else "")
     return Report(
-        data={"partitions": partitions, "assets": [asdict(asset) | {"effect": asset.effect} for asset in planned]},
+        data={
+            "tenant": tenant,
+            "partitions": partitions,
+            "assets": [asdict(asset) | {"effect": asset.effect} for asset in planned],
+        },
         text=[
             grid(["TABLE", "NOW", "WRITE", "WAY", "READS"], rows, right=["NOW"]),
             "",

@@ -31,6 +31,10 @@ RangeOption = Annotated[
     str | None,
     typer.Option("--partition-range", metavar="A...B", help="First and last partition to write.", show_default=False),
 ]
+TenantOption = Annotated[
+    str | None,
+    typer.Option("--tenant", metavar="ID", help="Run for this tenant, in its own namespace.", show_default=False),
+]
 
 
 @command(app)
@@ -39,6 +43,7 @@ def run(
     select: SelectOption = "*",
     partition: PartitionOption = None,
     partition_range: RangeOption = None,
+    tenant: TenantOption = None,
     processes: Annotated[
         int, typer.Option(min=1, help="Steps at a time, each in a process of its own; 1: all in this one.")
     ] = 1,
@@ -50,9 +55,10 @@ def run(
     from floe_dagster.runs import run_assets
 
     choice = chosen_partitions(partition, partition_range)
+    require_tenant(workspace, tenant)
     with ExitStack() as open_things:
         with working("Loading the assets"):
-            pipeline = Pipeline.of(workspace.artifacts)
+            pipeline = Pipeline.of(workspace.artifacts, tenant=tenant)
             keys = pipeline.select(select)
             instance = open_things.enter_context(open_instance(workspace.artifacts))
             partitions = pipeline.partitions(keys, choice, instance)
@@ -68,7 +74,7 @@ def run(
                 outcomes.append(run_assets(pipeline, instance, keys, chunk, processes=processes, listener=view.update))
             if not outcomes[-1].success:
                 break
-    return _report(outcomes, partitions, choice)
+    return _report(outcomes, partitions, choice, tenant)
 
 
 def chosen_partitions(partition: str | None, partition_range: str | None) -> "PartitionChoice":
@@ -91,12 +97,30 @@ def chosen_partitions(partition: str | None, partition_range: str | None) -> "Pa
     return PartitionChoice(first, last)
 
 
-def _report(outcomes: "Sequence[RunOutcome]", partitions: "Sequence[str]", choice: "PartitionChoice") -> Report:
+def require_tenant(workspace: Workspace, tenant: str | None) -> None:
+    """Refuse a tenant that cannot be, or that was never bootstrapped, before anything is begun.
+
+    Raises:
+        InvalidIdentifierError: The id cannot name a tenant.
+        NamespaceNotFoundError: There is no such tenant.
+    """
+    if tenant is None:
+        return
+    from floe_tenancy import TenantTables, validate_tenant_id
+
+    validate_tenant_id(tenant)
+    with working("Looking for the tenant"), workspace.connection() as connection:
+        TenantTables(connection).require(tenant)
+
+
+def _report(
+    outcomes: "Sequence[RunOutcome]", partitions: "Sequence[str]", choice: "PartitionChoice", tenant: str | None
+) -> Report:
     from floe_cli.run_view import asset_table
 
     last = outcomes[-1]
     seconds = sum(outcome.seconds for outcome in outcomes)
-    what = f" for {choice}" if partitions else ""
+    what = (f" for {choice}" if partitions else "") + (f" of tenant {tenant}" if tenant else "")
     good = sum(asset.state.good for asset in last.assets)
     summary = f"{count(good, 'table')} written{what} in {seconds:.1f} s."
     if not last.success:
@@ -105,6 +129,7 @@ def _report(outcomes: "Sequence[RunOutcome]", partitions: "Sequence[str]", choic
         data={
             "success": last.success,
             "runs": [run_id for outcome in outcomes for run_id in outcome.run_ids],
+            "tenant": tenant,
             "partitions": list(partitions),
             "seconds": round(seconds, 3),
             "assets": [_data(asset) for asset in last.assets],
