@@ -3,8 +3,9 @@
 Names are imported when they are first used, so that importing this package costs next to nothing.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from floe_core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from floe_core.errors import FloeStorageError, TransientError
@@ -34,33 +35,22 @@ __all__ = [
 ]
 
 _HOMES = {
-    "CircuitBreaker": "retry",
-    "CompiledArtifacts": "schemas",
-    "Deadline": "retry",
-    "FloeStorageError": "errors",
-    "PluginRegistry": "plugins",
-    "PluginType": "plugins",
-    "PolicyEnforcer": "governance",
-    "RetentionDays": "governance",
-    "RetryPolicy": "retry",
-    "TransientError": "errors",
-    "configure_logging": "telemetry",
-    "configure_tracing": "telemetry",
-    "create_retry_decorator": "retry",
-    "default_registry": "plugins",
-    "get_logger": "telemetry",
-    "traced": "telemetry",
+    "CircuitBreaker": "floe_core.retry",
+    "CompiledArtifacts": "floe_core.schemas",
+    "Deadline": "floe_core.retry",
+    "FloeStorageError": "floe_core.errors",
+    "PluginRegistry": "floe_core.plugins",
+    "PluginType": "floe_core.plugins",
+    "PolicyEnforcer": "floe_core.governance",
+    "RetentionDays": "floe_core.governance",
+    "RetryPolicy": "floe_core.retry",
+    "TransientError": "floe_core.errors",
+    "configure_logging": "floe_core.telemetry",
+    "configure_tracing": "floe_core.telemetry",
+    "create_retry_decorator": "floe_core.retry",
+    "default_registry": "floe_core.plugins",
+    "get_logger": "floe_core.telemetry",
+    "traced": "floe_core.telemetry",
 }
 
-
-def __getattr__(name: str) -> object:
-    """Import a public name from its module."""
-    if home := _HOMES.get(name):
-        return getattr(import_module(f"floe_core.{home}"), name)
-    msg = f"module 'floe_core' has no attribute '{name}'"
-    raise AttributeError(msg)
-
-
-def __dir__() -> list[str]:
-    """List the public names."""
-    return __all__
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -1,7 +1,8 @@
 """Iceberg tables: created, written exactly once, read at any version, maintained."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from floe_core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from floe_core.errors import (
@@ -144,15 +145,4 @@ _HOMES = {
     "create_io_manager_from_artifacts": "floe_iceberg.io_manager",
 }
 
-
-def __getattr__(name: str) -> object:
-    """Import a public name from its module."""
-    if home := _HOMES.get(name):
-        return getattr(import_module(home), name)
-    msg = f"module 'floe_iceberg' has no attribute '{name}'"
-    raise AttributeError(msg)
-
-
-def __dir__() -> list[str]:
-    """List the public names."""
-    return __all__
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

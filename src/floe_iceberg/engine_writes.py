@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from pyiceberg.manifest import ManifestEntryStatus
-from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import (
     AssertRefSnapshotId,
     AssertTableUUID,
     RemoveSnapshotRefUpdate,
     RemoveSnapshotsUpdate,
     SetPropertiesUpdate,
-    SetSnapshotRefUpdate,
 )
 from pyiceberg.utils.concurrent import ExecutorFactory
 
@@ -31,7 +30,7 @@ from floe_iceberg.commits import Backoff, Outcome, WriteScope, ancestry, find_op
 from floe_iceberg.context import identifier_of
 from floe_iceberg.metadata_commits import Change, commit_change
 from floe_iceberg.schema import require_fit, stage_changes
-from floe_iceberg.snapshots import ensure_snapshot
+from floe_iceberg.snapshots import branch_at, ensure_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -259,20 +258,11 @@ class _EngineLoop:
         return f"{_BRANCH_PREFIX}{digest}.{number}"
 
     def _set_ref(self, table: Table, name: str, snapshot_id: int | None, *, expected: int | None) -> None:
-        ref = table.metadata.refs.get(name)
-        update = SetSnapshotRefUpdate(
-            ref_name=name,
-            type=SnapshotRefType.BRANCH,
-            snapshot_id=snapshot_id,
-            max_ref_age_ms=ref.max_ref_age_ms if ref else None,
-            max_snapshot_age_ms=ref.max_snapshot_age_ms if ref else None,
-            min_snapshots_to_keep=ref.min_snapshots_to_keep if ref else None,
-        )
         requirements = (
             AssertTableUUID(uuid=table.metadata.table_uuid),
             AssertRefSnapshotId(ref=name, snapshot_id=expected),
         )
-        self._context.catalog.commit_table(table, requirements, (update,))
+        self._context.catalog.commit_table(table, requirements, (branch_at(table, name, snapshot_id),))
 
     def _remove(self, branch: str) -> None:
         """Drop the operation's branch, and the snapshots that only it led to."""

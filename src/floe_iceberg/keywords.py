@@ -78,12 +78,12 @@ class ScanKeywords(TypedDict, total=False):
     """Options of a read.
 
     Attributes:
-        columns: Columns to read, all by default.
-        row_filter: Rows to read, all by default.
-        snapshot_id: Snapshot to read.
-        as_of: Moment to read at.
-        ref: Branch or tag to read.
-        limit: Most rows.
+        columns: Columns in the order they come back, dotted for nested fields; all by default.
+        row_filter: Predicate as text or expression; all rows by default.
+        snapshot_id: Read this snapshot.
+        as_of: Read what was current at this moment; a datetime without zone is local time, a number milliseconds.
+        ref: Read this branch or tag.
+        limit: Most rows; reading stops as soon as there are enough.
     """
 
     columns: Sequence[str] | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
 from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files, schema_to_pyarrow
@@ -28,32 +28,13 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
     from floe_iceberg.context import ManagerContext, TableTarget
+    from floe_iceberg.keywords import FrameKeywords, ScanKeywords
     from floe_iceberg.predicates import RowFilter
     from floe_iceberg.versions import Moment, Version
 
 
-def scan(  # noqa: PLR0913 - the options of the contract, by keyword
-    context: ManagerContext,
-    target: TableTarget,
-    *,
-    columns: Sequence[str] | None = None,
-    row_filter: RowFilter | None = None,
-    snapshot_id: int | None = None,
-    as_of: Moment | None = None,
-    ref: str | None = None,
-    limit: int | None = None,
-) -> pa.Table:
-    """Read rows into memory.
-
-    Args:
-        context: The manager's context.
-        target: The table.
-        columns: Columns in the order they come back, dotted for nested fields; None for all.
-        row_filter: Predicate as text or expression.
-        snapshot_id: Read this snapshot.
-        as_of: Read what was current at this moment; a datetime without zone is local time, a number milliseconds.
-        ref: Read this branch or tag.
-        limit: Most rows; reading stops as soon as there are enough.
+def scan(context: ManagerContext, target: TableTarget, **options: Unpack[ScanKeywords]) -> pa.Table:
+    """Read rows into memory; the options are described with ``ScanKeywords``.
 
     Raises:
         InvalidScanError: Unknown columns, an unreadable filter, or more than one version asked for.
@@ -61,38 +42,21 @@ def scan(  # noqa: PLR0913 - the options of the contract, by keyword
         RefNotFoundError: No such branch or tag.
         CorruptFileError: A file of the table is damaged or missing; never a partial result.
     """
-    with context.operation(
-        "iceberg.scan", target, columns=columns, row_filter=row_filter, limit=limit, snapshot_id=snapshot_id
-    ) as operation:
-        table = load_table(context, target)
-        version = resolve(table, snapshot_id=snapshot_id, as_of=as_of, ref=ref)
-        selection = _select(table, version, columns, row_filter)
-        plan = _plan(table, version, selection)
-        rows = plan.read(_checked_limit(limit, table))
-        operation.set(snapshot_id=version.snapshot_id, num_rows=rows.num_rows, num_files=len(plan.tasks))
+    asked = _Asked(**options)
+    with context.operation("iceberg.scan", target, **asked.attributes) as operation:
+        plan = asked.planned(load_table(context, target))
+        rows = plan.read(asked.limit)
+        operation.set(snapshot_id=plan.snapshot_id, num_rows=rows.num_rows, num_files=len(plan.tasks))
         return rows
 
 
-def scan_batches(  # noqa: PLR0913 - the options of scan
-    context: ManagerContext,
-    target: TableTarget,
-    *,
-    columns: Sequence[str] | None = None,
-    row_filter: RowFilter | None = None,
-    snapshot_id: int | None = None,
-    as_of: Moment | None = None,
-    ref: str | None = None,
-    limit: int | None = None,
-) -> pa.RecordBatchReader:
-    """Stream rows, one batch in memory at a time; arguments and errors are those of ``scan``."""
-    with context.operation(
-        "iceberg.scan", target, columns=columns, row_filter=row_filter, limit=limit, snapshot_id=snapshot_id
-    ) as operation:
-        table = load_table(context, target)
-        version = resolve(table, snapshot_id=snapshot_id, as_of=as_of, ref=ref)
-        plan = _plan(table, version, _select(table, version, columns, row_filter))
-        operation.set(snapshot_id=version.snapshot_id, num_files=len(plan.tasks), streamed=True)
-        return pa.RecordBatchReader.from_batches(plan.arrow_schema, plan.stream(_checked_limit(limit, table)))
+def scan_batches(context: ManagerContext, target: TableTarget, **options: Unpack[ScanKeywords]) -> pa.RecordBatchReader:
+    """Stream rows, one batch in memory at a time; options and errors are those of ``scan``."""
+    asked = _Asked(**options)
+    with context.operation("iceberg.scan", target, **asked.attributes) as operation:
+        plan = asked.planned(load_table(context, target))
+        operation.set(snapshot_id=plan.snapshot_id, num_files=len(plan.tasks), streamed=True)
+        return pa.RecordBatchReader.from_batches(plan.arrow_schema, plan.stream(asked.limit))
 
 
 def incremental_scan(  # noqa: PLR0913 - options by keyword
@@ -138,37 +102,61 @@ def incremental_scan(  # noqa: PLR0913 - options by keyword
         return rows
 
 
-def frame(  # noqa: PLR0913 - the options of scan
-    context: ManagerContext,
-    target: TableTarget,
-    *,
-    columns: Sequence[str] | None = None,
-    row_filter: str | None = None,
-    snapshot_id: int | None = None,
-    as_of: Moment | None = None,
-    ref: str | None = None,
-    limit: int | None = None,
-) -> Any:  # noqa: ANN401 - the engine's own lazy frame
+def frame(context: ManagerContext, target: TableTarget, **options: Unpack[FrameKeywords]) -> Any:  # noqa: ANN401 - the engine's own lazy frame
     """Return the engine's lazy frame over the table, such as a PySpark DataFrame.
 
-    Arguments and errors are those of ``scan``, except that the row filter is SQL text in the engine's dialect.
+    Options and errors are those of ``scan``, except that the row filter is SQL text in the engine's dialect.
     """
-    with context.operation("iceberg.frame", target, columns=columns, row_filter=row_filter, limit=limit):
+    asked = _Asked(**options)
+    with context.operation("iceberg.frame", target, **asked.attributes):
         table = load_table(context, target)
-        version = resolve(table, snapshot_id=snapshot_id, as_of=as_of, ref=ref)
-        if columns is not None:
-            check_columns(columns, version.schema, table=name_of(table))
-        # A moment becomes its snapshot here, so that both engines read the same one.
-        pinned = version.snapshot_id if as_of is not None else snapshot_id
+        version = asked.version(table)
+        if asked.columns is not None:
+            check_columns(asked.columns, version.schema, table=name_of(table))
         request = ReadRequest(
             table=str(identifier_of(target)),
-            columns=tuple(columns) if columns is not None else None,
-            row_filter=row_filter,
-            snapshot_id=pinned,
-            ref=ref,
-            limit=_checked_limit(limit, table),
+            columns=tuple(asked.columns) if asked.columns is not None else None,
+            row_filter=options.get("row_filter"),
+            # A moment becomes its snapshot here, so that both engines read the same one.
+            snapshot_id=version.snapshot_id if asked.as_of is not None else asked.snapshot_id,
+            ref=asked.ref,
+            limit=asked.limit,
         )
         return context.plane().frame(request)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a caller wants to read."""
+
+    columns: Sequence[str] | None = None
+    row_filter: RowFilter | None = None
+    snapshot_id: int | None = None
+    as_of: Moment | None = None
+    ref: str | None = None
+    limit: int | None = None
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """What logs and spans tell about it."""
+        return {
+            "columns": self.columns,
+            "row_filter": self.row_filter,
+            "limit": self.limit,
+            "snapshot_id": self.snapshot_id,
+        }
+
+    def version(self, table: Table) -> Version:
+        """Find the version of the table."""
+        if self.limit is not None and self.limit < 0:
+            msg = f"limit must be 0 or more, not {self.limit}."
+            raise InvalidScanError(msg, table=name_of(table))
+        return resolve(table, snapshot_id=self.snapshot_id, as_of=self.as_of, ref=self.ref)
+
+    def planned(self, table: Table) -> Plan:
+        """Find the files to read."""
+        version = self.version(table)
+        return _plan(table, version, _select(table, version, self.columns, self.row_filter))
 
 
 @dataclass(frozen=True)
@@ -190,6 +178,11 @@ class Plan:
     snapshot: Snapshot | None
     selection: Selection
     tasks: list[FileScanTask]
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """Id of the snapshot that is read; None when the table has none."""
+        return self.snapshot.snapshot_id if self.snapshot else None
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -340,10 +333,3 @@ def _appends_between(table: Table, start: int | None, end: Snapshot) -> list[Sna
         hint = "An incremental read shows appends only; read the later snapshot whole with scan."
         raise ScanError(msg, hint=hint, table=name_of(table))
     return history
-
-
-def _checked_limit(limit: int | None, table: Table) -> int | None:
-    if limit is not None and limit < 0:
-        msg = f"limit must be 0 or more, not {limit}."
-        raise InvalidScanError(msg, table=name_of(table))
-    return limit

@@ -262,9 +262,16 @@ def ensure_snapshot(context: ManagerContext, target: TableTarget) -> None:
 
 
 def move_ref(table: Table, name: str, snapshot_id: int) -> Change:
-    """Plan to point a branch elsewhere, keeping its ages, provided nobody moved it meanwhile."""
+    """Plan to point a branch elsewhere, provided nobody moved it meanwhile."""
     ref = table.metadata.refs.get(name)
-    update = SetSnapshotRefUpdate(
+    expected = AssertRefSnapshotId(ref=name, snapshot_id=ref.snapshot_id if ref else None)
+    return Change((branch_at(table, name, snapshot_id),), (expected,))
+
+
+def branch_at(table: Table, name: str, snapshot_id: int | None) -> SetSnapshotRefUpdate:
+    """Return the update that points a branch to a snapshot, keeping its ages."""
+    ref = table.metadata.refs.get(name)
+    return SetSnapshotRefUpdate(
         ref_name=name,
         type=SnapshotRefType.BRANCH,
         snapshot_id=snapshot_id,
@@ -272,7 +279,6 @@ def move_ref(table: Table, name: str, snapshot_id: int) -> Change:
         max_snapshot_age_ms=ref.max_snapshot_age_ms if ref else None,
         min_snapshots_to_keep=ref.min_snapshots_to_keep if ref else None,
     )
-    return Change((update,), (AssertRefSnapshotId(ref=name, snapshot_id=ref.snapshot_id if ref else None),))
 
 
 def visible_refs(table: Table) -> dict[str, SnapshotRef]:
