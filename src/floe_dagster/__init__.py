@@ -1,7 +1,8 @@
 """Dagster on Iceberg tables: assets are tables, checks stand before their publication."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from floe_core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from floe_dagster.config import IcebergIOManagerConfig
@@ -49,15 +50,4 @@ _HOMES = {
     "tenant_of": "floe_dagster.tenants",
 }
 
-
-def __getattr__(name: str) -> object:
-    """Import a public name from its module."""
-    if home := _HOMES.get(name):
-        return getattr(import_module(home), name)
-    msg = f"module 'floe_dagster' has no attribute '{name}'"
-    raise AttributeError(msg)
-
-
-def __dir__() -> list[str]:
-    """List the public names."""
-    return __all__
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)
