@@ -28,8 +28,6 @@ from floe_testing.tables import NAMESPACE, TableManagerContract
 pytestmark = pytest.mark.live
 
 SECRET = "canary-aws-secret"
-# Spark's driver started before the test could give it an environment; moto takes calls without a signature.
-UNSIGNED = {"client.credentials-provider": "software.amazon.awssdk.auth.credentials.AnonymousCredentialsProvider"}
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
 
 
@@ -48,7 +46,7 @@ def _aws(monkeypatch):
 @pytest.fixture
 def glue_catalog(glue, minio):
     """Give the catalog section of moto's Glue."""
-    options = {"client.region": glue["region"], **UNSIGNED}
+    options = {"client.region": glue["region"]}
     warehouse = f"s3://{minio['bucket']}/glue"
     return {"type": "glue", "name": "glue", "uri": glue.url, "warehouse": warehouse, "options": options}
 
@@ -102,6 +100,19 @@ class TestGlueArrow(GlueTables):
 @pytest.mark.spark
 class TestGlueSpark(GlueTables):
     engine = Engine.SPARK
+
+    @pytest.fixture(autouse=True)
+    def _driver(self, spark_engine):
+        """Give the driver, which started before the test, credentials where its AWS client looks first."""
+        from pyspark import SparkContext
+
+        system = SparkContext._active_spark_context._jvm.java.lang.System
+        given = {"aws.accessKeyId": "floe-test", "aws.secretAccessKey": SECRET}
+        for name, value in given.items():
+            system.setProperty(name, value)
+        yield
+        for name in given:
+            system.clearProperty(name)
 
 
 def test_a_nested_namespace_is_refused_before_its_parent_is_made(glue_catalog, tmp_path):
