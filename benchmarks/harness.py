@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 ARM_DEADLINE_SECONDS = 1_200
 CLOSE_SECONDS = 30
+ERROR_LENGTH = 200
 
 
 class NotRunError(Exception):
@@ -119,9 +120,13 @@ def _serve(setup: Setup, pipe: Connection) -> None:
         pipe.send(("failed", str(reason)))
     except BaseException:  # noqa: BLE001 - a peer that fails is a result, not a crash of the run
         traceback.print_exc()
-        pipe.send(("failed", traceback.format_exception_only(sys.exception())[-1].strip()))
+        pipe.send(("failed", _first_line(sys.exception())))
         with suppress(Exception):
             arm.close()
+
+
+def _first_line(error: BaseException | None) -> str:
+    return traceback.format_exception_only(error)[-1].strip().splitlines()[0][:ERROR_LENGTH]
 
 
 class ArmProcess:
