@@ -72,6 +72,8 @@ class GrantKind(StrEnum):
     CATALOG = "catalog"
     NAMESPACE = "namespace"
     TABLE = "table"
+    VIEW = "view"
+    POLICY = "policy"
 
 
 class Grant(_Value):
@@ -81,6 +83,8 @@ class Grant(_Value):
     privilege: str
     namespace: tuple[str, ...] | None = None
     table_name: str | None = Field(default=None, alias="tableName")
+    view_name: str | None = Field(default=None, alias="viewName")
+    policy_name: str | None = Field(default=None, alias="policyName")
 
 
 # What a tenant needs in its own namespace, and nothing beyond it.

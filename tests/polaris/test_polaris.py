@@ -1,4 +1,4 @@
-"""floe on a real Polaris: catalog, namespaces, tables, vending and management."""
+"""floe on a real Polaris: catalog, tables, vending and management."""
 
 from __future__ import annotations
 
@@ -21,16 +21,25 @@ from floe_testing.tables import NAMESPACE, TableManagerContract
 SCHEMA = pa.schema([pa.field("id", pa.int64())])
 
 
+@pytest.fixture(scope="module")
+def contract_tables(polaris_config):
+    """Give a manager with the contract's namespace, which is gone with its tables afterwards."""
+    catalog = create_catalog(polaris_config)
+    manager = IcebergTableManager(catalog)
+    manager.create_namespace(NAMESPACE)
+    yield manager
+    for name in manager.list_tables(NAMESPACE):
+        manager.drop_table(f"{NAMESPACE}.{name}")
+    catalog.delete_namespace(NAMESPACE)
+    catalog.close()
+
+
 class TestTables(TableManagerContract):
     engine = Engine.ARROW
 
     @pytest.fixture
-    def manager(self, polaris_config):
-        catalog = create_catalog(polaris_config)
-        manager = IcebergTableManager(catalog)
-        manager.create_namespace(NAMESPACE)
-        yield manager
-        catalog.close()
+    def manager(self, contract_tables):
+        return contract_tables
 
 
 class TestPlugin(CatalogPluginContract):
@@ -44,11 +53,15 @@ class TestPlugin(CatalogPluginContract):
 
     @pytest.fixture
     def catalog_secrets(self, polaris_config):
-        return (polaris_config.client_secret.get_secret_value(),)
+        secret = polaris_config.client_secret
+        return (secret.get_secret_value(),) if secret else ()
 
     @pytest.fixture
-    def catalog_config(self, polaris_config, monkeypatch):
-        monkeypatch.setenv("CONTRACT_POLARIS_SECRET", polaris_config.client_secret.get_secret_value())
+    def catalog_config(self, polaris_config, catalog_secrets, monkeypatch):
+        credentials = {"scope": polaris_config.scope, "token_endpoint": polaris_config.token_endpoint}
+        for secret in catalog_secrets:
+            monkeypatch.setenv("CONTRACT_POLARIS_SECRET", secret)
+            credentials |= {"client_id": polaris_config.client_id, "client_secret": "${CONTRACT_POLARIS_SECRET}"}
         return CatalogConfig.model_validate(
             {
                 "type": "polaris",
@@ -56,17 +69,22 @@ class TestPlugin(CatalogPluginContract):
                 "uri": polaris_config.uri,
                 "warehouse": polaris_config.warehouse,
                 "access_delegation": polaris_config.access_delegation,
-                "credentials": {
-                    "client_id": polaris_config.client_id,
-                    "client_secret": "${CONTRACT_POLARIS_SECRET}",
-                    "scope": polaris_config.scope,
-                    "token_endpoint": polaris_config.token_endpoint,
-                },
+                "credentials": credentials,
             }
         )
 
+    def test_a_purged_table_is_gone(self, connected, namespace):
+        try:
+            super().test_a_purged_table_is_gone(connected, namespace)
+        except CatalogAuthorizationError as err:
+            # A Polaris purges only where its operator or the catalog's property allows it.
+            assert "purge" in str(err).lower()  # noqa: PT017 - the other outcome is the contract's own
+            pytest.skip("capability: this catalog does not purge")
+
 
 def test_a_wrong_secret_and_an_unknown_warehouse_are_told_apart(polaris_config):
+    if polaris_config.client_secret is None:
+        pytest.skip("capability: this server asks for no credentials")
     with pytest.raises(CatalogAuthenticationError, match="client_secret"):
         create_catalog(polaris_config.model_copy(update={"client_secret": type(polaris_config.client_secret)("no")}))
     with pytest.raises(CatalogAuthenticationError, match="scope"):
