@@ -104,7 +104,11 @@ def _verified(
         namespaces = namespaces_of(session.manager, namespace)
         found = tables_of(session.manager, namespaces)
         checks = (
-            _check("namespace", [] if namespaces else [f"namespace {namespace} does not exist"], namespace),
+            _check(
+                "namespace",
+                [] if namespaces else [f"{namespace} does not exist; make it with: floe tenants bootstrap {tenant}"],
+                namespace,
+            ),
             _location(session, tenant, exists=bool(namespaces)),
             _markers(session, tenant),
             _tables(namespace, found, tables),
@@ -130,7 +134,7 @@ def _location(session: BootstrapSession, tenant: str, *, exists: bool) -> Layout
     namespace = session.config.namespace_for(tenant)
     found = session.manager.namespaces.properties(namespace).get("location") if exists else None
     right = found is not None and plain_uri(found) == plain_uri(expected)
-    return _check("location", [] if right else [f"is {found}, should be {expected}"], expected)
+    return _check("location", [] if right else [f"is {found or 'not set'}, should be {expected}"], expected)
 
 
 def _markers(session: BootstrapSession, tenant: str) -> LayoutCheck:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from floe_catalogs.sql import SqlCatalogPlugin
 from floe_core.schemas import CatalogConfig
 from floe_tenancy import CatalogProvider, IcebergCatalogBootstrapper, IcebergCatalogConfig
+from floe_tenancy.properties import catalog_properties
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,30 +27,34 @@ class EmbeddedTenants:
         folder: Holds the catalog's file and the warehouse.
         prefix: Namespace of the tenants.
         metadata: Whether table metadata has a folder of its own.
+        place: Fields of the configuration that put the warehouse elsewhere, on an object store.
     """
 
     folder: Path
     prefix: tuple[str, ...] = ("tenants",)
     metadata: bool = False
+    place: dict[str, Any] = field(default_factory=dict)
     _plugins: list[SqlCatalogPlugin] = field(default_factory=list)
 
     @property
     def config(self) -> IcebergCatalogConfig:
         """The tenants' configuration."""
-        return IcebergCatalogConfig(
-            name="floe",
-            provider=CatalogProvider.LOCAL,
-            warehouse_bucket=str(self.folder / "warehouse"),
-            metadata_bucket=str(self.folder / "metadata") if self.metadata else None,
-            namespace_prefix=self.prefix,
-        )
+        fields: dict[str, Any] = {
+            "name": "floe",
+            "provider": CatalogProvider.LOCAL,
+            "warehouse_bucket": str(self.folder / "warehouse"),
+            "metadata_bucket": str(self.folder / "metadata") if self.metadata else None,
+            "namespace_prefix": self.prefix,
+        }
+        return IcebergCatalogConfig(**fields | self.place)
 
     def load(self, config: IcebergCatalogConfig) -> Catalog:
         """Open the embedded catalog."""
         plugin = SqlCatalogPlugin()
         self._plugins.append(plugin)
         warehouse = CatalogConfig(name=config.name, warehouse=config.warehouse.uri())
-        return plugin.connect(warehouse, file_io=FILE_IO, project_root=self.folder)
+        file_io = catalog_properties(config) if self.place else FILE_IO
+        return plugin.connect(warehouse, file_io=file_io, project_root=self.folder)
 
     @property
     def bootstrapper(self) -> IcebergCatalogBootstrapper:

@@ -1,5 +1,6 @@
 """``floe tenants``."""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
         FleetReport,
         IcebergCatalogBootstrapper,
         IcebergCatalogConfig,
+        LayoutReport,
         OffboardingPlan,
         OffboardingResult,
         PolarisIsolation,
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 app = command_group("Tenants: isolated catalogs, from bootstrap to off-boarding.")
 
 TenantArgument = Annotated[str, typer.Argument(metavar="ID", help="Tenant id: letters, digits, - and _.")]
-TenantsArgument = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Tenant ids.", show_default=False)]
+TenantsArgument = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Tenant ids.", show_default=False)]
 FileOption = Annotated[
     Path | None,
     typer.Option("--file", metavar="FILE", help="Read ids from a file, one a line.", show_default=False),
@@ -83,6 +85,9 @@ def bootstrap(
     What is there already is left as it is, so the command can be repeated.
     """
     ids = _ids(tenants, file)
+    if rotate and not isolate:
+        msg = "--rotate replaces credentials, and --isolate is what gives them."
+        raise ConfigurationError(msg, hint="Add --isolate.")
     from floe_tenancy import TenantState, bootstrap_many
 
     with _opened(workspace) as opened, progress("Bootstrapping", len(ids)) as advance:
@@ -111,6 +116,7 @@ def list_tenants(workspace: Workspace) -> Report:
 @command(app)
 def show(workspace: Workspace, tenant: TenantArgument) -> Report:
     """Show a tenant's namespace, warehouse, markers and tables."""
+    _ids([tenant], None)
     with working("Reading the catalog"), _opened(workspace) as opened, opened.bootstrapper.session(opened.config) as s:
         data = _described(s, tenant)
     rows = [(table["name"], f"{table['rows']:,}", table["location"]) for table in data["tables"]]
@@ -136,15 +142,19 @@ def evolve(
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")] = False,
 ) -> Report:
-    """Roll new columns of the tenants' tables over all tenants, or those named."""
+    """Add new columns for all tenants, or those named.
+
+    They are the columns that tenancy.tables declares and a tenant's table does not have yet.
+    """
     from floe_tenancy import evolve_all
 
+    named = _ids(tenants, file) if tenants or file else None
     with _opened(workspace) as opened:
         specs = [spec for spec in opened.specs if table in (None, spec.name)]
         if not specs:
             msg = f"The tenants have no table '{table}'. Declared: {', '.join(s.name for s in opened.specs)}."
             raise ConfigurationError(msg)
-        ids = _ids(tenants, file) if tenants or file else _everybody(opened)
+        ids = _known(opened, named) if named else _everybody(opened)
         lines: list[dict[str, str]] = []
         with progress("Evolving", len(ids) * len(specs)) as advance:
             for spec in specs:
@@ -161,9 +171,16 @@ def evolve(
                     {"tenant": o.tenant, "table": spec.name, "state": o.state.value, "detail": o.detail}
                     for o in report.outcomes
                 ]
-    rows = [(line["tenant"], line["table"], mark(_STATES[line["state"]]), line["detail"]) for line in lines]
-    failed = any(line["state"] == "failed" for line in lines)
-    return Report(data=lines, text=[grid(["TENANT", "TABLE", "STATE", ""], rows)], exit_code=1 if failed else 0)
+    rows = [
+        (line["tenant"], line["table"], mark(_STATES[line["state"]]), line["detail"])
+        for line in lines
+        if line["state"] != "skipped"
+    ]
+    totals = Counter(line["state"] for line in lines)
+    changed = f"{count(totals['done'], 'table')} {'would change' if dry_run else 'changed'}"
+    summary = f"{changed}, {totals['skipped']:,} in step already, {totals['failed']:,} failed."
+    text: list[Any] = [grid(["TENANT", "TABLE", "STATE", ""], rows), "", summary] if rows else [summary]
+    return Report(data=lines, text=text, exit_code=1 if totals["failed"] else 0)
 
 
 @command(app)
@@ -175,8 +192,9 @@ def verify(workspace: Workspace, tenants: TenantsArgument = None, file: FileOpti
     """
     from floe_tenancy import verify_tenants
 
+    named = _ids(tenants, file) if tenants or file else None
     with _opened(workspace) as opened, opened.bootstrapper.session(opened.config) as session:
-        ids = _ids(tenants, file) if tenants or file else session.tenants()
+        ids = named or session.tenants()
         with progress("Verifying", len(ids)) as advance:
             reports = verify_tenants(session, ids, opened.specs, on_progress=lambda _: advance())
     data = [
@@ -187,9 +205,26 @@ def verify(workspace: Workspace, tenants: TenantsArgument = None, file: FileOpti
         }
         for report in reports
     ]
-    rows = [(r.tenant, check.name, mark(check.state.value), check.detail) for r in reports for check in r.checks]
-    text: list[Any] = [grid(["TENANT", "CHECK", "", "DETAIL"], rows)] if rows else ["No tenants yet."]
-    return Report(data=data, text=text, exit_code=0 if all(report.ok for report in reports) else 1)
+    return Report(data=data, text=_verified_text(reports), exit_code=0 if all(report.ok for report in reports) else 1)
+
+
+def _verified_text(reports: "list[LayoutReport]") -> list[Any]:
+    """Show every check of one tenant; of many, what is wrong, and who is in order."""
+    if not reports:
+        return ["No tenants yet. Make one with: floe tenants bootstrap ID"]
+    headers = ["TENANT", "CHECK", "", "DETAIL"]
+    if len(reports) == 1:
+        [one] = reports
+        return [grid(headers, [(one.tenant, c.name, mark(c.state.value), c.detail) for c in one.checks])]
+    good = [report for report in reports if report.ok]
+    rows: list[tuple[Any, ...]] = [(one.tenant, "all", mark("ok"), count(len(one.checks), "check")) for one in good]
+    rows += [
+        (one.tenant, check.name, mark(check.state.value), check.detail)
+        for one in reports
+        for check in one.checks
+        if not one.ok and check.state.value == "failed"
+    ]
+    return [grid(headers, rows), "", f"{len(good):,} of {count(len(reports), 'tenant')} in order."]
 
 
 @command(app)
@@ -204,11 +239,13 @@ def offboard(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Take the inventory, and change nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> Report:
-    """Remove a tenant: credentials, tables, namespace and every file below its prefixes.
+    """Remove a tenant with all it has.
 
-    A run that was interrupted is taken up by the next one. A legal hold (the property floe.legal-hold of the tenant's
-    namespace or one of its tables) stops it.
+    Credentials end, tables and namespaces are dropped, and every file below its prefixes is deleted. A run that was
+    interrupted is taken up by the next one. A legal hold (the property floe.legal-hold of the tenant's namespace or
+    one of its tables) stops it.
     """
+    _ids([tenant], None)
     from floe_tenancy import TenantOffboarding
 
     with _opened(workspace) as opened, opened.bootstrapper.session(opened.config) as session:
@@ -219,7 +256,9 @@ def offboard(
         )
         plan = offboarding.plan(tenant)
         if dry_run:
-            return Report(data=_plan_data(plan) | {"removed": False}, text=_plan_text(plan, export))
+            refused = bool(plan.holds or plan.intruders)
+            data = _plan_data(plan) | {"removed": False}
+            return Report(data=data, text=_plan_text(plan, export), exit_code=1 if refused else 0)
         plan.refuse_obstacles()
         what = f"{count(len(plan.tables), 'table')}, {count(plan.objects, 'object')}, {size(plan.bytes)}"
         confirm(f"Remove the tenant {tenant} with {what}? This cannot be undone.", yes=yes)
@@ -246,6 +285,13 @@ def _ids(tenants: list[str] | None, file: Path | None) -> list[str]:
     return [validate_tenant_id(tenant) for tenant in dict.fromkeys(found)]
 
 
+def _known(opened: _Tenants, ids: list[str]) -> list[str]:
+    if unknown := sorted(set(ids) - set(_everybody(opened))):
+        msg = f"There is no tenant {', '.join(map(repr, unknown))}."
+        raise NamespaceNotFoundError(msg, hint="floe tenants list shows who is there.")
+    return ids
+
+
 def _everybody(opened: _Tenants) -> list[str]:
     with opened.bootstrapper.session(opened.config) as session:
         return session.tenants()
@@ -265,6 +311,10 @@ def _fleet_report(report: "FleetReport", access: "dict[str, TenantAccess]") -> R
     ]
     rows = [(o.tenant, mark(_STATES[o.state.value]), o.detail) for o in report.outcomes]
     text: list[Any] = [grid(["TENANT", "STATE", ""], rows)]
+    if len(rows) > 1:
+        totals = Counter(outcome.state.value for outcome in report.outcomes)
+        summary = f"{totals['done']:,} made, {totals['skipped']:,} there already, {totals['failed']:,} failed."
+        text += ["", summary]
     told = [(tenant, one.client_id, _told(one)["client_secret"]) for tenant, one in access.items() if one.is_new]
     if told:
         text += ["", grid(["TENANT", "CLIENT ID", "CLIENT SECRET"], told), "", "These secrets are not shown again."]
@@ -334,7 +384,9 @@ def _plan_text(plan: "OffboardingPlan", export: str | None) -> list[Any]:
     return [
         f"Would remove the tenant {plan.tenant}:",
         fields(pairs),
+        "",
         grid(["TABLE", "ROWS"], rows, right=["ROWS"]),
+        "",
         closing,
     ]
 
@@ -357,4 +409,5 @@ def _result_text(result: "OffboardingResult") -> list[Any]:
         ("Left behind", ", ".join(result.plan.outside)),
         ("Journal", result.journal),
     ]
-    return [f"Removed the tenant {result.plan.tenant}; a listing shows nothing left.", fields(pairs)]
+    resumed = ["An interrupted off-boarding was taken up where it had stopped."] if result.resumed else []
+    return [*resumed, f"Removed the tenant {result.plan.tenant}; a listing shows nothing left.", fields(pairs)]

@@ -63,7 +63,7 @@ class LocalObjectStore:
 
     def delete(self, keys: Iterable[str]) -> int:
         """Delete files, and the folders that become empty."""
-        count = 0
+        count, folders = 0, set()
         for key in keys:
             path = self._root / key
             try:
@@ -72,14 +72,21 @@ class LocalObjectStore:
                 pass
             except OSError as err:
                 raise store_error(err, "delete", key) from err
-            self._remove_empty_folders(path.parent)
+            folders.add(path.parent)
             count += 1
+        for folder in folders:
+            self._remove_empty_folders(folder)
         return count
 
     def _remove_empty_folders(self, folder: Path) -> None:
+        # Also those below, which a delete that was killed may have left.
+        for below, _, _ in os.walk(folder, topdown=False):
+            with contextlib.suppress(OSError):
+                Path(below).rmdir()
         with contextlib.suppress(OSError):
             while folder != self._root and folder.is_relative_to(self._root):
-                folder.rmdir()
+                if folder.exists():
+                    folder.rmdir()
                 folder = folder.parent
 
 

@@ -28,6 +28,13 @@ class TestLocal(ObjectStoreContract):
         store.delete([f"{prefix}deep/er/x"])
         assert list((tmp_path / "bucket").iterdir()) == []
 
+    def test_empty_folders_that_a_killed_delete_left_go_with_the_next_one(self, store, prefix, tmp_path):
+        store.create(f"{prefix}marker", b"x")
+        (tmp_path / "bucket" / prefix / "deep" / "er").mkdir(parents=True)
+        store.create("other/x", b"x")
+        store.delete([f"{prefix}marker"])
+        assert [path.name for path in (tmp_path / "bucket").iterdir()] == ["other"]
+
     def test_a_place_that_cannot_be_written_is_an_error(self, tmp_path):
         (tmp_path / "file").write_text("x")
         blocked = opened(CatalogProvider.LOCAL, str(tmp_path / "file"), {})

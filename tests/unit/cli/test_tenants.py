@@ -63,6 +63,36 @@ def test_show_tells_where_a_tenant_lies(shop):
     assert shop("tenants", "show", "beta").code == 1
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("tenants", "bootstrap"),
+        ("tenants", "show"),
+        ("tenants", "verify"),
+        ("tenants", "evolve"),
+        ("tenants", "offboard", "--yes"),
+        ("run", "--tenant"),
+        ("plan", "--tenant"),
+    ],
+)
+def test_a_bad_id_opens_nothing(shop, command):
+    run = shop(*command, "../acme", "-o", "json")
+    assert run.code == 1
+    assert run.error["type"] == "InvalidIdentifierError"
+    # Not even the catalog, which opening would have made.
+    assert not list(Path().rglob("*.db"))
+
+
+def test_a_run_for_a_tenant_that_is_none_says_how_to_make_it(shop):
+    shop("tenants", "bootstrap", "acme")
+    for command in ("run", "plan"):
+        run = shop(command, "--tenant", "beta", "-o", "json")
+        assert run.code == 1
+        assert run.error["hint"] == "Make it with: floe tenants bootstrap beta"
+        assert shop(command, "--tenant", "ACME", "-o", "json").error["hint"] == "Did you mean acme?"
+    assert shop("tenants", "list", "-o", "json").data == ["acme"]
+
+
 def test_verify_proves_the_layout(shop):
     assert "No tenants" in shop("tenants", "verify").out
     shop("tenants", "bootstrap", "acme", "beta")
@@ -71,6 +101,10 @@ def test_verify_proves_the_layout(shop):
     run = shop("tenants", "verify", "-o", "json")
     assert run.code == 1
     assert [report["ok"] for report in run.data] == [False, True]
+    shown = shop("tenants", "verify").out
+    assert "stray.txt" in shown
+    assert "1 of 2 tenants in order." in shown
+    assert "floe tenants bootstrap nobody" in shop("tenants", "verify", "nobody").out
     assert shop("tenants", "verify", "beta").code == 0
 
 
@@ -88,6 +122,8 @@ def test_evolve_rolls_new_columns_over_tenants(shop):
     ]
     assert shop("tenants", "evolve", "acme", "-o", "json").data[0]["state"] == "skipped"
     assert "Declared: events" in shop("tenants", "evolve", "--table", "nope").err
+    assert shop("tenants", "evolve").out.strip() == "0 tables changed, 2 in step already, 0 failed."
+    assert "There is no tenant 'nobody'" in shop("tenants", "evolve", "acme", "nobody").err
 
 
 def test_evolve_reports_a_refused_column(shop):
@@ -123,12 +159,20 @@ def test_a_legal_hold_is_set_like_any_property(shop):
     shop("tenants", "bootstrap", "acme")
     shop("namespaces", "set", "tenants.acme", "--property", "floe.legal-hold=case 42")
     assert "case 42" in shop("tenants", "show", "acme").out
-    assert "would be refused" in shop("tenants", "offboard", "acme", "--dry-run").out
+    planned = shop("tenants", "offboard", "acme", "--dry-run")
+    assert (planned.code, "would be refused" in planned.out) == (1, True)
     run = shop("tenants", "offboard", "acme", "--yes", "-o", "json")
     assert run.code == 1
     assert run.error["type"] == "LegalHoldError"
     shop("namespaces", "set", "tenants.acme", "--remove", "floe.legal-hold")
     assert shop("tenants", "offboard", "acme", "--yes").code == 0
+
+
+def test_credentials_are_rotated_only_where_they_are_given(shop):
+    run = shop("tenants", "bootstrap", "acme", "--rotate")
+    assert run.code == 1
+    assert "Add --isolate." in run.err
+    assert shop("tenants", "list", "-o", "json").data == []
 
 
 def test_only_polaris_isolates(shop):
