@@ -10,7 +10,18 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from floe_testing.services import IcebergRest, Minio, Nessie, Oidc, Postgres, Server, ServiceError, ServiceRun
+from floe_testing.services import (
+    Glue,
+    HiveMetastore,
+    IcebergRest,
+    Minio,
+    Nessie,
+    Oidc,
+    Postgres,
+    Server,
+    ServiceError,
+    ServiceRun,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +38,8 @@ def make(run: ServiceRun, name: str) -> Service:
         "minio": Minio,
         "oidc": Oidc,
         "postgres": Postgres,
+        "hive-metastore": HiveMetastore,
+        "glue": Glue,
         "iceberg-rest": lambda: IcebergRest(start(run, "minio")),
         "nessie": lambda: Nessie(start(run, "minio")),
         "nessie-oidc": lambda: Nessie(start(run, "minio"), issuer=start(run, "oidc")),
@@ -76,15 +89,16 @@ def _store(server: Server) -> list[str]:
 
 
 def _nessie(server: Server) -> list[str]:
+    return ["catalog:", "  type: rest", f"  uri: {server.url}", f"  warehouse: {server['warehouse']}"]
+
+
+def _nessie_with_tokens(server: Server) -> list[str]:
     return [
-        "catalog:",
-        "  type: rest",
-        f"  uri: {server.url}",
-        f"  warehouse: {server['warehouse']}",
-        "  credentials:   # from the oidc service",
-        "    client_id: floe",
-        "    client_secret: ${OIDC_SECRET}",
-        "    token_endpoint: http://…/token",
+        *_nessie(server),
+        "  credentials:",
+        f"    client_id: {server['client_id']}",
+        f"    client_secret: ${{OIDC_SECRET}}   # export OIDC_SECRET={server['client_secret']}",
+        f"    token_endpoint: {server['token_endpoint']}",
     ]
 
 
@@ -99,10 +113,27 @@ def _postgres(server: Server) -> list[str]:
     ]
 
 
+def _hive(server: Server) -> list[str]:
+    return ["catalog:", "  type: hive", f"  uri: {server.url}", f"  warehouse: {server['warehouse']}"]
+
+
+def _glue(server: Server) -> list[str]:
+    return [
+        "catalog:   # AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY may be anything",
+        "  type: glue",
+        f"  uri: {server.url}",
+        "  options:",
+        f"    client.region: {server['region']}",
+    ]
+
+
 SNIPPETS: dict[str, Callable[[Server], list[str]]] = {
+    "glue": _glue,
+    "hive-metastore": _hive,
     "iceberg-rest": _rest,
     "minio": _store,
-    "nessie-oidc": _nessie,
+    "nessie": _nessie,
+    "nessie-oidc": _nessie_with_tokens,
     "postgres": _postgres,
 }
 

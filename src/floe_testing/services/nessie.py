@@ -70,7 +70,7 @@ class Nessie(Service):
                 str(runner),
             ],
             ready=lambda: answers(f"{url}/api/v2/config"),
-            properties={"url": f"{url}/iceberg/", "warehouse": WAREHOUSE},
+            properties={"url": f"{url}/iceberg/", "warehouse": WAREHOUSE, **self._login()},
         )
 
     def _storage(self) -> dict[str, str]:
@@ -86,6 +86,10 @@ class Nessie(Service):
             f"{_S3}.client-iam.enabled": "true",
             f"{_S3}.client-iam.assume-role": "arn:aws:iam::123456789012:role/floe",
         }
+
+    def _login(self) -> dict[str, str]:
+        keys = ("token_endpoint", "client_id", "client_secret")
+        return {key: self._issuer[key] for key in keys} if self._issuer else {}
 
     def _authentication(self) -> dict[str, str]:
         if self._issuer is None:
