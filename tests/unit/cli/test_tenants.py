@@ -179,3 +179,23 @@ def test_only_polaris_isolates(shop):
     run = shop("tenants", "bootstrap", "acme", "--isolate", "-o", "json")
     assert run.code == 1
     assert run.error["type"] == "CapabilityError"
+
+
+def test_what_holds_for_a_table_of_the_project_holds_for_each_tenants(shop):
+    with Path("floe.yaml").open("a") as file:
+        file.write("""
+  gold.sums:
+    columns: [{name: id, type: long}]
+    retention: {snapshot_days: 400}
+""")
+    shop("tenants", "bootstrap", "acme")
+    assert shop("tables", "create", "tenants.acme.gold.sums", "--schema", "id long").code == 0
+    young = shop("tables", "expire", "tenants.acme.gold.sums", "-o", "json").data
+    assert young["retention_days"] == 400
+    refused = shop("tables", "expire", "tenants.acme.gold.sums", "--older-than", "30d", "--yes")
+    assert (refused.code, "must be kept for 400 days" in refused.err) == (1, True)
+    assert "max-snapshot-age-ms" in shop("tables", "drift", "tenants.acme.gold.sums").out
+    listed = {one["table"]: one["declared"] for one in shop("tables", "list", "-o", "json").data}
+    assert listed["tenants.acme.gold.sums"] is True
+    # A tenant is made by its bootstrap alone.
+    assert shop("tables", "create", "tenants.beta.gold.sums").code == 1

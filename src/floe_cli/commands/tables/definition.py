@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from floe_cli.commands.tables.options import DryRunOption, TableArgument, YesOption
-from floe_cli.declaration import declared_table, typed_table
+from floe_cli.declaration import declared_table, name_in_project, typed_table
 from floe_cli.output import Report, ago, confirm, count, fields, grid, size, working
 from floe_cli.workspace import Workspace
 from floe_core.errors import ConfigurationError
@@ -28,7 +28,8 @@ def list_tables(
     with working("Reading the catalog"), workspace.tables() as manager:
         names = _table_names(manager, namespace)
         declared = [name for name in workspace.artifacts.tables if namespace is None or _below(name, namespace)]
-        found = [_listed(manager, name, name in declared, long=long) for name in names]
+        known = {name for name in names if name_in_project(workspace.artifacts, name) in workspace.artifacts.tables}
+        found = [_listed(manager, name, name in known, long=long) for name in names]
     missing = [{"table": name, "exists": False, "declared": True} for name in declared if name not in names]
     if not found and not missing:
         return Report(data=[], text=["No tables yet. Declare some in floe.yaml, then: floe tables create --all"])
@@ -88,7 +89,7 @@ def show(workspace: Workspace, table: TableArgument) -> Report:
         loaded = manager.load_table(table)
         current = manager.get_current_snapshot(table)
         health = health_of(manager.context, table)
-        retention = workspace.artifacts.retention.get(table)
+        retention = workspace.artifacts.retention.get(name_in_project(workspace.artifacts, table))
     layout = _layout(loaded)
     snapshot = f"{current.snapshot_id}, {current.operation}, {ago(current.timestamp)}" if current else "none yet"
     return Report(

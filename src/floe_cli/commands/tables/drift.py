@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from floe_cli.declaration import declared_table
+from floe_cli.declaration import declared_table, name_in_project
 from floe_cli.output import Report, count, grid, working
 from floe_cli.workspace import Workspace
 
@@ -22,7 +22,7 @@ def drift(
     from floe_iceberg.drift import DriftDetector
 
     artifacts = workspace.artifacts
-    wanted = {table: declared_table(artifacts, table)} if table else dict(artifacts.tables)
+    wanted = {table: declared_table(artifacts, name_in_project(artifacts, table))} if table else dict(artifacts.tables)
     with working("Comparing"), workspace.tables() as manager:
         detector = DriftDetector(manager)
         reports = [detector.detect(name, config) for name, config in wanted.items()]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from floe_cli.commands.tables.options import DryRunOption, TableArgument, YesOption
+from floe_cli.declaration import name_in_project
 from floe_cli.moments import parse_moment
 from floe_cli.output import Report, ago, confirm, count, fields, size, working
 from floe_cli.workspace import Workspace
@@ -134,7 +135,7 @@ def sweep(
     if delete and dry_run:
         msg = "--delete and --dry-run contradict each other."
         raise ConfigurationError(msg, hint="Leave one of them out.")
-    declared = workspace.artifacts.tables.get(table)
+    declared = workspace.artifacts.tables.get(name_in_project(workspace.artifacts, table))
     days = declared.retention.orphan_days if declared else None
     moment = parse_moment(older_than) if older_than else datetime.now(UTC) - timedelta(days=days) if days else None
     with workspace.tables() as manager:
@@ -179,14 +180,14 @@ def _planned(manager: "IcebergTableManager", table: str, moment: datetime, retai
 def _retention(artifacts: "CompiledArtifacts", table: str) -> "RetentionDays":
     from floe_core.governance import PolicyEnforcer, RetentionDays
 
-    if effective := artifacts.retention.get(table):
+    if effective := artifacts.retention.get(name_in_project(artifacts, table)):
         return RetentionDays(effective.snapshot_days, effective.derivation)
     return PolicyEnforcer.retention_of(artifacts.governance)
 
 
 def _respect_governance(artifacts: "CompiledArtifacts", table: str, moment: datetime, days: "RetentionDays") -> None:
     """Refuse to expire what a level of the organisation asks to keep; the default alone asks for nothing."""
-    declared = artifacts.tables.get(table)
+    declared = artifacts.tables.get(name_in_project(artifacts, table))
     levels = (artifacts.governance.enterprise, artifacts.governance.domain, artifacts.governance.product)
     asked = any(level.snapshot_retention_days is not None or level.legal_hold_days is not None for level in levels)
     asked = asked or bool(declared and declared.retention.snapshot_days is not None)
