@@ -10,6 +10,7 @@ from floe_core.redaction import redact_text
 from floe_iceberg.errors import translated
 from floe_iceberg.models import TableIdentifier
 from floe_iceberg.namespaces import NamespaceName, Namespaces, parse_namespace
+from floe_iceberg.reconciling import ReconcilingCatalog
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,7 +71,8 @@ class PyIcebergCatalogPlugin(CatalogPlugin):
         """Register a new table with a schema and nothing else."""
         name = TableIdentifier.from_string(identifier)
         with translated(self.catalog, name):
-            self.catalog.create_table(name.parts, schema, location=location, properties=dict(properties or {}))
+            catalog = ReconcilingCatalog.around(self.catalog)
+            catalog.create_table(name.parts, schema, location=location, properties=dict(properties or {}))
 
     def list_tables(self, namespace: NamespaceName) -> list[str]:
         """List the bare names of a namespace's tables, sorted."""

@@ -8,11 +8,14 @@ hold, so after a doubtful answer the table is loaded and asked.
 from __future__ import annotations
 
 import time
+import uuid
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg import exceptions as pyiceberg_errors
 from pyiceberg.catalog import Catalog
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
 from pyiceberg.table import CommitTableResponse
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
 from pyiceberg.table.update import (
     AddSchemaUpdate,
     AddSnapshotUpdate,
@@ -37,7 +40,9 @@ from floe_iceberg.manifest_lists import ManifestLists
 from floe_iceberg.metastore import SqlMetastore, sql_metastore
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyiceberg.io import FileIO
+    from pyiceberg.schema import Schema
     from pyiceberg.table import CreateTableTransaction, Table
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableRequirement, TableUpdate
@@ -66,6 +71,8 @@ _DEFINITE = (
     NotImplementedError,
     TypeError,
 )
+# Tells a creation of ours from somebody else's when the answer was lost.
+CREATION_ID_PROPERTY = "floe.creation-id"
 # A reply can be lost while the server still works; these are the pauses before each look.
 _LOOKS = (0.0, 0.2, 0.8)
 
@@ -194,9 +201,47 @@ class ReconcilingCatalog(Catalog):
             return self._own(metastore.load(Catalog.identifier_to_tuple(identifier)))
         return self._own(self.inner.load_table(identifier))
 
-    def create_table(self, identifier: str | Identifier, *args: Any, **options: Any) -> Table:  # noqa: ANN401
-        """Create a table."""
-        return self._own(self.inner.create_table(identifier, *args, **options))
+    def create_table(  # noqa: PLR0913, PLR0917 - PyIceberg's signature
+        self,
+        identifier: str | Identifier,
+        schema: Schema | pa.Schema,
+        location: str | None = None,
+        partition_spec: PartitionSpec = UNPARTITIONED_PARTITION_SPEC,
+        sort_order: SortOrder = UNSORTED_SORT_ORDER,
+        properties: Properties | None = None,
+    ) -> Table:
+        """Create a table, and find out whether it was this call's doing when the answer leaves doubt.
+
+        Raises:
+            TableAlreadyExistsError: Somebody else's table is there.
+        """
+        creation = uuid.uuid4().hex
+        marked = {**(properties or {}), CREATION_ID_PROPERTY: creation}
+        try:
+            table = self.inner.create_table(identifier, schema, location, partition_spec, sort_order, marked)
+        except Exception as err:  # noqa: BLE001 - whatever went wrong, the table itself knows whose it is
+            table = self._find_created(identifier, creation, err)
+        return self._own(table)
+
+    def _find_created(self, identifier: str | Identifier, creation: str, err: Exception) -> Table:
+        for pause in self._looks:
+            time.sleep(pause)
+            try:
+                current = self.load_table(identifier)
+            except pyiceberg_errors.NoSuchTableError:
+                if isinstance(err, _DEFINITE):
+                    raise err from None
+            except Exception:  # noqa: BLE001 - an unreachable catalog is asked again after the next pause
+                if isinstance(err, _DEFINITE):
+                    raise err from None
+            else:
+                if current.properties.get(CREATION_ID_PROPERTY) == creation:
+                    return current
+                if isinstance(err, pyiceberg_errors.TableAlreadyExistsError):
+                    raise err
+                msg = f"Table {'.'.join(Catalog.identifier_to_tuple(identifier))} already exists"
+                raise pyiceberg_errors.TableAlreadyExistsError(msg) from err
+        raise err
 
     def create_table_transaction(
         self,
