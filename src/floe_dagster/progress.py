@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dagster import AssetCheckEvaluation, AssetMaterialization, DagsterEventType
@@ -192,6 +194,12 @@ class RunProgress:
                 self._change(key, state=AssetState.WRITTEN, rows=0, ended=moment)
 
 
+_CLASS = re.compile(r"[A-Za-z_][\w.]*")
+_FRAME = re.compile(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d+)')
+_LIBRARY = re.compile(r"site-packages|dist-packages|[/\\]lib[/\\]python3|^<")
+_OWN_CODE = str(Path(__file__).parents[1])
+_SQL_STATE = re.compile(r"\s*SQLSTATE: \w+;?\s*$")
+
 _HANDLERS = {
     DagsterEventType.STEP_START: RunProgress._step_started,  # noqa: SLF001 - our own class's
     DagsterEventType.ASSET_MATERIALIZATION: RunProgress._materialised,  # noqa: SLF001 - our own class's
@@ -212,13 +220,28 @@ def _sentence(check: CheckProgress) -> str:
 
 
 def _reason(event: DagsterEvent) -> str:
-    """Return what went wrong, in the words of the error that began it."""
+    """Return what went wrong, in the words of the error that began it, and the line of the user's code."""
     error = event.step_failure_data.error
     if error is None:
         return "failed without saying why"
     while error.cause is not None:
         error = error.cause
     text = error.message.strip()
-    kind, _, rest = text.partition(": ")
+    kind, colon, rest = text.partition(": ")
     # Floe's own errors speak for themselves; of others the kind is part of the message.
-    return rest.strip() if kind.startswith("floe_core.errors.") and rest else text
+    if kind.startswith("floe_core.errors.") and rest:
+        return rest.strip()
+    if colon and _CLASS.fullmatch(kind):
+        # Spark's message goes on with its plan, which says little to anybody.
+        rest = _SQL_STATE.sub("", rest.partition("\n")[0]) if kind.startswith("pyspark.") else rest.strip()
+        text = f"{kind.rpartition('.')[2]}: {rest}"
+    return f"{text} ({place})" if (place := _place_in_project(error.stack)) else text
+
+
+def _place_in_project(stack: Sequence[str]) -> str | None:
+    """Return the innermost line of a traceback that is neither a library's nor floe's own."""
+    for frame in reversed(stack):
+        found = _FRAME.match(frame)
+        if found and not _LIBRARY.search(found["file"]) and not found["file"].startswith(_OWN_CODE):
+            return f"{Path(found['file']).name}, line {found['line']}"
+    return None

@@ -6,8 +6,11 @@ frames live in, and private ones that one operation at a time works in, with its
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
+
+from pyspark.logger import PySparkLogger
 
 from floe_core.errors import EngineUnavailableError
 from floe_core.telemetry import get_logger
@@ -74,12 +77,18 @@ def open_engine(settings: SparkSettings) -> SparkEngine:
         EngineSetupError: Java or a jar is missing, or the process already runs the other kind of Spark.
         EngineUnavailableError: Spark did not start, or the server does not answer.
     """
+    _keep_errors_out_of_the_log()
     if settings.remote:
         return ConnectEngine(settings.master, settings)
     if settings.local and running_driver() is None and (server := server_for(settings)) is not None:
         get_logger("floe.spark").info("spark.attach", server=server.address, pid=server.pid)
         return ConnectEngine(server.url, settings, server=server)
     return ClassicEngine(settings)
+
+
+def _keep_errors_out_of_the_log() -> None:
+    # PySpark prints every error of a frame as a page of JSON, besides raising it.
+    PySparkLogger.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
 
 
 @dataclass
