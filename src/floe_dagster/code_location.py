@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dagster import Definitions, JobDefinition, definitions
+from dagster import AssetKey, AssetSelection, Definitions, JobDefinition, define_asset_job, definitions
 
 from floe_core.compile import compile_project
 from floe_dagster.pipeline import Pipeline
@@ -37,6 +37,9 @@ def defs() -> Definitions:
     return Pipeline.of(artifacts_from_environment()).definitions
 
 
-def all_assets_job() -> JobDefinition:
-    """Return the job that holds every asset, for step processes to load again."""
-    return Pipeline.of(artifacts_from_environment()).definitions.resolve_implicit_global_asset_job_def()
+def job_of_assets(keys: list[str]) -> JobDefinition:
+    """Return a job of some assets, for step processes to load again."""
+    # Dagster's own job of all assets has a name that nobody may load again.
+    selection = AssetSelection.assets(*(AssetKey.from_user_string(key) for key in keys))
+    whole = Definitions(jobs=[define_asset_job("floe_run", selection)])
+    return Definitions.merge(Pipeline.of(artifacts_from_environment()).definitions, whole).resolve_job_def("floe_run")

@@ -10,9 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dagster import RunsFilter, execute_job, reconstructable
+from dagster import RunsFilter, build_reconstructable_job, execute_job
 
-from floe_dagster.code_location import ENVIRONMENT_VARIABLE, PER_TENANT_VARIABLE, PROJECT_VARIABLE, all_assets_job
+from floe_dagster.code_location import ENVIRONMENT_VARIABLE, PER_TENANT_VARIABLE, PROJECT_VARIABLE, job_of_assets
+from floe_dagster.history import quick_history
+from floe_dagster.home import dagster_home
 from floe_dagster.progress import AssetProgress, RunProgress
 from floe_dagster.tenants import TENANTS, partition_tags
 
@@ -79,7 +81,10 @@ def run_assets(  # noqa: PLR0913 - what a run is made of
     tenant = pipeline.tenant
     if tenant is not None:
         instance.add_dynamic_partitions(str(TENANTS.name), [tenant])
-    with _watched(instance, request, progress, listener or (lambda _: None)):
+    with (
+        quick_history(dagster_home(pipeline.artifacts)),
+        _watched(instance, request, progress, listener or (lambda _: None)),
+    ):
         for stage in pipeline.stages(keys) if len(partitions) > 1 or tenant else [list(keys)]:
             partitioned = any(pipeline.partitioned(key) for key in stage)
             tags = {_REQUEST_TAG: request, **partition_tags(tenant, partitions if partitioned else ())}
@@ -112,9 +117,9 @@ def _in_processes(
     os.environ[ENVIRONMENT_VARIABLE] = pipeline.artifacts.environment or ""
     os.environ[PER_TENANT_VARIABLE] = "1" if pipeline.tenant else ""
     config = {**_QUIET, "execution": {"config": {"multiprocess": {"max_concurrent": processes}}}}
-    result = execute_job(
-        reconstructable(all_assets_job), instance=instance, run_config=config, asset_selection=list(keys), tags=tags
-    )
+    names = [key.to_user_string() for key in keys]
+    job = build_reconstructable_job(job_of_assets.__module__, job_of_assets.__name__, (names,))
+    result = execute_job(job, instance=instance, run_config=config, tags=tags)
     return result.run_id, result.success
 
 
