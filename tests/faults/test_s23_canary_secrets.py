@@ -1,4 +1,4 @@
-"""S23: canary secrets in every configuration field turn up in no log, repr, traceback, artifact, span or Spark conf."""
+"""S23: canary secrets in every configuration field turn up in no log, repr, traceback, artifact, span, run or conf."""
 
 from __future__ import annotations
 
@@ -229,6 +229,14 @@ def project(folder, collector, catalog="", **storage):
     )
 
 
+ASSET = """
+import dagster as dg
+import pyarrow as pa
+
+@dg.asset(key_prefix="bronze")
+def orders() -> pa.Table:
+    return pa.table({"id": [1]})
+"""
 SEVERAL = """
 import json, sys
 from floe_cli.app import main
@@ -258,18 +266,24 @@ def leaks(folder, secret):
 def test_s23_a_catalog_that_repeats_secrets_is_not_repeated(tmp_path, collector):
     catalog = (
         f"catalog: {{type: polaris, uri: 'http://127.0.0.1:{collector.server_port}/api/catalog', warehouse: lake, "
-        "retry: {max_attempts: 1}, credentials: {client_id: floe, client_secret: '${S23_SECRET}'}}"
+        "retry: {max_attempts: 1}, credentials: {client_id: floe, client_secret: '${S23_SECRET}'}}\n"
+        "orchestration: {module: s23_assets}\n"
     )
     project(tmp_path, collector, catalog, endpoint="http://127.0.0.1:9")
+    (tmp_path / "s23_assets.py").write_text(ASSET)
     commands = (
         ["compile", "--debug"],
         ["tenants", "bootstrap", "acme", "--debug"],
         ["doctor", "--debug", "-o", "json"],
+        ["run", "--debug"],
+        ["run", "--tenant", "acme", "--debug"],
     )
     codes, shown = floe(tmp_path, *commands, S23_KEY="key", S23_SECRET=CANARY)
     assert codes[0] == 0, shown
     assert all(codes[1:]), shown
     assert CANARY not in shown
+    # Among the files is all that the Dagster UI shows of the run that failed: its events, errors and settings.
+    assert list((tmp_path / ".floe" / "dagster").rglob("*.db"))
     assert not leaks(tmp_path, CANARY)
     assert collector.spans
     assert CANARY.encode() not in b"".join(collector.spans)
