@@ -259,7 +259,7 @@ class _Audit:
             metadata["look"] = MetadataValue.text(f"floe tables scan {self._table} --ref {held}")
             metadata["publish"] = MetadataValue.text(f"floe publish {self._table} {held}")
             metadata["discard"] = MetadataValue.text(f"floe discard {self._table} {held}")
-            description = f"Held back on branch {held}; main is as it was."
+            description = f"Held back on branch {held}; the rows of main are as they were.{self._came_along()}"
         return AssetCheckResult(
             asset_key=self._plan.spec.key,
             check_name=PUBLISHED,
@@ -267,6 +267,16 @@ class _Audit:
             metadata=metadata,
             description=description,
         )
+
+    def _came_along(self) -> str:
+        """Name the columns that the waiting rows brought: a table has one schema for all of its branches."""
+        table = self._manager.load_table(self._table)
+        main = table.current_snapshot()
+        if main is None or main.schema_id is None:
+            return ""
+        before = set(table.schemas()[main.schema_id].column_names)
+        new = [name for name in table.schema().column_names if name not in before]
+        return f" The table has its new columns already, empty on main: {', '.join(new)}." if new else ""
 
     def _nothing(self) -> Iterator[AssetCheckResult]:
         for spec in self._plan.specs():

@@ -81,6 +81,19 @@ def test_rows_that_fail_leave_main_untouched_and_stop_what_is_downstream(run, ta
     assert held.branch in failed.metadata["publish"].value
 
 
+def test_the_verdict_names_columns_that_came_with_rows_held_back(run, tables):
+    assert run(orders_asset([1, 2]), NO_NULLS).success
+
+    @dg.asset(name="orders")
+    def wider() -> pa.Table:
+        return pa.table({"id": pa.array([3, None], pa.int64()), "note": ["a", "b"]})
+
+    result = run(wider, NO_NULLS)
+    [verdict] = [e for e in result.get_asset_check_evaluations() if e.check_name == "published"]
+    assert verdict.description.endswith("The table has its new columns already, empty on main: note.")
+    assert tables.scan("public.orders")["note"].to_pylist() == [None, None]
+
+
 def test_the_first_write_of_all_waits_as_well(run, tables):
     assert not run(orders_asset([None]), NO_NULLS).success
     assert tables.scan("public.orders").num_rows == 0
