@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from floe_testing.services import Server
 
 _LEAST_SECONDS = 900
+_ENDPOINT = "credentials-of"
 _NAMESPACE = "{https://sts.amazonaws.com/doc/2011-06-15/}"
 
 
@@ -96,7 +97,10 @@ class VendingDesk:
     STS gives credentials for a quarter of an hour at least; the gateway before the store refuses them earlier.
 
     Attributes:
+        announce_expiry: Whether credentials come with the time they end.
+        name_endpoint: Whether clients are told where to get new ones, as Polaris tells Iceberg's Java client.
         vended: How many credentials were handed out.
+        renewed: How many of them were asked for at that endpoint.
         refused: How many requests came with credentials whose time was up.
     """
 
@@ -111,7 +115,9 @@ class VendingDesk:
         """
         self.vended = 0
         self.refused = 0
+        self.renewed = 0
         self.announce_expiry = True
+        self.name_endpoint = False
         self._store = store
         self._front = front
         self._seconds = seconds
@@ -119,18 +125,38 @@ class VendingDesk:
         self._lock = threading.Lock()
         for method, path in (("GET", r"/tables/[^/]+$"), ("POST", r"/tables$")):
             catalog.rewrite(self._add, method=method, path=path)
+        catalog.add(Rule("GET", f"/{_ENDPOINT}/", None, rewrite=self._renew))
         front.add(Rule(".*", "", None, rewrite=self._check))
 
     def _add(self, content: dict[str, Any]) -> None:
-        credentials = assume_role(self._store, policy=prefix_policy(content["metadata"]["location"]))
+        content.setdefault("config", {}).update(self._vend(content["metadata"]["location"]))
+
+    def _renew(self, exchange: Exchange, _: Reply) -> Reply:
+        """Answer in place of the reference server, which has no such endpoint."""
+        location = bytes.fromhex(exchange.path.rpartition("/")[2]).decode()
+        with self._lock:
+            self.renewed += 1
+        return Reply.of(200, {"storage-credentials": [{"prefix": location, "config": self._vend(location)}]})
+
+    def _vend(self, location: str) -> dict[str, str]:
+        credentials = assume_role(self._store, policy=prefix_policy(location))
         ends = time.time() + self._seconds
         with self._lock:
             self.vended += 1
             self._ends[credentials["s3.session-token"]] = ends
-        config = {**credentials, "s3.endpoint": self._front.url, "s3.region": self._store["region"]}
+        config = {
+            **credentials,
+            "s3.endpoint": self._front.url,
+            "s3.region": self._store["region"],
+            # The same for Iceberg's Java client.
+            "client.region": self._store["region"],
+            "s3.path-style-access": "true",
+        }
         if self.announce_expiry:
             config["s3.session-token-expires-at-ms"] = str(int(ends * 1000))
-        content.setdefault("config", {}).update(config)
+        if self.name_endpoint:
+            config["client.refresh-credentials-endpoint"] = f"{_ENDPOINT}/{location.encode().hex()}"
+        return config
 
     def _check(self, exchange: Exchange, reply: Reply) -> Reply:
         headers = {name.lower(): value for name, value in exchange.headers.items()}

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+import uuid
 
 import pyarrow as pa
 import pytest
 from pyarrow.fs import FileSelector, S3FileSystem
 
 from floe_core.errors import StorageAuthenticationError
-from floe_iceberg import IcebergTableManager
+from floe_core.schemas import AccessDelegation
+from floe_iceberg import Engine, IcebergTableManager
 from floe_testing.gateway import FaultGateway
 from floe_testing.vending import VendingDesk
 
@@ -64,6 +66,33 @@ def test_s09_credentials_that_end_during_an_upload_are_replaced(vending, manager
     manager.append(name, pa.RecordBatchReader.from_batches(SCHEMA, batches(12, 0.5)))
     assert sorted(manager.scan(name)["id"].to_pylist()) == list(range(12))
     assert len(manager.list_snapshots(name)) == 1
+    assert desk.vended >= 3
+
+
+@pytest.mark.live
+@pytest.mark.spark
+@pytest.mark.req("FR-004", "FR-005")
+def test_s09_spark_asks_for_new_credentials_where_the_catalog_says(vending, connect, namespace, spark_over):
+    desk = vending(6)
+    desk.name_endpoint = True
+    catalog = connect(
+        name=f"rest_{uuid.uuid4().hex[:8]}", properties={}, access_delegation=AccessDelegation.VENDED_CREDENTIALS
+    )
+    plane = spark_over(catalog)
+    manager = IcebergTableManager(catalog, compute=plane)
+    manager.create_namespace(namespace)
+    name = f"{namespace}.orders"
+    manager.create_table(name, SCHEMA)
+
+    def slowly(batches):
+        for batch in batches:
+            time.sleep(10)
+            yield batch
+
+    frame = plane.session.range(0, 10, numPartitions=1).mapInArrow(slowly, "id long")
+    manager.append(name, frame, engine=Engine.SPARK)
+    assert sorted(manager.scan(name)["id"].to_pylist()) == list(range(10))
+    assert desk.renewed >= 1
 
 
 def test_s09_credentials_that_are_refused_for_good_are_a_storage_error(vending, manager, namespace):
