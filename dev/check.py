@@ -89,7 +89,10 @@ def tests() -> list[Outcome]:
 
 def live() -> list[Outcome]:
     """The wider matrix of servers and engines."""
-    return [pytest("live", "-m", "live", "-n", WORKERS, "--dist=loadgroup")]
+    return [
+        run("chromium", [sys.executable, "dev/chromium.py"]),
+        pytest("live", "-m", "live", "-n", WORKERS, "--dist=loadgroup"),
+    ]
 
 
 def wheel() -> list[Outcome]:

@@ -118,6 +118,8 @@ class Demo:
         self.feed.deliver(day, day)
         stopped = run("bronze.flights+", "--partition", str(day), may_fail=True)
         held = next(asset for asset in stopped["assets"] if asset["table"] == SILVER)
+        if held["branch"] is None:
+            sys.exit("The run did not get as far as its checks.")
         self.tell(f"{day:%-d %B} arrives broken", f"Held back: {held['reason']}.", stopped)
         floe("discard", SILVER, str(held["branch"]), "--yes")
         chapter(f"{day:%-d %B}, repaired", "The second delivery has its delays in minutes again.")

@@ -151,7 +151,9 @@ def chosen_port(port: int) -> int:
 @contextlib.contextmanager
 def ends_by_interrupt() -> Iterator[None]:
     """Treat a request to end, or a terminal that is closed, like Ctrl-C for the length of a block."""
-    before = {name: signal.signal(name, signal.default_int_handler) for name in (signal.SIGTERM, signal.SIGHUP)}
+    # Ctrl-C too: a shell lets background jobs ignore it, and so would everything that is started from here.
+    names = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {name: signal.signal(name, signal.default_int_handler) for name in names}
     try:
         yield
     finally:
