@@ -59,9 +59,9 @@ requirements: setup  ## Print each requirement with its tests, and what has none
 	@$(RUN) python dev/requirements.py
 
 .PHONY: bench
-bench: setup  ## Measure floe beside its peers (QUICK=1: five minutes)
-	@.floe-dev/uv/bin/uv sync --quiet --locked --all-extras --group bench --no-python-downloads
-	@$(RUN) python -m benchmarks $(if $(QUICK),--quick)
+bench: setup  ## Measure floe beside its peers (QUICK=1: five minutes; ONLY=p1,p9: some)
+	@.floe-dev/uv/bin/uv sync --quiet --locked --compile-bytecode --all-extras --group bench --no-python-downloads
+	@$(RUN) python -m benchmarks $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
 
 .PHONY: wheel
 wheel: setup  ## Build the wheel and try it in an empty environment

@@ -42,7 +42,7 @@ PLAN = (
     Step("p1", "p1_bulk_append", Size(1), Size(1, 3)),
     Step("p1", "p1_bulk_append", Size(6), None),
     Step("p2", "p2_partitioned_append", Size(1, 5), Size(0.25, 1)),
-    Step("p3", "p3_small_appends", Size(1, 5), Size(0.33, 1)),
+    Step("p3", "p3_small_appends", Size(1, 5), Size(0.5, 1)),
     # Every round starts its sixteen processes anew, so that there is nothing to warm up.
     Step("p4", "p4_many_writers", Size(1, 3), Size(0.25, 1), warm_up=False),
     Step("p5", "p5_upsert", Size(0.01), None),
