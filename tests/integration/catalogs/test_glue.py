@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import socket
 import uuid
 
 import pyarrow as pa
 import pytest
 
 from floe_catalogs.glue import GlueCatalogPlugin
-from floe_core.errors import (
-    CapabilityError,
-    CatalogAuthenticationError,
-    CatalogAuthorizationError,
-    CatalogUnavailableError,
-    ConfigurationError,
-    DeadlineExceededError,
-    RateLimitedError,
-)
+from floe_core.errors import CapabilityError
 from floe_core.schemas import CatalogConfig, CompiledArtifacts
 from floe_iceberg import Engine, IcebergTableManager
-from floe_testing.gateway import FaultGateway, Reply, Rule
 from floe_testing.plugins import CatalogPluginContract
 from floe_testing.rest_fixtures import store_properties
 from floe_testing.tables import NAMESPACE, TableManagerContract
@@ -122,55 +112,6 @@ def test_a_nested_namespace_is_refused_before_its_parent_is_made(glue_catalog, t
         plugin.create_namespace(f"{parent}.raw")
     assert parent not in plugin.list_namespaces()
     plugin.shutdown()
-
-
-@pytest.mark.req("SC-006")
-@pytest.mark.parametrize(
-    ("answer", "error", "hint"),
-    [
-        ((400, "UnrecognizedClientException"), CatalogAuthenticationError, "AWS_ACCESS_KEY_ID"),
-        ((400, "ExpiredTokenException"), CatalogAuthenticationError, "AWS_PROFILE"),
-        ((400, "AccessDeniedException"), CatalogAuthorizationError, "glue:GetDatabases"),
-        ((400, "ThrottlingException"), RateLimitedError, "slow down"),
-        ((500, "InternalServiceException"), CatalogUnavailableError, "Try again"),
-    ],
-)
-def test_each_refusal_has_its_own_error_and_no_secret(glue_catalog, tmp_path, answer, error, hint):
-    section = {**glue_catalog, "retry": {"max_attempts": 1}}
-    status, code = answer
-    with FaultGateway(section["uri"]) as gateway:
-        gateway.add(Rule(".*", "", None, forward=False, reply=Reply.of(status, {"__type": code, "message": "no"})))
-        with pytest.raises(error, match=hint) as caught:
-            connect({**section, "uri": gateway.url}, tmp_path)
-    assert SECRET not in str(caught.value)
-
-
-def test_missing_credentials_say_where_to_put_them(glue_catalog, tmp_path, monkeypatch):
-    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
-    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    with pytest.raises(CatalogAuthenticationError, match="AWS_PROFILE"):
-        connect(glue_catalog, tmp_path)
-
-
-def test_an_address_where_nobody_listens_is_a_transient_error(glue_catalog, tmp_path):
-    section = {**glue_catalog, "uri": "http://127.0.0.1:1", "retry": {"max_attempts": 1}}
-    with pytest.raises(CatalogUnavailableError, match=r"catalog\.uri"):
-        connect(section, tmp_path)
-
-
-@pytest.mark.req("FR-006a")
-def test_an_endpoint_that_never_answers_is_given_up_at_the_deadline(glue_catalog, tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        section = {**glue_catalog, "uri": f"http://127.0.0.1:{silent.getsockname()[1]}", "retry": {"max_attempts": 1}}
-        with pytest.raises(DeadlineExceededError, match=r"within 0\.5 s"):
-            connect({**section, "timeouts": {"read_seconds": 0.5}}, tmp_path)
-
-
-def test_a_missing_region_or_warehouse_is_a_configuration_error(glue_catalog, tmp_path):
-    with pytest.raises(ConfigurationError, match=r"client\.region"):
-        connect({**glue_catalog, "options": {}}, tmp_path)
-    with pytest.raises(ConfigurationError, match="needs a warehouse location"):
-        connect({**glue_catalog, "warehouse": None}, tmp_path)
 
 
 def test_spark_gets_the_same_catalog_and_no_keys(glue_catalog, tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,9 +11,6 @@ import pytest
 from floe_catalogs.hive import HiveCatalogPlugin
 from floe_core.errors import (
     CapabilityError,
-    CatalogUnavailableError,
-    ConfigurationError,
-    DeadlineExceededError,
     NamespaceNotFoundError,
 )
 from floe_core.plugins import HealthState
@@ -127,31 +123,7 @@ def test_a_table_at_a_place_of_its_own_needs_its_database_too(hive_catalog, tmp_
     plugin.shutdown()
 
 
-def test_a_metastore_that_is_not_there_is_a_transient_error(hive_catalog, tmp_path):
-    with pytest.raises(CatalogUnavailableError, match=r"catalog\.uri"):
-        connect({**hive_catalog, "uri": "thrift://127.0.0.1:1"}, tmp_path)
-
-
 def test_the_second_address_is_used_when_the_first_is_down(hive_catalog, tmp_path):
     plugin = connect({**hive_catalog, "uri": f"thrift://127.0.0.1:1, {hive_catalog['uri']}"}, tmp_path)
     assert plugin.health_check().state is HealthState.HEALTHY
     plugin.shutdown()
-
-
-@pytest.mark.req("FR-006a")
-def test_a_metastore_that_never_answers_is_given_up_at_the_deadline(hive_catalog, tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        section = {**hive_catalog, "uri": f"thrift://127.0.0.1:{silent.getsockname()[1]}"}
-        with pytest.raises(DeadlineExceededError, match=r"within 0\.5 s"):
-            connect({**section, "timeouts": {"read_seconds": 0.5}}, tmp_path)
-
-
-@pytest.mark.parametrize("uri", [None, "http://127.0.0.1:9083", "thrift://one,two"])
-def test_another_kind_of_address_is_a_configuration_error(uri, tmp_path):
-    with pytest.raises(ConfigurationError, match="thrift://host:9083"):
-        connect({"type": "hive", "warehouse": f"file://{tmp_path}", "uri": uri}, tmp_path)
-
-
-def test_a_missing_warehouse_is_a_configuration_error(tmp_path):
-    with pytest.raises(ConfigurationError, match="needs a warehouse location"):
-        connect({"type": "hive", "uri": "thrift://127.0.0.1:1"}, tmp_path)
