@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 OPERATION_ID_PROPERTY = "floe.operation-id"
+# Rows that an upsert brought; an engine's own figures count the rows it copied as well.
+SOURCE_ROWS_PROPERTY = "floe.source-rows"
 
 
 class WriteKind(StrEnum):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagster import MetadataValue, TableColumn, TableColumnConstraints, TableSchema
 
-from floe_core.dataplane import OPERATION_ID_PROPERTY
+from floe_core.dataplane import OPERATION_ID_PROPERTY, SOURCE_ROWS_PROPERTY
 from floe_core.errors import FloeStorageError
 from floe_core.telemetry import get_logger
 
@@ -28,7 +28,9 @@ def materialisation_metadata(
     snapshot = written.snapshot
     made = output.operation_id is None or snapshot.summary.get(OPERATION_ID_PROPERTY) == output.operation_id
     figures = snapshot.summary if made else {}
-    num_rows = written.num_rows if written.num_rows is not None else _number(figures, "added-records")
+    num_rows = written.num_rows
+    if num_rows is None:
+        num_rows = _number(figures, SOURCE_ROWS_PROPERTY if SOURCE_ROWS_PROPERTY in figures else "added-records")
     metadata: dict[str, Any] = {
         "table": output.table,
         "num_rows": num_rows,

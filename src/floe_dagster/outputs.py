@@ -133,7 +133,7 @@ class _Write:
             return Written(published, mode, rows, None, None, table)
         if isinstance(self._data, pa.Table) and not self._data.schema.names:
             self._data = plain_arrow_schema(table.schema()).empty_table()
-        count = self._count(mode)
+        count = self._data.num_rows if isinstance(self._data, pa.Table) else None
         if replaced is not None:
             self._data = _within(self._data, replaced, table, self._output)
         snapshot = self._write(mode, replaced)
@@ -248,12 +248,6 @@ class _Write:
             return {}
         sql = replaced.sql if replaced is not None else None
         return HeldMark(self._output.branch, mode, sql, self._output.settings.keys).properties()
-
-    def _count(self, mode: WriteMode) -> int | None:
-        if isinstance(self._data, pa.Table):
-            return int(self._data.num_rows)
-        # The snapshot of an upsert counts the rows it had to copy as well.
-        return int(self._data.count()) if mode is WriteMode.UPSERT and _is_spark(self._data) else None
 
 
 def _frame(manager: IcebergTableManager, data: object) -> Any:  # noqa: ANN401 - Arrow data, or the engine's own frame

@@ -122,21 +122,39 @@ def spark_table(table: pa.Table, target: spark.StructType) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def arrow_type(kind: spark.DataType) -> pa.DataType:
+def arrow_schema(schema: spark.StructType) -> pa.Schema:
+    """Return the Arrow schema of a frame, nulls allowed where the frame allows them.
+
+    Raises:
+        CapabilityError: Spark exchanges no Arrow data of a column's type.
+    """
+    return pa.schema(list(arrow_type(schema, exact=True)))
+
+
+def arrow_type(kind: spark.DataType, *, exact: bool = False) -> pa.DataType:
     """Return the Arrow type that Spark exchanges this type as.
+
+    Args:
+        kind: Spark's type.
+        exact: Whether what may not be null in Spark may not be null in Arrow either.
 
     Raises:
         CapabilityError: Spark exchanges no Arrow data of this type.
     """
+
+    def field(name: str, inner: spark.DataType, *, nullable: bool) -> pa.Field:
+        return pa.field(name, arrow_type(inner, exact=exact), nullable=nullable or not exact)
+
     match kind:
         case spark.DecimalType():
             return pa.decimal128(kind.precision, kind.scale)
         case spark.ArrayType():
-            return pa.list_(pa.field("element", arrow_type(kind.elementType), nullable=True))
+            return pa.list_(field("element", kind.elementType, nullable=kind.containsNull))
         case spark.MapType():
-            return pa.map_(arrow_type(kind.keyType), arrow_type(kind.valueType))
+            value = field("value", kind.valueType, nullable=kind.valueContainsNull)
+            return pa.map_(arrow_type(kind.keyType, exact=exact), value)
         case spark.StructType():
-            return pa.struct([pa.field(field.name, arrow_type(field.dataType)) for field in kind.fields])
+            return pa.struct([field(part.name, part.dataType, nullable=part.nullable) for part in kind.fields])
     if (found := _ATOMIC.get(type(kind))) is not None:
         return found
     msg = f"Arrow data cannot be written to a column of Spark's type {kind.simpleString()}."

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 
-from floe_core.errors import CommitStateUnknownError, EngineUnavailableError
+from floe_core.errors import CapabilityError, CommitStateUnknownError, EngineUnavailableError
+from floe_spark.arrow_input import arrow_schema
 from floe_spark.errors import translated
 from floe_spark.maintenance import Procedures
 from floe_spark.reader import read_frame
@@ -97,7 +98,11 @@ class SparkDataPlane:
         if not isinstance(data, DataFrame):
             msg = f"{type(data).__name__} is no PySpark DataFrame"
             raise TypeError(msg)
-        return data.limit(0).toArrow().schema
+        try:
+            return arrow_schema(data.schema)
+        except CapabilityError:
+            # Spark knows more types than we do; asking it takes a job.
+            return data.limit(0).toArrow().schema
 
     def write(self, request: WriteRequest) -> None:
         """Carry out one write in a private session.

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from floe_core.dataplane import OPERATION_ID_PROPERTY, WriteKind, WriteRequest
+from floe_core.dataplane import OPERATION_ID_PROPERTY, SOURCE_ROWS_PROPERTY, WriteKind, WriteRequest
 from floe_core.errors import CapabilityError, InvalidDataError
 from floe_spark.arrow_input import ArrowInput
 from floe_spark.sql import quoted, table_name
@@ -31,6 +31,8 @@ PRIVATE_CONF = {"spark.sql.caseSensitive": "true"}
 _WRITE_OPTIONS = {"fanout-enabled": "false"}
 _NOT_WHOLE_FILES = "Cannot delete file where some, but not all, rows match filter"
 _ROWS = "floe rows of a key"
+_SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."
+_SOURCE_ROWS = f"{_SNAPSHOT_PROPERTY}{SOURCE_ROWS_PROPERTY}"
 
 
 class PartsOfFilesError(Exception):
@@ -44,7 +46,7 @@ def operation_id_of(request: WriteRequest) -> str:
 
 def snapshot_conf(request: WriteRequest) -> dict[str, str]:
     """Return the configuration that carries the snapshot properties of a write by SQL."""
-    return {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in request.snapshot_properties.items()}
+    return {f"{_SNAPSHOT_PROPERTY}{key}": value for key, value in request.snapshot_properties.items()}
 
 
 def writes_frame_directly(request: WriteRequest) -> bool:
@@ -160,12 +162,15 @@ class SparkWrite:
             missing = ", ".join(sorted(unknown)) if keys else "none given"
             msg = f"An upsert into '{self._request.table}' needs key columns of the data: {missing}."
             raise InvalidDataError(msg, table=self._request.table)
-        self._refuse_repeated_keys(source)
+        rows = self._counted(source)
         view = f"floe_{uuid.uuid4().hex}"
         source.createTempView(view)
+        # The snapshot of a MERGE counts the rows of every file it had to copy as well.
+        self._session.conf.set(_SOURCE_ROWS, str(rows))
         try:
             self._session.sql(self._merge_sql(source.columns, view))
         finally:
+            self._session.conf.unset(_SOURCE_ROWS)
             self._session.catalog.dropTempView(view)
 
     def _merge_sql(self, columns: list[str], view: str) -> str:
@@ -182,12 +187,20 @@ class SparkWrite:
             f"{update}WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values})"
         )
 
-    def _refuse_repeated_keys(self, source: DataFrame) -> None:
-        """MERGE itself notices a repeated key only when the table already holds it, and else inserts both rows."""
+    def _counted(self, source: DataFrame) -> int:
+        """Count the rows, and refuse a repeated key.
+
+        MERGE itself notices one only when the table already holds it, and else inserts both rows.
+        """
         keys = [sf.col(quoted(key)) for key in self._request.keys]
-        known = source.filter(reduce(and_, (key.isNotNull() for key in keys)))
-        counted = known.groupBy(*keys).agg(sf.count("*").alias(_ROWS))
-        repeated = counted.filter(sf.col(_ROWS) > 1).drop(_ROWS).head()
-        if repeated is not None:
-            msg = f"The data holds more than one row for the key {repeated.asDict()}."
+        known = reduce(and_, (key.isNotNull() for key in keys))
+        counted = source.groupBy(*keys).agg(sf.count("*").alias(_ROWS))
+        of_known = sf.when(known, sf.col(_ROWS))
+        found = counted.agg(sf.sum(_ROWS), sf.max(of_known), sf.max_by(sf.struct(*keys), of_known)).head()
+        if found is None:
+            return 0
+        rows, most, key = found
+        if most is not None and most > 1:
+            msg = f"The data holds more than one row for the key {key.asDict()}."
             raise InvalidDataError(msg, hint="Keep one row a key before the upsert.", table=self._request.table)
+        return int(rows or 0)

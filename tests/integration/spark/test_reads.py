@@ -87,6 +87,29 @@ def test_frames_are_lazy_and_join_with_the_users_own(spark_tables, history):
         spark_tables.plane.arrow_schema([1])
 
 
+EVERY_TYPE = (
+    "b boolean, i8 tinyint, i16 smallint, i32 int, i64 bigint not null, f32 float, f64 double, d decimal(12, 3), "
+    "s string, x binary, day date, at timestamp, local timestamp_ntz, "
+    "l array<struct<a: int, b: array<string>>>, m map<string, decimal(5, 2)>, st struct<p: date, q: struct<r: double>>"
+)
+
+
+def test_the_schema_of_a_frame_is_what_spark_would_hand_over(spark_tables):
+    frame = spark_tables.plane.session.createDataFrame([], EVERY_TYPE)
+    strict = frame.selectExpr(
+        "*", "array(1, 2) as no_nulls", "map('a', 1) as no_null_values", "named_struct('k', 1) as k"
+    )
+    found = spark_tables.plane.arrow_schema(strict)
+    assert found.equals(strict.limit(0).toArrow().schema), found
+    assert not found.field("i64").nullable
+    assert not found.field("no_nulls").type.value_field.nullable
+
+
+def test_a_type_only_spark_knows_is_asked_for(spark_tables):
+    frame = spark_tables.plane.session.sql("SELECT INTERVAL '1' DAY AS pause")
+    assert spark_tables.plane.arrow_schema(frame) == pa.schema([pa.field("pause", pa.duration("us"), nullable=False)])
+
+
 def test_the_catalog_is_the_sessions_default(spark_tables, history):
     assert spark_tables.plane.session.sql("SELECT count(*) AS n FROM ns.t").collect()[0]["n"] == 3
 
