@@ -42,11 +42,7 @@ class DriftDetector:
         self._context: ManagerContext = getattr(source, "context", source)  # type: ignore[arg-type]  # one of the two
 
     def detect(self, target: TableTarget, declared: TableConfig) -> DriftReport:
-        """Compare one table with its declaration.
-
-        Raises:
-            ConfigurationError: The declaration itself makes no sense, such as a type that does not exist.
-        """
+        """Compare one table with its declaration."""
         name = str(identifier_of(target))
         with self._context.operation("iceberg.detect_drift", target) as operation:
             try:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from floe_core.drift import DriftDetectorProtocol, DriftKind, DriftSeverity
-from floe_core.errors import ConfigurationError
 from floe_core.schemas import TableConfig
 from floe_iceberg.drift import DriftDetector
 from floe_iceberg.tables import create_from_config
@@ -161,8 +160,3 @@ def test_the_most_severe_comes_first_and_each_reads_as_a_line(detect):
     assert [item.severity.value for item in report.items] == ["breaking", "warning", "info"]
     assert str(report.items[0]).startswith("breaking type amount: declared string, the table has decimal(10, 2). ")
     assert report.breaking
-
-
-def test_a_declared_type_that_does_not_exist_is_an_error(detect):
-    with pytest.raises(ConfigurationError, match="no Iceberg type"):
-        detect(columns=column("amount", type="money"))

@@ -62,6 +62,11 @@ def test_what_is_no_partition_term_is_refused(term):
         TableConfig(partition_by=["id", term])
 
 
+def test_a_column_of_a_type_that_does_not_exist_is_refused():
+    with pytest.raises(ValidationError, match="there is no type 'money'"):
+        TableConfig(columns=[{"name": "amount", "type": "money"}])
+
+
 def test_the_editor_schema_describes_every_key():
     schema = json_schema()
     assert schema["title"] == "floe.yaml"
