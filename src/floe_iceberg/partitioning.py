@@ -31,6 +31,7 @@ from pyiceberg.transforms import (
     YearTransform,
 )
 from pyiceberg.typedef import Record
+from pyiceberg.types import DateType
 from pyiceberg.utils.concurrent import ExecutorFactory
 
 from floe_core.errors import ConfigurationError
@@ -196,7 +197,7 @@ def split(table: pa.Table, spec: PartitionSpec, schema: Schema) -> Iterator[Part
         yield from _slices(table, codes, cuts, values)
         return
     order = np.argsort(codes, kind="stable")
-    bounds = np.searchsorted(codes[order], np.arange(len(values) + 1))
+    bounds = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=len(values)))])
     ordered = _taken(table, order) if table.nbytes < _SORTED_AT_ONCE else None
     if ordered is None:
         table = table.combine_chunks()
@@ -259,11 +260,18 @@ def _decode(code: int, dictionaries: list[list[Any]]) -> list[Any]:
 def _encoded(table: pa.Table, field: PartitionField, schema: Schema) -> pa.DictionaryArray:
     source = schema.find_field(field.source_id)
     values = column_of(table, str(schema.find_column_name(field.source_id)))
-    transformed = field.transform.pyarrow_transform(source.field_type)(values)
-    if isinstance(transformed, pa.ChunkedArray):
-        transformed = transformed.combine_chunks()
-    if isinstance(transformed, pa.ChunkedArray):  # more than 2 GiB of text does not combine
-        transformed = pa.concat_arrays(transformed.cast(pa.large_string()).chunks)
-    if isinstance(transformed, pa.ExtensionArray):
-        transformed = transformed.storage
-    return transformed.dictionary_encode(null_encoding="encode")
+    transform = field.transform.pyarrow_transform(source.field_type)
+    if not isinstance(source.field_type, DateType) or isinstance(field.transform, IdentityTransform):
+        return _in_one_piece(transform(values)).dictionary_encode(null_encoding="encode")
+    # There are few days compared with rows, so that each is transformed once.
+    days = _in_one_piece(values).dictionary_encode(null_encoding="encode")
+    encoded = transform(days.dictionary).dictionary_encode(null_encoding="encode")
+    return pa.DictionaryArray.from_arrays(encoded.indices.take(days.indices), encoded.dictionary)
+
+
+def _in_one_piece(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if isinstance(values, pa.ChunkedArray):  # more than 2 GiB of text does not combine
+        values = pa.concat_arrays(values.cast(pa.large_string()).chunks)
+    return values.storage if isinstance(values, pa.ExtensionArray) else values
