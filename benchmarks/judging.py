@@ -30,7 +30,7 @@ def judge(step: Step, size: Size, workload: ModuleType, measurements: list[Measu
         "warm_up": step.warm_up,
         "correct": correct,
         "arms": [asdict(measurement) for measurement in measurements],
-        "comparisons": [_comparison(workload, ours, peer) for peer in ran],
+        "comparisons": [_comparison(workload, ours, peer, size.scale) for peer in ran],
         "figures": [*_figures(workload, ours), *_differences(workload, ours, ran)] if correct else [],
         "memory": _memory(workload, ours) if correct else None,
     }
@@ -41,10 +41,12 @@ def _times(workload: ModuleType, measurement: Measurement) -> list[float]:
     return [figure[compared] for figure in measurement.figures] if compared else measurement.seconds
 
 
-def _comparison(workload: ModuleType, ours: Measurement, peer: Measurement) -> dict[str, Any]:
+def _comparison(workload: ModuleType, ours: Measurement, peer: Measurement, scale: float) -> dict[str, Any]:
     mine, theirs = _times(workload, ours), _times(workload, peer)
     found = ratio(mine, theirs)
-    goal = workload.GOALS.get(peer.arm)
+    # Some goals are set for one size only.
+    sizes = getattr(workload, "GOAL_SIZES", {}).get(peer.arm, {scale})
+    goal = workload.GOALS.get(peer.arm) if scale in sizes else None
     return {
         "peer": peer.arm,
         "floe": statistics.median(mine),

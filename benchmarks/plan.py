@@ -54,7 +54,7 @@ PLAN = (
     Step("p8", "p8_maintenance", Size(1), Size(0.25, 1)),
     Step("p9", "p9_materialisation", Size(1), Size(0.5, 2)),
     Step("p10", "p10_commands", Size(1), Size(1, 2)),
-    Step("p11", "p11_pipeline", Size(0.25, 5), Size(0.02, 1), variant="local"),
+    Step("p11", "p11_pipeline", Size(0.25, 3), Size(0.02, 1), variant="local"),
     Step("p11", "p11_pipeline", Size(0.25, 3), None, variant="cluster"),
     Step("p11", "p11_pipeline", Size(0.25, 3), None, variant="connect"),
     Step("p12", "p12_tenants", Size(1, 3), Size(0.2, 1)),

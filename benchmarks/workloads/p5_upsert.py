@@ -99,3 +99,4 @@ class PyIceberg(_Upsert, PyIcebergTable):
 
 ARMS = {"floe": Floe, "delta-rs": Delta, "pyiceberg": PyIceberg}
 GOALS = {"delta-rs": 1.2, "pyiceberg": 0.1}
+GOAL_SIZES = {"pyiceberg": {1}}
