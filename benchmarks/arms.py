@@ -13,6 +13,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from floe_iceberg import IcebergTableManager
+
+
+def started_spark(manager: IcebergTableManager) -> tuple[SparkSession, float]:
+    """Start Spark for a manager; return its session and how long that took."""
+    started = time.perf_counter()
+    spark = manager.spark
+    spark.sql("SELECT 1").collect()
+    return spark, time.perf_counter() - started
 
 
 class TableArm:
@@ -84,10 +95,7 @@ class SparkTable(FloeTable):
 
     def prepare(self, folder: Path, scale: float) -> None:
         super().prepare(folder, scale)
-        started = time.perf_counter()
-        self.spark = self.manager.spark
-        self.spark.sql("SELECT 1").collect()
-        self.start_seconds = time.perf_counter() - started
+        self.spark, self.start_seconds = started_spark(self.manager)
 
     @property
     def target(self) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from benchmarks.arms import started_spark
 from benchmarks.data import lineitem
 from benchmarks.peers import NAMESPACE, PROPERTIES, open_floe, rows_digest
 
@@ -57,10 +57,7 @@ class Spark(_Maintained):
 
     def prepare(self, folder: Path, scale: float) -> None:
         super().prepare(folder, scale)
-        started = time.perf_counter()
-        self.spark = self.manager.spark
-        self.spark.sql("SELECT 1").collect()
-        self.start_seconds = time.perf_counter() - started
+        self.spark, self.start_seconds = started_spark(self.manager)
 
     def run(self) -> None:
         catalog = self.manager.catalog.name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from floe_catalogs.warehouse import SPARK_CATALOG, warehouse_of
+from floe_catalogs.warehouse import spark_catalog, warehouse_of
 from floe_core.errors import MissingDependencyError
 from floe_core.plugins import BuiltInPlugin, CatalogCapabilities
 from floe_core.telemetry import traced
@@ -76,13 +76,7 @@ class GlueCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
         del properties
         prefix = f"spark.sql.catalog.{catalog_name}"
         known = self.catalog.properties
-        conf = {
-            prefix: SPARK_CATALOG,
-            f"{prefix}.type": "glue",
-            f"{prefix}.warehouse": known["warehouse"],
-            # A caching catalog misses what PyIceberg commits.
-            f"{prefix}.cache-enabled": "false",
-        }
+        conf = spark_catalog(prefix, "glue", known["warehouse"])
         shared = [key for key in known if key in _SHARED or (key.startswith("client.") and not _is_key(key))]
         conf |= {f"{prefix}.{key}": known[key] for key in shared}
         if not known["warehouse"].startswith("s3"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from floe_catalogs.warehouse import SPARK_CATALOG, warehouse_of
+from floe_catalogs.warehouse import spark_catalog, warehouse_of
 from floe_core.errors import ConfigProblem, ConfigurationError, MissingDependencyError
 from floe_core.plugins import BuiltInPlugin, CatalogCapabilities
 from floe_core.telemetry import traced
@@ -78,14 +78,7 @@ class HiveCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
         del properties
         prefix = f"spark.sql.catalog.{catalog_name}"
         known = self.catalog.properties
-        conf = {
-            prefix: SPARK_CATALOG,
-            f"{prefix}.type": "hive",
-            f"{prefix}.uri": known["uri"],
-            f"{prefix}.warehouse": known["warehouse"],
-            # A caching catalog misses what PyIceberg commits.
-            f"{prefix}.cache-enabled": "false",
-        }
+        conf = {**spark_catalog(prefix, "hive", known["warehouse"]), f"{prefix}.uri": known["uri"]}
         if self._timeouts is not None:
             hadoop = f"{prefix}.hadoop.hive.metastore"
             conf[f"{hadoop}.client.socket.timeout"] = f"{max(1, round(self._timeouts.read_seconds))}s"

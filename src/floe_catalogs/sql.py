@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from floe_catalogs.warehouse import SPARK_CATALOG, warehouse_of
+from floe_catalogs.warehouse import spark_catalog, warehouse_of
 from floe_core.plugins import BuiltInPlugin, CatalogCapabilities
 from floe_core.telemetry import traced
 from floe_iceberg.catalog_plugin import PyIcebergCatalogPlugin
@@ -68,12 +68,8 @@ class SqlCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
         prefix = f"spark.sql.catalog.{catalog_name}"
         catalog, database = self.catalog, self._database
         conf = {
-            prefix: SPARK_CATALOG,
-            f"{prefix}.type": "jdbc",
-            f"{prefix}.warehouse": catalog.properties["warehouse"],
+            **spark_catalog(prefix, "jdbc", catalog.properties["warehouse"]),
             f"{prefix}.jdbc.schema-version": "V1",
-            # A caching catalog misses what PyIceberg commits.
-            f"{prefix}.cache-enabled": "false",
         }
         if database is not None:
             conf |= {f"{prefix}.{key}": value for key, value in database.jdbc_properties().items()}

@@ -1,4 +1,4 @@
-"""What every catalog here needs to know: where files lie."""
+"""What every catalog here needs: where files lie, and how Spark opens the same one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,17 @@ if TYPE_CHECKING:
     from floe_core.schemas import CatalogConfig
 
 SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
+
+
+def spark_catalog(prefix: str, kind: str, warehouse: str) -> dict[str, str]:
+    """Return what Spark's configuration of any of these catalogs begins with."""
+    return {
+        prefix: SPARK_CATALOG,
+        f"{prefix}.type": kind,
+        f"{prefix}.warehouse": warehouse,
+        # A caching catalog misses what PyIceberg commits.
+        f"{prefix}.cache-enabled": "false",
+    }
 
 
 def warehouse_of(config: CatalogConfig, *, catalog: str) -> str:

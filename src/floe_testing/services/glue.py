@@ -11,7 +11,20 @@ from floe_testing.services.runner import Launch, Service, answers, free_port
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pytest
+
 REGION = "us-east-1"
+
+
+def keep_aws_to(monkeypatch: pytest.MonkeyPatch, *, secret: str) -> None:
+    """Give credentials where AWS's tools look for them, and keep them from looking elsewhere."""
+    for variable in ("AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_SESSION_TOKEN", "AWS_CA_BUNDLE"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "floe-test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
 
 
 class Glue(Service):

@@ -13,6 +13,7 @@ from floe_core.schemas import CatalogConfig, CompiledArtifacts
 from floe_iceberg import Engine, IcebergTableManager
 from floe_testing.plugins import CatalogPluginContract
 from floe_testing.rest_fixtures import store_properties
+from floe_testing.services.glue import keep_aws_to
 from floe_testing.tables import NAMESPACE, TableManagerContract
 
 pytestmark = pytest.mark.live
@@ -23,14 +24,7 @@ ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
 
 @pytest.fixture(autouse=True)
 def _aws(monkeypatch):
-    """Give credentials where AWS's tools look for them, and keep them from looking elsewhere."""
-    for variable in ("AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_SESSION_TOKEN", "AWS_CA_BUNDLE"):
-        monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "floe-test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    keep_aws_to(monkeypatch, secret=SECRET)
 
 
 @pytest.fixture

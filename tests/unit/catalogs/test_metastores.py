@@ -18,6 +18,7 @@ from floe_core.errors import (
 )
 from floe_core.schemas import CatalogConfig
 from floe_testing.gateway import FaultGateway, Reply, Rule
+from floe_testing.services.glue import keep_aws_to
 
 SECRET = "canary-aws-secret"
 NOBODY = "http://127.0.0.1:1"
@@ -25,14 +26,7 @@ NOBODY = "http://127.0.0.1:1"
 
 @pytest.fixture(autouse=True)
 def _aws(monkeypatch):
-    """Give credentials where AWS's tools look for them, and keep them from looking elsewhere."""
-    for variable in ("AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_SESSION_TOKEN", "AWS_CA_BUNDLE"):
-        monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "floe-test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    keep_aws_to(monkeypatch, secret=SECRET)
 
 
 @pytest.fixture
