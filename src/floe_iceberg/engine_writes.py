@@ -19,7 +19,6 @@ from pyiceberg.table.update import (
     AssertRefSnapshotId,
     AssertTableUUID,
     RemoveSnapshotRefUpdate,
-    RemoveSnapshotsUpdate,
     SetPropertiesUpdate,
 )
 from pyiceberg.utils.concurrent import ExecutorFactory
@@ -29,6 +28,7 @@ from floe_core.errors import CommitStateUnknownError, ConcurrencyConflictError
 from floe_iceberg.commits import Backoff, Outcome, WriteScope, ancestry, find_operation, require_branch
 from floe_iceberg.context import identifier_of
 from floe_iceberg.metadata_commits import Change, commit_change
+from floe_iceberg.metadata_updates import RemoveSnapshots
 from floe_iceberg.schema import require_fit, stage_changes
 from floe_iceberg.snapshots import branch_at, ensure_snapshot
 
@@ -276,7 +276,7 @@ class _EngineLoop:
             own = [s.snapshot_id for s in ancestry(metadata, branch) if s.snapshot_id not in shared]
             updates: tuple[TableUpdate, ...] = (RemoveSnapshotRefUpdate(ref_name=branch),)
             if own:
-                updates += (RemoveSnapshotsUpdate(snapshot_ids=own),)
+                updates += (RemoveSnapshots(snapshot_ids=own),)
             requirements = (
                 AssertTableUUID(uuid=metadata.table_uuid),
                 AssertRefSnapshotId(ref=branch, snapshot_id=metadata.refs[branch].snapshot_id),

@@ -127,15 +127,20 @@ def snapshot_as_of(table: Table, moment: Moment) -> Snapshot:
     """Find the snapshot that was current at a moment.
 
     Raises:
-        SnapshotNotFoundError: The table's kept history begins later.
+        SnapshotNotFoundError: The table's kept history begins later, or the snapshot of that moment has expired.
     """
-    millis = to_millis(moment)
-    for entry in reversed(table.metadata.snapshot_log):
-        if entry.timestamp_ms <= millis and (snapshot := table.metadata.snapshot_by_id(entry.snapshot_id)):
-            return snapshot
-    msg = f"Table '{name_of(table)}' has no snapshot as old as {local_text(millis)}."
-    kept = [entry.timestamp_ms for entry in table.metadata.snapshot_log]
+    millis, metadata = to_millis(moment), table.metadata
+    log = metadata.snapshot_log
+    logged = next((entry for entry in reversed(log) if entry.timestamp_ms <= millis), None)
+    # An entry whose snapshot is gone is no reason to look further back: that state was current no more.
+    if logged is not None and (snapshot := metadata.snapshot_by_id(logged.snapshot_id)):
+        return snapshot
+    gone = f"has no snapshot as old as {local_text(millis)}"
+    if logged is not None:
+        gone = f"no longer has the snapshot that was current at {local_text(millis)}"
+    kept = [entry.timestamp_ms for entry in log if metadata.snapshot_by_id(entry.snapshot_id)]
     hint = f"Its kept history begins at {local_text(min(kept))}." if kept else "It has no snapshots yet."
+    msg = f"Table '{name_of(table)}' {gone}."
     raise SnapshotNotFoundError(msg, hint=hint, table=name_of(table))
 
 

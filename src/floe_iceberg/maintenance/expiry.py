@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotRefUpdate, RemoveSnapshotsUpdate
+from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotRefUpdate
 
 from floe_core.errors import UnsafeRetentionError
 from floe_iceberg.context import identifier_of
@@ -18,6 +18,7 @@ from floe_iceberg.maintenance.lease import maintenance_lease
 from floe_iceberg.maintenance.reachable import FileReader, statistics_files
 from floe_iceberg.maintenance.retention import MIN_SNAPSHOTS_PROPERTY, Expiry, plan_expiry
 from floe_iceberg.metadata_commits import Change, commit_change
+from floe_iceberg.metadata_updates import RemoveSnapshots
 from floe_iceberg.models import ExpiredSnapshots
 from floe_iceberg.versions import name_of, to_millis, to_utc
 
@@ -163,7 +164,7 @@ def _still_there(table: Table, expiry: Expiry) -> bool:
 
 def _change(table: Table, expiry: Expiry) -> Change:
     updates = tuple(RemoveSnapshotRefUpdate(ref_name=name) for name in expiry.refs)
-    expired = (RemoveSnapshotsUpdate(snapshot_ids=list(expiry.snapshot_ids)),) if expiry.snapshot_ids else ()
+    expired = (RemoveSnapshots(snapshot_ids=list(expiry.snapshot_ids)),) if expiry.snapshot_ids else ()
     # A ref that was moved onto one of these snapshots meanwhile would be dropped with it.
     unmoved = (AssertRefSnapshotId(ref=name, snapshot_id=ref.snapshot_id) for name, ref in table.metadata.refs.items())
     return Change((*updates, *expired), tuple(unmoved))

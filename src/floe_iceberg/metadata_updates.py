@@ -1,0 +1,67 @@
+"""Updates that PyIceberg applies otherwise than the reference implementation.
+
+A REST catalog applies updates on the server. The embedded, Hive and Glue catalogs let PyIceberg apply them, and its
+version of ``remove-snapshots`` breaks the history: a log entry before an expired one stays, so that time travel
+answers with a state that was no longer current; survivors lose their parent, which ends every incremental read; and
+partition statistics of expired snapshots stay. The update here is the same on the wire and is applied as Java does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyiceberg.table.update import (
+    RemovePartitionStatisticsUpdate,
+    RemoveSnapshotRefUpdate,
+    RemoveSnapshotsUpdate,
+    RemoveStatisticsUpdate,
+    TableUpdate,
+    _apply_table_update,
+    _TableMetadataUpdateContext,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import SnapshotLogEntry
+
+
+class RemoveSnapshots(RemoveSnapshotsUpdate):
+    """Removes snapshots, the refs and statistics on them, and the history that ends with them."""
+
+
+# PyIceberg dispatches on the update's class, so that only updates of ours are applied this way.
+@_apply_table_update.register(RemoveSnapshots)
+def _(update: RemoveSnapshots, base_metadata: TableMetadata, context: _TableMetadataUpdateContext) -> TableMetadata:
+    gone = set(update.snapshot_ids)
+    if missing := sorted(gone - {snapshot.snapshot_id for snapshot in base_metadata.snapshots}):
+        msg = f"Cannot remove unknown snapshots: {missing}"
+        raise ValueError(msg)
+    metadata = base_metadata
+    for along in _removed_along(metadata, gone):
+        metadata = _apply_table_update(along, metadata, context)
+    context.add_update(update)
+    kept = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in gone]
+    return metadata.model_copy(
+        update={
+            "snapshots": kept,
+            "snapshot_log": _unbroken(metadata.snapshot_log, {snapshot.snapshot_id for snapshot in kept}),
+        }
+    )
+
+
+def _removed_along(metadata: TableMetadata, gone: set[int]) -> Iterator[TableUpdate]:
+    for name, ref in metadata.refs.items():
+        if ref.snapshot_id in gone:
+            yield RemoveSnapshotRefUpdate(ref_name=name)
+    for snapshot_id in {file.snapshot_id for file in metadata.statistics} & gone:
+        yield RemoveStatisticsUpdate(snapshot_id=snapshot_id)
+    for snapshot_id in {file.snapshot_id for file in metadata.partition_statistics} & gone:
+        yield RemovePartitionStatisticsUpdate(snapshot_id=snapshot_id)
+
+
+def _unbroken(log: list[SnapshotLogEntry], kept: set[int]) -> list[SnapshotLogEntry]:
+    """Return the log after its last missing snapshot: across a gap, time travel would find the wrong state."""
+    last_gap = max((place for place, entry in enumerate(log) if entry.snapshot_id not in kept), default=-1)
+    return log[last_gap + 1 :]
