@@ -30,7 +30,7 @@ def add_position_deletes(spark: SparkSession, table_name: str, positions: Mappin
     Returns:
         The id of the snapshot.
     """
-    delta = _Delta(spark, table_name)
+    delta = JavaDelta(spark, table_name)
     factory = delta.writers().build()
     change = delta.table.newRowDelta()
     for path, places in positions.items():
@@ -58,7 +58,7 @@ def add_equality_deletes(
     Returns:
         The id of the snapshot.
     """
-    delta = _Delta(spark, table_name)
+    delta = JavaDelta(spark, table_name)
     schema = delta.table.schema().select(delta.java_list(columns))
     ids = [delta.table.schema().findField(name).fieldId() for name in columns]
     factory = delta.writers().equalityFieldIds(delta.java_ints(ids)).equalityDeleteRowSchema(schema).build()
@@ -85,7 +85,7 @@ def add_deletion_vectors(spark: SparkSession, table_name: str, positions: Mappin
     Returns:
         The id of the snapshot.
     """
-    delta = _Delta(spark, table_name)
+    delta = JavaDelta(spark, table_name)
     functions = delta.jvm.com.google.common.base.Functions
     previous = delta.jvm.java.util.HashMap()
     for path in positions:
@@ -105,7 +105,7 @@ def add_deletion_vectors(spark: SparkSession, table_name: str, positions: Mappin
     return delta.commit(change)
 
 
-class _Delta:
+class JavaDelta:
     """A table as Java sees it, and the parts of a row delta."""
 
     def __init__(self, spark: SparkSession, table_name: str) -> None:
