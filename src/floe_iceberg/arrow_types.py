@@ -288,3 +288,13 @@ def cast_column(values: pa.ChunkedArray, target: pa.DataType, column: str) -> pa
 def with_field_id(field: pa.Field, field_id: int) -> pa.Field:
     """Return the Arrow field with the id Parquet keeps."""
     return field.with_metadata({_FIELD_ID: str(field_id).encode()})
+
+
+def with_children(items: pa.Array, target: pa.DataType, children: pa.Array) -> pa.Array:
+    """Return a list or map array with other children: the elements, or the entries of a map.
+
+    Offsets and validity are taken as they are: a slice keeps its place, null stays null, and nothing is copied.
+    """
+    return pa.Array.from_buffers(
+        target, len(items), items.buffers()[:2], items.null_count, items.offset, children=[children]
+    )

@@ -9,27 +9,22 @@ import threading
 import uuid
 from concurrent.futures import wait
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyiceberg.io.pyarrow import (
-    compute_statistics_plan,
-    data_file_statistics_from_parquet_metadata,
-    parquet_path_to_id_mapping,
-)
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.partitioning import PartitionFieldValue
-from pyiceberg.schema import Schema, sanitize_column_names
 from pyiceberg.table.locations import load_location_provider
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
-from pyiceberg.types import DoubleType, FloatType
 from pyiceberg.utils.concurrent import ExecutorFactory
 
 from floe_core.errors import CapabilityError
-from floe_iceberg.fitting import fit
+from floe_iceberg.column_metrics import ColumnMetrics, column_modes, leaves
+from floe_iceberg.fitting import as_stored, fit, stored_names
 from floe_iceberg.partitioning import Partition, PartitionRows, column_of, record_values, split
 
 if TYPE_CHECKING:
@@ -38,7 +33,10 @@ if TYPE_CHECKING:
 
     from pyiceberg.io import FileIO
     from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.schema import Schema
     from pyiceberg.table.metadata import TableMetadata
+
+    from floe_iceberg.column_metrics import Leaf
 
 _MIB = 1024 * 1024
 _TARGET_BYTES = "write.target-file-size-bytes"
@@ -82,6 +80,16 @@ class Layout:
     def spec(self) -> PartitionSpec:
         """The spec new files are partitioned by."""
         return self.metadata.spec()
+
+    @cached_property
+    def stored_schema(self) -> Schema | None:
+        """The schema with the names that files have, None when they are the table's own."""
+        return stored_names(self.schema)
+
+    @cached_property
+    def columns(self) -> list[Leaf]:
+        """The columns of each file, and which figures are kept of them."""
+        return leaves(self.schema, column_modes(self.metadata))
 
     @property
     def target_bytes(self) -> int:
@@ -144,7 +152,7 @@ class DataFileWriter:
         self._output = layout.io.new_output(self.path)
         self._stream: Any = None
         self._writer: pq.ParquetWriter | None = None
-        self._nan_counts: dict[int, int] = {}
+        self._metrics = ColumnMetrics(layout.columns)
 
     @property
     def position(self) -> int:
@@ -153,20 +161,16 @@ class DataFileWriter:
 
     def write(self, rows: pa.Table) -> None:
         """Add rows; each call ends a row group."""
+        properties = self._layout.metadata.properties
+        self._metrics.observe(rows)
+        if self._layout.stored_schema is not None:
+            rows = as_stored(rows, self._layout.stored_schema)
         if self._writer is None:
             self._stream = self._output.create(overwrite=True)
             self._writer = pq.ParquetWriter(
                 self._stream, schema=rows.schema, store_decimal_as_integer=True, **_options(self._layout.metadata)
             )
-        self._writer.write_table(rows, row_group_size=_row_group_rows(rows, self._layout.metadata.properties))
-        self._count_nans(rows)
-
-    def _count_nans(self, rows: pa.Table) -> None:
-        # PyIceberg leaves these out, and then takes files with NaN for files without.
-        for position, column in enumerate(self._layout.schema.fields):
-            if isinstance(column.field_type, FloatType | DoubleType):
-                count = pc.sum(pc.is_nan(rows.column(position))).as_py() or 0
-                self._nan_counts[column.field_id] = self._nan_counts.get(column.field_id, 0) + count
+        self._writer.write_table(rows, row_group_size=_row_group_rows(rows, properties))
 
     def close(self) -> DataFile:
         """Finish the file and describe it."""
@@ -179,16 +183,6 @@ class DataFileWriter:
         except BaseException:
             self.abort()
             raise
-        metadata = self._layout.metadata
-        file_schema = sanitize_column_names(self._layout.schema)
-        statistics = data_file_statistics_from_parquet_metadata(
-            parquet_metadata=self._writer.writer.metadata,
-            stats_columns=compute_statistics_plan(file_schema, metadata.properties),
-            parquet_column_mapping=parquet_path_to_id_mapping(file_schema),
-        )
-        described = statistics.to_serialized_dict()
-        counted = described["value_counts"]
-        described["nan_value_counts"] = {key: count for key, count in self._nan_counts.items() if key in counted}
         file = DataFile.from_args(
             content=DataFileContent.DATA,
             file_path=self.path,
@@ -198,9 +192,9 @@ class DataFileWriter:
             sort_order_id=self._sort_order_id,
             equality_ids=None,
             key_metadata=None,
-            **described,
+            **self._metrics.describe(self._writer.writer.metadata),
         )
-        file.spec_id = metadata.default_spec_id
+        file.spec_id = self._layout.metadata.default_spec_id
         return file
 
     def abort(self) -> None:

@@ -10,7 +10,7 @@ from pyiceberg.schema import Schema, sanitize_column_names
 from pyiceberg.types import ListType, MapType, NestedField, StructType
 
 from floe_core.errors import InvalidDataError
-from floe_iceberg.arrow_types import cast_column, with_field_id
+from floe_iceberg.arrow_types import cast_column, with_children, with_field_id
 
 if TYPE_CHECKING:
     from pyiceberg.types import IcebergType
@@ -45,20 +45,70 @@ def arrow_field(field: NestedField, like: pa.DataType | None = None) -> pa.Field
     return with_field_id(pa.field(field.name, arrow_type(field.field_type, like), field.optional), field.field_id)
 
 
-def fit(rows: pa.Table, schema: Schema) -> pa.Table:
+def fit(rows: pa.Table, schema: Schema, *, like: pa.Schema | None = None) -> pa.Table:
     """Return the rows with the schema's columns in its order; absent optional columns become null.
+
+    Args:
+        rows: The rows; columns are found by name.
+        schema: The table's schema.
+        like: Arrow schema of rows fitted before, which these are to join: text is large there or is not, as it may
+            be, and Arrow puts only columns of one type together without losing field ids.
 
     Raises:
         InvalidDataError: A value does not fit, or a required column holds null.
     """
     columns, fields = [], []
-    for field, stored in zip(schema.fields, sanitize_column_names(schema).fields, strict=True):
+    for position, field in enumerate(schema.fields):
         index = rows.schema.get_field_index(field.name)
         values = rows.column(index) if index >= 0 else None
-        target = arrow_field(stored, values.type if values is not None else None)
+        if like is not None:
+            target = like.field(position)
+        else:
+            target = arrow_field(field, values.type if values is not None else None)
         columns.append(_column(values, field, target.type, rows.num_rows))
         fields.append(target)
     return pa.table(columns, schema=pa.schema(fields))
+
+
+def stored_names(schema: Schema) -> Schema | None:
+    """Return the schema as data files spell it, by Avro's rules for names; None when that is no difference."""
+    stored = sanitize_column_names(schema)
+    return None if stored.as_struct() == schema.as_struct() else stored
+
+
+def as_stored(rows: pa.Table, stored: Schema) -> pa.Table:
+    """Give fitted rows the names of data files."""
+    fields = [_respelled(rows.schema.field(i), field) for i, field in enumerate(stored.fields)]
+    columns = [
+        pa.chunked_array([_relabelled(chunk, field.type) for chunk in rows.column(i).chunks], field.type)
+        for i, field in enumerate(fields)
+    ]
+    return pa.table(columns, schema=pa.schema(fields))
+
+
+def _respelled(field: pa.Field, stored: NestedField) -> pa.Field:
+    kind, dtype = stored.field_type, field.type
+    if isinstance(kind, StructType):
+        dtype = pa.struct([_respelled(part, inner) for part, inner in zip(dtype, kind.fields, strict=True)])
+    elif isinstance(kind, MapType):
+        dtype = pa.map_(_respelled(dtype.key_field, kind.key_field), _respelled(dtype.item_field, kind.value_field))
+    elif isinstance(kind, ListType):
+        plain = pa.large_list if isinstance(dtype, pa.LargeListType) else pa.list_
+        dtype = plain(_respelled(dtype.value_field, kind.element_field))
+    return field.with_type(dtype).with_name(stored.name)
+
+
+def _relabelled(values: pa.Array, target: pa.DataType) -> pa.Array:
+    if isinstance(target, pa.StructType):
+        parts = [_relabelled(values.field(i), field.type) for i, field in enumerate(target)]
+        return pa.StructArray.from_arrays(parts, fields=list(target), mask=values.is_null())
+    if isinstance(target, pa.MapType):
+        parts = [_relabelled(values.keys, target.key_type), _relabelled(values.items, target.item_type)]
+        entries = pa.StructArray.from_arrays(parts, fields=[target.key_field, target.item_field])
+        return with_children(values, target, entries)
+    if isinstance(target, pa.ListType | pa.LargeListType):
+        return with_children(values, target, _relabelled(values.values, target.value_type))
+    return values
 
 
 def _column(values: pa.ChunkedArray | None, field: NestedField, target: pa.DataType, rows: int) -> pa.ChunkedArray:
@@ -103,16 +153,12 @@ def _shaped(values: pa.Array, target: pa.DataType, column: str) -> pa.Array:
 
 
 def _shaped_items(values: pa.Array, target: pa.DataType, column: str) -> pa.Array:
-    if not isinstance(target, pa.MapType) and not isinstance(values.type, pa.ListType | pa.LargeListType):
-        plain = pa.large_list if isinstance(target, pa.LargeListType) else pa.list_
-        values = values.cast(plain(values.type.value_field))
-    # A slice keeps the offsets of the whole, which cannot be combined with a null mask.
-    values = pa.concat_arrays([values]) if values.offset == 0 else pa.concat_arrays([values, values.slice(0, 0)])
-    mask = values.is_null() if values.null_count else None
     if isinstance(target, pa.MapType):
         keys = _shaped(values.keys, target.key_type, f"{column}.key")
         items = _shaped(values.items, target.item_type, f"{column}.value")
-        return pa.MapArray.from_arrays(values.offsets, keys, items, type=target, mask=mask)
-    elements = _shaped(values.values, target.value_type, f"{column}.element")
-    kind = pa.LargeListArray if isinstance(target, pa.LargeListType) else pa.ListArray
-    return kind.from_arrays(values.offsets, elements, type=target, mask=mask)
+        entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
+        return with_children(values, target, entries)
+    large = isinstance(target, pa.LargeListType)
+    if not isinstance(values.type, pa.LargeListType if large else pa.ListType):
+        values = values.cast((pa.large_list if large else pa.list_)(values.type.value_field))
+    return with_children(values, target, _shaped(values.values, target.value_type, f"{column}.element"))

@@ -176,14 +176,33 @@ def record_key(record: Record) -> tuple[Any, ...]:
     return tuple(_NAN if value != value else value for value in record_values(record))  # noqa: PLR0124 - only NaN
 
 
+def column_path(fields: pa.Schema | pa.StructType, name: str) -> list[str] | None:
+    """Split a full name into the names that lead to it; None when there is no such column.
+
+    A dot separates a struct from its field, unless it is part of a name.
+    """
+    parts = name.split(".")
+    for taken in range(len(parts), 0, -1):
+        head = ".".join(parts[:taken])
+        position = fields.get_field_index(head)
+        if position < 0:
+            continue
+        kind = fields.field(position).type
+        if taken == len(parts):
+            return [head]
+        rest = column_path(kind, ".".join(parts[taken:])) if isinstance(kind, pa.StructType) else None
+        if rest is not None:
+            return [head, *rest]
+    return None
+
+
 def column_of(table: pa.Table, name: str) -> pa.ChunkedArray:
     """Return a column by its full name, dotted for fields of structs."""
-    if name in table.column_names:
-        return table[name]
-    head, *rest = name.split(".")
+    head, *rest = column_path(table.schema, name) or [name]
     values = table[head]
     for part in rest:
-        values = pc.struct_field(values, part)
+        # By position, because Arrow reads a dot in a name as a path.
+        values = pc.struct_field(values, [values.type.get_field_index(part)])
     return values
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
-from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files, schema_to_pyarrow
+from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import IncrementalAppendScan
 from pyiceberg.table.snapshots import Operation
 
@@ -15,6 +15,7 @@ from floe_core.errors import CapabilityError, FloeStorageError, InvalidScanError
 from floe_iceberg.context import identifier_of
 from floe_iceberg.corruption import checked_io, checked_plan, explain, load_table
 from floe_iceberg.predicates import check_columns, parse_row_filter
+from floe_iceberg.row_scan import RowScan, require_readable
 from floe_iceberg.versions import ancestors, name_of, newest_first, resolve, snapshot_by_id
 
 if TYPE_CHECKING:
@@ -209,13 +210,12 @@ class Plan:
             yield batch
             left = None if left is None else left - batch.num_rows
 
-    def _scanner(self) -> ArrowScan:
-        return ArrowScan(self.metadata, self.io, self.selection.projection, self.selection.row_filter)
+    def _scanner(self) -> RowScan:
+        require_readable(self.tasks, table=name_of(self.table))
+        return RowScan(self.metadata, self.io, self.selection.projection, self.selection.row_filter)
 
     def _sequential(self) -> Iterator[pa.RecordBatch]:
-        # ArrowScan's public generator holds every file it has started in memory.
-        deletes = _read_all_delete_files(self.io, self.tasks)
-        yield from self._scanner()._record_batches_from_scan_tasks_and_deletes(self.tasks, deletes)  # noqa: SLF001
+        yield from self._scanner().file_batches(self.tasks)
 
     def _guarded(self, batches: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
         try:

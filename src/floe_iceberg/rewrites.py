@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.expressions.visitors import bind
-from pyiceberg.io.pyarrow import ArrowScan, expression_to_pyarrow
+from pyiceberg.io.pyarrow import expression_to_pyarrow
 from pyiceberg.manifest import DataFileContent, ManifestContent
 from pyiceberg.table import DataScan
 from pyiceberg.table.refs import MAIN_BRANCH
@@ -16,6 +16,7 @@ from pyiceberg.table.refs import MAIN_BRANCH
 from floe_iceberg.corruption import CheckedIO, check_manifest_list, explain
 from floe_iceberg.data_files import Layout, write_rows
 from floe_iceberg.partitioning import partition_codes, record_key
+from floe_iceberg.row_scan import RowScan, require_readable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -73,7 +74,8 @@ class Branch:
 
     def rows(self, task: FileScanTask, layout: Layout, projection: Schema | None = None) -> pa.Table:
         """Read what is left of a file, in the layout's schema or a part of it."""
-        scan = ArrowScan(layout.metadata, self.table.io, projection or layout.schema, AlwaysTrue())
+        require_readable([task], table=".".join(self.table.name()))
+        scan = RowScan(layout.metadata, self.table.io, projection or layout.schema, AlwaysTrue())
         try:
             return scan.to_table([task])
         except Exception as err:

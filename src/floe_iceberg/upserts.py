@@ -98,18 +98,18 @@ def upsert_rows(
     for task in tasks:
         if index.lookup(branch.rows(task, layout, layout.schema.select(*keys))).num_rows == 0:
             continue
-        current = fit(branch.rows(task, layout), layout.schema)
+        current = fit(branch.rows(task, layout), layout.schema, like=source.schema)
         pairs = index.lookup(current)
         unmatched[pairs[_SOURCE].to_numpy()] = False
         old, new = current.take(pairs[_TARGET]), source.take(pairs[_SOURCE])
         if _same_rows(old.select(given), new.select(given)):
             continue
         removed.append(task.file)
-        updated = pa.table([new[name] if name in given else old[name] for name in old.column_names], old.column_names)
+        updated = pa.table([new[name] if name in given else old[name] for name in old.column_names], source.schema)
         written += [_without(current, pairs[_TARGET]), updated]
     written.append(source.filter(pa.array(unmatched)))
-    alike = [table.cast(source.schema) for table in written if table.num_rows]
-    added = write_rows(layout, pa.concat_tables(alike)) if alike else []
+    held = [table for table in written if table.num_rows]
+    added = write_rows(layout, pa.concat_tables(held)) if held else []
     return Rewrite(tuple(removed), tuple(added))
 
 

@@ -16,6 +16,7 @@ from floe_iceberg.context import identifier_of
 from floe_iceberg.engine_writes import EngineWrite, write_on_engine
 from floe_iceberg.manifests import SnapshotDraft
 from floe_iceberg.models import CommitStrategy, Engine, SnapshotInfo, WriteMode
+from floe_iceberg.partitioning import column_path
 from floe_iceberg.pending import Append, NewRows, Replace, Upsert
 from floe_iceberg.predicates import parse_row_filter
 from floe_iceberg.tables import KEYS_PROPERTY
@@ -269,7 +270,7 @@ class _Write:
         if not chosen:
             msg = f"An upsert into '{name}' needs keys."
             raise ConfigurationError(msg, hint="Pass keys=[…], or declare them for the table.", table=name)
-        missing = [key for key in chosen if key.split(".")[0] not in data.names or not _has(table.schema(), key)]
+        missing = [key for key in chosen if column_path(data, key) is None or not _has(table.schema(), key)]
         if missing:
             msg = f"Upsert keys that the data or table '{name}' does not have: {', '.join(missing)}."
             raise ConfigurationError(msg, hint=f"Columns of the data: {', '.join(data.names)}.", table=name)

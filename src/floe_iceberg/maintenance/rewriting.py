@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.expressions import AlwaysTrue
-from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files
 from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.sorting import NullOrder, SortDirection
 from pyiceberg.table.update import AddSnapshotUpdate
@@ -22,6 +21,7 @@ from floe_iceberg.data_files import DataFileWriter, Layout, write_rows
 from floe_iceberg.fitting import fit
 from floe_iceberg.manifests import FileGoneError, SnapshotDraft
 from floe_iceberg.partitioning import column_of
+from floe_iceberg.row_scan import RowScan
 from floe_iceberg.versions import name_of
 
 if TYPE_CHECKING:
@@ -95,10 +95,10 @@ class Rewriter:
             if group.spec_id != self.table.metadata.default_spec_id:
                 added = write_rows(layout, self._in_order(self._whole(group)))
             elif self.order is not None:
-                rows = fit(self._in_order(self._whole(group)), layout.schema)
+                rows = self._in_order(self._whole(group))
                 added = list(self._write(layout, group, _slices(rows, self.chunk_bytes)))
             else:
-                added = list(self._write(layout, group, self._chunks(group, layout.schema)))
+                added = list(self._write(layout, group, self._chunks(group)))
         finally:
             self._written.extend(layout.paths)
         for file in added:
@@ -109,30 +109,35 @@ class Rewriter:
 
     def _batches(self, group: FileGroup) -> Iterator[pa.RecordBatch]:
         tasks = list(group.tasks)
-        scan = ArrowScan(self.table.metadata, self.table.io, self.table.schema(), AlwaysTrue())
+        scan = RowScan(self.table.metadata, self.table.io, self.table.schema(), AlwaysTrue())
         try:
-            deletes = _read_all_delete_files(self.table.io, tasks)
-            yield from scan._record_batches_from_scan_tasks_and_deletes(tasks, deletes)  # noqa: SLF001 - see reads
+            yield from scan.file_batches(tasks)
         except Exception as err:
             raise explain(err, self.table, self.table.metadata.current_snapshot(), tasks) from err
 
-    def _whole(self, group: FileGroup) -> pa.Table:
-        tables = [pa.Table.from_batches([batch]) for batch in self._batches(group)]
-        if not tables:
-            return fit(pa.table({}), self.table.schema())
-        return pa.concat_tables(tables, promote_options="permissive")
+    def _fitted(self, group: FileGroup) -> Iterator[pa.Table]:
+        """Read the group in one Arrow schema, whatever the files look like."""
+        like: pa.Schema | None = None
+        for batch in self._batches(group):
+            rows = fit(pa.Table.from_batches([batch]), self.table.schema(), like=like)
+            like = rows.schema
+            yield rows
 
-    def _chunks(self, group: FileGroup, schema: Schema) -> Iterator[pa.Table]:
+    def _whole(self, group: FileGroup) -> pa.Table:
+        tables = list(self._fitted(group))
+        return pa.concat_tables(tables) if tables else fit(pa.table({}), self.table.schema())
+
+    def _chunks(self, group: FileGroup) -> Iterator[pa.Table]:
         held: list[pa.Table] = []
         size = 0
-        for batch in self._batches(group):
-            held.append(fit(pa.Table.from_batches([batch]), schema))
-            size += held[-1].nbytes
+        for rows in self._fitted(group):
+            held.append(rows)
+            size += rows.nbytes
             if size >= self.chunk_bytes:
-                yield pa.concat_tables(held, promote_options="permissive")
+                yield pa.concat_tables(held)
                 held, size = [], 0
         if held:
-            yield pa.concat_tables(held, promote_options="permissive")
+            yield pa.concat_tables(held)
 
     def _in_order(self, rows: pa.Table) -> pa.Table:
         return sorted_rows(rows, self.order, self.table.schema()) if self.order is not None else rows

@@ -169,7 +169,7 @@ def test_a_delete_of_a_whole_partition_reads_no_data_file(manager, monkeypatch):
     manager.append("bronze.t", pa.table({"id": [1, 2], "p": ["a", "b"]}))
     from floe_iceberg import rewrites
 
-    monkeypatch.setattr(rewrites, "ArrowScan", None)
+    monkeypatch.setattr(rewrites, "RowScan", None)
     manager.delete("bronze.t", "p = 'a'")
     monkeypatch.undo()
     assert manager.scan("bronze.t")["id"].to_pylist() == [2]
