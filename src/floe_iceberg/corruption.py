@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 from pyiceberg.exceptions import ValidationError
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
-from pyiceberg.manifest import FileFormat
+from pyiceberg.manifest import DataFileContent, FileFormat, ManifestContent
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import ManifestGroupPlanner
 
-from floe_core.errors import CorruptFileError, FloeStorageError, ScanError, StorageError
+from floe_core.errors import CapabilityError, CorruptFileError, FloeStorageError, ScanError, StorageError
 from floe_iceberg.context import identifier_of
 from floe_iceberg.reconciling import ReconcilingCatalog
 from floe_iceberg.versions import name_of
@@ -257,6 +257,10 @@ def explain(
     found = _first_unreadable(table, snapshot, tasks)
     if found is not None:
         return found
+    if _has_equality_deletes(table, snapshot):
+        msg = f"Table '{name_of(table)}' has equality deletes, which only Spark applies."
+        hint = "Pass engine='spark', or compact the table with engine='spark' first."
+        return CapabilityError(msg, hint=hint, table=name_of(table))
     msg = f"Reading table '{name_of(table)}' failed, although every file of it can be read: {err}"
     return ScanError(msg, hint="Try again; if it stays, the log has the cause.", table=name_of(table))
 
@@ -281,6 +285,15 @@ def _first_unreadable(
             if found := _unreadable_data_file(table, file):
                 return found
     return None
+
+
+def _has_equality_deletes(table: Table, snapshot: Snapshot | None) -> bool:
+    return any(
+        entry.data_file.content == DataFileContent.EQUALITY_DELETES
+        for manifest in manifests_of(table, snapshot)
+        if manifest.content == ManifestContent.DELETES
+        for entry in manifest.fetch_manifest_entry(table.io)
+    )
 
 
 def _unreadable_data_file(table: Table, file: DataFile) -> FloeStorageError | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.avro.encoder import BinaryEncoder
 from pyiceberg.avro.file import AvroOutputFile
-from pyiceberg.manifest import DEFAULT_READ_VERSION, MANIFEST_LIST_FILE_SCHEMAS, ManifestFile, write_manifest_list
+from pyiceberg.manifest import DEFAULT_READ_VERSION, MANIFEST_LIST_FILE_SCHEMAS, UNASSIGNED_SEQ, ManifestFile
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -25,7 +25,7 @@ class ManifestLists:
     def __init__(self) -> None:
         """Know nothing yet."""
         self._lists: OrderedDict[str, tuple[ManifestFile, ...]] = OrderedDict()
-        self._entries: dict[tuple[int, str], bytes] = {}
+        self._entries: dict[tuple[int, str, int], bytes] = {}
         self._lock = threading.Lock()
 
     def read(self, snapshot: Snapshot, io: FileIO) -> list[ManifestFile]:
@@ -47,18 +47,8 @@ class ManifestLists:
         format_version: int,
         codec: str,
     ) -> None:
-        """Write a snapshot's manifests to its manifest list."""
-        lister = write_manifest_list(
-            format_version=format_version,  # type: ignore[arg-type]  # 1 or 2, checked by the caller
-            output_file=io.new_output(snapshot.manifest_list),
-            snapshot_id=snapshot.snapshot_id,
-            parent_snapshot_id=snapshot.parent_snapshot_id,
-            sequence_number=snapshot.sequence_number,
-            avro_compression=codec,  # type: ignore[arg-type]  # the property's text is the codec's name
-        )
-        prepared = [
-            lister.prepare_manifest(manifest) if _is_new(manifest, snapshot) else manifest for manifest in manifests
-        ]
+        """Write a snapshot's manifests to its manifest list; new ones get the snapshot's sequence number."""
+        prepared = [_numbered(manifest, snapshot) for manifest in manifests]
         output = AvroOutputFile[ManifestFile](
             output_file=io.new_output(snapshot.manifest_list),
             file_schema=MANIFEST_LIST_FILE_SCHEMAS[format_version],
@@ -72,7 +62,8 @@ class ManifestLists:
         self._keep(snapshot.manifest_list, prepared)
 
     def _encoded(self, manifest: ManifestFile, output: AvroOutputFile[ManifestFile], format_version: int) -> bytes:
-        key = (format_version, manifest.manifest_path)
+        # A retried commit lists the same manifest under another sequence number.
+        key = (format_version, manifest.manifest_path, manifest.sequence_number)
         known = self._entries.get(key)
         if known is None:
             buffer = byte_io.BytesIO()
@@ -89,8 +80,16 @@ class ManifestLists:
                 self._entries.clear()
 
 
-def _is_new(manifest: ManifestFile, snapshot: Snapshot) -> bool:
-    return manifest.added_snapshot_id == snapshot.snapshot_id
+def _numbered(manifest: ManifestFile, snapshot: Snapshot) -> ManifestFile:
+    if manifest.sequence_number != UNASSIGNED_SEQ:
+        return manifest
+    number = snapshot.sequence_number or 0
+    # PyIceberg's own copy shares its fields with the original, which the next attempt needs without a number.
+    numbered = ManifestFile(*manifest._data)  # noqa: SLF001 - a record copies no other way
+    numbered.sequence_number = number
+    if numbered.min_sequence_number == UNASSIGNED_SEQ:
+        numbered.min_sequence_number = number
+    return numbered
 
 
 def _header(snapshot: Snapshot, format_version: int, codec: str) -> dict[str, str]:

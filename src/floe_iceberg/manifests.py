@@ -69,7 +69,7 @@ class SnapshotDraft:
     branch: str | None = None
     merge: bool = False
     _snapshot_id: int | None = None
-    _added: tuple[tuple[str, ...], int, ManifestFile] | None = None
+    _added: tuple[tuple[object, ...], ManifestFile] | None = None
     _uuid: uuid.UUID = field(default_factory=uuid.uuid4)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
@@ -144,16 +144,25 @@ class SnapshotDraft:
         """Return a place for another manifest."""
         return provider.new_metadata_location(f"{self._uuid}-m{next(self._numbers)}.avro")
 
-    def known_manifest(self, added: Sequence[DataFile], schema_id: int) -> ManifestFile | None:
-        """Return the manifest an earlier attempt wrote for the same files."""
-        if self._added is None:
+    def known_manifest(self, added: Sequence[DataFile], metadata: TableMetadata) -> ManifestFile | None:
+        """Return the manifest an earlier attempt wrote for the same files, without a sequence number."""
+        if self._added is None or self._added[0] != _contents(added, metadata):
             return None
-        paths, known_schema_id, manifest = self._added
-        return manifest if paths == tuple(file.file_path for file in added) and known_schema_id == schema_id else None
+        return self._added[1]
 
-    def keep_manifest(self, added: Sequence[DataFile], schema_id: int, manifest: ManifestFile) -> None:
+    def keep_manifest(self, added: Sequence[DataFile], metadata: TableMetadata, manifest: ManifestFile) -> None:
         """Keep the manifest of new files for the next attempt."""
-        self._added = (tuple(file.file_path for file in added), schema_id, manifest)
+        self._added = (_contents(added, metadata), manifest)
+
+
+def _contents(added: Sequence[DataFile], metadata: TableMetadata) -> tuple[object, ...]:
+    """Name all that decides what is in a manifest of new files."""
+    return (
+        metadata.format_version,
+        metadata.current_schema_id,
+        metadata.default_spec_id,
+        *(file.file_path for file in added),
+    )
 
 
 class _Build:
@@ -201,11 +210,10 @@ class _Build:
     def _added_manifest(self, added: Sequence[DataFile]) -> list[ManifestFile]:
         if not added:
             return []
-        schema_id = self._metadata.current_schema_id
-        manifest = self._draft.known_manifest(added, schema_id)
+        manifest = self._draft.known_manifest(added, self._metadata)
         if manifest is None:
             manifest = self._write(self._metadata.default_spec_id, self._added_entries(added))
-            self._draft.keep_manifest(added, schema_id, manifest)
+            self._draft.keep_manifest(added, self._metadata, manifest)
         else:
             self.files.append(manifest.manifest_path)
         return [manifest]
