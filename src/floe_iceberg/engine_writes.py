@@ -111,7 +111,7 @@ def is_readable(table: Table, snapshot: Snapshot) -> bool:
             entry.data_file.file_path
             for manifest in snapshot.manifests(table.io)
             for entry in manifest.fetch_manifest_entry(table.io)
-            if manifest.added_snapshot_id == snapshot.snapshot_id and entry.status is ManifestEntryStatus.ADDED
+            if manifest.added_snapshot_id == snapshot.snapshot_id and entry.status == ManifestEntryStatus.ADDED
         ]
         return all(ExecutorFactory.get_or_create().map(lambda path: table.io.new_input(path).exists(), added))
     except OSError:

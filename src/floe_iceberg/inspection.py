@@ -86,7 +86,7 @@ def manifests(
         return [
             ManifestInfo(
                 path=manifest.manifest_path,
-                content="data" if manifest.content is ManifestContent.DATA else "deletes",
+                content="data" if manifest.content == ManifestContent.DATA else "deletes",
                 bytes=manifest.manifest_length,
                 spec_id=manifest.partition_spec_id,
                 snapshot_id=manifest.added_snapshot_id,
@@ -145,7 +145,7 @@ def health(context: ManagerContext, target: TableTarget) -> TableHealth:
         version = resolve(table)
         found = manifests_of(table, version.snapshot)
         held = [entry.data_file for entry in _entries(table, version, found)]
-        data = [file for file in held if file.content is DataFileContent.DATA]
+        data = [file for file in held if file.content == DataFileContent.DATA]
         refs = visible_refs(table).values()
         figures = TableHealth(
             table=name_of(table),
@@ -195,7 +195,7 @@ def _partition_text(table: Table, file: DataFile) -> str:
 
 
 def _partition_info(name: str, spec_id: int, members: list[DataFile]) -> PartitionInfo:
-    data = [file for file in members if file.content is DataFileContent.DATA]
+    data = [file for file in members if file.content == DataFileContent.DATA]
     return PartitionInfo(
         partition=name,
         spec_id=spec_id,

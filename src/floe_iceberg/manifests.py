@@ -237,7 +237,7 @@ class _Build:
         gone: dict[int, list[ManifestEntry]] = {}
         for manifest in manifests:
             spec_id = manifest.partition_spec_id
-            if manifest.content is not ManifestContent.DATA or spec_id not in specs or not missing:
+            if manifest.content != ManifestContent.DATA or spec_id not in specs or not missing:
                 kept.append(manifest)
                 continue
             entries = self._read(manifest, discard_deleted=True)
@@ -268,7 +268,7 @@ class _Build:
         groups: dict[int, list[ManifestFile]] = {self._metadata.default_spec_id: []} if added else {}
         merged = []
         for manifest in kept:
-            if manifest.content is ManifestContent.DATA:
+            if manifest.content == ManifestContent.DATA:
                 groups.setdefault(manifest.partition_spec_id, []).append(manifest)
             else:
                 merged.append(manifest)
@@ -288,7 +288,7 @@ class _Build:
         entries = []
         for manifest in manifests:
             for entry in self._read(manifest, discard_deleted=False):
-                if entry.status is ManifestEntryStatus.DELETED:
+                if entry.status == ManifestEntryStatus.DELETED:
                     if entry.snapshot_id != self._snapshot_id:
                         continue
                 else:

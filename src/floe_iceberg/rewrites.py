@@ -65,9 +65,9 @@ class Branch:
             return [
                 entry.data_file
                 for manifest in self.head.manifests(io)
-                if manifest.content is ManifestContent.DATA
+                if manifest.content == ManifestContent.DATA
                 for entry in manifest.fetch_manifest_entry(io)
-                if entry.data_file.content is DataFileContent.DATA
+                if entry.data_file.content == DataFileContent.DATA
             ]
         except Exception as err:
             raise explain(err, self.table, self.head) from err

@@ -81,5 +81,5 @@ def _count(table: Table) -> int:
 
 def _specs(table: Table) -> int:
     manifests = manifests_of(table, table.metadata.current_snapshot())
-    deletes = sum(manifest.content is ManifestContent.DELETES for manifest in manifests)
-    return deletes + len({m.partition_spec_id for m in manifests if m.content is ManifestContent.DATA})
+    deletes = sum(manifest.content == ManifestContent.DELETES for manifest in manifests)
+    return deletes + len({m.partition_spec_id for m in manifests if m.content == ManifestContent.DATA})
