@@ -33,6 +33,10 @@ def translate_failure(database: Database) -> Callable[[ExceptionContext], FloeSt
         if context.is_pre_ping:
             # The pool asks whether a connection still lives, and opens a new one when it does not.
             return None
+        if context.statement is None and context.connection is not None:
+            # A COMMIT that failed may leave the transaction open: the connection must not serve anybody else.
+            context.is_disconnect = True
+            context.invalidate_pool_on_disconnect = False
         error = _sqlite_error(context, database) if database.is_sqlite else _postgres_error(context, database)
         if error is not None:
             raise error from context.original_exception

@@ -229,6 +229,7 @@ class _CommitLoop:
         self._table = context.load(target)
         self._lost: list[Attempt] = []
         self._in_doubt = False
+        self._refused: tuple[str, ...] = ()
 
     def run(self) -> Outcome:
         backoff = Backoff(self._context.config.commit_timeout_seconds)
@@ -262,9 +263,21 @@ class _CommitLoop:
             self._lost.append(attempt)
             self._context.logger.debug("commit conflict", table=".".join(table.name()), attempt=len(self._lost))
             return None
-        _delete(table.io, {path for lost in self._lost for path in lost.files} - set(attempt.files))
+        landed = table.metadata.snapshot_by_id(attempt.snapshot.snapshot_id) or attempt.snapshot
+        _delete(table.io, self._left_over(attempt, landed))
         delete_old_metadata(table.io, before, table.metadata)
-        return Outcome(table, attempt.snapshot)
+        return Outcome(table, landed)
+
+    def _left_over(self, last: Attempt, landed: Snapshot) -> set[str]:
+        """Return the files of attempts that did not land; attempts share a snapshot id, not a manifest list."""
+        attempts = [*self._lost, last]
+        kept = {
+            path
+            for attempt in attempts
+            if attempt.snapshot.manifest_list == landed.manifest_list
+            for path in attempt.files
+        }
+        return {path for attempt in attempts for path in attempt.files} - kept if kept else set()
 
     def _commit(self, attempt: Attempt) -> bool:
         """Commit an attempt and bring the table up to date; False when another writer was first."""
@@ -279,6 +292,7 @@ class _CommitLoop:
         except Exception:
             # The catalog has looked already: this did not land.
             self._in_doubt = False
+            self._refused = attempt.files
             raise
         self._in_doubt = False
         self._table.metadata, self._table.metadata_location = response.metadata, response.metadata_location
@@ -298,7 +312,7 @@ class _CommitLoop:
     def _clean_up(self) -> None:
         metadata = self._table.metadata
         if not self._in_doubt and all(_dead(attempt, metadata, self._scope.branch) for attempt in self._lost):
-            _delete(self._table.io, {path for attempt in self._lost for path in attempt.files})
+            _delete(self._table.io, {*self._refused, *(path for attempt in self._lost for path in attempt.files)})
             self._pending.discard(self._table.io)
 
 

@@ -7,13 +7,14 @@ it is still current, and one compare-and-swap on that row is the commit.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
-from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
 from pyiceberg.io import load_file_io
 from pyiceberg.serializers import FromInputFile, ToOutputFile
 from pyiceberg.table import CommitTableResponse, Table
@@ -23,19 +24,17 @@ from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRef
 from pyiceberg.table.snapshots import MetadataLogEntry, SnapshotLogEntry
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
-    AssertCreate,
     SetSnapshotRefUpdate,
     update_table_metadata,
 )
 from sqlalchemy import select, update
-from sqlalchemy.exc import OperationalError
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableRequirement, TableUpdate
     from pyiceberg.typedef import Identifier
-    from sqlalchemy import ColumnElement
+    from sqlalchemy import ColumnElement, Connection
 
 _KEPT_TABLES = 64
 _KEPT_TEXTS = 50_000
@@ -43,8 +42,9 @@ _KEPT_METADATA_FILES = 100
 _PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"
 
 
-# Whoever replaces these has a reason, and a fault injector is one of them: then the catalog's own way is taken.
-_OWN = {method: getattr(SqlCatalog, method) for method in ("commit_table", "load_table")}
+# SQLite's codes for a transaction that is still open, and is rolled back: nothing of it can land.
+_BUSY = frozenset({5, 6})
+_FULL = 13
 
 
 def sql_metastore(catalog: Catalog) -> SqlMetastore | None:
@@ -61,14 +61,6 @@ class SqlMetastore:
         self._known: OrderedDict[str, TableMetadata] = OrderedDict()
         self._snapshot_texts: dict[int, tuple[Snapshot, str]] = {}
         self._lock = threading.Lock()
-
-    @property
-    def untouched(self) -> bool:
-        """Whether the catalog still loads and commits the way PyIceberg wrote it."""
-        return all(
-            getattr(type(self._catalog), method) is own and method not in vars(self._catalog)
-            for method, own in _OWN.items()
-        )
 
     def load(self, identifier: Identifier) -> Table:
         """Load a table, reading its metadata file only when it is not the one known already.
@@ -93,9 +85,8 @@ class SqlMetastore:
 
         Raises:
             CommitFailedException: A requirement does not hold, or another writer swapped the row first.
+            CommitStateUnknownException: The answer to the swap was lost; after any other error nothing has changed.
         """
-        if any(isinstance(requirement, AssertCreate) for requirement in requirements):
-            return self._catalog.commit_table(table, requirements, updates)
         base_location = self._location(table.name())
         base = table.metadata if base_location == table.metadata_location else self._metadata(base_location)
         for requirement in requirements:
@@ -107,8 +98,17 @@ class SqlMetastore:
                 return CommitTableResponse(metadata=base, metadata_location=base_location)
         provider = load_location_provider(changed.location, changed.properties)
         location = provider.new_table_metadata_file_location(_version(base_location) + 1)
-        self._write(changed, self._io(changed.properties, location), location)
-        self._swap(table.name(), base_location, location)
+        io = self._io(changed.properties, location)
+        try:
+            self._write(changed, io, location)
+            self._swap(table.name(), base_location, location)
+        except CommitStateUnknownException:
+            raise
+        except Exception:
+            # Nothing refers to the file, and nothing ever will.
+            with contextlib.suppress(Exception):
+                io.delete(location)
+            raise
         self._keep(location, changed)
         return CommitTableResponse(metadata=changed, metadata_location=location)
 
@@ -136,17 +136,21 @@ class SqlMetastore:
             .where(*self._row(identifier), IcebergTables.metadata_location == base_location)
             .values(metadata_location=location, previous_metadata_location=base_location)
         )
+        name = ".".join(identifier)
         try:
-            with self._catalog.engine.begin() as connection:
+            with self._catalog.engine.connect() as connection:
                 swapped = connection.execute(statement).rowcount
-        except OperationalError as err:
-            # SQLite refuses before it writes; the transaction is rolled back.
-            if "locked" in str(err.orig).lower():
-                msg = f"The catalog's database is busy: {'.'.join(identifier)}"
+                if swapped:
+                    _commit(connection, name)
+        except CommitStateUnknownException:
+            raise
+        except Exception as err:
+            if _sqlite_code(err) in _BUSY:
+                msg = f"The catalog's database is busy: {name}"
                 raise CommitFailedException(msg) from err
             raise
         if swapped < 1:
-            msg = f"Table has been updated by another process: {'.'.join(identifier)}"
+            msg = f"Table has been updated by another process: {name}"
             raise CommitFailedException(msg)
 
     def _metadata(self, location: str) -> TableMetadata:
@@ -188,6 +192,29 @@ class SqlMetastore:
     def _snapshot_text(self, snapshot: Snapshot) -> tuple[Snapshot, str]:
         known = self._snapshot_texts.get(snapshot.snapshot_id)
         return known if known and known[0] is snapshot else (snapshot, snapshot.model_dump_json(exclude_none=True))
+
+
+def _commit(connection: Connection, name: str) -> None:
+    try:
+        connection.commit()
+    except Exception as err:
+        # SQLAlchemy gives the connection back to the pool with the transaction still open; its next user would
+        # commit it.
+        connection.invalidate()
+        if _sqlite_code(err) in {*_BUSY, _FULL}:
+            raise
+        msg = f"The database gave no answer to the commit of {name}"
+        raise CommitStateUnknownException(msg) from err
+
+
+def _sqlite_code(err: BaseException | None) -> int | None:
+    """Return SQLite's primary error code, whoever wrapped the error."""
+    while err is not None:
+        code = getattr(err, "sqlite_errorcode", None)
+        if code is not None:
+            return int(code) & 0xFF
+        err = getattr(err, "orig", None) or err.__cause__
+    return None
 
 
 def _version(location: str) -> int:

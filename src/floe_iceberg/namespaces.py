@@ -16,6 +16,7 @@ from floe_core.errors import (
     NamespaceNotFoundError,
 )
 from floe_core.telemetry import get_logger, get_tracer, traced
+from floe_iceberg.reconciling import ReconcilingCatalog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -69,7 +70,7 @@ class Namespaces:
         self, catalog: Catalog, *, tracer: Tracer | None = None, logger: Logger | FilteringBoundLogger | None = None
     ) -> None:
         """Work on a connected catalog."""
-        self._catalog = catalog
+        self._catalog = ReconcilingCatalog.around(catalog)
         self._tracer = tracer or get_tracer(__name__)
         self._logger = logger or get_logger(__name__)
 
@@ -117,8 +118,7 @@ class Namespaces:
         except pyiceberg_errors.NamespaceAlreadyExistsError:
             return False
         except Exception:
-            # Some servers answer a lost race with a plain failure, and a lost reply looks like one: what counts is
-            # whether the namespace is there.
+            # Some servers answer a lost race with a plain failure: what counts is whether the namespace is there.
             if self._catalog.namespace_exists(parts):
                 return False
             raise

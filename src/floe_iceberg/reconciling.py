@@ -1,120 +1,40 @@
-"""A catalog whose commits never lie about their outcome.
+"""A catalog whose calls never lie about their outcome.
 
-A commit that landed can still be answered with a conflict, a server error or silence. PyIceberg then deletes the
-files the new snapshot refers to. This wrapper looks before it believes: the list of updates says what the table would
-hold, so after a doubtful answer the table is loaded and asked.
+A call that landed can still be answered with a conflict, a server error or silence. PyIceberg then deletes the files
+the new snapshot refers to, or reports a table as missing that it has just dropped. This wrapper looks before it
+believes: a call says what the catalog would hold after it, so after a doubtful answer the catalog is asked.
 """
 
 from __future__ import annotations
 
-import time
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyiceberg import exceptions as pyiceberg_errors
-from pyiceberg.catalog import Catalog
+from pyiceberg.catalog import Catalog, PropertiesUpdateSummary
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
 from pyiceberg.table import CommitTableResponse
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
-from pyiceberg.table.update import (
-    AddSchemaUpdate,
-    AddSnapshotUpdate,
-    AssignUUIDUpdate,
-    RemovePropertiesUpdate,
-    RemoveSnapshotRefUpdate,
-    RemoveSnapshotsUpdate,
-    SetCurrentSchemaUpdate,
-    SetPropertiesUpdate,
-    SetSnapshotRefUpdate,
-)
+from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate
 
-from floe_core.errors import (
-    CapabilityError,
-    CatalogAuthenticationError,
-    CatalogAuthorizationError,
-    CircuitOpenError,
-    ConfigurationError,
-    RateLimitedError,
-)
 from floe_iceberg.manifest_lists import ManifestLists
-from floe_iceberg.metastore import SqlMetastore, sql_metastore
+from floe_iceberg.metastore import sql_metastore
+from floe_iceberg.outcomes import DEFINITE, PATIENCE_SECONDS, PAUSES, Looks, landed, overtaken
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow as pa
     from pyiceberg.io import FileIO
     from pyiceberg.schema import Schema
     from pyiceberg.table import CreateTableTransaction, Table
-    from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableRequirement, TableUpdate
     from pyiceberg.typedef import Identifier, Properties
 
-# The server said no, or was never asked: once the table shows nothing of the commit, there is nothing to wait for.
-_DEFINITE = (
-    pyiceberg_errors.CommitFailedException,
-    pyiceberg_errors.ValidationException,
-    pyiceberg_errors.ValidationError,
-    pyiceberg_errors.TableAlreadyExistsError,
-    pyiceberg_errors.NoSuchTableError,
-    pyiceberg_errors.NoSuchNamespaceError,
-    pyiceberg_errors.BadRequestError,
-    pyiceberg_errors.UnauthorizedError,
-    pyiceberg_errors.ForbiddenError,
-    pyiceberg_errors.OAuthError,
-    pyiceberg_errors.TooManyRequestsError,
-    pyiceberg_errors.NotInstalledError,
-    CapabilityError,
-    CatalogAuthenticationError,
-    CatalogAuthorizationError,
-    CircuitOpenError,
-    ConfigurationError,
-    RateLimitedError,
-    NotImplementedError,
-    TypeError,
-)
+T = TypeVar("T")
+
 # Tells a creation of ours from somebody else's when the answer was lost.
 CREATION_ID_PROPERTY = "floe.creation-id"
-# A reply can be lost while the server still works; these are the pauses before each look.
-_LOOKS = (0.0, 0.2, 0.8)
-
-
-def landed(metadata: TableMetadata, updates: tuple[TableUpdate, ...]) -> bool:
-    """Whether a table already holds what a list of updates asks for."""
-    if snapshots := [update.snapshot for update in updates if isinstance(update, AddSnapshotUpdate)]:
-        return all(metadata.snapshot_by_id(snapshot.snapshot_id) is not None for snapshot in snapshots)
-    if created := [update for update in updates if isinstance(update, AssignUUIDUpdate)]:
-        return all(update.uuid == metadata.table_uuid for update in created)
-    return bool(updates) and all(_holds(metadata, update) for update in updates)
-
-
-def _holds(metadata: TableMetadata, update: TableUpdate) -> bool:  # noqa: PLR0911 - one answer a kind of update
-    match update:
-        case AddSchemaUpdate():
-            return any(schema == update.schema_ for schema in metadata.schemas)
-        case SetCurrentSchemaUpdate():
-            newest = max(schema.schema_id for schema in metadata.schemas)
-            return metadata.current_schema_id == (newest if update.schema_id == -1 else update.schema_id)
-        case SetSnapshotRefUpdate():
-            ref = metadata.refs.get(update.ref_name)
-            return ref is not None and ref.snapshot_id == update.snapshot_id
-        case RemoveSnapshotRefUpdate():
-            return update.ref_name not in metadata.refs
-        case RemoveSnapshotsUpdate():
-            return all(metadata.snapshot_by_id(snapshot_id) is None for snapshot_id in update.snapshot_ids)
-        case SetPropertiesUpdate():
-            return all(metadata.properties.get(key) == value for key, value in update.updates.items())
-        case RemovePropertiesUpdate():
-            return not any(key in metadata.properties for key in update.removals)
-        case _:
-            return False
-
-
-def _overtaken(metadata: TableMetadata, updates: tuple[TableUpdate, ...]) -> bool:
-    """Whether a snapshot's sequence number is taken, so that no catalog can add it any more."""
-    added = [update.snapshot for update in updates if isinstance(update, AddSnapshotUpdate)]
-    last = getattr(metadata, "last_sequence_number", 0)
-    return metadata.format_version > 1 and any(
-        snapshot.parent_snapshot_id is not None and (snapshot.sequence_number or 0) <= last for snapshot in added
-    )
 
 
 class ReconcilingCatalog(Catalog):
@@ -125,12 +45,22 @@ class ReconcilingCatalog(Catalog):
         manifest_lists: The manifest lists read and written through it.
     """
 
-    def __init__(self, inner: Catalog, *, looks: tuple[float, ...] = _LOOKS) -> None:
-        """Wrap a connected catalog."""
+    def __init__(
+        self, inner: Catalog, *, looks: tuple[float, ...] = PAUSES, patience: float = PATIENCE_SECONDS
+    ) -> None:
+        """Wrap a connected catalog.
+
+        Args:
+            inner: The catalog.
+            looks: Pauses before each look after a doubtful answer, in seconds.
+            patience: How long a catalog that answered before may stay away, in seconds.
+        """
         self.name = inner.name
         self.properties = inner.properties
         self.inner = inner
-        self._looks = looks
+        self._pauses = looks
+        self._patience = patience
+        self._answered = False
         self._sql = sql_metastore(inner)
         self.manifest_lists = ManifestLists()
 
@@ -148,32 +78,41 @@ class ReconcilingCatalog(Catalog):
             CommitFailedException: The commit did not land; another writer was first.
             CommitStateUnknownException: Nobody can tell whether the commit landed.
         """
+        if self._sql is not None and not any(isinstance(requirement, AssertCreate) for requirement in requirements):
+            try:
+                return self._sql.commit(table, requirements, updates)
+            except pyiceberg_errors.CommitStateUnknownException as err:
+                return self._reconcile(table, updates, err)
         try:
-            if (metastore := self._metastore) is not None:
-                return metastore.commit(table, requirements, updates)
             return self.inner.commit_table(table, requirements, updates)
         except Exception as err:  # noqa: BLE001 - whatever went wrong, the table itself knows the outcome
             return self._reconcile(table, updates, err)
 
     def _reconcile(self, table: Table, updates: tuple[TableUpdate, ...], err: Exception) -> CommitTableResponse:
-        for pause in self._looks:
-            time.sleep(pause)
+        looks = self._looks()
+        name = ".".join(table.name())
+        for _ in looks:
             try:
-                current = self.load_table(table.name())
+                current = looks.reach(lambda: self._load(table.name()))
             except pyiceberg_errors.NoSuchTableError:
                 raise err from None
             except Exception:  # noqa: BLE001, S112 - an unreachable catalog is asked again after the next pause
                 continue
             if landed(current.metadata, updates):
                 return self._confirmed(current, updates)
-            if _overtaken(current.metadata, updates):
-                msg = f"A commit to another branch of {'.'.join(table.name())} was first"
+            if overtaken(current.metadata, updates):
+                msg = f"A commit to another branch of {name} was first"
                 raise pyiceberg_errors.CommitFailedException(msg) from err
-            if isinstance(err, _DEFINITE):
+            if isinstance(err, DEFINITE) and not looks.is_back:
                 raise err
-        if isinstance(err, _DEFINITE) and not isinstance(err, pyiceberg_errors.CommitFailedException):
+        if looks.is_back and _asserts_its_branch(updates):
+            # The catalog restarted and shows nothing of the commit. Should it land late all the same, the branch that
+            # it asserts has moved by then, or the next attempt finds it.
+            msg = f"The catalog was away during a commit to {name}"
+            raise pyiceberg_errors.CommitFailedException(msg) from err
+        if isinstance(err, DEFINITE) and not isinstance(err, pyiceberg_errors.CommitFailedException):
             raise err
-        msg = f"No answer tells whether the commit to {'.'.join(table.name())} landed"
+        msg = f"No answer tells whether the commit to {name} landed"
         raise pyiceberg_errors.CommitStateUnknownException(msg) from err
 
     @staticmethod
@@ -187,19 +126,70 @@ class ReconcilingCatalog(Catalog):
                     raise pyiceberg_errors.CommitStateUnknownException(msg) from unreadable
         return CommitTableResponse(metadata=current.metadata, metadata_location=current.metadata_location)
 
-    @property
-    def _metastore(self) -> SqlMetastore | None:
-        return self._sql if self._sql is not None and self._sql.untouched else None
+    def _settled(
+        self,
+        call: Callable[[], T],
+        look: Callable[[], T | None],
+        *,
+        believed: tuple[type[Exception], ...] = (),
+        again: bool = True,
+    ) -> T:
+        """Carry out a call; when it fails, look whether it took effect all the same.
+
+        Args:
+            call: What to do.
+            look: Returns what the call would have returned when the catalog shows its effect, else None.
+            believed: Errors that leave no doubt.
+            again: Whether the call is made once more when the catalog was away and is back.
+        """
+        try:
+            return call()
+        except believed:
+            raise
+        except Exception as err:
+            looks = self._looks()
+            for _ in looks:
+                try:
+                    found = looks.reach(look)
+                except Exception:  # noqa: BLE001 - an unreachable catalog is asked again after the next pause
+                    found = None
+                if found is not None:
+                    return found
+                if isinstance(err, DEFINITE):
+                    break
+            if looks.is_back and again:
+                return self._settled(call, look, believed=believed, again=False)
+            raise
+
+    def _looks(self) -> Looks:
+        # A catalog that never answered is down, not restarting.
+        return Looks(self._pauses, patience=self._patience if self._answered else 0.0)
+
+    def _patiently(self, read: Callable[[], T]) -> T:
+        """Read, and wait for a catalog that answered before and is away now."""
+        found = self._looks().reach(read)
+        self._answered = True
+        return found
 
     def _own(self, table: Table) -> Table:
         table.catalog = self
         return table
 
     def load_table(self, identifier: str | Identifier) -> Table:
-        """Load a table."""
-        if (metastore := self._metastore) is not None:
-            return self._own(metastore.load(Catalog.identifier_to_tuple(identifier)))
+        """Load a table; a catalog that is restarting is waited for."""
+        return self._patiently(lambda: self._load(identifier))
+
+    def _load(self, identifier: str | Identifier) -> Table:
+        if self._sql is not None:
+            return self._own(self._sql.load(Catalog.identifier_to_tuple(identifier)))
         return self._own(self.inner.load_table(identifier))
+
+    def _uuid_of(self, identifier: str | Identifier) -> uuid.UUID | None:
+        """Return the id of the table that bears a name now; None when there is none, or it cannot be read."""
+        try:
+            return self.load_table(identifier).metadata.table_uuid
+        except Exception:  # noqa: BLE001 - a damaged table can be dropped and renamed too
+            return None
 
     def create_table(  # noqa: PLR0913, PLR0917 - PyIceberg's signature
         self,
@@ -217,31 +207,30 @@ class ReconcilingCatalog(Catalog):
         """
         creation = uuid.uuid4().hex
         marked = {**(properties or {}), CREATION_ID_PROPERTY: creation}
-        try:
-            table = self.inner.create_table(identifier, schema, location, partition_spec, sort_order, marked)
-        except Exception as err:  # noqa: BLE001 - whatever went wrong, the table itself knows whose it is
-            table = self._find_created(identifier, creation, err)
-        return self._own(table)
 
-    def _find_created(self, identifier: str | Identifier, creation: str, err: Exception) -> Table:
-        for pause in self._looks:
-            time.sleep(pause)
+        def made() -> Table | None:
             try:
-                current = self.load_table(identifier)
+                current = self._load(identifier)
             except pyiceberg_errors.NoSuchTableError:
-                if isinstance(err, _DEFINITE):
-                    raise err from None
-            except Exception:  # noqa: BLE001 - an unreachable catalog is asked again after the next pause
-                if isinstance(err, _DEFINITE):
-                    raise err from None
-            else:
-                if current.properties.get(CREATION_ID_PROPERTY) == creation:
-                    return current
-                if isinstance(err, pyiceberg_errors.TableAlreadyExistsError):
-                    raise err
-                msg = f"Table {'.'.join(Catalog.identifier_to_tuple(identifier))} already exists"
+                return None
+            if current.properties.get(CREATION_ID_PROPERTY) == creation:
+                return current
+            taken.append(".".join(Catalog.identifier_to_tuple(identifier)))
+            return None
+
+        taken: list[str] = []
+        try:
+            table = self._settled(
+                lambda: self.inner.create_table(identifier, schema, location, partition_spec, sort_order, marked), made
+            )
+        except pyiceberg_errors.TableAlreadyExistsError:
+            raise
+        except Exception as err:
+            if taken:
+                msg = f"Table {taken[0]} already exists"
                 raise pyiceberg_errors.TableAlreadyExistsError(msg) from err
-        raise err
+            raise
+        return self._own(table)
 
     def create_table_transaction(
         self,
@@ -253,54 +242,137 @@ class ReconcilingCatalog(Catalog):
         return self.inner.create_table_transaction(identifier, *args, **options)
 
     def register_table(self, identifier: str | Identifier, metadata_location: str, overwrite: bool = False) -> Table:  # noqa: FBT001, FBT002 - PyIceberg's signature
-        """Register a table by its metadata file."""
+        """Register a table by its metadata file.
+
+        Raises:
+            TableAlreadyExistsError: Somebody else's table is there.
+        """
         # REST catalogs of PyIceberg take no third argument.
         options = {"overwrite": True} if overwrite else {}
-        return self._own(self.inner.register_table(identifier, metadata_location, **options))
+        taken = not overwrite and self.table_exists(identifier)
+
+        def registered() -> Table | None:
+            current = None if taken else self._load(identifier)
+            return current if current is not None and _descends_from(current, metadata_location) else None
+
+        return self._own(
+            self._settled(lambda: self.inner.register_table(identifier, metadata_location, **options), registered)
+        )
 
     def rename_table(self, from_identifier: str | Identifier, to_identifier: str | Identifier) -> Table:
-        """Rename a table."""
-        return self._own(self.inner.rename_table(from_identifier, to_identifier))
+        """Rename a table.
+
+        Raises:
+            NoSuchTableError: The table does not exist.
+            TableAlreadyExistsError: Somebody else's table has the new name.
+        """
+        ours = self._uuid_of(from_identifier)
+
+        def renamed() -> Table | None:
+            current = self._load(to_identifier)
+            return current if ours is not None and current.metadata.table_uuid == ours else None
+
+        return self._own(self._settled(lambda: self.inner.rename_table(from_identifier, to_identifier), renamed))
 
     def table_exists(self, identifier: str | Identifier) -> bool:
         """Tell whether a table exists."""
-        return self.inner.table_exists(identifier)
+        return self._patiently(lambda: self.inner.table_exists(identifier))
 
     def drop_table(self, identifier: str | Identifier) -> None:
-        """Drop a table."""
-        self.inner.drop_table(identifier)
+        """Drop a table.
+
+        Raises:
+            NoSuchTableError: The table does not exist.
+        """
+        self._settled(lambda: _done(self.inner.drop_table(identifier)), self._gone(identifier))
 
     def purge_table(self, identifier: str | Identifier) -> None:
-        """Drop a table and its files."""
-        self.inner.purge_table(identifier)
+        """Drop a table and its files.
+
+        Raises:
+            NoSuchTableError: The table does not exist.
+        """
+        self._settled(lambda: _done(self.inner.purge_table(identifier)), self._gone(identifier))
+
+    def _gone(self, identifier: str | Identifier) -> Callable[[], bool | None]:
+        """Return a look that tells whether the table that bears a name now is gone later on."""
+        ours = self._uuid_of(identifier)
+        there = ours is not None or self.table_exists(identifier)
+
+        def gone() -> bool | None:
+            try:
+                # A new table of the same name is somebody else's and stays.
+                return True if ours is not None and self._load(identifier).metadata.table_uuid != ours else None
+            except pyiceberg_errors.NoSuchTableError:
+                return True if there else None
+
+        return gone
 
     def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
         """List the tables of a namespace."""
-        return self.inner.list_tables(namespace)
+        return self._patiently(lambda: self.inner.list_tables(namespace))
 
     def namespace_exists(self, namespace: str | Identifier) -> bool:
         """Tell whether a namespace exists."""
-        return self.inner.namespace_exists(namespace)
+        return self._patiently(lambda: self.inner.namespace_exists(namespace))
 
     def create_namespace(self, namespace: str | Identifier, properties: Properties | None = None) -> None:
-        """Create a namespace."""
-        self.inner.create_namespace(namespace, properties or {})
+        """Create a namespace.
+
+        Raises:
+            NamespaceAlreadyExistsError: It was there before this call.
+        """
+        there = self.namespace_exists(namespace)
+
+        def made() -> bool | None:
+            if there or not self.inner.namespace_exists(namespace):
+                return None
+            current = self.inner.load_namespace_properties(namespace) if properties else {}
+            return True if all(current.get(key) == value for key, value in (properties or {}).items()) else None
+
+        # A database answers once; a REST client may have sent the call again and be told of its own creation.
+        believed = (pyiceberg_errors.NamespaceAlreadyExistsError,) if self._sql is not None else ()
+        self._settled(lambda: _done(self.inner.create_namespace(namespace, properties or {})), made, believed=believed)
 
     def drop_namespace(self, namespace: str | Identifier) -> None:
-        """Drop a namespace."""
-        self.inner.drop_namespace(namespace)
+        """Drop a namespace.
+
+        Raises:
+            NoSuchNamespaceError: The namespace does not exist.
+            NamespaceNotEmptyError: Something is inside.
+        """
+        there = self.namespace_exists(namespace)
+
+        def gone() -> bool | None:
+            return True if there and not self.inner.namespace_exists(namespace) else None
+
+        self._settled(lambda: _done(self.inner.drop_namespace(namespace)), gone)
 
     def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
         """List namespaces."""
-        return self.inner.list_namespaces(namespace)
+        return self._patiently(lambda: self.inner.list_namespaces(namespace))
 
     def load_namespace_properties(self, namespace: str | Identifier) -> Properties:
         """Load a namespace's properties."""
-        return self.inner.load_namespace_properties(namespace)
+        return self._patiently(lambda: self.inner.load_namespace_properties(namespace))
 
-    def update_namespace_properties(self, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - passed on as it is
-        """Update a namespace's properties."""
-        return self.inner.update_namespace_properties(*args, **options)
+    def update_namespace_properties(
+        self, namespace: str | Identifier, removals: set[str] | None = None, updates: Properties | None = None
+    ) -> PropertiesUpdateSummary:
+        """Update a namespace's properties.
+
+        Raises:
+            NoSuchNamespaceError: The namespace does not exist.
+        """
+        removed, changed = removals or set(), updates or {}
+
+        def updated() -> PropertiesUpdateSummary | None:
+            current = self.inner.load_namespace_properties(namespace)
+            if removed & current.keys() or any(current.get(key) != value for key, value in changed.items()):
+                return None
+            return PropertiesUpdateSummary(removed=sorted(removed), updated=sorted(changed), missing=[])
+
+        return self._settled(lambda: self.inner.update_namespace_properties(namespace, removals, changed), updated)
 
     def list_views(self, namespace: str | Identifier) -> list[Identifier]:
         """List views."""
@@ -336,3 +408,18 @@ class ReconcilingCatalog(Catalog):
 
     def _load_file_io(self, properties: Properties | None = None, location: str | None = None) -> FileIO:
         return self.inner._load_file_io(properties or {}, location)  # noqa: SLF001 - the hook PyIceberg's tables call
+
+
+def _done(nothing: None) -> bool:
+    """Give a call without a result one."""
+    return nothing is None
+
+
+def _asserts_its_branch(updates: tuple[TableUpdate, ...]) -> bool:
+    return any(isinstance(update, AddSnapshotUpdate) for update in updates)
+
+
+def _descends_from(table: Table, metadata_location: str) -> bool:
+    """Whether a table was registered by a metadata file, however often it changed since."""
+    known = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
+    return metadata_location in known

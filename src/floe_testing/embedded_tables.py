@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyiceberg.catalog.sql import SqlCatalog
-
+from floe_catalogs.sql import SqlCatalogPlugin
 from floe_core.errors import MissingDependencyError
+from floe_core.schemas import CatalogConfig
 from floe_core.telemetry import get_logger, get_tracer
 from floe_iceberg.context import ManagerContext
 from floe_iceberg.models import IcebergTableManagerConfig
@@ -33,9 +33,15 @@ def make_context(
     root: Path, *, tracer: Tracer | None = None, config: IcebergTableManagerConfig | None = None
 ) -> ManagerContext:
     """Open a context on the embedded catalog in a folder; contexts on one folder share their tables."""
-    catalog = SqlCatalog("test", uri=f"sqlite:///{root}/catalog.db?timeout=30", warehouse=f"file://{root}/warehouse")
+    return context_on(open_catalog(root), tracer=tracer, config=config)
+
+
+def open_catalog(root: Path) -> Catalog:
+    """Open the embedded catalog of a folder as a project does, with the namespace ``bronze``."""
+    config = CatalogConfig(name="test", type="sql", uri="catalog.db", warehouse=f"file://{root}/warehouse")
+    catalog = SqlCatalogPlugin().connect(config, file_io={}, project_root=root)
     catalog.create_namespace_if_not_exists("bronze")
-    return context_on(catalog, tracer=tracer, config=config)
+    return catalog
 
 
 def context_on(

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
 
 from floe_iceberg import IcebergTableManager, IcebergTableManagerConfig
 from floe_iceberg.maintenance.rewriting import Rewriter
-from floe_testing.faulty_catalogs import FaultyCatalog
+from floe_testing.database_faults import DatabaseFaults
+from floe_testing.embedded_tables import open_catalog
 
 
 @pytest.fixture
@@ -13,10 +13,8 @@ def open_manager(tmp_path):
     """Open managers on one embedded catalog; each stands for a process of its own."""
     opened = []
 
-    def open_(kind=SqlCatalog, **settings):
-        uri = f"sqlite:///{tmp_path}/catalog.db"
-        catalog = kind("test", uri=uri, warehouse=f"file://{tmp_path}/warehouse")
-        catalog.create_namespace_if_not_exists("bronze")
+    def open_(**settings):
+        catalog = open_catalog(tmp_path)
         opened.append(catalog)
         return IcebergTableManager(catalog, config=IcebergTableManagerConfig(**settings))
 
@@ -27,8 +25,14 @@ def open_manager(tmp_path):
 
 @pytest.fixture
 def faulty(open_manager):
-    """A manager on a catalog that fails by script."""
-    return open_manager(FaultyCatalog, commit_timeout_seconds=20)
+    """A manager on the embedded catalog as users have it, above a database that fails by script."""
+    return open_manager(commit_timeout_seconds=20)
+
+
+@pytest.fixture
+def database(faulty):
+    """The script of the faulty manager's database."""
+    return DatabaseFaults(faulty.catalog.inner.engine)
 
 
 @pytest.fixture

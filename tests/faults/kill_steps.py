@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 
 import pyarrow as pa
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
 from floe_iceberg import IcebergTableManager, metastore
+from floe_testing.embedded_tables import open_catalog
 
 OPERATIONS = {
     "append": lambda manager: manager.append("bronze.t", pa.table({"id": [5, 6], "p": ["a", "b"]})),
@@ -27,9 +27,7 @@ OPERATIONS = {
 
 
 def open_manager(root: str) -> IcebergTableManager:
-    catalog = SqlCatalog("test", uri=f"sqlite:///{root}/catalog.db", warehouse=f"file://{root}/warehouse")
-    catalog.create_namespace_if_not_exists("bronze")
-    return IcebergTableManager(catalog)
+    return IcebergTableManager(open_catalog(Path(root)))
 
 
 def in_child(work) -> tuple[int, str]:

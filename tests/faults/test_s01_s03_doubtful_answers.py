@@ -1,14 +1,19 @@
-"""S01 to S03: commits whose answer is lost, wrong, or an error."""
+"""S01 to S03 on the embedded catalog: transactions whose answer is lost, wrong, or an error."""
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
+from floe_core.errors import CatalogConnectionError, FloeStorageError, StorageFullError
 from floe_iceberg import CommitStateUnknownError
-from floe_testing.faulty_catalogs import LANDED, Fault
+from floe_iceberg.metastore import SqlMetastore
+from floe_testing.database_faults import LANDED, RETRIED, DatabaseFault
 
 pytestmark = pytest.mark.req("TM-14", "TM-07")
 
@@ -22,10 +27,15 @@ OPERATIONS = {
     "delete": lambda manager, **o: manager.delete("bronze.t", "id = 2", **o),
 }
 EXPECTED = {"append": [1, 2, 3], "overwrite": [3], "overwrite_filter": [1, 3], "upsert": [1, 2], "delete": [1]}
+by_name = pytest.mark.parametrize("operation", OPERATIONS)
+
+
+def called(fault):
+    return fault.name.lower()
 
 
 @pytest.fixture
-def table(faulty):
+def table(faulty, database):
     faulty.create_table("bronze.t", pa.schema([("id", pa.int64()), ("x", pa.int64())]))
     faulty.append("bronze.t", pa.table({"id": [1, 2], "x": [1, 2]}))
     return "bronze.t"
@@ -35,40 +45,77 @@ def ids(manager):
     return sorted(manager.scan("bronze.t")["id"].to_pylist())
 
 
+def folder(manager):
+    return Path(manager.load_table("bronze.t").location().removeprefix("file://"))
+
+
 def data_files(manager):
-    folder = Path(manager.load_table("bronze.t").location().removeprefix("file://")) / "data"
-    return {str(path) for path in folder.rglob("*.parquet")}
+    return {str(path) for path in (folder(manager) / "data").rglob("*.parquet")}
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
-@pytest.mark.parametrize("fault", LANDED, ids=lambda fault: fault.name.lower())
-def test_s01_s02_a_landed_commit_is_a_success_whatever_the_answer(faulty, table, operation, fault):
-    faulty.catalog.inner.play([fault])
+def orphans(manager):
+    """List the metadata files that the table does not refer to."""
+    table = manager.load_table("bronze.t")
+    known = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
+    return {path.name for path in folder(manager).rglob("*.metadata.json")} - {
+        location.rpartition("/")[2] for location in known
+    }
+
+
+def test_every_load_and_commit_of_the_embedded_catalog_takes_the_fast_path(faulty, table, monkeypatch):
+    taken = []
+    for method in ("load", "commit"):
+        original = getattr(SqlMetastore, method)
+
+        def counted(self, *args, method=method, original=original):
+            taken.append(method)
+            return original(self, *args)
+
+        monkeypatch.setattr(SqlMetastore, method, counted)
+
+    def slow_path(*_):
+        pytest.fail("PyIceberg's own way was taken")
+
+    for method in ("load_table", "commit_table"):
+        monkeypatch.setattr(SqlCatalog, method, slow_path)
+        monkeypatch.setattr(faulty.catalog.inner, method, slow_path)
+    for operation in OPERATIONS.values():
+        taken.clear()
+        operation(faulty)
+        assert taken.count("commit") == 1
+        assert "load" in taken
+
+
+@by_name
+@pytest.mark.parametrize("fault", LANDED, ids=called)
+def test_s01_s02_a_landed_commit_is_a_success_whatever_the_answer(faulty, database, table, operation, fault):
+    database.play([fault])
     before = faulty.get_current_snapshot(table)
     snapshot = OPERATIONS[operation](faulty)
     assert ids(faulty) == EXPECTED[operation]
     assert snapshot.snapshot_id == faulty.get_current_snapshot(table).snapshot_id
     assert snapshot.parent_snapshot_id == before.snapshot_id
-    assert faulty.catalog.inner.commits == 1
+    assert database.commits == 1
+    assert orphans(faulty) == set()
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
-def test_s02_a_409_for_a_landed_commit_on_the_last_attempt_keeps_every_file(faulty, table, operation):
-    faulty.catalog.inner.play([Fault.CONFLICT, Fault.CONFLICT, Fault.LANDED_CONFLICT])
+@by_name
+@pytest.mark.parametrize("fault", RETRIED, ids=called)
+def test_s02_a_commit_that_was_refused_is_tried_again_and_keeps_every_file(faulty, database, table, operation, fault):
+    database.play([fault, fault, DatabaseFault.LANDED_LOST])
     OPERATIONS[operation](faulty)
     assert ids(faulty) == EXPECTED[operation]
-    assert faulty.catalog.inner.commits == 3
+    assert database.commits == 3
     live = {task.file.file_path.removeprefix("file://") for task in faulty.load_table(table).scan().plan_files()}
     assert live <= data_files(faulty)
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
-@pytest.mark.parametrize(
-    "fault", [Fault.UNKNOWN, Fault.UNAVAILABLE, Fault.UNREACHABLE], ids=lambda fault: fault.name.lower()
-)
-def test_s03_an_unknown_outcome_is_an_error_that_keeps_the_files_and_can_be_repeated(faulty, table, operation, fault):
+@by_name
+def test_s03_an_unknown_outcome_is_an_error_that_keeps_the_files_and_can_be_repeated(
+    faulty, database, table, operation
+):
     files = data_files(faulty)
-    faulty.catalog.inner.play([fault])
+    database.play([DatabaseFault.LOST])
     with pytest.raises(CommitStateUnknownError) as caught:
         OPERATIONS[operation](faulty, operation_id="op-1")
     assert caught.value.operation_id == "op-1"
@@ -82,19 +129,53 @@ def test_s03_an_unknown_outcome_is_an_error_that_keeps_the_files_and_can_be_repe
     assert len(faulty.list_snapshots(table)) == 2
 
 
-def test_s01_a_lost_reply_to_a_schema_change_is_settled_by_a_look(faulty, table):
+REFUSED = {DatabaseFault.FULL: StorageFullError, DatabaseFault.UNREACHABLE: CatalogConnectionError}
+
+
+@by_name
+@pytest.mark.parametrize("fault", REFUSED, ids=called)
+def test_s03_s12_a_commit_that_cannot_have_landed_is_a_plain_error_and_leaves_nothing(
+    faulty, database, table, operation, fault
+):
+    before = sorted(folder(faulty).rglob("*"))
+    database.play([fault])
+    with pytest.raises(REFUSED[fault]) as caught:
+        OPERATIONS[operation](faulty)
+    assert not isinstance(caught.value, CommitStateUnknownError)
+    assert sorted(folder(faulty).rglob("*")) == before
+    assert ids(faulty) == [1, 2]
+
+
+def test_s04_a_lost_race_leaves_no_metadata_file_behind(faulty, database, table):
+    database.play([DatabaseFault.BUSY] * 3)
+    faulty.append(table, pa.table({"id": [3]}))
+    assert ids(faulty) == [1, 2, 3]
+    assert orphans(faulty) == set()
+
+
+def test_s01_a_lost_reply_to_a_schema_change_is_settled_by_a_look(faulty, database, table):
     from floe_iceberg import SchemaChange, SchemaChangeKind
 
-    faulty.catalog.inner.play([Fault.LANDED_LOST])
+    database.play([DatabaseFault.LANDED_LOST])
     change = SchemaChange(kind=SchemaChangeKind.ADD, column="note", type="string")
     assert "note" in faulty.evolve_schema(table, [change]).column_names
     assert len(faulty.load_table(table).schemas()) == 2
 
 
 @pytest.mark.filterwarnings("ignore:Parquet writer option:UserWarning")  # PyIceberg's own writer knows fewer properties
-def test_s02_pyicebergs_own_append_through_the_managers_catalog_is_safe_too(faulty, table):
+def test_s02_pyicebergs_own_append_through_the_managers_catalog_is_safe_too(faulty, database, table):
     loaded = faulty.load_table(table)
-    faulty.catalog.inner.play([Fault.LANDED_CONFLICT])
+    database.play([DatabaseFault.LANDED_LOST])
     loaded.append(pa.table({"id": [3], "x": [3]}))
     assert ids(faulty) == [1, 2, 3]
-    assert faulty.catalog.inner.commits == 1
+    assert database.commits == 1
+
+
+def test_s03_a_load_that_fails_is_floes_error(faulty, database, table, monkeypatch):
+    engine = faulty.catalog.inner.engine
+
+    broken = Mock(side_effect=sqlite3.OperationalError("disk I/O error"))
+
+    monkeypatch.setattr(engine.dialect, "do_execute", broken)
+    with pytest.raises(FloeStorageError):
+        faulty.scan(table)

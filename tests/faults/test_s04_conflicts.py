@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from floe_iceberg import ConcurrencyConflictError
-from floe_testing.faulty_catalogs import Fault
+from floe_testing.database_faults import DatabaseFault, DatabaseFaults
 
 pytestmark = pytest.mark.req("TM-07", "TM-14")
 
@@ -18,12 +18,12 @@ WRITER = textwrap.dedent(
     """
     import sys
     import pyarrow as pa
-    from pyiceberg.catalog.sql import SqlCatalog
+    from pathlib import Path
     from floe_iceberg import IcebergTableManager
+    from floe_testing.embedded_tables import open_catalog
 
-    root, number, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    catalog = SqlCatalog("test", uri=f"sqlite:///{root}/catalog.db", warehouse=f"file://{root}/warehouse")
-    manager = IcebergTableManager(catalog)
+    root, number, count = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    manager = IcebergTableManager(open_catalog(root))
     print("ready", flush=True)
     sys.stdin.readline()
     for turn in range(count):
@@ -58,9 +58,9 @@ def test_s04_sixteen_processes_append_ten_times_each(open_manager, tmp_path):
     assert [snapshot.sequence_number for snapshot in snapshots] == list(range(160, 0, -1))
 
 
-def test_s04_an_append_that_loses_a_race_does_not_write_its_data_again(faulty):
+def test_s04_an_append_that_loses_a_race_does_not_write_its_data_again(faulty, database):
     faulty.create_table("bronze.t", pa.schema([("id", pa.int64())]))
-    faulty.catalog.inner.play([Fault.CONFLICT] * 5)
+    database.play([DatabaseFault.CONFLICT] * 5)
     faulty.append("bronze.t", pa.table({"id": [1]}))
     table = faulty.load_table("bronze.t")
     folder = table.location().removeprefix("file://")
@@ -72,14 +72,13 @@ def test_s04_an_append_that_loses_a_race_does_not_write_its_data_again(faulty):
 
 
 def test_s04_a_writer_that_never_wins_gives_up_within_its_budget(open_manager):
-    from floe_testing.faulty_catalogs import FaultyCatalog
-
-    manager = open_manager(FaultyCatalog, commit_timeout_seconds=0.3)
+    manager = open_manager(commit_timeout_seconds=0.3)
     manager.create_table("bronze.t", pa.schema([("id", pa.int64())]))
-    manager.catalog.inner.play([Fault.CONFLICT] * 10_000)
+    database = DatabaseFaults(manager.catalog.inner.engine)
+    database.play([DatabaseFault.CONFLICT] * 10_000)
     with pytest.raises(ConcurrencyConflictError, match="faster"):
         manager.append("bronze.t", pa.table({"id": [1]}))
-    manager.catalog.inner.play([])
+    database.play([])
     assert manager.scan("bronze.t").num_rows == 0
 
 
@@ -124,15 +123,7 @@ def test_s04_a_commit_to_another_branch_is_a_conflict_and_no_doubt(open_manager)
 
 def meddle(manager, change):
     """Let another writer commit just before the manager's next commit."""
-    inner = manager.catalog.inner
-    original = inner.commit_table
-
-    def commit(*args):
-        del inner.commit_table
-        change()
-        return original(*args)
-
-    inner.commit_table = commit
+    DatabaseFaults(manager.catalog.inner.engine).play([change])
 
 
 def test_s04_threads_of_one_manager_do_not_lose_rows(open_manager):

@@ -13,14 +13,12 @@ WRITE = textwrap.dedent(
     import os, resource, sys
     from pathlib import Path
     import pyarrow as pa
-    from pyiceberg.catalog.sql import SqlCatalog
     from floe_iceberg import IcebergTableManager
     from floe_core.errors import StorageFullError
+    from floe_testing.embedded_tables import open_catalog
 
     root, kind = sys.argv[1], sys.argv[2]
-    catalog = SqlCatalog("test", uri=f"sqlite:///{root}/catalog.db", warehouse=f"file://{root}/warehouse")
-    catalog.create_namespace("bronze")
-    manager = IcebergTableManager(catalog)
+    manager = IcebergTableManager(open_catalog(Path(root)))
     schema = pa.schema([("id", pa.int64()), ("noise", pa.binary())])
     manager.create_table("bronze.t", schema, partition_spec=["bucket(4, id)"] if kind == "partitioned" else None)
     before = manager.append("bronze.t", pa.table({"id": [1], "noise": [b"x"]}))

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from floe_iceberg import InvalidDataError, SchemaChange, SchemaChangeKind, SchemaEvolutionError
+from floe_testing.database_faults import DatabaseFaults
 
 pytestmark = pytest.mark.req("FR-020", "TM-09")
 
@@ -16,15 +17,7 @@ def add(column, kind="string"):
 
 def meddle(manager, change):
     """Let another writer commit just before the manager's next commit."""
-    inner = manager.catalog.inner
-    original = inner.commit_table
-
-    def commit(*args):
-        del inner.commit_table
-        change()
-        return original(*args)
-
-    inner.commit_table = commit
+    DatabaseFaults(manager.catalog.inner.engine).play([change])
 
 
 @pytest.fixture

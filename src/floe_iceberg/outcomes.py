@@ -1,0 +1,149 @@
+"""What a catalog's state says about a call whose answer leaves doubt."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+from pyiceberg import exceptions as pyiceberg_errors
+from pyiceberg.table.update import (
+    AddSchemaUpdate,
+    AddSnapshotUpdate,
+    AssignUUIDUpdate,
+    RemovePropertiesUpdate,
+    RemoveSnapshotRefUpdate,
+    RemoveSnapshotsUpdate,
+    SetCurrentSchemaUpdate,
+    SetPropertiesUpdate,
+    SetSnapshotRefUpdate,
+)
+
+from floe_core.errors import (
+    CapabilityError,
+    CatalogAuthenticationError,
+    CatalogAuthorizationError,
+    CatalogUnavailableError,
+    CircuitOpenError,
+    ConfigurationError,
+    NamespaceNotEmptyError,
+    RateLimitedError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.update import TableUpdate
+
+T = TypeVar("T")
+
+# The server said no, or was never asked: once the catalog shows nothing of the call, there is nothing to wait for.
+DEFINITE = (
+    pyiceberg_errors.CommitFailedException,
+    pyiceberg_errors.ValidationException,
+    pyiceberg_errors.ValidationError,
+    pyiceberg_errors.TableAlreadyExistsError,
+    pyiceberg_errors.NamespaceAlreadyExistsError,
+    pyiceberg_errors.NamespaceNotEmptyError,
+    pyiceberg_errors.NoSuchTableError,
+    pyiceberg_errors.NoSuchNamespaceError,
+    pyiceberg_errors.BadRequestError,
+    pyiceberg_errors.UnauthorizedError,
+    pyiceberg_errors.ForbiddenError,
+    pyiceberg_errors.OAuthError,
+    pyiceberg_errors.TooManyRequestsError,
+    pyiceberg_errors.NotInstalledError,
+    CapabilityError,
+    CatalogAuthenticationError,
+    CatalogAuthorizationError,
+    CircuitOpenError,
+    ConfigurationError,
+    NamespaceNotEmptyError,
+    RateLimitedError,
+    NotImplementedError,
+    TypeError,
+)
+# A catalog that is away: it may be restarting.
+_AWAY = (CatalogUnavailableError, CircuitOpenError)
+# A reply can be lost while the server still works; these are the pauses before each look.
+PAUSES = (0.0, 0.2, 0.8)
+# How long a catalog that was there before may stay away.
+PATIENCE_SECONDS = 60.0
+_LONGEST_PAUSE = 5.0
+
+
+class Looks:
+    """The looks at a catalog after a doubtful answer, spread over time.
+
+    Attributes:
+        is_back: Whether the catalog could not be reached for a while and answers again.
+    """
+
+    def __init__(self, pauses: tuple[float, ...] = PAUSES, *, patience: float = PATIENCE_SECONDS) -> None:
+        """Look once after each pause; a catalog that is away is waited for while patience lasts."""
+        self._pauses = pauses
+        self._until = time.monotonic() + patience
+        self.is_back = False
+
+    def __iter__(self) -> Iterator[None]:
+        """Wait, then yield for a look."""
+        for pause in self._pauses:
+            time.sleep(pause)
+            yield
+
+    def reach(self, look: Callable[[], T]) -> T:
+        """Look, and wait for a catalog that is away."""
+        pause = 0.2
+        away = False
+        while True:
+            try:
+                found = look()
+            except _AWAY:
+                if time.monotonic() + pause > self._until:
+                    raise
+            else:
+                self.is_back = self.is_back or away
+                return found
+            away = True
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def landed(metadata: TableMetadata, updates: tuple[TableUpdate, ...]) -> bool:
+    """Whether a table already holds what a list of updates asks for."""
+    if snapshots := [update.snapshot for update in updates if isinstance(update, AddSnapshotUpdate)]:
+        return all(metadata.snapshot_by_id(snapshot.snapshot_id) is not None for snapshot in snapshots)
+    if created := [update for update in updates if isinstance(update, AssignUUIDUpdate)]:
+        return all(update.uuid == metadata.table_uuid for update in created)
+    return bool(updates) and all(_holds(metadata, update) for update in updates)
+
+
+def _holds(metadata: TableMetadata, update: TableUpdate) -> bool:  # noqa: PLR0911 - one answer per kind of update
+    match update:
+        case AddSchemaUpdate():
+            return any(schema == update.schema_ for schema in metadata.schemas)
+        case SetCurrentSchemaUpdate():
+            newest = max(schema.schema_id for schema in metadata.schemas)
+            return metadata.current_schema_id == (newest if update.schema_id == -1 else update.schema_id)
+        case SetSnapshotRefUpdate():
+            ref = metadata.refs.get(update.ref_name)
+            return ref is not None and ref.snapshot_id == update.snapshot_id
+        case RemoveSnapshotRefUpdate():
+            return update.ref_name not in metadata.refs
+        case RemoveSnapshotsUpdate():
+            return all(metadata.snapshot_by_id(snapshot_id) is None for snapshot_id in update.snapshot_ids)
+        case SetPropertiesUpdate():
+            return all(metadata.properties.get(key) == value for key, value in update.updates.items())
+        case RemovePropertiesUpdate():
+            return not any(key in metadata.properties for key in update.removals)
+        case _:
+            return False
+
+
+def overtaken(metadata: TableMetadata, updates: tuple[TableUpdate, ...]) -> bool:
+    """Whether a snapshot's sequence number is taken, so that no catalog can add it any more."""
+    added = [update.snapshot for update in updates if isinstance(update, AddSnapshotUpdate)]
+    last = getattr(metadata, "last_sequence_number", 0)
+    return metadata.format_version > 1 and any(
+        snapshot.parent_snapshot_id is not None and (snapshot.sequence_number or 0) <= last for snapshot in added
+    )
