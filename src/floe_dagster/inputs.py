@@ -154,8 +154,8 @@ def _lazy_polars(manager: IcebergTableManager, table: str, asked: InputSelection
 
 
 def _spark(manager: IcebergTableManager, table: str, asked: InputSelection, rows: RowSelection | None) -> object:
-    predicates = [f"({text})" for text in (asked.row_filter, rows.sql if rows else None) if text]
-    return manager.frame(table, columns=asked.columns, row_filter=" and ".join(predicates) or None, **asked.version)
+    row_filter = _expression(manager, table, asked, rows)
+    return manager.frame(table, columns=asked.columns, row_filter=row_filter, **asked.version)
 
 
 _READERS: dict[str, Callable[..., object]] = {
@@ -173,12 +173,11 @@ def _expression(manager: IcebergTableManager, table: str, asked: InputSelection,
         return asked.row_filter
     if asked.row_filter is None:
         return rows.expression
-    from pyiceberg.expressions import And
-
     from floe_iceberg.predicates import parse_row_filter
 
     schema = manager.load_table(table).schema()
-    return And(parse_row_filter(asked.row_filter, schema, table=table), rows.expression)
+    own, partitions = (parse_row_filter(part, schema, table=table) for part in (asked.row_filter, rows.expression))
+    return own.and_(partitions)
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - metadata holds anything

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pyiceberg.catalog import Catalog
-    from pyiceberg.expressions import BooleanExpression
-    from pyiceberg.manifest import DataFile, ManifestFile
+    from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile
     from pyiceberg.table import FileScanTask, Table
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
     from floe_iceberg.context import ManagerContext, TableTarget
     from floe_iceberg.models import TableIdentifier
+    from floe_iceberg.predicates import RowPredicate
 
 _MAGIC = b"Obj\x01"
 _MARKER = 16
@@ -221,7 +221,7 @@ def checked_io(table: Table, snapshots: Iterable[Snapshot | None]) -> CheckedIO:
 
 
 def checked_plan(
-    table: Table, metadata: TableMetadata, snapshot: Snapshot, row_filter: BooleanExpression
+    table: Table, metadata: TableMetadata, snapshot: Snapshot, row_filter: RowPredicate
 ) -> tuple[CheckedIO, list[FileScanTask]]:
     """Return the files of a snapshot that may hold rows of a filter, and the FileIO they were planned with.
 
@@ -232,7 +232,23 @@ def checked_plan(
     """
     manifests = manifests_of(table, snapshot)
     io = CheckedIO(table.io, {m.manifest_path: m.manifest_length for m in manifests}, name_of(table))
-    return io, list(ManifestGroupPlanner(metadata, io, row_filter).plan_files(manifests))
+    return io, planned(metadata, io, manifests, row_filter)
+
+
+def planned(
+    metadata: TableMetadata, io: FileIO, manifests: list[ManifestFile], row_filter: RowPredicate
+) -> list[FileScanTask]:
+    """Return the files of manifests that may hold rows of a filter, and the delete files that apply to them."""
+    planner = ManifestGroupPlanner(metadata, io)
+    if row_filter.always:
+        return list(planner.plan_files(manifests))
+    pruner = row_filter.pruner(metadata)
+
+    def wanted(entry: ManifestEntry) -> bool:
+        file = entry.data_file
+        return pruner.may_have(file) if file.content == DataFileContent.DATA else pruner.may_apply(file)
+
+    return list(planner.plan_files([manifest for manifest in manifests if pruner.may_list(manifest)], wanted))
 
 
 def check_manifest_list(table: Table, snapshot: Snapshot, manifests: int) -> None:

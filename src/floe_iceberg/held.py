@@ -14,6 +14,7 @@ from floe_core.errors import CapabilityError, ConcurrencyConflictError, RefNotFo
 from floe_iceberg.commits import Backoff, ancestry
 from floe_iceberg.context import identifier_of
 from floe_iceberg.models import SnapshotInfo, Value, WriteMode
+from floe_iceberg.predicates import parse_row_filter
 from floe_iceberg.versions import ref_not_found
 
 if TYPE_CHECKING:
@@ -249,7 +250,8 @@ def _rows(manager: IcebergTableManager, table: Table, held: HeldWrite) -> Any:  
     if held.mode is WriteMode.APPEND:
         return plane.frame(ReadRequest(name, start_snapshot_id=base.snapshot_id, snapshot_id=held.snapshot_id))
     if held.mode is WriteMode.OVERWRITE:
-        return plane.frame(ReadRequest(name, row_filter=held.row_filter, snapshot_id=held.snapshot_id))
+        written = parse_row_filter(held.row_filter, table.schema(), table=name)
+        return plane.frame(ReadRequest(name, row_filter=written.sql, snapshot_id=held.snapshot_id))
     if held.mode is WriteMode.UPSERT:
         # Whatever the branch has and its base has not are the rows that were changed or added.
         before = plane.frame(ReadRequest(name, snapshot_id=base.snapshot_id))

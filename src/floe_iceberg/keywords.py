@@ -112,7 +112,7 @@ class FrameKeywords(TypedDict, total=False):
     """Options of an engine's frame; see ``ScanKeywords``. The filter is SQL text."""
 
     columns: Sequence[str] | None
-    row_filter: str | None
+    row_filter: RowFilter | None
     snapshot_id: int | None
     as_of: Moment | None
     ref: str | None

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.types import PrimitiveType
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     from floe_iceberg.commits import Attempt, Staged
     from floe_iceberg.manifests import SnapshotDraft
+    from floe_iceberg.predicates import RowFilter
 
 
 @dataclass
@@ -125,13 +125,13 @@ class Replace:
         rows: NewRows | None,
         draft: SnapshotDraft,
         *,
-        row_filter: BooleanExpression | None = None,
+        row_filter: RowFilter | None = None,
         partitions: bool = False,
     ) -> None:
         """Take rows, None for a delete; without a filter and partitions everything goes."""
         self._rows = rows
         self._draft = draft
-        self._filter = row_filter if row_filter is not None else AlwaysTrue()
+        self._filter = row_filter
         self._partitions = partitions
         self._kept: _Kept | None = None
 
@@ -155,7 +155,7 @@ class Replace:
             layout = Layout(metadata, table.io)
             self._kept = _Kept(frozenset(), Rewrite(), layout)
             return without_partitions(branch, records, layout) if records else Rewrite()
-        if isinstance(self._filter, AlwaysTrue):
+        if self._filter is None or branch.filter(self._filter, metadata).always:
             return Rewrite(tuple(branch.files()))
         tasks = branch.tasks(self._filter)
         if self._kept is None or not self._kept.holds(read_set(tasks), metadata):

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
 from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.schema import prune_columns
 from pyiceberg.table import IncrementalAppendScan
 from pyiceberg.table.snapshots import Operation
+from pyiceberg.types import StructType
 
 from floe_core.dataplane import ReadRequest
 from floe_core.errors import CapabilityError, FloeStorageError, InvalidScanError, ScanError
 from floe_iceberg.context import identifier_of
 from floe_iceberg.corruption import checked_io, checked_plan, explain, load_table
-from floe_iceberg.predicates import check_columns, parse_row_filter
+from floe_iceberg.predicates import EVERY_ROW, check_columns, parse_row_filter
 from floe_iceberg.row_scan import RowScan, require_readable
 from floe_iceberg.versions import ancestors, name_of, newest_first, resolve, snapshot_by_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from pyiceberg.expressions import BooleanExpression
     from pyiceberg.io import FileIO
     from pyiceberg.schema import Schema
     from pyiceberg.table import FileScanTask, Table
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
     from floe_iceberg.context import ManagerContext, TableTarget
     from floe_iceberg.keywords import FrameKeywords, ScanKeywords
-    from floe_iceberg.predicates import RowFilter
+    from floe_iceberg.predicates import RowFilter, RowPredicate
     from floe_iceberg.versions import Moment, Version
 
 
@@ -106,7 +108,7 @@ def incremental_scan(  # noqa: PLR0913 - options by keyword
 def frame(context: ManagerContext, target: TableTarget, **options: Unpack[FrameKeywords]) -> Any:  # noqa: ANN401 - the engine's own lazy frame
     """Return the engine's lazy frame over the table, such as a PySpark DataFrame.
 
-    Options and errors are those of ``scan``, except that the row filter is SQL text in the engine's dialect.
+    Options and errors are those of ``scan``.
     """
     asked = _Asked(**options)
     with context.operation("iceberg.frame", target, **asked.attributes):
@@ -117,13 +119,18 @@ def frame(context: ManagerContext, target: TableTarget, **options: Unpack[FrameK
         request = ReadRequest(
             table=str(identifier_of(target)),
             columns=tuple(asked.columns) if asked.columns is not None else None,
-            row_filter=options.get("row_filter"),
+            row_filter=_engine_filter(asked.row_filter, version.schema, name_of(table)),
             # A moment becomes its snapshot here, so that both engines read the same one.
             snapshot_id=version.snapshot_id if asked.as_of is not None else asked.snapshot_id,
             ref=asked.ref,
             limit=asked.limit,
         )
         return context.plane().frame(request)
+
+
+def _engine_filter(row_filter: RowFilter | None, schema: Schema, table: str) -> str | None:
+    """Write a filter for the engine as floe understood it, so that both engines read the same rows."""
+    return None if row_filter is None else parse_row_filter(row_filter, schema, table=table).sql
 
 
 @dataclass(frozen=True)
@@ -165,8 +172,29 @@ class Selection:
     """What is read of each row: the projection, the filter, and the Arrow schema that comes back."""
 
     projection: Schema
-    row_filter: BooleanExpression
+    row_filter: RowPredicate
     arrow_schema: pa.Schema
+
+    def with_filtered(self, schema: Schema) -> Schema:
+        """Return the projection with the columns that the filter looks at."""
+        missing = {column.field_id for column in self.row_filter.columns} - self.projection.field_ids
+        return prune_columns(schema, {*_leaf_ids(self.projection), *missing}) if missing else self.projection
+
+    def passing(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Leave out the rows for which the filter is not true."""
+        for batch in batches:
+            if self.row_filter.always:
+                yield batch
+                continue
+            mask = self.row_filter.passing(batch)
+            found = batch if mask.true_count == batch.num_rows else batch.filter(mask)
+            if found.num_rows:
+                yield found
+
+
+def _leaf_ids(schema: Schema) -> set[int]:
+    """Return the ids that a projection keeps; containers come along with what lies in them."""
+    return {number for number in schema.field_ids if not isinstance(schema.find_type(number), StructType)}
 
 
 @dataclass(frozen=True)
@@ -194,9 +222,7 @@ class Plan:
         """Read into memory: all files at once, or, with a limit, one after the other until there is enough."""
         if limit is not None:
             return pa.Table.from_batches(self.stream(limit), schema=self.arrow_schema)
-        return pa.Table.from_batches(
-            self._guarded(lambda: self._scanner().to_record_batches(self.tasks)), schema=self.arrow_schema
-        )
+        return pa.Table.from_batches(self._guarded(self._at_once), schema=self.arrow_schema)
 
     def stream(self, limit: int | None) -> Iterator[pa.RecordBatch]:
         """Read file by file, batch by batch."""
@@ -210,12 +236,27 @@ class Plan:
             yield batch
             left = None if left is None else left - batch.num_rows
 
-    def _scanner(self) -> RowScan:
-        require_readable(self.tasks, table=name_of(self.table))
-        return RowScan(self.metadata, self.io, self.selection.projection, self.selection.row_filter)
+    def _at_once(self) -> Iterator[pa.RecordBatch]:
+        for tasks, selection in self._parts():
+            yield from selection.passing(self._scanner(selection).to_record_batches(tasks))
 
     def _sequential(self) -> Iterator[pa.RecordBatch]:
-        yield from self._scanner().file_batches(self.tasks)
+        for tasks, selection in self._parts():
+            yield from selection.passing(self._scanner(selection).file_batches(tasks))
+
+    def _parts(self) -> Iterator[tuple[list[FileScanTask], Selection]]:
+        """Tell files of which every row passes, and whose filter columns need not be read, from the others."""
+        require_readable(self.tasks, table=name_of(self.table))
+        if self.selection.row_filter.always:
+            yield self.tasks, self.selection
+            return
+        pruner = self.selection.row_filter.pruner(self.metadata)
+        for whole, tasks in groupby(self.tasks, key=lambda task: pruner.passes_all(task.file)):
+            yield list(tasks), replace(self.selection, row_filter=EVERY_ROW) if whole else self.selection
+
+    def _scanner(self, selection: Selection) -> RowScan:
+        schema = selection.with_filtered(self.metadata.schema())
+        return RowScan(self.metadata, self.io, schema, selection.row_filter.pushed_down)
 
     def _guarded(self, batches: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
         try:
@@ -294,11 +335,11 @@ def _plan_increment(
         planner = IncrementalAppendScan(
             table.metadata,
             io,
-            selection.row_filter,
             from_snapshot_id=start,
             to_snapshot_id=end.snapshot_id,
         )
-        tasks = list(planner.plan_files())
+        pruner = selection.row_filter.pruner(table.metadata)
+        tasks = [task for task in planner.plan_files() if pruner.may_have(task.file)]
     except Exception as err:
         raise explain(err, table, end) from err
     return Plan(table, table.metadata, io, end, selection, tasks)

@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyiceberg.expressions import AlwaysTrue, BooleanExpression
-from pyiceberg.expressions.visitors import bind
-from pyiceberg.io.pyarrow import expression_to_pyarrow
+import pyarrow.compute as pc
+from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.manifest import DataFileContent, ManifestContent
-from pyiceberg.table import DataScan
 from pyiceberg.table.refs import MAIN_BRANCH
 
-from floe_iceberg.corruption import CheckedIO, check_manifest_list, explain
+from floe_iceberg.corruption import CheckedIO, check_manifest_list, checked_plan, explain
 from floe_iceberg.data_files import Layout, write_rows
 from floe_iceberg.partitioning import partition_codes, record_key
+from floe_iceberg.predicates import parse_row_filter
 from floe_iceberg.row_scan import RowScan, require_readable
 
 if TYPE_CHECKING:
@@ -24,7 +23,10 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.schema import Schema
     from pyiceberg.table import FileScanTask, Table
+    from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
+
+    from floe_iceberg.predicates import RowFilter, RowPredicate
 
 ReadSet = frozenset[tuple[str, frozenset[str]]]
 
@@ -46,15 +48,19 @@ class Branch:
         """Look at a branch, main by default."""
         return cls(table, table.metadata.snapshot_by_name(name or MAIN_BRANCH))
 
-    def tasks(self, row_filter: BooleanExpression) -> list[FileScanTask]:
+    def tasks(self, row_filter: RowFilter | None = None) -> list[FileScanTask]:
         """Return the files that may hold rows a filter matches."""
         if self.head is None:
             return []
+        wanted = self.filter(row_filter, self.table.metadata)
         try:
-            scan = DataScan(self.table.metadata, self._io(), row_filter, snapshot_id=self.head.snapshot_id)
-            return list(scan.plan_files())
+            return checked_plan(self.table, self.table.metadata, self.head, wanted)[1]
         except Exception as err:
             raise explain(err, self.table, self.head) from err
+
+    def filter(self, row_filter: RowFilter | None, metadata: TableMetadata) -> RowPredicate:
+        """Fit a filter to a state of the table."""
+        return parse_row_filter(row_filter, metadata.schema(), table=".".join(self.table.name()))
 
     def files(self) -> list[DataFile]:
         """Return every data file, whatever deletes lie on it."""
@@ -104,22 +110,19 @@ class Rewrite:
     added: tuple[DataFile, ...] = ()
 
 
-def without_matching(
-    branch: Branch, tasks: Iterable[FileScanTask], row_filter: BooleanExpression, layout: Layout
-) -> Rewrite:
+def without_matching(branch: Branch, tasks: Iterable[FileScanTask], row_filter: RowFilter, layout: Layout) -> Rewrite:
     """Remove the rows a filter matches; rows for which it is unknown stay."""
-    bound = bind(layout.schema, row_filter, case_sensitive=True)
-    matches = expression_to_pyarrow(bound, layout.schema)
-    keep = ~matches | matches.is_null()
+    matched = branch.filter(row_filter, layout.metadata)
+    pruner = matched.pruner(layout.metadata)
     removed: list[DataFile] = []
     added: list[DataFile] = []
     for task in tasks:
         # The partition alone says that every row matches.
-        if isinstance(task.residual, AlwaysTrue):
+        if pruner.passes_all(task.file):
             removed.append(task.file)
             continue
         rows = branch.rows(task, layout)
-        kept = rows.filter(keep)
+        kept = rows.filter(pc.invert(matched.passing(rows)))
         if kept.num_rows == rows.num_rows:
             continue
         removed.append(task.file)
@@ -135,7 +138,7 @@ def without_partitions(branch: Branch, records: Collection[tuple[object, ...]], 
     added: list[DataFile] = []
     if all(file.spec_id == spec_id for file in files):
         return Rewrite(tuple(removed))
-    for task in branch.tasks(AlwaysTrue()):
+    for task in branch.tasks():
         if task.file.spec_id == spec_id:
             continue
         rows = branch.rows(task, layout)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
-from pyiceberg.expressions import BooleanExpression
 
 from floe_core.dataplane import OPERATION_ID_PROPERTY, WriteKind
 from floe_core.errors import CapabilityError, ConfigurationError, FloeStorageError
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
 
     from floe_iceberg.context import ManagerContext, TableTarget
     from floe_iceberg.keywords import ModeKeywords
-
-RowFilter = str | BooleanExpression
+    from floe_iceberg.predicates import RowFilter, RowPredicate
 
 _RESERVED = {"operation", OPERATION_ID_PROPERTY}
 _SPANS = {
@@ -207,18 +205,20 @@ class _Write:
 
     def delete(self, row_filter: RowFilter) -> Outcome:
         """Delete rows, on the engine only when it is asked for."""
-        expression = self._parsed(row_filter)
+        parsed = self._parsed(row_filter)
         if self._engine is Engine.SPARK:
-            return self._on_engine(EngineWrite(WriteKind.DELETE, row_filter=_sql(row_filter)))
-        return self._commit(Replace(None, self._draft(), row_filter=expression))
+            return self._on_engine(EngineWrite(WriteKind.DELETE, row_filter=parsed.sql))
+        return self._commit(Replace(None, self._draft(), row_filter=parsed))
 
     def on_engine(
         self, data: object, mode: WriteMode, keys: Sequence[str] | None, overwrite_filter: RowFilter | None
     ) -> Outcome:
         """Write with the data plane."""
         kind = WriteKind(mode.value)
+        sql = None
         if overwrite_filter is not None:
-            self._parsed(overwrite_filter)
+            # Spark gets the filter as floe understood it, so that both engines replace the same rows.
+            sql = self._parsed(overwrite_filter).sql
             kind = WriteKind.OVERWRITE_FILTER
         plane = self._context.plane()
         arrow = None if plane.accepts(data) else to_arrow(data)
@@ -228,7 +228,6 @@ class _Write:
         chosen = tuple(self._keys(keys, schema)) if mode is WriteMode.UPSERT else ()
         self.num_rows = arrow.num_rows if isinstance(arrow, pa.Table) else None
         frame = data if arrow is None else arrow
-        sql = _sql(overwrite_filter) if overwrite_filter is not None else None
         return self._on_engine(EngineWrite(kind, frame, schema, keys=chosen, row_filter=sql))
 
     def _on_engine(self, write: EngineWrite) -> Outcome:
@@ -251,7 +250,7 @@ class _Write:
     def _table(self) -> Table:
         return self._context.load(self._target)
 
-    def _parsed(self, row_filter: RowFilter) -> BooleanExpression:
+    def _parsed(self, row_filter: RowFilter) -> RowPredicate:
         table = self._table()
         return parse_row_filter(row_filter, table.schema(), table=".".join(table.name()))
 
@@ -285,13 +284,6 @@ def _own_keys(table: Table) -> list[str]:
 
 def _has(schema: Schema, column: str) -> bool:
     return column in schema.column_names
-
-
-def _sql(row_filter: RowFilter) -> str:
-    if isinstance(row_filter, str):
-        return row_filter
-    msg = "The Spark engine takes a filter as SQL text."
-    raise ConfigurationError(msg, hint="Write it as text, such as: id > 10.")
 
 
 def _is_engine_frame(context: ManagerContext, data: object) -> bool:

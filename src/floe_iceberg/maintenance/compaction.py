@@ -23,13 +23,12 @@ from floe_iceberg.versions import name_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyiceberg.expressions import BooleanExpression
     from pyiceberg.table import FileScanTask, Table
     from pyiceberg.table.sorting import SortOrder
 
     from floe_core.dataplane import DataPlane
     from floe_iceberg.context import ManagerContext, TableTarget
-    from floe_iceberg.predicates import RowFilter
+    from floe_iceberg.predicates import RowFilter, RowPredicate
 
 _TARGET_PROPERTY = "write.target-file-size-bytes"
 _DEFAULT_TARGET = 512 * 1024 * 1024
@@ -47,7 +46,7 @@ class _Job:
     row_filter: RowFilter | None
     terms: tuple[str, ...]
     order: SortOrder | None
-    expression: BooleanExpression
+    expression: RowPredicate
 
 
 @dataclass(frozen=True)
@@ -213,15 +212,13 @@ def _pass(  # noqa: PLR0913, PLR0917 - one step of the loop above
 
 
 def _by_engine(context: ManagerContext, target: TableTarget, plane: DataPlane, job: _Job) -> _Done:
-    if job.row_filter is not None and not isinstance(job.row_filter, str):
-        msg = "Spark takes a row filter as SQL text only."
-        raise ConfigurationError(msg, hint="Pass row_filter as text.")
     options = {"target-file-size-bytes": str(job.target_size), "min-input-files": "2", "delete-file-threshold": "1"}
     if job.kind is not CompactionKind.BINPACK:
         options["rewrite-all"] = "true"
+    sql = None if job.row_filter is None else job.expression.sql
     before = load_table(context, target).metadata.current_snapshot_id
     figures = plane.rewrite_data_files(
-        str(identifier_of(target)), kind=job.kind, order=job.terms, row_filter=job.row_filter, options=options
+        str(identifier_of(target)), kind=job.kind, order=job.terms, row_filter=sql, options=options
     )
     after = load_table(context, target).metadata.current_snapshot_id
     return _Done(

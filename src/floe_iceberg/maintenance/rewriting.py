@@ -21,13 +21,13 @@ from floe_iceberg.data_files import DataFileWriter, Layout, write_rows
 from floe_iceberg.fitting import fit
 from floe_iceberg.manifests import FileGoneError, SnapshotDraft
 from floe_iceberg.partitioning import column_of
+from floe_iceberg.predicates import EVERY_ROW
 from floe_iceberg.row_scan import RowScan
 from floe_iceberg.versions import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pyiceberg.expressions import BooleanExpression
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import DataFile
     from pyiceberg.schema import Schema
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from floe_iceberg.commits import Attempt
     from floe_iceberg.maintenance.file_groups import FileGroup
+    from floe_iceberg.predicates import RowPredicate
 
 _TARGET_BYTES = "write.target-file-size-bytes"
 _MOST_WORKERS = 4
@@ -49,13 +50,13 @@ class Rewritten:
     added: tuple[DataFile, ...]
 
 
-def live_tasks(table: Table, row_filter: BooleanExpression | None = None) -> list[FileScanTask]:
+def live_tasks(table: Table, row_filter: RowPredicate = EVERY_ROW) -> list[FileScanTask]:
     """Plan the files of main as it is, or those that may hold rows of a filter."""
     snapshot = table.metadata.current_snapshot()
     if snapshot is None:
         return []
     try:
-        return checked_plan(table, table.metadata, snapshot, row_filter or AlwaysTrue())[1]
+        return checked_plan(table, table.metadata, snapshot, row_filter)[1]
     except Exception as err:
         raise explain(err, table, snapshot) from err
 
