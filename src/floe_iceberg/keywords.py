@@ -109,7 +109,7 @@ class VersionKeywords(TypedDict, total=False):
 
 
 class FrameKeywords(TypedDict, total=False):
-    """Options of an engine's frame; see ``ScanKeywords``. The filter is SQL text."""
+    """Options of an engine's frame; see ``ScanKeywords``."""
 
     columns: Sequence[str] | None
     row_filter: RowFilter | None

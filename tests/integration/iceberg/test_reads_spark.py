@@ -36,8 +36,8 @@ def test_a_frame_reads_columns_rows_and_versions(spark_context, events):
     newest, second, first = snapshots.list_snapshots(spark_context, NAME)
     snapshots.create_tag(spark_context, NAME, "v1", snapshot_id=first.snapshot_id)
     assert ids(reads.frame(spark_context, NAME)) == [0, 1, 2]
-    assert reads.frame(spark_context, NAME, columns=["id"], row_filter="id % 2 = 0").columns == ["id"]
-    assert ids(reads.frame(spark_context, NAME, row_filter="id % 2 = 0")) == [0, 2]
+    assert reads.frame(spark_context, NAME, columns=["id"], row_filter="id != 1").columns == ["id"]
+    assert ids(reads.frame(spark_context, NAME, row_filter="id != 1")) == [0, 2]
     assert ids(reads.frame(spark_context, NAME, snapshot_id=second.snapshot_id)) == [0, 1]
     # To the millisecond, which Spark's own TIMESTAMP AS OF does not promise.
     assert ids(reads.frame(spark_context, NAME, as_of=newest.timestamp_ms - 1)) == [0, 1]
