@@ -158,6 +158,10 @@ class DataPlane(Protocol):
         """Rewrite manifests into fewer, better clustered ones."""
         ...
 
+    def files_outside(self, table: str, *, prefixes: Sequence[str], limit: int = 1000) -> tuple[str, ...]:
+        """Return files of any snapshot whose location begins with none of some prefixes, or goes up in a path."""
+        ...
+
     def expire_snapshots(
         self, table: str, *, older_than: datetime, retain_last: int, snapshot_ids: Sequence[int] = ()
     ) -> MaintenanceFigures:

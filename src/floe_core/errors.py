@@ -49,6 +49,7 @@ One base class; the branches say what a caller can do about it::
     │   └── CorruptFileError            names the file
     └── MaintenanceError
         ├── MaintenanceInProgressError
+        ├── SharedFilesError            gc.enabled=false: other tables may need the files
         └── UnsafeRetentionError
 
 ``exit_code`` is what the command line exits with: 1 when the user can fix the input, 2 when the system failed.
@@ -440,6 +441,12 @@ class MaintenanceError(FloeStorageError):
 
 class MaintenanceInProgressError(MaintenanceError):
     """Another maintenance run holds the table."""
+
+    exit_code: ClassVar[int] = USER_ERROR
+
+
+class SharedFilesError(MaintenanceError):
+    """The table shares its files with others, so they may not be deleted."""
 
     exit_code: ClassVar[int] = USER_ERROR
 

@@ -30,6 +30,7 @@ from pyiceberg.table.update import update_table_metadata
 from floe_core.dataplane import OPERATION_ID_PROPERTY
 from floe_core.errors import CommitStateUnknownError, ConcurrencyConflictError, RefNotFoundError
 from floe_iceberg.models import SnapshotInfo
+from floe_iceberg.own_files import OwnFiles, is_collected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -347,9 +348,11 @@ def _delete(io: FileIO, paths: Iterable[str]) -> None:
 
 def delete_old_metadata(io: FileIO, before: TableMetadata, after: TableMetadata) -> None:
     """Delete the metadata files that a commit dropped from the log, when the table's properties ask for it."""
-    if after.properties.get(_DELETE_OLD, "false").lower() == "true":
+    if after.properties.get(_DELETE_OLD, "false").lower() == "true" and is_collected(after.properties):
         kept = {entry.metadata_file for entry in after.metadata_log}
-        _delete(io, [entry.metadata_file for entry in before.metadata_log if entry.metadata_file not in kept])
+        dropped = (entry.metadata_file for entry in before.metadata_log if entry.metadata_file not in kept)
+        # A registered table brings the log of another one along.
+        _delete(io, OwnFiles.of(after).split(dropped)[0])
 
 
 def describe(outcome: Outcome) -> SnapshotInfo:

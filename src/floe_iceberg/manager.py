@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         ManifestRewriteResult,
         OrphanSweepResult,
         PartitionInfo,
+        PurgeResult,
         RefInfo,
         SchemaChange,
         SnapshotInfo,
@@ -255,9 +256,9 @@ class IcebergTableManager:
         """Register a table that exists as files; see ``tables.register_table``."""
         return tables.register_table(self._context, identifier, metadata_location)
 
-    def drop_table(self, identifier: TableTarget, purge: bool = False) -> None:  # noqa: FBT001, FBT002 - the contract's signature
+    def drop_table(self, identifier: TableTarget, purge: bool = False) -> PurgeResult:  # noqa: FBT001, FBT002 - the contract's signature
         """Drop a table, with ``purge`` its files too; see ``tables.drop_table``."""
-        tables.drop_table(self._context, identifier, purge=purge)
+        return tables.drop_table(self._context, identifier, purge=purge)
 
     # Writes
 

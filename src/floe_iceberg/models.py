@@ -29,6 +29,7 @@ __all__ = [
     "ManifestRewriteResult",
     "OrphanSweepResult",
     "PartitionInfo",
+    "PurgeResult",
     "RefInfo",
     "SchemaChange",
     "SchemaChangeKind",
@@ -236,7 +237,17 @@ class IcebergTableManagerConfig(Value):
 
 
 class ExpiredSnapshots(int):
-    """The number of snapshots expired, with what was deleted along."""
+    """The number of snapshots expired, with what was deleted along.
+
+    Attributes:
+        deleted_data_files: Data and delete files.
+        deleted_manifests: Manifests.
+        deleted_manifest_lists: Manifest lists.
+        deleted_statistics_files: Statistics of tables and partitions.
+        deleted_bytes: Size of the data files and manifests.
+        snapshot_ids: The snapshots.
+        foreign_files: Files outside the table's own places that only these snapshots needed; they were kept.
+    """
 
     deleted_data_files: int
     deleted_manifests: int
@@ -244,6 +255,7 @@ class ExpiredSnapshots(int):
     deleted_statistics_files: int
     deleted_bytes: int
     snapshot_ids: tuple[int, ...]
+    foreign_files: tuple[str, ...]
 
     def __new__(  # noqa: PLR0913 - figures by keyword
         cls,
@@ -255,6 +267,7 @@ class ExpiredSnapshots(int):
         deleted_statistics_files: int = 0,
         deleted_bytes: int = 0,
         snapshot_ids: tuple[int, ...] = (),
+        foreign_files: tuple[str, ...] = (),
     ) -> Self:
         """Make a number that carries its figures."""
         number = super().__new__(cls, count)
@@ -264,6 +277,7 @@ class ExpiredSnapshots(int):
         number.deleted_statistics_files = deleted_statistics_files
         number.deleted_bytes = deleted_bytes
         number.snapshot_ids = snapshot_ids
+        number.foreign_files = foreign_files
         return number
 
 
@@ -289,12 +303,33 @@ class ManifestRewriteResult(Value):
 
 
 class OrphanSweepResult(Value):
-    """Files no snapshot refers to, and whether they were deleted."""
+    """Files no snapshot refers to, and whether they were deleted.
+
+    Attributes:
+        files: Their locations.
+        total_bytes: Their size.
+        dry_run: Whether they were only looked for.
+        older_than: Younger files were left alone.
+        foreign_files: Files that a link in the table's folder leads to; they were kept.
+    """
 
     files: tuple[str, ...]
     total_bytes: int
     dry_run: bool
     older_than: datetime
+    foreign_files: tuple[str, ...] = ()
+
+
+class PurgeResult(Value):
+    """What was deleted along with a table.
+
+    Attributes:
+        deleted_files: Files deleted; 0 when the catalog's server deletes them.
+        foreign_files: Files outside the table's own places, or of tables in its folder; they were kept.
+    """
+
+    deleted_files: int = 0
+    foreign_files: tuple[str, ...] = ()
 
 
 class FileInfo(Value):

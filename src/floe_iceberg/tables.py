@@ -14,8 +14,10 @@ from floe_core.errors import CapabilityError, ConfigurationError
 from floe_iceberg.context import identifier_of
 from floe_iceberg.corruption import load_table as load_checked
 from floe_iceberg.errors import namespace_not_found
+from floe_iceberg.models import PurgeResult
+from floe_iceberg.own_files import require_collected
 from floe_iceberg.partitioning import partition_spec, sort_order
-from floe_iceberg.purge import purge_files, table_files
+from floe_iceberg.purge import foreign_files, purge_files, table_files
 from floe_iceberg.reconciling import ReconcilingCatalog
 from floe_iceberg.schema import declared_schema, iceberg_schema
 
@@ -214,29 +216,37 @@ def _require_metadata(context: ManagerContext, location: str) -> None:
         raise ConfigurationError(msg, hint="Give the full location of a …metadata.json file.") from err
 
 
-def drop_table(context: ManagerContext, target: TableTarget, *, purge: bool = False) -> None:
+def drop_table(context: ManagerContext, target: TableTarget, *, purge: bool = False) -> PurgeResult:
     """Drop a table; with ``purge`` also delete every file its metadata refers to and what lies in its folders.
+
+    Files outside the table's own places, and tables below its location, are kept.
+
+    Returns:
+        What was deleted along, and what was kept although the table refers to it.
 
     Raises:
         TableNotFoundError: The table does not exist.
+        SharedFilesError: ``gc.enabled=false`` says that other tables share the files; nothing was dropped.
         CapabilityError: The catalog does not purge.
     """
     identifier = identifier_of(target)
     with context.operation("iceberg.drop_table", identifier, purge=purge) as operation:
         if not purge:
             context.catalog.drop_table(identifier.parts)
-        elif isinstance(_innermost(context), MetastoreCatalog):
-            operation.set(deleted_files=_drop_and_purge(context, identifier))
-        else:
+            return PurgeResult()
+        table = load_checked(context, identifier)
+        require_collected(table.metadata, table=str(identifier), what="A purge")
+        # Collected first: once the table is gone, nothing leads to the files.
+        files = table_files(table)
+        on_server = not isinstance(_innermost(context), MetastoreCatalog)
+        if on_server and not foreign_files(table, files):
             _purge_on_server(context, identifier)
-
-
-def _drop_and_purge(context: ManagerContext, identifier: TableIdentifier) -> int:
-    table = load_checked(context, identifier)
-    # Collected first: once the row is gone, nothing leads to the files.
-    files = table_files(table)
-    context.catalog.drop_table(identifier.parts)
-    return purge_files(table, files)
+            return PurgeResult()
+        # A server deletes whatever the metadata names, so a table with foreign files is purged from here.
+        context.catalog.drop_table(identifier.parts)
+        result = purge_files(context, table, files)
+        operation.set(deleted_files=result.deleted_files, kept_foreign_files=len(result.foreign_files))
+        return result
 
 
 def _purge_on_server(context: ManagerContext, identifier: TableIdentifier) -> None:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from floe_core.dataplane import CompactionKind, MaintenanceFigures
-from floe_spark.sql import map_literal, quoted, text_literal, timestamp_literal
+from floe_spark.sql import map_literal, quoted, table_name, text_literal, timestamp_literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,6 +59,19 @@ class Procedures:
             rewritten_files=_figure(row, "rewritten_manifests_count"),
             added_files=_figure(row, "added_manifests_count"),
         )
+
+    def files_outside(self, table: str, *, prefixes: Sequence[str], limit: int) -> tuple[str, ...]:
+        """Return files of any snapshot whose location begins with none of some prefixes, or goes up in a path."""
+        name = table_name(self._catalog, table)
+        found = " UNION ALL ".join(
+            f"SELECT {column} AS path FROM {name}.{view}"  # noqa: S608 - names are quoted
+            for column, view in (("file_path", "all_files"), ("path", "all_manifests"), ("manifest_list", "snapshots"))
+        )
+        inside = " OR ".join(f"startswith(path, {text_literal(prefix)})" for prefix in prefixes) or "false"
+        rows = self._session.sql(
+            f"SELECT DISTINCT path FROM ({found}) WHERE NOT ({inside}) OR contains(path, '/../') LIMIT {limit}"  # noqa: S608 - literals are quoted
+        ).collect()
+        return tuple(sorted(row["path"] for row in rows))
 
     def expire_snapshots(
         self, table: str, *, older_than: datetime, retain_last: int, snapshot_ids: Sequence[int] = ()

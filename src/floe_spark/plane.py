@@ -189,6 +189,11 @@ class SparkDataPlane:
         with translated(table):
             return self._procedures.rewrite_manifests(table)
 
+    def files_outside(self, table: str, *, prefixes: Sequence[str], limit: int = 1000) -> tuple[str, ...]:
+        """Return files of any snapshot whose location begins with none of some prefixes, or goes up in a path."""
+        with translated(table):
+            return self._procedures.files_outside(table, prefixes=prefixes, limit=limit)
+
     def expire_snapshots(
         self, table: str, *, older_than: datetime, retain_last: int, snapshot_ids: Sequence[int] = ()
     ) -> MaintenanceFigures:

@@ -11,10 +11,12 @@ from floe_core.errors import (
     ConfigurationError,
     LegalHoldError,
     NamespaceNotFoundError,
+    SharedFilesError,
     StorageError,
     TableNotFoundError,
 )
 from floe_core.telemetry import traced
+from floe_iceberg.own_files import GC_PROPERTY, is_collected
 from floe_tenancy.export import export_root, export_table
 from floe_tenancy.identity import validate_tenant_id
 from floe_tenancy.journal import OffboardingJournal
@@ -57,6 +59,8 @@ class OffboardingPlan:
         outside: Places of the tenant's tables beyond its prefixes, which would be left as they are.
         holds: Legal holds, as ``name: reason``.
         intruders: Tables of others that lie in the tenant's prefixes.
+        sharing: Tables of the tenant whose files may not be deleted, because ``gc.enabled=false`` says that other
+            tables share them.
         has_access: Whether the tenant has credentials that would end.
     """
 
@@ -68,6 +72,7 @@ class OffboardingPlan:
     outside: tuple[str, ...]
     holds: tuple[str, ...]
     intruders: tuple[str, ...]
+    sharing: tuple[str, ...]
     has_access: bool
 
     @property
@@ -80,6 +85,7 @@ class OffboardingPlan:
 
         Raises:
             LegalHoldError: The tenant is under legal hold.
+            SharedFilesError: Files of the tenant are shared with other tables.
             ConfigurationError: Tables of others would lose their files.
         """
         if self.holds:
@@ -88,6 +94,15 @@ class OffboardingPlan:
         if self.intruders:
             msg = f"Tables of others lie in the prefix of tenant '{self.tenant}': {', '.join(self.intruders)}."
             raise ConfigurationError(msg, hint="Nothing was removed. Move these tables first.")
+        if self.sharing:
+            msg = f"Tables of tenant '{self.tenant}' share their files with other tables: {', '.join(self.sharing)}."
+            hint = f"Nothing was removed. Set {GC_PROPERTY}=true on them once nobody else needs the files."
+            raise SharedFilesError(msg, hint=hint)
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether something stands in the way."""
+        return bool(self.holds or self.intruders or self.sharing)
 
 
 @dataclass(frozen=True)
@@ -156,6 +171,7 @@ class TenantOffboarding:
                 outside=tuple(place for table in tables for place in table.places if not lies_in(place, roots)),
                 holds=tuple(self._holds(namespaces, tables)),
                 intruders=others,
+                sharing=tuple(table.name for table in tables if not is_collected(table.properties)),
                 has_access=self._isolation is not None and self._isolation.has_access(tenant),
             )
             operation.set(tables=len(tables), objects=plan.objects, bytes=plan.bytes)

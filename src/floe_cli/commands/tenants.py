@@ -256,9 +256,8 @@ def offboard(
         )
         plan = offboarding.plan(tenant)
         if dry_run:
-            refused = bool(plan.holds or plan.intruders)
             data = _plan_data(plan) | {"removed": False}
-            return Report(data=data, text=_plan_text(plan, export), exit_code=1 if refused else 0)
+            return Report(data=data, text=_plan_text(plan, export), exit_code=1 if plan.is_blocked else 0)
         plan.refuse_obstacles()
         what = f"{count(len(plan.tables), 'table')}, {count(plan.objects, 'object')}, {size(plan.bytes)}"
         confirm(f"Remove the tenant {tenant} with {what}? This cannot be undone.", yes=yes)
@@ -362,6 +361,7 @@ def _plan_data(plan: "OffboardingPlan") -> dict[str, Any]:
         "left_behind": list(plan.outside),
         "legal_holds": list(plan.holds),
         "tables_of_others": list(plan.intruders),
+        "shared_tables": list(plan.sharing),
         "has_credentials": plan.has_access,
     }
 
@@ -377,10 +377,10 @@ def _plan_text(plan: "OffboardingPlan", export: str | None) -> list[Any]:
         ("Left behind", ", ".join(plan.outside)),
         ("Legal hold", "; ".join(plan.holds)),
         ("In the way", ", ".join(plan.intruders)),
+        ("Shared files", ", ".join(plan.sharing)),
     ]
     rows = [(table.name, f"{table.rows:,}") for table in plan.tables]
-    blocked = plan.holds or plan.intruders
-    closing = "Off-boarding would be refused." if blocked else "Nothing was changed. Repeat without --dry-run."
+    closing = "Off-boarding would be refused." if plan.is_blocked else "Nothing was changed. Repeat without --dry-run."
     return [
         f"Would remove the tenant {plan.tenant}:",
         fields(pairs),

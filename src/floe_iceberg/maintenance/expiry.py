@@ -20,6 +20,7 @@ from floe_iceberg.maintenance.retention import MIN_SNAPSHOTS_PROPERTY, Expiry, p
 from floe_iceberg.metadata_commits import Change, commit_change
 from floe_iceberg.metadata_updates import RemoveSnapshots
 from floe_iceberg.models import ExpiredSnapshots
+from floe_iceberg.own_files import OwnFiles, require_collected, spellings
 from floe_iceberg.versions import name_of, to_millis, to_utc
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ def expire_snapshots(  # noqa: PLR0913 - options by keyword
 ) -> ExpiredSnapshots:
     """Expire old snapshots and delete the files that only they needed.
 
-    Whatever a branch or tag still needs survives; a branch or tag that outlived its own age goes too.
+    Whatever a branch or tag still needs survives; a branch or tag that outlived its own age goes too. Files outside
+    the table's own places are kept and reported.
 
     Args:
         context: The manager's context.
@@ -77,17 +79,23 @@ def expire_snapshots(  # noqa: PLR0913 - options by keyword
 
     Raises:
         MaintenanceInProgressError: Another maintenance run holds the table.
+        SharedFilesError: ``gc.enabled=false`` says that other tables share the files.
         MaintenanceError: One of ``snapshot_ids`` is still referred to.
         CorruptFileError: A file of the table is damaged, so that nobody can tell what is still needed.
     """
     with context.operation("iceberg.expire_snapshots", target, retain_last=retain_last, dry_run=dry_run) as operation:
         table = load_table(context, target)
+        require_collected(table.metadata, table=name_of(table), what="Expiry")
         rule = _rule(context, table, older_than, older_than_days, retain_last, tuple(snapshot_ids))
         plan = _plan(table, rule)
         if dry_run or not (plan.snapshot_ids or plan.refs):
             return ExpiredSnapshots(len(plan.snapshot_ids), snapshot_ids=plan.snapshot_ids)
         manifests = manifests_of(table, table.metadata.current_snapshot())
         plane = plane_for(context, engine, size=len(manifests), largest=_MOST_MANIFESTS, what="manifests")
+        if plane is not None and (foreign := _foreign_files(table, plane)):
+            # An engine's procedure deletes whatever only expired snapshots refer to.
+            context.logger.warning("iceberg.engine", chosen="arrow", reason="files of others", first=foreign[0])
+            plane = None
         with maintenance_lease(context, target, "expire_snapshots"):
             expired = _by_engine(context, target, plane, rule) if plane else _in_process(context, target, rule)
         operation.set(
@@ -181,10 +189,14 @@ def _delete_unreachable(
     files = {p: n for p, n in reader.data_files(manifests, lenient=True).items() if p not in kept_files}
     lists = {s.manifest_list for s in expired} - {s.manifest_list for s in kept}
     statistics = statistics_files(before.metadata) - statistics_files(after.metadata)
+    own = OwnFiles.of(after.metadata)
+    foreign = own.split({*files, *manifests, *lists, *statistics})[1]
+    if foreign:
+        context.logger.warning("iceberg.expire_snapshots", kept_foreign_files=len(foreign), first=foreign[0])
     # From the leaves up, so that what a killed run leaves behind can still be told from what is needed.
-    gone_files = delete_files(context, after.io, files)
-    gone_manifests = delete_files(context, after.io, manifests)
-    gone_others = delete_files(context, after.io, lists | statistics)
+    gone_files = delete_files(context, after.io, files.keys() - set(foreign))
+    gone_manifests = delete_files(context, after.io, manifests.keys() - set(foreign))
+    gone_others = delete_files(context, after.io, (lists | statistics) - set(foreign))
     return ExpiredSnapshots(
         len(expired),
         deleted_data_files=len(gone_files),
@@ -193,7 +205,15 @@ def _delete_unreachable(
         deleted_statistics_files=len(gone_others & statistics),
         deleted_bytes=sum(files[path] for path in gone_files) + sum(manifests[path] for path in gone_manifests),
         snapshot_ids=tuple(snapshot.snapshot_id for snapshot in expired),
+        foreign_files=foreign,
     )
+
+
+def _foreign_files(table: Table, plane: DataPlane) -> tuple[str, ...]:
+    own = OwnFiles.of(table.metadata)
+    prefixes = [spelling for place in own.places for spelling in spellings(place)]
+    outside = plane.files_outside(name_of(table), prefixes=prefixes)
+    return own.split({*outside, *statistics_files(table.metadata)})[1]
 
 
 def _by_engine(context: ManagerContext, target: TableTarget, plane: DataPlane, rule: _Rule) -> ExpiredSnapshots:

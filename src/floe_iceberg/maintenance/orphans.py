@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -16,8 +15,9 @@ from floe_iceberg.corruption import load_table
 from floe_iceberg.maintenance.deletion import delete_files
 from floe_iceberg.maintenance.engines import plane_for
 from floe_iceberg.maintenance.lease import maintenance_lease
-from floe_iceberg.maintenance.reachable import FileReader, statistics_files
+from floe_iceberg.maintenance.reachable import METADATA_FILE, FileReader, metadata_folders, statistics_files
 from floe_iceberg.models import Engine, OrphanSweepResult
+from floe_iceberg.own_files import OwnFiles, normal, path_alone, require_collected
 from floe_iceberg.versions import local_text, name_of, to_millis, to_utc
 
 if TYPE_CHECKING:
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 _DEFAULT_HOURS = 72.0
 # Beyond this many files in the current snapshot a cluster lists and compares faster.
 _MOST_FILES = 1_000_000
-_METADATA_FILE = re.compile(r"(?P<folder>.*)/[^/]+\.metadata\.json$")
-# Names of one store under which files may be written down.
-_SAME_SCHEME = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "wasbs": "wasb", "": "file"}
 
 
 @dataclass(frozen=True)
@@ -68,12 +65,14 @@ def sweep_orphans(  # noqa: PLR0913 - options by keyword
     Raises:
         UnsafeRetentionError: The limit is so close that a running write could lose files; there is no way around it.
         MaintenanceInProgressError: Another maintenance run holds the table.
-        MaintenanceError: Another table lies in this one's folder.
+        SharedFilesError: ``gc.enabled=false`` says that other tables share the files.
+        MaintenanceError: Another table lies in this one's folder, or the store has several names.
         CorruptFileError: A file of the table is damaged, so that nobody can tell what is still needed.
     """
     with context.operation("iceberg.sweep_orphans", target, dry_run=dry_run) as operation:
         limit = _limit(context, older_than, older_than_hours, str(identifier_of(target)))
         table = load_table(context, target)
+        require_collected(table.metadata, table=name_of(table), what="A sweep")
         plane = _plane(context, table, engine)
         if dry_run:
             result = _sweep(context, target, plane, limit, dry_run=True)
@@ -124,7 +123,9 @@ def _sweep(
     table = load_table(context, target)
     _require_folder_of_its_own(table, listed)
     old = [file for file in listed if file.modified_ms < to_millis(limit)]
-    orphans = _unreferenced(table, old)
+    orphans, foreign = _own(table, _unreferenced(table, old))
+    if foreign:
+        context.logger.warning("iceberg.sweep_orphans", table=name_of(table), kept_foreign_files=len(foreign))
     if orphans and not dry_run:
         # What was committed while the manifests were read counts too.
         orphans = _unreferenced(load_table(context, target), orphans)
@@ -135,6 +136,7 @@ def _sweep(
         total_bytes=sum(file.size for file in orphans),
         dry_run=dry_run,
         older_than=limit,
+        foreign_files=foreign,
     )
 
 
@@ -170,10 +172,9 @@ def _list_with_fsspec(table: Table) -> list[_Listed]:
 
 
 def _require_folder_of_its_own(table: Table, listed: list[_Listed]) -> None:
-    own = {_normal(table.metadata_location).rsplit("/", 1)[0], _normal(f"{table.location().rstrip('/')}/metadata")}
-    own |= {_normal(entry.metadata_file).rsplit("/", 1)[0] for entry in table.metadata.metadata_log}
+    own = metadata_folders(table)
     for file in listed:
-        match = _METADATA_FILE.match(_normal(file.location))
+        match = METADATA_FILE.match(normal(file.location))
         if match and match["folder"] not in own:
             msg = f"Another table lies in the folder of table '{name_of(table)}': '{file.location}' is its metadata."
             hint = "Its files would look like orphans. Give the tables folders of their own first."
@@ -181,8 +182,28 @@ def _require_folder_of_its_own(table: Table, listed: list[_Listed]) -> None:
 
 
 def _unreferenced(table: Table, files: list[_Listed]) -> list[_Listed]:
-    referenced = {_normal(path) for path in _referenced(table)}
-    return [file for file in files if _normal(file.location) not in referenced]
+    referenced = {normal(path) for path in _referenced(table)}
+    orphans = [file for file in files if normal(file.location) not in referenced and not _is_hidden(table, file)]
+    # The same path in a store of another name may be the same file: the names alone do not tell.
+    paths = {path_alone(path) for path in referenced} if orphans else set()
+    if doubtful := next((file for file in orphans if path_alone(file.location) in paths), None):
+        msg = f"The metadata of table '{name_of(table)}' names '{doubtful.location}' with another scheme or store."
+        hint = "Nobody can tell whether both are one file, so nothing was deleted."
+        raise MaintenanceError(msg, hint=hint, table=name_of(table))
+    return orphans
+
+
+def _is_hidden(table: Table, file: _Listed) -> bool:
+    """Whether a file or its folder begins with a dot or underscore: checksums and other engines' working files."""
+    inside = file.location[len(table.location().rstrip("/")) + 1 :].split("/")
+    partitions = tuple(f"{field.name}=" for spec in table.metadata.partition_specs for field in spec.fields)
+    return any(part.startswith(("_", ".")) and not part.startswith(partitions) for part in inside)
+
+
+def _own(table: Table, files: list[_Listed]) -> tuple[list[_Listed], tuple[str, ...]]:
+    own, foreign = OwnFiles.of(table.metadata).split(file.location for file in files)
+    kept = set(own)
+    return [file for file in files if file.location in kept], foreign
 
 
 def _referenced(table: Table) -> set[str]:
@@ -198,13 +219,3 @@ def _referenced(table: Table) -> set[str]:
         *manifests,
         *reader.data_files(manifests),
     }
-
-
-def _normal(location: str) -> str:
-    """Return one spelling for all spellings of a location: ``file:/x``, ``file:///x`` and ``/x`` are one file."""
-    match = re.match(r"^(?P<scheme>[a-zA-Z][\w+.-]*):(?P<rest>.*)$", location)
-    scheme, rest = (match["scheme"].lower(), match["rest"]) if match else ("", location)
-    scheme = _SAME_SCHEME.get(scheme, scheme)
-    if scheme == "file":
-        return "file:/" + re.sub(r"/+", "/", rest).lstrip("/")
-    return f"{scheme}:{rest}"

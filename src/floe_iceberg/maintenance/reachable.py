@@ -1,8 +1,9 @@
-"""Which files a set of snapshots needs."""
+"""Which files a set of snapshots needs, and where a table keeps its metadata."""
 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -18,6 +19,7 @@ from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 from floe_core.errors import CorruptFileError
 from floe_iceberg.corruption import CheckedIO, check_manifest_list, unreadable
+from floe_iceberg.own_files import normal
 from floe_iceberg.versions import name_of
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
+
+METADATA_FILE = re.compile(r"(?P<folder>.*)/[^/]+\.metadata\.json(\.gz)?$")
 
 _Wanted = dict[int, Any]
 
@@ -138,3 +142,10 @@ def statistics_files(metadata: TableMetadata) -> set[str]:
     """Return the statistics files the metadata refers to."""
     whole = {file.statistics_path for file in metadata.statistics}
     return whole | {file.statistics_path for file in metadata.partition_statistics}
+
+
+def metadata_folders(table: Table) -> set[str]:
+    """Return the folders that hold the table's metadata files, in one spelling."""
+    locations = [table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)]
+    own = {normal(location).rsplit("/", 1)[0] for location in locations}
+    return own | {normal(f"{table.location().rstrip('/')}/metadata")}

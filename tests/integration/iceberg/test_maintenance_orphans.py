@@ -9,7 +9,7 @@ import pytest
 
 from floe_core.errors import MaintenanceError, UnsafeRetentionError
 from floe_iceberg import maintenance, reads, snapshots
-from floe_iceberg.maintenance.orphans import _normal
+from floe_iceberg.own_files import normal
 from floe_testing.embedded_tables import files_of, local_path
 
 pytest_plugins = ["floe_testing.table_fixtures"]
@@ -109,12 +109,12 @@ def test_a_table_whose_location_is_spelled_otherwise_keeps_its_files(context, ev
     ],
 )
 def test_spellings_of_one_location_are_one(left, right):
-    assert _normal(left) == _normal(right)
+    assert normal(left) == normal(right)
 
 
 @pytest.mark.parametrize(("left", "right"), [("s3://b/k//x", "s3://b/k/x"), ("s3://b/K", "s3://b/k")])
 def test_object_keys_stay_apart(left, right):
-    assert _normal(left) != _normal(right)
+    assert normal(left) != normal(right)
 
 
 def test_an_empty_table_is_swept_too(context, new_table):

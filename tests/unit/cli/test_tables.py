@@ -157,6 +157,7 @@ class TestDefinition:
             "location": location,
             "purge": False,
             "dropped": True,
+            "kept_foreign_files": [],
         }
         assert Path(location.removeprefix("file://"), "metadata").exists()
 
@@ -165,6 +166,25 @@ class TestDefinition:
         write((1,))
         run = tables("tables", "drop", ORDERS, "--purge", "--yes", "-o", "json")
         assert not list(Path(run.data["location"].removeprefix("file://")).rglob("*.parquet"))
+
+    def test_a_table_that_shares_its_files_is_not_purged_or_expired(self, tables):
+        write((1,), (2,))
+        with Workspace().tables() as manager, manager.load_table(ORDERS).transaction() as change:
+            change.set_properties({"gc.enabled": "false"})
+        for command in (["drop", "--purge"], ["drop", "--purge", "--dry-run"], ["expire", "--dry-run"], ["sweep"]):
+            run = tables("tables", command[0], ORDERS, *command[1:], "-o", "json")
+            assert (run.code, run.error["type"]) == (1, "SharedFilesError")
+
+    def test_kept_files_of_others_are_named(self, tables, tmp_path):
+        import pyarrow.parquet as pq
+
+        foreign = tmp_path / "foreign.parquet"
+        pq.write_table(orders(7), foreign)
+        with Workspace().tables() as manager:
+            manager.load_table(ORDERS).add_files([f"file://{foreign}"])
+        run = tables("tables", "drop", ORDERS, "--purge", "--yes")
+        assert "Kept 1 file outside the table's own location" in run.out
+        assert foreign.exists()
 
     @pytest.mark.req("TM-13")
     def test_drift_is_found_and_ends_with_1(self, tables):

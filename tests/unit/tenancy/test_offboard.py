@@ -14,6 +14,7 @@ from floe_core.errors import (
     InvalidIdentifierError,
     LegalHoldError,
     NamespaceNotFoundError,
+    SharedFilesError,
     StorageError,
 )
 from floe_tenancy import LEGAL_HOLD, OffboardingStep, TenantOffboarding
@@ -111,6 +112,16 @@ def test_a_legal_hold_stops_it(offboarding, acme, tenants, where):
     if where != "table":
         acme.manager.namespaces.update_properties(where, updates={LEGAL_HOLD: "false"})
         assert offboarding.run("acme").deleted_objects
+
+
+def test_a_table_that_shares_its_files_stops_it(offboarding, acme, tenants):
+    with acme.manager.load_table("tenants.acme.main").transaction() as change:
+        change.set_properties({"gc.enabled": "false"})
+    before = everything(tenants)
+    assert offboarding.plan("acme").sharing == ("tenants.acme.main",)
+    with pytest.raises(SharedFilesError, match=r"tenants\.acme\.main"):
+        offboarding.run("acme")
+    assert everything(tenants) == before
 
 
 def test_tables_of_others_in_the_prefix_stop_it(offboarding, acme):

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from floe_cli.commands.tables.options import DryRunOption, TableArgument, YesOption
+from floe_cli.commands.tables.options import DryRunOption, TableArgument, YesOption, foreign_lines
 from floe_cli.declaration import declared_table, name_in_project, typed_table
 from floe_cli.output import Report, ago, confirm, count, fields, grid, size, working
 from floe_cli.workspace import Workspace
@@ -204,15 +204,24 @@ def drop(
 ) -> Report:
     """Drop a table; its files stay unless --purge is given."""
     with workspace.tables() as manager:
-        location = manager.load_table(table).location()
+        loaded = manager.load_table(table)
+        location = loaded.location()
+        if purge:
+            from floe_iceberg.own_files import require_collected
+
+            require_collected(loaded.metadata, table=table, what="A purge")
         files = f"and delete its files in {location}" if purge else f"and leave its files in {location}"
         data = {"table": table, "location": location, "purge": purge}
         if dry_run:
             return Report(data=data | {"dropped": False}, text=[f"Would drop {table} {files}."])
         confirm(f"Drop {table} {files}?", yes=yes)
         with working("Dropping"):
-            manager.drop_table(table, purge=purge)
-    return Report(data=data | {"dropped": True}, text=[f"Dropped {table} {'with' if purge else 'without'} its files."])
+            purged = manager.drop_table(table, purge=purge)
+    kept = purged.foreign_files
+    return Report(
+        data=data | {"dropped": True, "kept_foreign_files": list(kept)},
+        text=[f"Dropped {table} {'with' if purge else 'without'} its files.", *foreign_lines(kept)],
+    )
 
 
 _LAYOUT_LINES = (("Partitioned by", "partition_by"), ("Sorted by", "sort_by"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from floe_cli.commands.tables.options import DryRunOption, TableArgument, YesOption
+from floe_cli.commands.tables.options import DryRunOption, TableArgument, YesOption, foreign_lines
 from floe_cli.declaration import name_in_project
 from floe_cli.moments import parse_moment
 from floe_cli.output import Report, ago, confirm, count, fields, size, working
@@ -71,9 +71,11 @@ def expire(
         "deleted_data_files": done.deleted_data_files,
         "deleted_manifests": done.deleted_manifests,
         "deleted_bytes": done.deleted_bytes,
+        "kept_foreign_files": list(done.foreign_files),
     }
     freed = f"{count(done.deleted_data_files, 'data file')}, {size(done.deleted_bytes)}"
-    return Report(data=shown | figures, text=[*why, f"Expired {count(int(done), 'snapshot')} and deleted {freed}."])
+    closing = f"Expired {count(int(done), 'snapshot')} and deleted {freed}."
+    return Report(data=shown | figures, text=[*why, closing, *foreign_lines(done.foreign_files)])
 
 
 def compact(
@@ -144,13 +146,13 @@ def sweep(
         what = f"{count(len(found.files), 'orphan file')} of {table}, {size(found.total_bytes)}"
         if not delete or not found.files:
             note = "Delete them with --delete." if found.files else "Nothing to delete."
-            return Report(data=_swept(table, found), text=[*found.files, f"Found {what}. {note}"])
+            closing = [f"Found {what}. {note}", *foreign_lines(found.foreign_files)]
+            return Report(data=_swept(table, found), text=[*found.files, *closing])
         confirm(f"Delete {what}?", yes=yes)
         with working("Deleting"):
             done = manager.sweep_orphans(table, older_than=moment, engine=_engine(engine), dry_run=False)
-    return Report(
-        data=_swept(table, done), text=[f"Deleted {count(len(done.files), 'file')}, {size(done.total_bytes)}."]
-    )
+    closing = [f"Deleted {count(len(done.files), 'file')}, {size(done.total_bytes)}."]
+    return Report(data=_swept(table, done), text=[*closing, *foreign_lines(done.foreign_files)])
 
 
 def _engine(choice: EngineChoice | None) -> "Engine | None":
@@ -166,8 +168,10 @@ def _swept(table: str, result: Any) -> dict[str, Any]:  # noqa: ANN401 - an Orph
 def _planned(manager: "IcebergTableManager", table: str, moment: datetime, retain_last: int | None) -> tuple[int, ...]:
     """Return the snapshots that would expire."""
     from floe_iceberg.maintenance.retention import MIN_SNAPSHOTS_PROPERTY, plan_expiry
+    from floe_iceberg.own_files import require_collected
 
     metadata = manager.load_table(table).metadata
+    require_collected(metadata, table=table, what="Expiry")
     plan = plan_expiry(
         metadata,
         older_than_ms=int(moment.timestamp() * 1000),

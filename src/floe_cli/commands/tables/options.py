@@ -1,8 +1,11 @@
 """Arguments and options that several table commands share."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
+
+from floe_cli.output import count
 
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="Such as bronze.orders.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.")]
@@ -12,3 +15,14 @@ SnapshotOption = Annotated[
     int | None, typer.Option("--snapshot", metavar="ID", help="Snapshot id.", show_default=False)
 ]
 RefOption = Annotated[str | None, typer.Option("--ref", metavar="NAME", help="Branch or tag.", show_default=False)]
+
+_SHOWN_FILES = 10
+
+
+def foreign_lines(files: Sequence[str]) -> list[str]:
+    """Tell about files that were kept because they are not the table's own."""
+    if not files:
+        return []
+    more = [f"  and {len(files) - _SHOWN_FILES} more"] if len(files) > _SHOWN_FILES else []
+    kept = f"Kept {count(len(files), 'file')} outside the table's own location:"
+    return [kept, *(f"  {file}" for file in files[:_SHOWN_FILES]), *more]
