@@ -29,6 +29,7 @@ from pyiceberg.table.update import update_table_metadata
 
 from floe_core.dataplane import OPERATION_ID_PROPERTY
 from floe_core.errors import CommitStateUnknownError, ConcurrencyConflictError, RefNotFoundError
+from floe_iceberg.clocks import clocked
 from floe_iceberg.models import SnapshotInfo
 from floe_iceberg.own_files import OwnFiles, is_collected
 
@@ -77,7 +78,7 @@ class _Recorder(NoopCatalog):
     def commit_table(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> CommitTableResponse:
-        metadata = update_table_metadata(table.metadata, updates)
+        metadata = update_table_metadata(table.metadata, clocked(updates))
         self.staged = Staged(updates, requirements, metadata)
         return CommitTableResponse(metadata=metadata, metadata_location=table.metadata_location)
 

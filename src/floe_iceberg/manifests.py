@@ -7,7 +7,6 @@ overwrite; here every operation makes one.
 from __future__ import annotations
 
 import itertools
-import time
 import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -30,6 +29,7 @@ from pyiceberg.table.snapshots import (
 from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, AssertTableUUID, SetSnapshotRefUpdate
 
 from floe_core.errors import CapabilityError, WriteError
+from floe_iceberg.clocks import next_moment
 from floe_iceberg.commits import Attempt, Staged
 from floe_iceberg.corruption import CheckedIO, check_manifest_list, explain, unreadable
 from floe_iceberg.manifest_lists import ManifestLists
@@ -325,8 +325,7 @@ class _Build:
             parent_snapshot_id=self._parent.snapshot_id if self._parent else None,
             manifest_list=path,
             sequence_number=self._metadata.next_sequence_number(),
-            # Java refuses a history whose clock runs backwards, whoever's clock was wrong.
-            timestamp_ms=max(int(time.time() * 1000), self._metadata.last_updated_ms + 1),
+            timestamp_ms=next_moment(self._metadata),
             summary=self._summary(operation, added, removed),
             schema_id=self._metadata.current_schema_id,
         )

@@ -29,6 +29,8 @@ from pyiceberg.table.update import (
 )
 from sqlalchemy import select, update
 
+from floe_iceberg.clocks import clocked, earliest_moment
+
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.table.snapshots import Snapshot
@@ -93,7 +95,7 @@ class SqlMetastore:
             requirement.validate(base)
         changed = _with_snapshot(base, base_location, updates)
         if changed is None:
-            changed = update_table_metadata(base, updates, metadata_location=base_location)
+            changed = update_table_metadata(base, clocked(updates), metadata_location=base_location)
             if changed == base:
                 return CommitTableResponse(metadata=base, metadata_location=base_location)
         provider = load_location_provider(changed.location, changed.properties)
@@ -244,14 +246,16 @@ def _with_snapshot(base: TableMetadata, location: str, updates: tuple[TableUpdat
     )
     keep = max(1, int(base.properties.get(_PREVIOUS_VERSIONS, _KEPT_METADATA_FILES)))
     log = [*base.metadata_log, MetadataLogEntry(metadata_file=location, timestamp_ms=base.last_updated_ms)][-keep:]
+    # Somebody may have changed the table's metadata alone since the snapshot was written.
+    moment = max(snapshot.timestamp_ms, earliest_moment(base))
     changes: dict[str, Any] = {
         "snapshots": [*base.snapshots, snapshot],
         "last_sequence_number": snapshot.sequence_number,
-        "last_updated_ms": snapshot.timestamp_ms,
+        "last_updated_ms": moment,
         "refs": {**base.refs, moved.ref_name: ref},
         "metadata_log": log,
     }
     if moved.ref_name == MAIN_BRANCH:
-        entry = SnapshotLogEntry(snapshot_id=snapshot.snapshot_id, timestamp_ms=snapshot.timestamp_ms)
+        entry = SnapshotLogEntry(snapshot_id=snapshot.snapshot_id, timestamp_ms=moment)
         changes |= {"current_snapshot_id": snapshot.snapshot_id, "snapshot_log": [*base.snapshot_log, entry]}
     return base.model_copy(update=changes)

@@ -11,12 +11,13 @@ import uuid
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyiceberg import exceptions as pyiceberg_errors
-from pyiceberg.catalog import Catalog, PropertiesUpdateSummary
+from pyiceberg.catalog import Catalog, MetastoreCatalog, PropertiesUpdateSummary
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
 from pyiceberg.table import CommitTableResponse
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
 from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate
 
+from floe_iceberg.clocks import clocked
 from floe_iceberg.manifest_lists import ManifestLists
 from floe_iceberg.metastore import sql_metastore
 from floe_iceberg.outcomes import DEFINITE, PATIENCE_SECONDS, PAUSES, Looks, landed, overtaken
@@ -78,13 +79,15 @@ class ReconcilingCatalog(Catalog):
             CommitFailedException: The commit did not land; another writer was first.
             CommitStateUnknownException: Nobody can tell whether the commit landed.
         """
-        if self._sql is not None and not any(isinstance(requirement, AssertCreate) for requirement in requirements):
+        creates = any(isinstance(requirement, AssertCreate) for requirement in requirements)
+        if self._sql is not None and not creates:
             try:
                 return self._sql.commit(table, requirements, updates)
             except pyiceberg_errors.CommitStateUnknownException as err:
                 return self._reconcile(table, updates, err)
+        in_process = isinstance(self.inner, MetastoreCatalog) and not creates
         try:
-            return self.inner.commit_table(table, requirements, updates)
+            return self.inner.commit_table(table, requirements, clocked(updates) if in_process else updates)
         except Exception as err:  # noqa: BLE001 - whatever went wrong, the table itself knows the outcome
             return self._reconcile(table, updates, err)
 

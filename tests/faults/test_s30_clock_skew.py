@@ -7,7 +7,7 @@ import time
 
 import pyarrow as pa
 
-from floe_iceberg import manifests
+from floe_iceberg import clocks
 
 
 def test_s30_order_follows_sequence_numbers_when_clocks_disagree(open_manager, monkeypatch):
@@ -15,7 +15,7 @@ def test_s30_order_follows_sequence_numbers_when_clocks_disagree(open_manager, m
     fast.create_table("bronze.t", pa.schema([("id", pa.int64())]))
     real = time.time
     for number, (manager, skew) in enumerate([(fast, 7200), (slow, -7200), (fast, 7200), (slow, -7200)]):
-        monkeypatch.setattr(manifests.time, "time", lambda skew=skew: real() + skew)
+        monkeypatch.setattr(clocks.time, "time", lambda skew=skew: real() + skew)
         manager.append("bronze.t", pa.table({"id": [number]}))
     monkeypatch.undo()
     newest_first = slow.list_snapshots("bronze.t")
@@ -30,7 +30,7 @@ def test_s30_order_follows_sequence_numbers_when_clocks_disagree(open_manager, m
 def test_s30_a_read_as_of_a_snapshots_time_sees_that_snapshot(open_manager, monkeypatch):
     manager = open_manager()
     manager.create_table("bronze.t", pa.schema([("id", pa.int64())]))
-    monkeypatch.setattr(manifests.time, "time", lambda: 1_700_000_000.0)
+    monkeypatch.setattr(clocks.time, "time", lambda: 1_700_000_000.0)
     made = [manager.append("bronze.t", pa.table({"id": [number]})) for number in range(3)]
     for count, snapshot in enumerate(made, start=1):
         assert manager.scan("bronze.t", as_of=snapshot.timestamp_ms).num_rows == count

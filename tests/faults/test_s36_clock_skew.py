@@ -1,0 +1,161 @@
+"""S36: writers whose clocks are minutes apart leave metadata that Iceberg's Java accepts."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import time
+
+import pyarrow as pa
+import pytest
+from pyiceberg.table import update as pyiceberg_update
+
+from floe_iceberg import clocks
+from floe_iceberg.models import SchemaChange, SchemaChangeKind
+from floe_testing.embedded_tables import local_path
+
+SCHEMA = pa.schema([("id", pa.int64())])
+TWO_MINUTES = 120
+
+
+def rows(*ids):
+    return pa.table({"id": list(ids)}, SCHEMA)
+
+
+def new_name(manager):
+    return f"n{len(manager.load_table('bronze.t').metadata.metadata_log)}"
+
+
+def evolve(manager):
+    change = SchemaChange(kind=SchemaChangeKind.ADD, column=new_name(manager), type="long")
+    manager.evolve_schema("bronze.t", [change])
+
+
+def set_property(manager):
+    with manager.load_table("bronze.t").transaction() as change:
+        change.set_properties({"owner": new_name(manager)})
+
+
+def publish(manager):
+    name = new_name(manager)
+    manager.create_branch("bronze.t", name)
+    manager.append("bronze.t", rows(8), branch=name)
+    manager.publish_branch("bronze.t", name)
+
+
+def roll_back(manager):
+    manager.append("bronze.t", rows(9))
+    manager.rollback("bronze.t", manager.load_table("bronze.t").current_snapshot().parent_snapshot_id)
+
+
+OPERATIONS = {
+    "append": lambda m: m.append("bronze.t", rows(1)),
+    "append of a new column": lambda m: m.append("bronze.t", pa.table({"id": [2], new_name(m): [1]})),
+    "merge append": lambda m: m.append("bronze.t", rows(3), commit_strategy="merge"),
+    "upsert": lambda m: m.upsert("bronze.t", rows(1, 4), keys=["id"]),
+    "delete": lambda m: m.delete("bronze.t", "id = 4"),
+    "overwrite": lambda m: m.overwrite("bronze.t", rows(5, 6)),
+    "schema": evolve,
+    "property": set_property,
+    "tag": lambda m: m.create_tag("bronze.t", new_name(m)),
+    "publish": publish,
+    "rollback": roll_back,
+    "compact": lambda m: m.compact_table("bronze.t"),
+    "rewrite manifests": lambda m: m.rewrite_manifests("bronze.t"),
+    "expire": lambda m: m.expire_snapshots("bronze.t", older_than=dt.datetime.now(dt.UTC), retain_last=2),
+}
+
+
+@pytest.fixture
+def set_clock(monkeypatch):
+    """Move this process's clock by seconds, for floe and for PyIceberg."""
+    real = time.time
+
+    def move(seconds):
+        class Moved(dt.datetime):
+            @classmethod
+            def now(cls, tz=None):
+                return dt.datetime.fromtimestamp(real() + seconds, tz)
+
+        monkeypatch.setattr(clocks.time, "time", lambda: real() + seconds)
+        monkeypatch.setattr(pyiceberg_update, "datetime", Moved)
+
+    yield move
+    monkeypatch.undo()
+
+
+def disorder(metadata):
+    """Return what Java complains about, without its tolerance of a minute."""
+    found = []
+    for name, log in (("snapshot log", metadata.snapshot_log), ("metadata log", metadata.metadata_log)):
+        moments = [entry.timestamp_ms for entry in log]
+        found += [f"{name}: {a} before {b}" for a, b in itertools.pairwise(moments) if a > b]
+        found += [f"last update before {name}: {moment}" for moment in moments if moment > metadata.last_updated_ms]
+    return found
+
+
+ORDERS = [(TWO_MINUTES, -TWO_MINUTES), (-TWO_MINUTES, TWO_MINUTES)]
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["embedded", "as Hive and Glue commit"])
+@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+def test_s36_no_operation_sets_the_tables_clock_back(open_manager, set_clock, operation, own):
+    manager = open_manager()
+    if not own:
+        # What is left is PyIceberg's own commit, which those catalogs share.
+        manager.catalog._sql = None
+    manager.create_table("bronze.t", SCHEMA)
+    manager.append("bronze.t", rows(1))
+    manager.append("bronze.t", rows(2))
+    newest = 0
+    for skew in (-TWO_MINUTES, TWO_MINUTES, -TWO_MINUTES):
+        set_clock(skew)
+        operation(manager)
+        metadata = manager.load_table("bronze.t").metadata
+        assert disorder(metadata) == []
+        assert metadata.last_updated_ms >= newest
+        newest = metadata.last_updated_ms
+
+
+def test_s36_a_change_of_metadata_by_a_fast_clock_beside_a_commit_is_no_step_back(open_manager, set_clock, monkeypatch):
+    manager, rival = open_manager(), open_manager()
+    manager.create_table("bronze.t", SCHEMA)
+    manager.append("bronze.t", rows(1))
+    metastore = manager.catalog._sql
+    commit = metastore.commit
+
+    def after_the_rival(*arguments):
+        monkeypatch.delattr(metastore, "commit")
+        set_clock(TWO_MINUTES)
+        set_property(rival)
+        set_clock(0)
+        return commit(*arguments)
+
+    # The branch has not moved, so that the snapshot lands with the moment it was given before.
+    monkeypatch.setattr(metastore, "commit", after_the_rival, raising=False)
+    made = manager.append("bronze.t", rows(2))
+    table = manager.load_table("bronze.t")
+    assert disorder(table.metadata) == []
+    assert table.metadata.last_updated_ms > (time.time() + 60) * 1000 > made.timestamp_ms
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("skews", ORDERS, ids=["ahead first", "behind first"])
+def test_s36_java_accepts_the_metadata_of_every_operation(spark_tables, spark_session, set_clock, skews):
+    from floe_iceberg import IcebergTableManager
+
+    manager = IcebergTableManager(spark_tables.catalog)
+    manager.create_namespace("bronze")
+    manager.create_table("bronze.t", SCHEMA)
+    parser = spark_session._jvm.org.apache.iceberg.TableMetadataParser
+    for (name, operate), skew in zip(OPERATIONS.items(), itertools.cycle(skews), strict=False):
+        set_clock(skew)
+        operate(manager)
+        set_clock(-skew)
+        set_property(manager)
+        location = manager.load_table("bronze.t").metadata_location
+        parsed = parser.fromJson(location, local_path(location).read_text())
+        assert parsed.currentSnapshot() is not None, name
+    set_clock(0)
+    read = sorted(row.id for row in spark_session.sql("SELECT id FROM floe.bronze.t").collect())
+    assert read == sorted(manager.scan("bronze.t")["id"].to_pylist())
