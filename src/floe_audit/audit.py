@@ -10,6 +10,7 @@ from floe_audit.data_files import FileCheck
 from floe_audit.deletes import DeletedPositions, check_positions, read_deletion_vector, read_position_deletes
 from floe_audit.entries import check_entries, data_sequence_number, unchanged
 from floe_audit.files import FileSource, LocalFiles, read_all
+from floe_audit.lineage import check_lineage
 from floe_audit.live_rows import LiveRows
 from floe_audit.manifest_lists import ManifestList, check_against_manifest, check_line, read_manifest_list
 from floe_audit.manifests import DATA, POSITION_DELETES, read_manifest
@@ -242,6 +243,7 @@ class _Run:
             check_summary(snapshot, own, totals, metadata, self._findings)
             parent = pairs.get(snapshot.get("parent-snapshot-id") or 0)
             check_continuity(snapshot, own, parent, metadata, self._findings)
+            check_lineage(snapshot, own, parent, metadata, self._findings)
 
     def _read(self, path: str) -> bytes | None:
         try:

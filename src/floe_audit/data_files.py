@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from floe_audit.bounds import ColumnMetrics, check_bounds, check_counts, check_nans
 from floe_audit.columns import column_values, fits, mapped_ids, nodes, normal
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from floe_audit.schemas import Field, Type
 
 _ROW_ID = 2147483540
-_RESERVED = 2147483447
 _NAME_MAPPING = "schema.name-mapping.default"
 
 
@@ -165,6 +164,7 @@ class FileCheck:
         metrics = {column.node.path: ColumnMetrics() for column in self._columns}
         partitions = self._partition_slots()
         order = self._sort_check()
+        row_ids: list[Any] = []
         rows = 0
         for batch in self._source.batches():
             rows += batch.num_rows
@@ -173,6 +173,7 @@ class FileCheck:
                 if column.node.path in parts:
                     metrics[column.node.path].add(parts[column.node.path], column.field.type)
             self._check_partitions(parts, partitions, batch.num_rows)
+            row_ids += self._row_ids(batch)
             if order is not None:
                 check, paths = order
                 check.add([parts[path] for path in paths])
@@ -185,9 +186,29 @@ class FileCheck:
                 self._check_required(column.field, counted)
             check_nans(file, column.field, counted, self._findings)
             check_bounds(file, column.field, counted, self._findings)
+        self._check_row_ids(row_ids)
         if order is not None:
             what = f"The rows do not stand in sort order {file.sort_order_id}, which the file claims"
             self._findings.check(order[0].sorted, Rule.DATA_SORTED, what, file=file.path)
+
+    def _row_ids(self, batch: pa.RecordBatch) -> list[Any]:
+        """Return the row ids that a rewritten file carries; rows that are new have none."""
+        names = [one.path[0] for one in self._nodes if one.id == _ROW_ID and len(one.path) == 1]
+        return [batch.column(name).drop_null().to_numpy(zero_copy_only=False) for name in names]
+
+    def _check_row_ids(self, found: list[Any]) -> None:
+        if not found:
+            return
+        ids = np.concatenate(found)
+        following = self._metadata.document.get("next-row-id")
+        held = len(np.unique(ids)) == len(ids)
+        self._findings.check(held, Rule.DATA_ROW_IDS, "Two rows have the same row id", file=self._file.path)
+        if len(ids) and isinstance(following, int):
+            held = int(ids.min()) >= 0 and int(ids.max()) < following
+            what = "A row id is not below next-row-id"
+            self._findings.check(
+                held, Rule.DATA_ROW_IDS, what, file=self._file.path, expected=f"below {following}", found=int(ids.max())
+            )
 
     def _leaves(self, batch: pa.RecordBatch) -> dict[tuple[str, ...], pa.Array]:
         kinds = {column.node.path: column.field.type for column in self._columns}
@@ -258,8 +279,3 @@ def _logical(pair: tuple[Any, Any], written: pa.DataType, kind: Type) -> tuple[A
     if kind.name == "string":
         return pair[0].decode("utf-8", errors="surrogateescape").encode("utf-8", errors="surrogateescape"), pair[1]
     return pair
-
-
-def row_ids(array: pa.Array) -> tuple[int, int]:
-    """Return how many distinct row ids a column holds, and the highest."""
-    return pc.count_distinct(array, mode="only_valid").as_py(), pc.max(array).as_py() or 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from floe_audit.avro import DamagedFileError, open_avro
-from floe_audit.metadata import ROW_LINEAGE, parse_partition_fields
+from floe_audit.metadata import parse_partition_fields
 from floe_audit.records import ENTRY_FIELDS, FILE_FIELDS, check_record, field_schema, pairs, project, record_fields
 from floe_audit.rules import Rule
 from floe_audit.schemas import MalformedError, parse_schema
@@ -259,8 +259,3 @@ def _content_file(values: dict[str, Any], spec_id: int, partition: tuple[Any, ..
         offset=values["content_offset"],
         length=values["content_size_in_bytes"],
     )
-
-
-def lineage(metadata: TableMetadata, manifest: Manifest) -> bool:
-    """Whether a manifest takes part in row lineage."""
-    return metadata.version >= ROW_LINEAGE and manifest.content == 0

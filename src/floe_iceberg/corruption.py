@@ -163,7 +163,7 @@ def load_table(context: ManagerContext, target: TableTarget) -> Table:
 
 
 def _probe_metadata(catalog: Catalog, identifier: TableIdentifier) -> None:
-    path = _metadata_location(catalog, identifier)
+    path = metadata_location(catalog, identifier)
     if path is None:
         return
     try:
@@ -172,7 +172,8 @@ def _probe_metadata(catalog: Catalog, identifier: TableIdentifier) -> None:
         raise unreadable(path, table=str(identifier), err=err) from err
 
 
-def _metadata_location(catalog: Catalog, identifier: TableIdentifier) -> str | None:
+def metadata_location(catalog: Catalog, identifier: TableIdentifier) -> str | None:
+    """Return where a table's metadata file is, without reading it; none when only the catalog can tell."""
     from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
     from sqlalchemy import select
     from sqlalchemy.orm import Session

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, BinaryIO, cast
 
+from floe_iceberg.context import identifier_of
+from floe_iceberg.corruption import load_table, metadata_location
+
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
+
+    from floe_iceberg.context import ManagerContext, TableTarget
 
 
 class FileIOSource:
@@ -29,3 +34,24 @@ class FileIOSource:
             FileNotFoundError: There is no such file.
         """
         return len(self._io.new_input(path))
+
+
+def locate(context: ManagerContext, target: TableTarget) -> tuple[str, FileIOSource]:
+    """Return a table's metadata file and the way to its files, however damaged the table is.
+
+    Only an embedded catalog knows the file without reading it. Others read it to answer.
+
+    Raises:
+        TableNotFoundError: The table does not exist.
+        CorruptFileError: The catalog cannot read the table's metadata file.
+    """
+    location = metadata_location(context.catalog, identifier_of(target))
+    if location is not None:
+        return location, source_of(context, location)
+    table = load_table(context, target)
+    return table.metadata_location, FileIOSource(table.io)
+
+
+def source_of(context: ManagerContext, location: str) -> FileIOSource:
+    """Return the way to files of the catalog's storage."""
+    return FileIOSource(context.catalog._load_file_io(location=location))  # noqa: SLF001 - no public way to a catalog's FileIO without loading a table

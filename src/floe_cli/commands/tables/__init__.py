@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from floe_cli.command import command, command_group
+from floe_cli.commands.tables.audit import audit
 from floe_cli.commands.tables.definition import create, drop, list_tables, schema, show
 from floe_cli.commands.tables.drift import drift
 from floe_cli.commands.tables.history import branch, history, rollback, snapshots, tag
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from floe_cli.output import Report
 
-app = command_group("Tables: see, create, read, roll back and maintain them.")
+app = command_group("Tables: see, create, read, roll back, maintain and audit them.")
 
 COMMANDS: "dict[str, Callable[..., Report | None]]" = {
     "list": list_tables,
@@ -33,6 +34,7 @@ COMMANDS: "dict[str, Callable[..., Report | None]]" = {
     "expire": expire,
     "compact": compact,
     "sweep": sweep,
+    "audit": audit,
 }
 
 for name, function in COMMANDS.items():

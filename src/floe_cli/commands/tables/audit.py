@@ -1,0 +1,119 @@
+"""The audit of tables: does their metadata say what their files hold."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from floe_cli.output import Report, count, grid, mark, working
+from floe_cli.workspace import Workspace
+from floe_core.errors import SYSTEM_ERROR, ConfigurationError, FloeStorageError
+
+if TYPE_CHECKING:
+    from floe_audit import AuditReport, FileSource
+    from floe_iceberg import IcebergTableManager
+
+
+class Depth(StrEnum):
+    """How far down an audit reads."""
+
+    METADATA = "metadata"
+    FILES = "files"
+    VALUES = "values"
+
+
+def audit(
+    workspace: Workspace,
+    table: Annotated[
+        str | None, typer.Argument(metavar="TABLE", help="Such as bronze.orders.", show_default=False)
+    ] = None,
+    depth: Annotated[
+        Depth, typer.Option(help="Metadata only, files and their footers too, or every value.")
+    ] = Depth.VALUES,
+    metadata: Annotated[
+        str | None,
+        typer.Option(metavar="LOCATION", help="A metadata file instead of a table's current one.", show_default=False),
+    ] = None,
+    *,
+    current_only: Annotated[
+        bool, typer.Option("--current-only", help="Only the current snapshot; default: every snapshot.")
+    ] = False,
+    every: Annotated[bool, typer.Option("--all", help="Every table of the catalog.")] = False,
+) -> Report:
+    """Recompute from a table's files everything its metadata says, by the Iceberg specification.
+
+    Nothing is changed. The exit code is 2 when something is wrong.
+    """
+    if sum((table is not None, every, metadata is not None)) != 1:
+        msg = "Name one table, or pass --all or --metadata."
+        raise ConfigurationError(msg)
+    from floe_audit import AuditDepth, Snapshots, audit_table
+
+    chosen = Snapshots.CURRENT if current_only else Snapshots.ALL
+    reports: dict[str, AuditReport] = {}
+    failures: dict[str, str] = {}
+    with workspace.tables() as manager:
+        for name in _names(manager) if every else [table or metadata or ""]:
+            with working(f"Auditing {name}"), _noted(name, failures, keep=every):
+                location, source = _located(manager, name, metadata)
+                reports[name] = audit_table(location, source, depth=AuditDepth(depth), snapshots=chosen)
+    return _verdict(reports, failures)
+
+
+def _names(manager: "IcebergTableManager") -> list[str]:
+    places = manager.namespaces.tree(None)
+    return [f"{place}.{name}" for place in places for name in sorted(manager.list_tables(place))]
+
+
+def _located(manager: "IcebergTableManager", name: str, metadata: str | None) -> "tuple[str, FileSource]":
+    from floe_iceberg.file_source import locate, source_of
+
+    if metadata is not None:
+        return metadata, source_of(manager.context, metadata)
+    return locate(manager.context, name)
+
+
+@contextmanager
+def _noted(name: str, failures: dict[str, str], *, keep: bool) -> Iterator[None]:
+    """One table that cannot be reached does not stop the others."""
+    try:
+        yield
+    except FloeStorageError as err:
+        if not keep:
+            raise
+        failures[name] = err.message
+
+
+def _verdict(reports: "dict[str, AuditReport]", failures: dict[str, str]) -> Report:
+    rows = [
+        (
+            name,
+            mark("ok" if report.ok else "failed"),
+            f"{len(report.breaches) + report.withheld:,}",
+            f"{report.checked.snapshots:,}",
+            f"{report.checked.files:,}",
+            f"{report.checked.rows:,}",
+            f"{sum(report.checked.rules.values()):,}",
+        )
+        for name, report in reports.items()
+    ]
+    headers = ["TABLE", "VERDICT", "BREACHES", "SNAPSHOTS", "FILES", "ROWS", "CHECKS"]
+    text: list[object] = [grid(headers, rows, right=headers[2:])] if rows else []
+    for name, report in reports.items():
+        text += ["", f"{name}:"] if report.breaches else []
+        for breach in report.breaches:
+            figures = f" Expected {breach.expected}, found {breach.found}." if breach.expected is not None else ""
+            text += [f"  {breach.rule}: {breach.message}.{figures}", f"    {breach.file}"]
+        if report.withheld:
+            text.append(f"  … and {count(report.withheld, 'breach', 'breaches')} more of the same rules")
+    text += [line for name, message in failures.items() for line in ("", f"{name} cannot be audited: {message}")]
+    wrong = sum(not report.ok for report in reports.values()) + len(failures)
+    checked = count(len(reports) + len(failures), "table")
+    text += ["", f"{checked} audited: " + (f"{wrong} with breaches." if wrong else "everything agrees.")]
+    data = {
+        "tables": {name: report.to_dict() for name, report in reports.items()},
+        "failures": failures,
+    }
+    return Report(data=data, text=text, exit_code=SYSTEM_ERROR if wrong else 0)  # type: ignore[arg-type]
