@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.table import Table
 
 from floe_core.telemetry import Operation, traced
+from floe_iceberg.avro_doubles import read_doubles_whole
 from floe_iceberg.errors import translated
 from floe_iceberg.models import IcebergTableManagerConfig, TableIdentifier
 
@@ -58,6 +59,10 @@ class ManagerContext:
     logger: Logger | FilteringBoundLogger
     plane: Callable[[], DataPlane]
     branches: bool = True
+
+    def __post_init__(self) -> None:
+        """Put PyIceberg's reading of manifests right before the first is read."""
+        read_doubles_whole()
 
     def load(self, target: TableTarget) -> Table:
         """Load the table as it is now, through the reconciling catalog.

@@ -13,19 +13,19 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.partitioning import PartitionFieldValue
 from pyiceberg.table.locations import load_location_provider
-from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 from pyiceberg.utils.concurrent import ExecutorFactory
 
 from floe_core.errors import CapabilityError
 from floe_iceberg.column_metrics import ColumnMetrics, column_modes, leaves
 from floe_iceberg.fitting import as_stored, fit, stored_names
-from floe_iceberg.partitioning import Partition, PartitionRows, column_of, record_values, split
+from floe_iceberg.parquet_options import row_group_rows, writer_options
+from floe_iceberg.partitioning import Partition, PartitionRows, record_values, split
+from floe_iceberg.sorting import sorted_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,16 +35,14 @@ if TYPE_CHECKING:
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.sorting import SortOrder
 
     from floe_iceberg.column_metrics import Leaf
 
 _MIB = 1024 * 1024
 _TARGET_BYTES = "write.target-file-size-bytes"
-_ROW_GROUP_BYTES = "write.parquet.row-group-size-bytes"
-_ROW_GROUP_ROWS = "write.parquet.row-group-limit"
 # Below this a second writer costs more than it brings.
 _LEAST_PER_WRITER = 48 * _MIB
-_ROW_GROUP_LIMIT = 1_048_576
 
 
 @dataclass(frozen=True)
@@ -54,11 +52,12 @@ class Layout:
     Attributes:
         metadata: The table's metadata, schema changes of the write applied.
         io: The table's files.
-        schema: The schema of the rows.
+        order: Order of the rows in each file; the table's own when None.
     """
 
     metadata: TableMetadata
     io: FileIO
+    order: SortOrder | None = None
     write_id: uuid.UUID = field(default_factory=uuid.uuid4)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -70,6 +69,13 @@ class Layout:
         if wanted != "parquet":
             msg = f"The table's write.format.default is {wanted}; in process floe writes Parquet only."
             raise CapabilityError(msg, hint="Pass engine='spark'.")
+        # Read now, so that a wrong setting shows before the first file.
+        _ = self.writer_options
+
+    @cached_property
+    def writer_options(self) -> dict[str, Any]:
+        """Options of the Parquet writer."""
+        return writer_options(self.metadata.properties)
 
     @property
     def schema(self) -> Schema:
@@ -120,24 +126,12 @@ class Layout:
         self.paths.clear()
 
     def sorted_rows(self, rows: pa.Table) -> tuple[pa.Table, int | None]:
-        """Sort rows by the table's order where it is a plain one; also return the order's id."""
-        order = self.metadata.sort_order()
-        if order.is_unsorted or not all(isinstance(term.transform, IdentityTransform) for term in order.fields):
+        """Sort rows by the layout's order; also return the order's id, if it is one of the table's."""
+        order = self.order or self.metadata.sort_order()
+        if order.is_unsorted:
             return rows, None
-        columns: dict[str, pa.ChunkedArray] = {}
-        keys: list[tuple[str, str]] = []
-        for position, term in enumerate(order.fields):
-            values = column_of(rows, str(self.schema.find_column_name(term.source_id)))
-            if values.null_count:
-                columns[f"{position}.null"] = values.is_null()
-                keys.append((f"{position}.null", "descending" if "first" in term.null_order.value else "ascending"))
-            columns[str(position)] = values
-            keys.append((str(position), f"{term.direction.value}ending"))
-        try:
-            indices = pc.sort_indices(pa.table(columns), sort_keys=keys)
-        except (pa.ArrowNotImplementedError, pa.ArrowTypeError):
-            return rows, None
-        return rows.take(indices), order.order_id
+        ours = any(order == known for known in self.metadata.sort_orders)
+        return sorted_rows(rows, order, self.schema), order.order_id if ours else None
 
 
 class DataFileWriter:
@@ -168,9 +162,9 @@ class DataFileWriter:
         if self._writer is None:
             self._stream = self._output.create(overwrite=True)
             self._writer = pq.ParquetWriter(
-                self._stream, schema=rows.schema, store_decimal_as_integer=True, **_options(self._layout.metadata)
+                self._stream, schema=rows.schema, store_decimal_as_integer=True, **self._layout.writer_options
             )
-        self._writer.write_table(rows, row_group_size=_row_group_rows(rows, properties))
+        self._writer.write_table(rows, row_group_size=row_group_rows(rows, properties))
 
     def close(self) -> DataFile:
         """Finish the file and describe it."""
@@ -254,7 +248,7 @@ def _write_partition(layout: Layout, task: PartitionRows) -> list[DataFile]:
     record = None if layout.spec.is_unpartitioned() else task.record
     files = []
     writer: DataFileWriter | None = None
-    step = _row_group_rows(rows, layout.metadata.properties)
+    step = row_group_rows(rows, layout.metadata.properties)
     try:
         for start in range(0, rows.num_rows, step):
             writer = writer or DataFileWriter(layout, record, sort_order_id=order_id)
@@ -269,23 +263,3 @@ def _write_partition(layout: Layout, task: PartitionRows) -> list[DataFile]:
             writer.abort()
         raise
     return files
-
-
-def _row_group_rows(rows: pa.Table, properties: dict[str, str]) -> int:
-    limit = int(properties.get(_ROW_GROUP_ROWS, _ROW_GROUP_LIMIT))
-    group_bytes = int(properties.get(_ROW_GROUP_BYTES, 128 * _MIB))
-    width = max(1.0, rows.nbytes / max(1, rows.num_rows))
-    return max(1, min(limit, int(group_bytes / width)))
-
-
-def _options(metadata: TableMetadata) -> dict[str, Any]:
-    properties = metadata.properties
-    codec = properties.get("write.parquet.compression-codec", "zstd")
-    level = properties.get("write.parquet.compression-level")
-    return {
-        "compression": "none" if codec == "uncompressed" else codec,
-        "compression_level": int(level) if level else None,
-        "data_page_size": int(properties.get("write.parquet.page-size-bytes", _MIB)),
-        "dictionary_pagesize_limit": int(properties.get("write.parquet.dict-size-bytes", 2 * _MIB)),
-        "write_batch_size": int(properties.get("write.parquet.page-row-limit", 20_000)),
-    }

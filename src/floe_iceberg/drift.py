@@ -12,8 +12,8 @@ from floe_core.drift import DriftItem, DriftKind, DriftReport, DriftSeverity
 from floe_core.errors import ConfigurationError, TableNotFoundError
 from floe_iceberg.context import identifier_of
 from floe_iceberg.corruption import load_table
-from floe_iceberg.partitioning import partition_spec, sort_order
 from floe_iceberg.schema import declared_schema
+from floe_iceberg.spec_terms import partition_spec, sort_order
 from floe_iceberg.tables import declared_properties
 from floe_iceberg.type_text import type_text
 

@@ -33,6 +33,7 @@ from floe_iceberg.clocks import next_moment
 from floe_iceberg.commits import Attempt, Staged
 from floe_iceberg.corruption import CheckedIO, check_manifest_list, explain, unreadable
 from floe_iceberg.manifest_lists import ManifestLists
+from floe_iceberg.partitioning import partition_path, spec_schema
 from floe_iceberg.reconciling import ReconcilingCatalog
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import DataFile
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.schema import Schema
     from pyiceberg.table import Table
     from pyiceberg.table.locations import LocationProvider
     from pyiceberg.table.metadata import TableMetadata
@@ -302,7 +305,7 @@ class _Build:
         with write_manifest(
             format_version=self._metadata.format_version,
             spec=self._metadata.specs()[spec_id],
-            schema=self._metadata.schema(),
+            schema=spec_schema(self._metadata, spec_id),
             output_file=self._io.new_output(path),
             snapshot_id=self._snapshot_id,
             avro_compression=self._codec,  # type: ignore[arg-type]  # the property's text is the codec's name
@@ -335,15 +338,32 @@ class _Build:
 
     def _summary(self, operation: Operation, added: Sequence[DataFile], removed: Sequence[DataFile]) -> Summary:
         limit = int(self._metadata.properties.get(_PARTITION_SUMMARIES, 0))
-        collector = SnapshotSummaryCollector(partition_summary_limit=limit)
-        specs, schema = self._metadata.specs(), self._metadata.schema()
+        collector = _Summaries(partition_summary_limit=limit)
+        specs = self._metadata.specs()
         for file in added:
-            collector.add_file(file, schema, specs[file.spec_id])
+            collector.add_file(file, spec_schema(self._metadata, file.spec_id), specs[file.spec_id])
         for file in removed:
-            collector.remove_file(file, schema, specs[file.spec_id])
+            collector.remove_file(file, spec_schema(self._metadata, file.spec_id), specs[file.spec_id])
         summary = Summary(operation=operation, **collector.build(), **dict(self._draft.properties))
         previous = self._parent.summary if self._parent else None
         return update_snapshot_summaries(summary, previous)
+
+
+class _Summaries(SnapshotSummaryCollector):
+    """Counts what changed in each partition, also where Python has no date for it."""
+
+    def update_partition_metrics(
+        self,
+        partition_spec: PartitionSpec,
+        file: DataFile,
+        is_add_file: bool,  # noqa: FBT001 - PyIceberg's signature
+        schema: Schema,
+    ) -> None:
+        metrics = self.partition_metrics[partition_path(partition_spec, schema, file.partition)]
+        if is_add_file:
+            metrics.add_file(file)
+        else:
+            metrics.remove_file(file)
 
 
 def _marked(entries: list[ManifestEntry], status: ManifestEntryStatus) -> list[ManifestEntry]:

@@ -1,151 +1,54 @@
-"""Partition specs and sort orders from short terms, and rows sorted into partitions."""
+"""Rows sorted into the partitions of a spec."""
 
 from __future__ import annotations
 
-import math
-import re
+import hashlib
+import struct
+import uuid
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote_plus
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.partitioning import (
-    PARTITION_FIELD_ID_START,
-    UNPARTITIONED_PARTITION_SPEC,
-    PartitionField,
-    PartitionKey,
-    PartitionSpec,
-    partition_record_value,
-)
-from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder
+from pyiceberg.partitioning import PartitionKey
 from pyiceberg.transforms import (
-    BucketTransform,
     DayTransform,
     HourTransform,
     IdentityTransform,
     MonthTransform,
-    Transform,
-    TruncateTransform,
+    UnknownTransform,
+    VoidTransform,
     YearTransform,
 )
 from pyiceberg.typedef import Record
-from pyiceberg.types import DateType
+from pyiceberg.types import DateType, UUIDType
 from pyiceberg.utils.concurrent import ExecutorFactory
 
-from floe_core.errors import ConfigurationError
+from floe_core.errors import CapabilityError, InvalidDataError
+from floe_iceberg import float_bits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
+    from pyiceberg.partitioning import PartitionField, PartitionSpec
     from pyiceberg.schema import Schema
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.transforms import Transform
+    from pyiceberg.types import IcebergType
 
-_TERM = re.compile(
-    r"^\s*(?:(?P<transform>\w+)\s*\(\s*(?:(?P<number>\d+)\s*,\s*)?(?P<inner>[^(),]+?)\s*\)|(?P<column>[^(),]+?))\s*$"
-)
-_SORT_TERM = re.compile(
-    r"^\s*(?P<term>.+?)(?:\s+(?P<direction>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?\s*$", re.IGNORECASE
-)
-_PLAIN: dict[str, tuple[type[Transform[Any, Any]], str]] = {
-    "identity": (IdentityTransform, ""),
-    "year": (YearTransform, "_year"),
-    "years": (YearTransform, "_year"),
-    "month": (MonthTransform, "_month"),
-    "months": (MonthTransform, "_month"),
-    "day": (DayTransform, "_day"),
-    "days": (DayTransform, "_day"),
-    "hour": (HourTransform, "_hour"),
-    "hours": (HourTransform, "_hour"),
-}
-_NAN = object()
 # Rows that already lie together are cut out without copying, up to this many cuts a partition.
 _CUTS_PER_PARTITION = 8
 # One pass over all rows is faster than one a partition, and needs room for a copy.
 _SORTED_AT_ONCE = 2 * 1024**3
 # Counting beats sorting while the counters fit into a cache.
 _COUNTABLE = 1_000_000
-
-
-def partition_spec(terms: PartitionSpec | Sequence[str] | None, schema: Schema) -> PartitionSpec:
-    """Return the spec for terms such as ``day(ts)``, ``bucket(16, id)`` or ``region``.
-
-    Raises:
-        ConfigurationError: A term cannot be read, or names no column.
-    """
-    if terms is None:
-        return UNPARTITIONED_PARTITION_SPEC
-    if isinstance(terms, PartitionSpec):
-        return terms
-    fields = []
-    for position, term in enumerate([terms] if isinstance(terms, str) else terms):
-        transform, source_id, suffix = _parse(term, schema)
-        column = str(schema.find_column_name(source_id))
-        fields.append(
-            PartitionField(
-                source_id=source_id,
-                field_id=PARTITION_FIELD_ID_START + position,
-                transform=transform,
-                name=f"{column}{suffix}",
-            )
-        )
-    return PartitionSpec(*fields)
-
-
-def sort_order(terms: SortOrder | Sequence[str] | None, schema: Schema) -> SortOrder:
-    """Return the sort order for terms such as ``ts desc nulls last``.
-
-    Raises:
-        ConfigurationError: A term cannot be read, or names no column.
-    """
-    if terms is None:
-        return UNSORTED_SORT_ORDER
-    if isinstance(terms, SortOrder):
-        return terms
-    fields = []
-    for term in [terms] if isinstance(terms, str) else terms:
-        match = _SORT_TERM.match(term)
-        if match is None:
-            msg = f"'{term}' is no sort term."
-            raise ConfigurationError(msg, hint="Write column [asc|desc] [nulls first|last].")
-        transform, source_id, _ = _parse(match["term"], schema)
-        direction = SortDirection[(match["direction"] or "asc").upper()]
-        nulls = (match["nulls"] or ("first" if direction is SortDirection.ASC else "last")).upper()
-        fields.append(
-            SortField(
-                source_id=source_id, transform=transform, direction=direction, null_order=NullOrder[f"NULLS_{nulls}"]
-            )
-        )
-    return SortOrder(*fields) if fields else UNSORTED_SORT_ORDER
-
-
-def _parse(term: str, schema: Schema) -> tuple[Transform[Any, Any], int, str]:
-    match = _TERM.match(term)
-    name = match["transform"].lower() if match and match["transform"] else "identity"
-    if match is None or name not in {*_PLAIN, "bucket", "truncate"} or (name in _PLAIN) == bool(match["number"]):
-        msg = f"'{term}' is no partition term."
-        hint = "Write a column, day(c), month(c), year(c), hour(c), bucket(n, c) or truncate(n, c)."
-        raise ConfigurationError(msg, hint=hint)
-    column = (match["inner"] or match["column"]).strip()
-    try:
-        field = schema.find_field(column)
-    except ValueError as err:
-        msg = f"'{term}' names no column of the table."
-        raise ConfigurationError(msg, hint=f"Columns there: {', '.join(schema.column_names)}.") from err
-    transform, suffix = _transform(name, int(match["number"] or 0))
-    if not transform.can_transform(field.field_type):
-        msg = f"'{term}' does not work on a column of type {field.field_type}."
-        raise ConfigurationError(msg)
-    return transform, field.field_id, suffix
-
-
-def _transform(name: str, number: int) -> tuple[Transform[Any, Any], str]:
-    if name == "bucket":
-        return BucketTransform(num_buckets=number), f"_bucket_{number}"
-    if name == "truncate":
-        return TruncateTransform(width=number), f"_trunc_{number}"
-    transform, suffix = _PLAIN[name]
-    return transform(), suffix
+# File systems allow 255 bytes for the name of a folder.
+_LONGEST_FOLDER = 200
+_HOUR = {"s": 3600, "ms": 3_600_000, "us": 3_600_000_000, "ns": 3_600_000_000_000}
+_UNITS: dict[type[Any], Any] = {YearTransform: "Y", MonthTransform: "M", DayTransform: "D", HourTransform: "h"}
 
 
 @dataclass(frozen=True)
@@ -156,6 +59,40 @@ class Partition(PartitionKey):
     def partition(self) -> Record:
         """The values in Iceberg's own representation."""
         return Record(*[value.value for value in self.field_values])
+
+    def to_path(self) -> str:
+        """Return the folders of the partition's files."""
+        return partition_path(self.partition_spec, self.schema, self.partition)
+
+
+def partition_path(spec: PartitionSpec, schema: Schema, record: Record) -> str:
+    """Return the folders that stand for a partition."""
+    return "/".join(
+        _folder(field, value, schema) for field, value in zip(spec.fields, record_values(record), strict=True)
+    )
+
+
+def _folder(field: PartitionField, value: Any, schema: Schema) -> str:  # noqa: ANN401 - of the field's type
+    kind = field.transform.result_type(schema.find_type(field.source_id))
+    text = quote_plus(_readable(field.transform, value, kind), safe="")
+    folder = f"{quote_plus(field.name, safe='')}={text}"
+    if len(folder) <= _LONGEST_FOLDER:
+        return folder
+    # The folder is for people; the partition itself is in the manifest.
+    return f"{folder[:_LONGEST_FOLDER].rpartition('%')[0] or folder[:_LONGEST_FOLDER]}-{_digest(folder)}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _readable(transform: Transform[Any, Any], value: Any, source: IcebergType) -> str:  # noqa: ANN401 - as above
+    try:
+        return transform.to_human_string(source, value)
+    except (OverflowError, ValueError):
+        # A year that Python does not know.
+        unit: Any = _UNITS.get(type(transform)) or ("D" if isinstance(source, DateType) else "us")
+        return str(np.datetime64(value, unit)).replace("T", "-")
 
 
 @dataclass(frozen=True)
@@ -172,8 +109,14 @@ def record_values(record: Record) -> tuple[Any, ...]:
 
 
 def record_key(record: Record) -> tuple[Any, ...]:
-    """Return a partition's values so that equal partitions are equal; NaN, which is not equal to itself, included."""
-    return tuple(_NAN if value != value else value for value in record_values(record))  # noqa: PLR0124 - only NaN
+    """Return a partition's values so that equal partitions are equal: NaN is one, 0.0 and -0.0 are two."""
+    return tuple(_key(value) for value in record_values(record))
+
+
+def _key(value: Any) -> Any:  # noqa: ANN401 - of any type
+    if not isinstance(value, float):
+        return value
+    return "NaN" if value != value else struct.pack("<d", value)  # noqa: PLR0124 - only NaN is
 
 
 def column_path(fields: pa.Schema | pa.StructType, name: str) -> list[str] | None:
@@ -245,17 +188,21 @@ def _slices(
 
 
 def partition_codes(table: pa.Table, spec: PartitionSpec, schema: Schema) -> tuple[np.ndarray[Any, Any], list[Record]]:
-    """Number the partition of every row; the list gives each number's partition."""
-    combined = np.zeros(table.num_rows, dtype=np.int64)
-    dictionaries: list[list[Any]] = []
+    """Number the partition of every row; the list gives each number's partition.
+
+    Raises:
+        InvalidDataError: A value has no partition.
+        CapabilityError: A transform is unknown.
+    """
+    codes = np.zeros(table.num_rows, dtype=np.int64)
+    values: list[tuple[Any, ...]] = [()]
     for field in spec.fields:
-        encoded = _encoded(table, field, schema)
-        dictionary = encoded.dictionary.to_pylist()
-        dictionaries.append([partition_record_value(field, value, schema) for value in dictionary])
-        combined = combined * max(1, len(dictionary)) + encoded.indices.to_numpy(zero_copy_only=False)
-    present, codes = _compact(combined, math.prod(max(1, len(dictionary)) for dictionary in dictionaries))
-    records = [Record(*_decode(int(code), dictionaries)) for code in present]
-    return codes, records
+        indices, dictionary = _encoded(table, field, schema)
+        width = max(1, len(dictionary))
+        # Numbered anew with each field: the product of all their values may be more than a number holds.
+        present, codes = _compact(codes.astype(np.int64) * width + indices, len(values) * width)
+        values = [(*values[code // width], dictionary[code % width]) for code in present.tolist()]
+    return codes, [Record(*value) for value in values]
 
 
 def _compact(codes: np.ndarray[Any, Any], possible: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -268,29 +215,89 @@ def _compact(codes: np.ndarray[Any, Any], possible: int) -> tuple[np.ndarray[Any
     return present, numbers[codes]
 
 
-def _decode(code: int, dictionaries: list[list[Any]]) -> list[Any]:
-    values = []
-    for dictionary in reversed(dictionaries):
-        code, index = divmod(code, max(1, len(dictionary)))
-        values.append(dictionary[index])
-    return values[::-1]
+def transformed(
+    values: pa.ChunkedArray, transform: Transform[Any, Any], source: IcebergType, column: str
+) -> pa.Array | pa.ChunkedArray:
+    """Apply a transform to a column.
+
+    Raises:
+        InvalidDataError: A value has no result.
+        CapabilityError: The transform is unknown.
+    """
+    if isinstance(values.type, pa.BaseExtensionType):
+        values = values.cast(values.type.storage_type)
+    if isinstance(transform, IdentityTransform):
+        return values
+    if isinstance(transform, VoidTransform):
+        return pa.nulls(len(values), pa.int32())
+    if isinstance(transform, UnknownTransform):
+        msg = f"floe does not know the transform {transform} of column '{column}'."
+        raise CapabilityError(msg, hint="Pass engine='spark'.")
+    if isinstance(transform, HourTransform):
+        _require_hours(values, column)
+    return transform.pyarrow_transform(source)(values)
 
 
-def _encoded(table: pa.Table, field: PartitionField, schema: Schema) -> pa.DictionaryArray:
-    source = schema.find_field(field.source_id)
-    values = column_of(table, str(schema.find_column_name(field.source_id)))
-    transform = field.transform.pyarrow_transform(source.field_type)
-    if not isinstance(source.field_type, DateType) or isinstance(field.transform, IdentityTransform):
-        return _in_one_piece(transform(values)).dictionary_encode(null_encoding="encode")
-    # There are few days compared with rows, so that each is transformed once.
-    days = _in_one_piece(values).dictionary_encode(null_encoding="encode")
-    encoded = transform(days.dictionary).dictionary_encode(null_encoding="encode")
-    return pa.DictionaryArray.from_arrays(encoded.indices.take(days.indices), encoded.dictionary)
+def _require_hours(values: pa.ChunkedArray, column: str) -> None:
+    bounds = pc.min_max(values.cast(pa.int64()))
+    limits = np.iinfo(np.int32)
+    for bound in (bounds["min"].as_py(), bounds["max"].as_py()):
+        if bound is not None and not limits.min <= bound // _HOUR[values.type.unit] <= limits.max:
+            msg = f"Column '{column}' holds a timestamp so far from 1970 that its hour has no number."
+            raise InvalidDataError(msg, hint="Partition by day, month or year, or correct the value.")
+
+
+def _encoded(table: pa.Table, field: PartitionField, schema: Schema) -> tuple[np.ndarray[Any, Any], list[Any]]:
+    """Number the values of a partition field, and list them as Iceberg keeps them."""
+    source = schema.find_field(field.source_id).field_type
+    name = str(schema.find_column_name(field.source_id))
+    values = column_of(table, name)
+    if isinstance(field.transform, IdentityTransform) and pa.types.is_floating(values.type):
+        bits = float_bits.distinct(values).dictionary_encode(null_encoding="encode")
+        return _indices(bits), list(float_bits.as_floats(bits.dictionary))
+    if isinstance(source, DateType) and not isinstance(field.transform, IdentityTransform):
+        # There are few days compared with rows, so that each is transformed once.
+        days = _in_one_piece(values).dictionary_encode(null_encoding="encode")
+        few = transformed(pa.chunked_array([days.dictionary]), field.transform, source, name)
+        encoded = _in_one_piece(few).dictionary_encode(null_encoding="encode")
+        return _indices(encoded)[_indices(days)], _physical(encoded.dictionary)
+    encoded = _in_one_piece(transformed(values, field.transform, source, name)).dictionary_encode(
+        null_encoding="encode"
+    )
+    physical = _physical(encoded.dictionary)
+    if isinstance(source, UUIDType) and isinstance(field.transform, IdentityTransform):
+        physical = [None if value is None else uuid.UUID(bytes=value) for value in physical]
+    return _indices(encoded), physical
+
+
+def _indices(encoded: pa.DictionaryArray) -> np.ndarray[Any, Any]:
+    indices: np.ndarray[Any, Any] = encoded.indices.to_numpy(zero_copy_only=False)
+    return indices
+
+
+def _physical(values: pa.Array) -> list[Any]:
+    # Python's dates end at the year 9999, Iceberg's do not.
+    if pa.types.is_date32(values.type):
+        values = values.cast(pa.int32())
+    elif pa.types.is_temporal(values.type):
+        values = values.cast(pa.int64())
+    return list(values.to_pylist())
 
 
 def _in_one_piece(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     if isinstance(values, pa.ChunkedArray):  # more than 2 GiB of text does not combine
-        values = pa.concat_arrays(values.cast(pa.large_string()).chunks)
+        large = pa.large_string() if pa.types.is_string(values.type) else pa.large_binary()
+        values = pa.concat_arrays(values.cast(large).chunks)
     return values.storage if isinstance(values, pa.ExtensionArray) else values
+
+
+def spec_schema(metadata: TableMetadata, spec_id: int) -> Schema:
+    """Return the newest schema that has every source column of a spec; a column may be dropped when its files stay."""
+    sources = {field.source_id for field in metadata.specs()[spec_id].fields}
+    current = metadata.schema()
+    if sources <= current.field_ids:
+        return current
+    known = sorted(metadata.schemas, key=lambda schema: schema.schema_id, reverse=True)
+    return next((schema for schema in known if sources <= schema.field_ids), current)

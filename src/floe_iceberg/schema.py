@@ -142,6 +142,8 @@ def widens(narrow: IcebergType, wide: IcebergType) -> bool:
         return False
     if isinstance(narrow, StringType | BinaryType | FixedType):  # readable as the other, never a change of column
         return narrow == wide
+    if isinstance(narrow, DecimalType) and isinstance(wide, DecimalType) and narrow.scale != wide.scale:
+        return False
     try:
         promote(narrow, wide)
     except ResolveError:
@@ -155,6 +157,9 @@ def fits(data: IcebergType, table: IcebergType) -> bool:
         return True
     if data == _UINT64_DECIMAL and isinstance(table, LongType):
         return True
+    if isinstance(data, DecimalType) and isinstance(table, DecimalType):
+        # More digits on both sides of the point; the values are rescaled when they are written.
+        return table.scale >= data.scale and table.precision - table.scale >= data.precision - data.scale
     return data == FixedType(16) and isinstance(table, UUIDType)
 
 

@@ -16,10 +16,10 @@ from floe_iceberg.corruption import load_table as load_checked
 from floe_iceberg.errors import namespace_not_found
 from floe_iceberg.models import PurgeResult
 from floe_iceberg.own_files import require_collected
-from floe_iceberg.partitioning import partition_spec, sort_order
 from floe_iceberg.purge import foreign_files, purge_files, table_files
 from floe_iceberg.reconciling import ReconcilingCatalog
 from floe_iceberg.schema import declared_schema, iceberg_schema
+from floe_iceberg.spec_terms import check_spec, partition_spec, sort_order
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,7 +69,7 @@ def create_table(
     identifier = identifier_of(target)
     schema = iceberg_schema(design.schema)
     with context.operation("iceberg.create_table", identifier) as operation:
-        spec = _checked_spec(partition_spec(design.partition_by, schema), schema)
+        spec = check_spec(partition_spec(design.partition_by, schema), schema)
         order = sort_order(design.sort_by, schema)
         operation.set(partition_spec=str(spec))
         if if_not_exists and context.catalog.table_exists(identifier.parts):
@@ -89,19 +89,6 @@ def create_table(
             table = context.load(identifier)
         operation.set(schema_id=table.metadata.current_schema_id)
         return table
-
-
-def _checked_spec(spec: PartitionSpec, schema: Schema) -> PartitionSpec:
-    for term in spec.fields:
-        try:
-            source = schema.find_field(term.source_id)
-        except ValueError as err:
-            msg = f"The partition field '{term.name}' has source id {term.source_id}, which no column has."
-            raise ConfigurationError(msg, hint=f"Columns there: {', '.join(schema.column_names)}.") from err
-        if not term.transform.can_transform(source.field_type):
-            msg = f"The transform {term.transform} of '{term.name}' does not work on type {source.field_type}."
-            raise ConfigurationError(msg)
-    return spec
 
 
 def create_from_config(

@@ -20,6 +20,7 @@ from pyiceberg.expressions import (
 from pyiceberg.expressions.literals import literal
 
 from floe_core.errors import InvalidDataError
+from floe_iceberg import float_bits
 from floe_iceberg.data_files import Layout, write_rows
 from floe_iceberg.fitting import fit
 from floe_iceberg.partitioning import column_of
@@ -33,27 +34,43 @@ if TYPE_CHECKING:
 
 _FEW_KEYS = 200
 _SHOWN = 3
+_PYTHON_DAYS = (-719_162, 2_932_896)
+_PYTHON_MICROSECONDS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 _SOURCE, _TARGET = "__floe_source", "__floe_target"
 
 
-def require_unique(rows: pa.Table, keys: Sequence[str], *, table: str) -> None:
-    """Refuse data that has two rows for one key; null is equal to nothing, so it may repeat.
+def require_keys(rows: pa.Table, keys: Sequence[str], *, table: str) -> None:
+    """Refuse data that has two rows for one key, or none: null is equal to nothing, so a rerun would add it again.
 
     Raises:
-        InvalidDataError: Names the keys that repeat.
+        InvalidDataError: Names the keys that repeat, or the columns that hold null.
     """
-    columns = pa.table({key: column_of(rows, key) for key in keys}).drop_null()
-    counts = (
-        columns.append_column(_SOURCE, pa.nulls(columns.num_rows, pa.bool_()))
-        .group_by(list(keys))
-        .aggregate([(_SOURCE, "count", pc.CountOptions(mode="all"))])
-    )
+    given = {key: column_of(rows, key) for key in keys}
+    if empty := {key: values.null_count for key, values in given.items() if values.null_count}:
+        counted = ", ".join(f"{key} ({count} rows)" for key, count in empty.items())
+        msg = f"The upsert into '{table}' has null in its keys: {counted}."
+        raise InvalidDataError(msg, hint="Fill in or drop those rows, or write them with append.", table=table)
+    columns = _comparable(given)
+    numbered = columns.append_column(_SOURCE, pa.array(np.arange(columns.num_rows)))
+    counts = numbered.group_by(columns.column_names).aggregate([(_SOURCE, "count"), (_SOURCE, "min")])
     if counts.num_rows == columns.num_rows:
         return
     repeated = counts.filter(pc.field(f"{_SOURCE}_count") > 1)
-    shown = ", ".join(str({key: row[key] for key in keys}) for row in repeated.slice(0, _SHOWN).to_pylist())
+    examples = pa.table(given).take(repeated.slice(0, _SHOWN)[f"{_SOURCE}_min"]).to_pylist()
+    shown = ", ".join(str(example) for example in examples)
     msg = f"The data has several rows for {repeated.num_rows} of its keys ({', '.join(keys)}), such as {shown}."
     raise InvalidDataError(msg, hint="Keep one row a key before the upsert.", table=table)
+
+
+def _comparable(columns: dict[str, pa.ChunkedArray]) -> pa.Table:
+    """Return key columns in types that Arrow compares as SQL does: NaN equals NaN, -0.0 equals 0.0."""
+    return pa.table({str(number): _as_key(values) for number, values in enumerate(columns.values())})
+
+
+def _as_key(values: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    if isinstance(values.type, pa.BaseExtensionType):
+        return values.cast(values.type.storage_type)
+    return float_bits.equal(values) if types.is_floating(values.type) else values
 
 
 def key_filter(rows: pa.Table, keys: Sequence[str]) -> BooleanExpression:
@@ -67,10 +84,16 @@ def key_filter(rows: pa.Table, keys: Sequence[str]) -> BooleanExpression:
 
 def _key_terms(values: pa.ChunkedArray, key: str) -> list[BooleanExpression]:
     # Only types whose statistics are exact; NaN, for one, is in no range.
-    if not (types.is_integer(values.type) or types.is_string(values.type) or types.is_temporal(values.type)):
+    text = types.is_string(values.type) or types.is_large_string(values.type)
+    if types.is_time(values.type) or not (text or types.is_integer(values.type) or types.is_temporal(values.type)):
         return []
-    if types.is_time(values.type):
-        return []
+    if types.is_temporal(values.type):
+        least, greatest = _PYTHON_DAYS if types.is_date(values.type) else _PYTHON_MICROSECONDS
+        values = values.cast(pa.int32() if types.is_date(values.type) else pa.int64())
+        found = pc.min_max(values).as_py()
+        # PyIceberg projects a filter on partitions by way of Python's dates, which end at the year 9999.
+        if found["min"] is None or found["min"] < least or found["max"] > greatest:
+            return []
     if len(values) <= _FEW_KEYS:
         distinct = pc.unique(values).drop_null().to_pylist()
         return [In(term=Reference(key), literals={literal(value) for value in distinct})] if distinct else []
@@ -114,30 +137,30 @@ def upsert_rows(
 
 
 class KeyIndex:
-    """Finds rows of the source by key; null is equal to nothing."""
+    """Finds rows of the source by key."""
 
     def __init__(self, source: pa.Table, keys: Sequence[str]) -> None:
         """Index the source by its keys."""
-        self._keys = list(keys)
         self._columns = {key: column_of(source, key) for key in keys}
-        self._single = self._columns[self._keys[0]].combine_chunks() if len(self._keys) == 1 else None
+        self._table = _comparable(self._columns).combine_chunks()
+        self._single = self._table.column(0).combine_chunks() if len(self._columns) == 1 else None
 
     def lookup(self, target: pa.Table) -> pa.Table:
         """Return the pairs of row numbers, in the source and in the target, whose keys are equal."""
-        columns = {key: column_of(target, key).cast(self._columns[key].type) for key in self._keys}
+        same_types = {key: column_of(target, key).cast(values.type) for key, values in self._columns.items()}
+        columns = _comparable(same_types)
         if self._single is not None:
-            found = pc.index_in(columns[self._keys[0]], value_set=self._single, skip_nulls=True).combine_chunks()
+            found = pc.index_in(columns.column(0), value_set=self._single, skip_nulls=True).combine_chunks()
             at = pc.indices_nonzero(found.is_valid())
             return pa.table({_SOURCE: found.take(at).cast(pa.int64()), _TARGET: at.cast(pa.int64())})
-        left = self._numbered(self._columns, _SOURCE)
-        right = self._numbered(columns, _TARGET)
-        joined = left.join(right, keys=self._keys, join_type="inner", use_threads=True)
+        joined = _numbered(self._table, _SOURCE).join(
+            _numbered(columns, _TARGET), keys=columns.column_names, join_type="inner", use_threads=True
+        )
         return joined.select([_SOURCE, _TARGET]).combine_chunks()
 
-    @staticmethod
-    def _numbered(columns: dict[str, pa.ChunkedArray], name: str) -> pa.Table:
-        table = pa.table(columns)
-        return table.append_column(name, pa.array(np.arange(table.num_rows)))
+
+def _numbered(columns: pa.Table, name: str) -> pa.Table:
+    return columns.append_column(name, pa.array(np.arange(columns.num_rows)))
 
 
 def _without(rows: pa.Table, numbers: pa.Array | pa.ChunkedArray) -> pa.Table:

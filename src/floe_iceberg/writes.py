@@ -19,7 +19,7 @@ from floe_iceberg.partitioning import column_path
 from floe_iceberg.pending import Append, NewRows, Replace, Upsert
 from floe_iceberg.predicates import parse_row_filter
 from floe_iceberg.tables import KEYS_PROPERTY
-from floe_iceberg.upserts import require_unique
+from floe_iceberg.upserts import require_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -93,7 +93,7 @@ def write_data(  # noqa: PLR0913 - options by keyword
     Raises:
         TableNotFoundError: The table does not exist.
         SchemaEvolutionError: The data does not fit; the error lists each column.
-        InvalidDataError: A value cannot be written, or an upsert has several rows for one key.
+        InvalidDataError: A value cannot be written, or an upsert has several rows for one key or null in one.
         ConcurrencyConflictError: Others won every race; nothing was written.
         CommitStateUnknownError: Nobody can tell whether the write landed; no file was deleted.
     """
@@ -199,7 +199,7 @@ class _Write:
     def _upsert(self, frame: pa.Table | pa.RecordBatchReader, keys: Sequence[str] | None) -> Outcome:
         table = normalised(frame.read_all() if isinstance(frame, pa.RecordBatchReader) else frame)
         keys = self._keys(keys, table.schema)
-        require_unique(table, keys, table=str(identifier_of(self._target)))
+        require_keys(table, keys, table=str(identifier_of(self._target)))
         self.num_rows = table.num_rows
         return self._commit(Upsert(table, keys, self._draft(), evolve=self._options.evolve_schema))
 

@@ -174,7 +174,6 @@ class SparkWrite:
             self._session.catalog.dropTempView(view)
 
     def _merge_sql(self, columns: list[str], view: str) -> str:
-        # Null is equal to nothing, in process as here: a row without its key is always a new one.
         matched = " AND ".join(f"target.{quoted(key)} = source.{quoted(key)}" for key in self._request.keys)
         changes = ", ".join(
             f"target.{quoted(name)} = source.{quoted(name)}" for name in columns if name not in self._request.keys
@@ -188,18 +187,29 @@ class SparkWrite:
         )
 
     def _counted(self, source: DataFrame) -> int:
-        """Count the rows, and refuse a repeated key.
+        """Count the rows, and refuse a key that repeats or holds null.
 
-        MERGE itself notices one only when the table already holds it, and else inserts both rows.
+        MERGE itself notices a repeated key only when the table already holds it, and else inserts both rows. Null is
+        equal to nothing, so that every rerun would add such a row again.
         """
         keys = [sf.col(quoted(key)) for key in self._request.keys]
         known = reduce(and_, (key.isNotNull() for key in keys))
         counted = source.groupBy(*keys).agg(sf.count("*").alias(_ROWS))
         of_known = sf.when(known, sf.col(_ROWS))
-        found = counted.agg(sf.sum(_ROWS), sf.max(of_known), sf.max_by(sf.struct(*keys), of_known)).head()
+        found = counted.agg(
+            sf.sum(_ROWS),
+            sf.max(of_known),
+            sf.max_by(sf.struct(*keys), of_known),
+            sf.sum(sf.when(~known, sf.col(_ROWS))),
+        ).head()
         if found is None:
             return 0
-        rows, most, key = found
+        rows, most, key, empty = found
+        if empty:
+            names = ", ".join(self._request.keys)
+            msg = f"The upsert into '{self._request.table}' has null in its keys ({names}) in {empty} rows."
+            hint = "Fill in or drop those rows, or write them with append."
+            raise InvalidDataError(msg, hint=hint, table=self._request.table)
         if most is not None and most > 1:
             msg = f"The data holds more than one row for the key {key.asDict()}."
             raise InvalidDataError(msg, hint="Keep one row a key before the upsert.", table=self._request.table)

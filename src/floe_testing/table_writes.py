@@ -148,10 +148,12 @@ class WritesContract:
         assert found == {1: ("old", 1.0), 2: ("new", 2.0), 3: ("new", None)}
 
     @pytest.mark.req("TM-06")
-    def test_a_null_key_matches_nothing(self, manager: IcebergTableManager, table: str) -> None:
+    def test_null_in_a_key_is_refused(self, manager: IcebergTableManager, table: str) -> None:
         nameless = pa.table({"id": pa.array([None], pa.int64()), "name": ["a"]})
         self.append(manager, table, nameless)
-        self.write(manager, table, nameless, WriteMode.UPSERT, keys=["id"])
+        with pytest.raises(InvalidDataError, match="null in its keys"):
+            self.write(manager, table, nameless, WriteMode.UPSERT, keys=["id"])
+        self.write(manager, table, rows([1]), WriteMode.UPSERT, keys=["id"])
         assert manager.scan(table).num_rows == 2
 
     def test_upsert_refuses_several_rows_for_one_key(self, manager: IcebergTableManager, table: str) -> None:

@@ -16,8 +16,8 @@ from floe_iceberg.maintenance.lease import maintenance_lease
 from floe_iceberg.maintenance.rewriting import PendingReplace, Rewriter, discard, live_tasks
 from floe_iceberg.manifests import SnapshotDraft
 from floe_iceberg.models import CompactionResult, Engine
-from floe_iceberg.partitioning import sort_order as parsed_sort_order
 from floe_iceberg.predicates import check_columns, parse_row_filter
+from floe_iceberg.spec_terms import sort_order as parsed_sort_order
 from floe_iceberg.versions import name_of
 
 if TYPE_CHECKING:

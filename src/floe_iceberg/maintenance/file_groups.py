@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyiceberg.utils.bin_packing import ListPacker
 
 from floe_core.dataplane import CompactionKind
+from floe_iceberg.partitioning import record_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -53,11 +54,12 @@ def plan_groups(
     tasks: Iterable[FileScanTask], *, kind: CompactionKind, target_size: int, current_spec_id: int
 ) -> list[FileGroup]:
     """Put the files worth rewriting into groups, each within one partition."""
-    partitions: dict[tuple[int, Record], list[FileScanTask]] = {}
+    partitions: dict[tuple[Any, ...], list[FileScanTask]] = {}
     for task in tasks:
-        partitions.setdefault((task.file.spec_id, task.file.partition), []).append(task)
+        partitions.setdefault((task.file.spec_id, *record_key(task.file.partition)), []).append(task)
     groups: list[FileGroup] = []
-    for (spec_id, partition), members in partitions.items():
+    for members in partitions.values():
+        spec_id, partition = members[0].file.spec_id, members[0].file.partition
         stale = spec_id != current_spec_id
         bins = _packed(members, target_size, stale=stale) if kind is CompactionKind.BINPACK else _for_sorting(members)
         groups.extend(

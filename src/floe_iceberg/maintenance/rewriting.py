@@ -9,10 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.table.snapshots import Operation, Summary
-from pyiceberg.table.sorting import NullOrder, SortDirection
 from pyiceberg.table.update import AddSnapshotUpdate
 
 from floe_core.errors import MaintenanceError
@@ -20,9 +18,9 @@ from floe_iceberg.corruption import checked_plan, explain
 from floe_iceberg.data_files import DataFileWriter, Layout, write_rows
 from floe_iceberg.fitting import fit
 from floe_iceberg.manifests import FileGoneError, SnapshotDraft
-from floe_iceberg.partitioning import column_of
 from floe_iceberg.predicates import EVERY_ROW
 from floe_iceberg.row_scan import RowScan
+from floe_iceberg.sorting import sorted_rows
 from floe_iceberg.versions import name_of
 
 if TYPE_CHECKING:
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
 
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import DataFile
-    from pyiceberg.schema import Schema
     from pyiceberg.table import FileScanTask, Table
     from pyiceberg.table.sorting import SortOrder
 
@@ -91,12 +88,13 @@ class Rewriter:
 
     def _group(self, group: FileGroup) -> Rewritten:
         properties = {**self.table.metadata.properties, _TARGET_BYTES: str(self.target_size)}
-        layout = Layout(self.table.metadata.model_copy(update={"properties": properties}), self.table.io)
+        metadata = self.table.metadata.model_copy(update={"properties": properties})
+        layout = Layout(metadata, self.table.io, self.order)
         try:
             if group.spec_id != self.table.metadata.default_spec_id:
-                added = write_rows(layout, self._in_order(self._whole(group)))
+                added = write_rows(layout, self._whole(group))
             elif self.order is not None:
-                rows = self._in_order(self._whole(group))
+                rows = sorted_rows(self._whole(group), self.order, self.table.schema())
                 added = list(self._write(layout, group, _slices(rows, self.chunk_bytes)))
             else:
                 added = list(self._write(layout, group, self._chunks(group)))
@@ -139,9 +137,6 @@ class Rewriter:
                 held, size = [], 0
         if held:
             yield pa.concat_tables(held)
-
-    def _in_order(self, rows: pa.Table) -> pa.Table:
-        return sorted_rows(rows, self.order, self.table.schema()) if self.order is not None else rows
 
     def _write(self, layout: Layout, group: FileGroup, chunks: Iterable[pa.Table]) -> Iterator[DataFile]:
         record = None if layout.spec.is_unpartitioned() else group.partition
@@ -242,22 +237,6 @@ def as_replace(attempt: Attempt) -> Attempt:
         for update in attempt.updates
     )
     return replace(attempt, updates=updates, snapshot=snapshot)
-
-
-def sorted_rows(rows: pa.Table, order: SortOrder, schema: Schema) -> pa.Table:
-    """Sort rows by an Iceberg sort order, nulls placed for each column as it says."""
-    keys: dict[str, pa.ChunkedArray] = {}
-    directions = []
-    for place, term in enumerate(order.fields):
-        values = column_of(rows, str(schema.find_column_name(term.source_id)))
-        transformed = term.transform.pyarrow_transform(schema.find_type(term.source_id))(values)
-        # Arrow places the nulls of all keys alike, so a key of its own says where these go.
-        nulls_first = term.null_order == NullOrder.NULLS_FIRST
-        keys[f"{place} null"] = pc.is_null(transformed)
-        directions.append((f"{place} null", "descending" if nulls_first else "ascending"))
-        keys[f"{place} value"] = transformed
-        directions.append((f"{place} value", "ascending" if term.direction == SortDirection.ASC else "descending"))
-    return rows.take(pc.sort_indices(pa.table(keys), sort_keys=directions))
 
 
 def _deletes(task: FileScanTask) -> set[str]:

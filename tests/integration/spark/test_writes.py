@@ -151,11 +151,18 @@ def test_an_upsert_refuses_a_repeated_key(spark_tables, key):
     assert as_pairs(spark_tables.read("ns.t")) == [(1, "a")]
 
 
-def test_an_upsert_notes_the_rows_it_brought_and_lets_null_keys_in(spark_tables):
+def test_an_upsert_refuses_null_in_a_key(spark_tables):
+    spark_tables.create("ns.t", ROWS).append(rows((1, "a")))
+    with pytest.raises(InvalidDataError, match=r"null in its keys \(id\) in 2 rows"):
+        spark_tables.write(WriteKind.UPSERT, "ns.t", rows((1, "b"), (None, "x"), (None, "x")), keys=("id",))
+    assert as_pairs(spark_tables.read("ns.t")) == [(1, "a")]
+
+
+def test_an_upsert_notes_the_rows_it_brought(spark_tables):
     spark_tables.create("ns.t", ROWS).append(rows((1, "a"), (2, "b")))
-    spark_tables.write(WriteKind.UPSERT, "ns.t", rows((2, "B"), (3, "C"), (None, "x"), (None, "y")), keys=("id",))
+    spark_tables.write(WriteKind.UPSERT, "ns.t", rows((2, "B"), (3, "C")), keys=("id",))
     summary = spark_tables.catalog.load_table("ns.t").current_snapshot().summary
-    assert summary.additional_properties["floe.source-rows"] == "4"
+    assert summary.additional_properties["floe.source-rows"] == "2"
     spark_tables.write(WriteKind.DELETE, "ns.t", row_filter="id = 1")
     summary = spark_tables.catalog.load_table("ns.t").current_snapshot().summary
     assert "floe.source-rows" not in summary.additional_properties

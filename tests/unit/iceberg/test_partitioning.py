@@ -8,8 +8,9 @@ from pyiceberg.table.sorting import NullOrder, SortDirection
 
 from floe_core.errors import ConfigurationError
 from floe_iceberg import partitioning
-from floe_iceberg.partitioning import partition_spec, record_values, sort_order, split
+from floe_iceberg.partitioning import record_values, split
 from floe_iceberg.schema import iceberg_schema
+from floe_iceberg.spec_terms import partition_spec, sort_order
 
 SCHEMA = iceberg_schema(
     pa.schema([("id", pa.int64()), ("ts", pa.timestamp("us")), ("s", pa.struct([("city", pa.string())]))])

@@ -1,0 +1,87 @@
+"""How table properties shape Parquet files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from floe_core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+_MIB = 1024 * 1024
+_CODEC = "write.parquet.compression-codec"
+_LEVEL = "write.parquet.compression-level"
+_ROW_GROUP_BYTES = "write.parquet.row-group-size-bytes"
+_ROW_GROUP_ROWS = "write.parquet.row-group-limit"
+_ROW_GROUP_LIMIT = 1_048_576
+
+# Java's names for Parquet's codecs, and PyArrow's; Iceberg's lz4 is Hadoop's own framing, which nobody else reads.
+_CODECS = {
+    "uncompressed": "none",
+    "none": "none",
+    "snappy": "snappy",
+    "gzip": "gzip",
+    "brotli": "brotli",
+    "lz4": "lz4",
+    "lz4_raw": "lz4",
+    "zstd": "zstd",
+}
+# The levels each codec has; those that have none ignore the property, as Java does.
+_LEVELS = {"gzip": range(1, 10), "brotli": range(12), "zstd": range(1, 23)}
+_GZIP_NAMES = {
+    "best_speed": 1,
+    "two": 2,
+    "three": 3,
+    "four": 4,
+    "five": 5,
+    "six": 6,
+    "seven": 7,
+    "eight": 8,
+    "best_compression": 9,
+    "default_compression": 6,
+}
+
+
+def writer_options(properties: Mapping[str, str]) -> dict[str, Any]:
+    """Return the options of a Parquet writer.
+
+    Raises:
+        ConfigurationError: The codec or its level is unknown.
+    """
+    spelled = properties.get(_CODEC, "zstd")
+    codec = _CODECS.get(spelled.strip().lower())
+    if codec is None:
+        msg = f"The table's {_CODEC} is '{spelled}', which floe cannot write."
+        raise ConfigurationError(msg, hint=f"Codecs: {', '.join(_CODECS)}.")
+    return {
+        "compression": codec,
+        "compression_level": _level(properties.get(_LEVEL), codec),
+        "data_page_size": int(properties.get("write.parquet.page-size-bytes", _MIB)),
+        "dictionary_pagesize_limit": int(properties.get("write.parquet.dict-size-bytes", 2 * _MIB)),
+        "write_batch_size": int(properties.get("write.parquet.page-row-limit", 20_000)),
+    }
+
+
+def _level(spelled: str | None, codec: str) -> int | None:
+    if not spelled or codec not in _LEVELS:
+        return None
+    text = spelled.strip().lower()
+    level = _GZIP_NAMES.get(text) if codec == "gzip" else None
+    if level is None and text.isdigit():
+        level = int(text)
+    if level not in _LEVELS[codec]:
+        allowed = _LEVELS[codec]
+        msg = f"The table's {_LEVEL} is '{spelled}', which {codec} does not have."
+        raise ConfigurationError(msg, hint=f"Set a number from {allowed.start} to {allowed.stop - 1}.")
+    return level
+
+
+def row_group_rows(rows: pa.Table, properties: Mapping[str, str]) -> int:
+    """Return how many rows go into one row group."""
+    limit = int(properties.get(_ROW_GROUP_ROWS, _ROW_GROUP_LIMIT))
+    group_bytes = int(properties.get(_ROW_GROUP_BYTES, 128 * _MIB))
+    width = max(1.0, rows.nbytes / max(1, rows.num_rows))
+    return max(1, min(limit, int(group_bytes / width)))
