@@ -45,6 +45,10 @@ test-polaris: setup  ## Test against a real Polaris: POLARIS_URI=… POLARIS_CRE
 lint: setup  ## Style, types, import contracts, dependencies
 	@$(RUN) python dev/check.py gates
 
+.PHONY: audit
+audit: setup  ## Known vulnerabilities of the locked dependencies; needs a way to pypi.org
+	@$(RUN) python dev/vulnerabilities.py
+
 .PHONY: format
 format: setup  ## Format the code and mend what ruff can
 	@$(RUN) ruff format .

@@ -25,6 +25,7 @@ GATES = {
     "types": ["mypy"],
     "layers": ["lint-imports", "--no-cache"],
     "dependencies": ["deptry", "src"],
+    "security": ["bandit", "--quiet", "--recursive", "--configfile", "pyproject.toml", "src"],
 }
 
 

@@ -6,14 +6,20 @@ import hashlib
 from datetime import UTC
 from typing import TYPE_CHECKING
 
+from floe_iceberg.filters.spark_sql import quoted_name
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
 
 def quoted(name: str) -> str:
-    """Quote one part of a name."""
-    return "`" + name.replace("`", "``") + "`"
+    """Quote one part of a name.
+
+    Raises:
+        CapabilityError: Spark would replace a part of the name by one of its variables.
+    """
+    return quoted_name(name)
 
 
 def table_name(catalog: str, table: str, *, branch: str | None = None) -> str:
@@ -26,8 +32,8 @@ def table_name(catalog: str, table: str, *, branch: str | None = None) -> str:
 
 
 def text_literal(text: str) -> str:
-    """Return a string literal."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    """Return a string literal; a dollar sign is escaped, so that ${…} in it is not taken for a variable."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
 
 
 def timestamp_text(moment: datetime) -> str:

@@ -25,8 +25,13 @@ from floe_spark.sql import quoted, table_name
 if TYPE_CHECKING:
     from pyspark.sql import DataFrameWriterV2, SparkSession
 
-# Of every session that is ours: columns that differ only in case are different columns, as they are in process.
-PRIVATE_CONF = {"spark.sql.caseSensitive": "true"}
+PRIVATE_CONF = {
+    # Columns that differ only in case are different columns, as they are in process.
+    "spark.sql.caseSensitive": "true",
+    # Names and values are what they are: ${…} in one is not replaced by a setting or an environment variable.
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.parser.escapedStringLiterals": "false",
+}
 # One open file per partition and task ran a 2 GB heap out of memory at 84 partitions; a sort within the task does not.
 _WRITE_OPTIONS = {"fanout-enabled": "false"}
 _NOT_WHOLE_FILES = "Cannot delete file where some, but not all, rows match filter"
@@ -90,7 +95,8 @@ class SparkWrite:
         with ExitStack() as stack:
             match self._request.kind:
                 case WriteKind.DELETE:
-                    self._session.sql(f"DELETE FROM {self._target} WHERE {self._filter}")  # noqa: S608 - the request
+                    # The filter is floe's own text, written anew from what its parser understood.
+                    self._session.sql(f"DELETE FROM {self._target} WHERE {self._filter}")  # noqa: S608 - as above
                 case WriteKind.UPSERT:
                     self._upsert(self._source(stack))
                 case _:

@@ -94,12 +94,12 @@ def _in(column: Column, values: ValueSet) -> str:
         msg = f"Spark cannot compare column '{'.'.join(column.path)}' of type {column.type}."
         raise CapabilityError(msg, hint="Use engine='arrow'.")
     name = quoted_path(column.path)
-    parts = []
+    parts: list[str] = []
     if values.has_all_values:
         parts.append(f"{name} IS NOT NULL")
     else:
         others = values.complement()
-        if len(others.spans) < len(values.spans) and all(span.is_point for span in others.spans):
+        if 0 < len(others.spans) < len(values.spans) and all(span.is_point for span in others.spans):
             listed = _listed(column, others.spans)
             nan = f" AND NOT isnan({name})" if is_float(column.type) and not values.nan else ""
             parts.append(f"({name} IS NOT NULL AND NOT ({name} IN ({listed})){nan})")
@@ -117,7 +117,7 @@ def _spans(name: str, column: Column, values: ValueSet) -> list[str]:
     parts += [_span(name, column, span, values) for span in values.spans if not span.is_point]
     if values.nan:
         parts.append(f"isnan({name})")
-    return parts or ["false"]
+    return parts
 
 
 def _span(name: str, column: Column, span: Span, values: ValueSet) -> str:
@@ -134,7 +134,7 @@ def _span(name: str, column: Column, span: Span, values: ValueSet) -> str:
         parts.append(f"{name} IS NOT NULL")
     if is_float(column.type) and span.high is None and not values.nan:
         parts.append(f"NOT isnan({name})")
-    return f"({' AND '.join(parts)})"
+    return parts[0] if len(parts) == 1 else f"({' AND '.join(parts)})"
 
 
 def _listed(column: Column, points: tuple[Span, ...]) -> str:

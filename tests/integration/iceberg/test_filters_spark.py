@@ -1,0 +1,170 @@
+"""Row filters on two engines: Spark's own answers, floe's model of them, and the SQL that floe writes."""
+
+from __future__ import annotations
+
+import math
+import os
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from functools import reduce
+from random import Random
+
+import pyarrow as pa
+import pytest
+
+from floe_iceberg import IcebergTableManager, WriteMode
+from floe_testing.sql_model import evaluate, filter_text, random_predicate, remaining, selected, spark_text
+
+pytestmark = pytest.mark.spark
+
+PREDICATES = int(os.environ.get("FLOE_FILTER_PREDICATES", "40"))
+SCHEMA = pa.schema(
+    [
+        ("row", pa.int64()),
+        ("i", pa.int32()),
+        ("x", pa.float64()),
+        ("f", pa.float32()),
+        ("d", pa.decimal128(9, 2)),
+        ("s", pa.string()),
+        ("b", pa.binary()),
+        ("day", pa.date32()),
+        ("ts", pa.timestamp("us")),
+        ("tz", pa.timestamp("us", "UTC")),
+        ("flag", pa.bool_()),
+    ]
+)
+DAYS = [date(1970, 1, 1), date(1969, 12, 31), date(2024, 2, 29)]
+MOMENTS = [datetime.fromisoformat(text) for text in ("1970-01-01", "1969-12-31T23:59:59.999999", "2024-02-29T12:30")]
+VALUES = {
+    "i": [0, 1, 2, -1, -(2**31), 2**31 - 1, None],
+    "x": [0.0, -0.0, 0.1, 1.5, math.inf, -math.inf, math.nan, None],
+    "f": [0.0, -0.0, 0.10000000149011612, 1.5, math.nan, None],
+    "d": [Decimal("1.00"), Decimal("1.01"), Decimal("-9999999.99"), None],
+    "s": ["", "a", "ab", "it's", "Ω", "\U0001f600", "100%", "a_b", "\\", "${env:HOME}", "z" * 40, None],
+    "b": [b"", b"a", b"\x00", b"\xff" * 20, None],
+    "day": [*DAYS, None],
+    "ts": [*MOMENTS, None],
+    "tz": [*(moment.replace(tzinfo=UTC) for moment in MOMENTS), None],
+    "flag": [True, False, None],
+}
+LITERALS = {
+    "i": [0, 1, Decimal("1.5"), Decimal("1.0"), 3_000_000_000, -(2**31)],
+    "x": [0.0, -0.0, 0.1, 1.5, 0, 1],
+    "f": [0.1, 0.0, -0.0, 1.5, 2],
+    "d": [Decimal("1.005"), Decimal("1.00"), 1, 10**12],
+    "s": [value for value in VALUES["s"] if value is not None],
+    "b": [value for value in VALUES["b"] if value is not None],
+    "day": DAYS,
+    "ts": MOMENTS,
+    "tz": [moment.replace(tzinfo=UTC) for moment in MOMENTS],
+    "flag": [True, False],
+}
+
+
+def drawn(seed):
+    random = Random(seed)  # noqa: S311 - repeatable rows
+    return [{"row": number, **{name: random.choice(values) for name, values in VALUES.items()}} for number in range(60)]
+
+
+@pytest.fixture
+def manager(spark_tables):
+    spark_tables.catalog.create_namespace_if_not_exists("bronze")
+    return IcebergTableManager(spark_tables.catalog, compute=spark_tables.plane)
+
+
+def predicates(seed, count):
+    random = Random(seed)  # noqa: S311 - repeatable predicates
+    return [random_predicate(random, LITERALS) for _ in range(count)]
+
+
+def test_s32_spark_and_the_model_agree_on_true_false_and_null(spark_session):
+    # Not an Iceberg table: Iceberg leaves files out by statistics that do not count NaN, and that is not SQL's answer.
+    rows = drawn(1)
+    spark_session.conf.set("spark.sql.variable.substitute", "false")
+    frame = spark_session.createDataFrame(pa.Table.from_pylist(rows, schema=SCHEMA))
+    asked = predicates(2, PREDICATES)
+    found = frame.selectExpr("row", *(f"({spark_text(asked[n])}) AS p{n}" for n in range(len(asked)))).collect()
+    spark_session.conf.unset("spark.sql.variable.substitute")
+    by_row = {row["row"]: row for row in found}
+    for number, predicate in enumerate(asked):
+        for row in rows:
+            assert by_row[row["row"]][f"p{number}"] == evaluate(predicate, row), (spark_text(predicate), row)
+
+
+SPECS = [[], ["x", "flag"], ["bucket(3, s)", "truncate(2, i)"], ["truncate(1, s)", "month(day)"], ["day(ts)", "d"]]
+
+
+def test_s32_both_engines_select_the_same_rows_of_a_table(manager):
+    rows = drawn(3)
+    asked = dict(enumerate(predicates(8, PREDICATES // 2)))
+    tables = {number: f"bronze.t{number % len(SPECS)}" for number in asked}
+    for number, spec in enumerate(SPECS):
+        manager.create_table(f"bronze.t{number}", SCHEMA, partition_spec=spec)
+        for part in (rows[:30], rows[30:]):
+            manager.append(f"bronze.t{number}", pa.Table.from_pylist(part, schema=SCHEMA))
+    # One job for all of them.
+    frames = [
+        manager.frame(tables[number], columns=["row"], row_filter=filter_text(predicate)).selectExpr(
+            f"{number} AS n", "row"
+        )
+        for number, predicate in asked.items()
+    ]
+    found: dict[int, list[int]] = {}
+    for row in reduce(lambda left, right: left.unionAll(right), frames).collect():
+        found.setdefault(row["n"], []).append(row["row"])
+    for number, predicate in asked.items():
+        text, wanted = filter_text(predicate), [row["row"] for row in selected(rows, predicate)]
+        assert sorted(found.get(number, [])) == wanted, (tables[number], text)
+        assert sorted(manager.scan(tables[number], row_filter=text)["row"].to_pylist()) == wanted, text
+
+
+def test_s32_deletes_and_overwrites_on_spark_keep_what_the_model_keeps(manager):
+    rows = drawn(4)
+    manager.create_table("bronze.t", SCHEMA, partition_spec=["truncate(1, s)"])
+    manager.append("bronze.t", pa.Table.from_pylist(rows, schema=SCHEMA))
+    for predicate in predicates(5, 3):
+        manager.delete("bronze.t", filter_text(predicate), engine="spark")
+        rows = remaining(rows, predicate)
+        assert sorted(manager.scan("bronze.t")["row"].to_pylist()) == [row["row"] for row in rows], predicate
+    added = [{**row, "row": row["row"] + 100} for row in drawn(6)[:5]]
+    (predicate,) = predicates(7, 1)
+    data = pa.Table.from_pylist(added, schema=SCHEMA)
+    manager.write_data("bronze.t", data, WriteMode.OVERWRITE, overwrite_filter=filter_text(predicate), engine="spark")
+    wanted = [row["row"] for row in remaining(rows, predicate) + added]
+    assert sorted(manager.scan("bronze.t")["row"].to_pylist()) == sorted(wanted)
+
+
+HOSTILE = [
+    "a b",
+    "a-b",
+    "a.b",
+    "1st",
+    "it's",
+    'say "no"',
+    "back`tick",
+    "semi; DROP TABLE bronze.canary; --",
+    "x` = 1 OR 1=1 -- ",
+    "/* comment */",
+    "select",
+    "Ünïcödé 雪",
+    "back\\slash",
+]
+
+
+def test_names_and_values_that_look_like_sql_stay_names_and_values(manager):
+    manager.create_table("bronze.canary", pa.schema([("id", pa.int64())]))
+    schema = pa.schema([("n", pa.int64()), *((name, pa.string()) for name in HOSTILE)])
+    rows = [{"n": number, **dict.fromkeys(HOSTILE, value)} for number, value in enumerate([*HOSTILE, "${env:HOME}"])]
+    manager.create_table("bronze.hostile", schema)
+    manager.append("bronze.hostile", pa.Table.from_pylist(rows, schema=schema))
+    values = [*HOSTILE, "${env:HOME}"]
+    frames = []
+    for column, value in zip(HOSTILE, reversed(values), strict=False):
+        text = f"`{column.replace('`', '``')}` = '{value.replace(chr(39), chr(39) * 2)}'"
+        frames.append(manager.frame("bronze.hostile", columns=["n"], row_filter=text))
+    found = [row["n"] for row in reduce(lambda left, right: left.unionAll(right), frames).collect()]
+    assert sorted(found) == list(range(1, len(values)))
+    column = HOSTILE[7].replace("`", "``")
+    manager.delete("bronze.hostile", f"`{column}` in ('it''s', '{HOSTILE[7]}', '${{env:HOME}}')", engine="spark")
+    assert manager.scan("bronze.hostile")["n"].to_pylist() == [n for n in range(len(values)) if n not in {4, 7, 13}]
+    assert manager.scan("bronze.canary").num_rows == 0
