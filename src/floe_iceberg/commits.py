@@ -29,6 +29,7 @@ from pyiceberg.table.update import update_table_metadata
 
 from floe_core.dataplane import OPERATION_ID_PROPERTY
 from floe_core.errors import CommitStateUnknownError, ConcurrencyConflictError, RefNotFoundError
+from floe_iceberg.capabilities import require_writable
 from floe_iceberg.clocks import clocked
 from floe_iceberg.models import SnapshotInfo
 from floe_iceberg.own_files import OwnFiles, is_collected
@@ -257,6 +258,7 @@ class _CommitLoop:
             found = find_operation(table.metadata, self._scope.operation_id, branch)
             if found is not None:
                 return self._already_done(found)
+        require_writable(table)
         attempt = self._pending.attempt(table)
         if attempt is None:
             return Outcome(table, None)

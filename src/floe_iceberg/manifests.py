@@ -16,40 +16,31 @@ from pyiceberg.manifest import (
     ManifestEntry,
     ManifestEntryStatus,
     ManifestFile,
-    write_manifest,
 )
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
-from pyiceberg.table.snapshots import (
-    Operation,
-    Snapshot,
-    SnapshotSummaryCollector,
-    Summary,
-    update_snapshot_summaries,
-)
+from pyiceberg.table.snapshots import Operation, Snapshot
 from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, AssertTableUUID, SetSnapshotRefUpdate
 
-from floe_core.errors import CapabilityError, WriteError
+from floe_core.errors import WriteError
+from floe_iceberg.avro_codecs import manifest_codec
+from floe_iceberg.capabilities import require_writable
 from floe_iceberg.clocks import next_moment
 from floe_iceberg.commits import Attempt, Staged
 from floe_iceberg.corruption import CheckedIO, check_manifest_list, explain, unreadable
+from floe_iceberg.manifest_files import manifest_writer
 from floe_iceberg.manifest_lists import ManifestLists
-from floe_iceberg.partitioning import partition_path, spec_schema
 from floe_iceberg.reconciling import ReconcilingCatalog
+from floe_iceberg.summaries import summarize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import DataFile
-    from pyiceberg.partitioning import PartitionSpec
-    from pyiceberg.schema import Schema
     from pyiceberg.table import Table
     from pyiceberg.table.locations import LocationProvider
     from pyiceberg.table.metadata import TableMetadata
 
-_NEWEST_FORMAT = 2
-_AVRO_CODEC = "write.avro.compression-codec"
-_PARTITION_SUMMARIES = "write.summary.partition-limit"
 _TARGET_BYTES = "commit.manifest.target-size-bytes"
 _MIN_COUNT = "commit.manifest.min-count-to-merge"
 
@@ -97,12 +88,10 @@ class SnapshotDraft:
         Raises:
             FileGoneError: A file to drop is not part of the branch any more.
             CapabilityError: The table's format version cannot be written in process.
+            ConfigurationError: The table's properties ask for a codec that is not supported.
         """
         metadata = staged.metadata if staged else table.metadata
-        if metadata.format_version > _NEWEST_FORMAT:
-            name = ".".join(table.name())
-            msg = f"Table '{name}' has format version {metadata.format_version}, which only Spark writes."
-            raise CapabilityError(msg, hint="Pass engine='spark'.", table=name)
+        require_writable(table)
         build = _Build(self, table, metadata)
         manifests = build.manifests(added, removed)
         snapshot = build.snapshot(manifests, operation, added, removed)
@@ -180,7 +169,7 @@ class _Build:
         self._snapshot_id = draft.snapshot_id(table.metadata)
         self._parent = metadata.snapshot_by_name(draft.branch or MAIN_BRANCH)
         self._lists = table.catalog.manifest_lists if isinstance(table.catalog, ReconcilingCatalog) else ManifestLists()
-        self._codec = metadata.properties.get(_AVRO_CODEC, "gzip")
+        self._codec = manifest_codec(metadata.properties, table=".".join(table.name()))
         self.files: list[str] = []
 
     def manifests(self, added: Sequence[DataFile], removed: Sequence[DataFile]) -> list[ManifestFile]:
@@ -302,13 +291,12 @@ class _Build:
     def _write(self, spec_id: int, entries: list[ManifestEntry]) -> ManifestFile:
         path = self._draft.next_path(self._provider)
         self.files.append(path)
-        with write_manifest(
-            format_version=self._metadata.format_version,
-            spec=self._metadata.specs()[spec_id],
-            schema=spec_schema(self._metadata, spec_id),
+        with manifest_writer(
+            self._metadata,
+            spec_id,
             output_file=self._io.new_output(path),
             snapshot_id=self._snapshot_id,
-            avro_compression=self._codec,  # type: ignore[arg-type]  # the property's text is the codec's name
+            codec=self._codec,
         ) as writer:
             for entry in entries:
                 writer.add_entry(entry)
@@ -329,41 +317,19 @@ class _Build:
             manifest_list=path,
             sequence_number=self._metadata.next_sequence_number(),
             timestamp_ms=next_moment(self._metadata),
-            summary=self._summary(operation, added, removed),
+            summary=summarize(
+                self._metadata,
+                operation,
+                self._parent,
+                added=added,
+                removed=removed,
+                properties=self._draft.properties,
+            ),
             schema_id=self._metadata.current_schema_id,
         )
         version = self._metadata.format_version
         self._lists.write(snapshot, manifests, self._io, format_version=version, codec=self._codec)
         return snapshot
-
-    def _summary(self, operation: Operation, added: Sequence[DataFile], removed: Sequence[DataFile]) -> Summary:
-        limit = int(self._metadata.properties.get(_PARTITION_SUMMARIES, 0))
-        collector = _Summaries(partition_summary_limit=limit)
-        specs = self._metadata.specs()
-        for file in added:
-            collector.add_file(file, spec_schema(self._metadata, file.spec_id), specs[file.spec_id])
-        for file in removed:
-            collector.remove_file(file, spec_schema(self._metadata, file.spec_id), specs[file.spec_id])
-        summary = Summary(operation=operation, **collector.build(), **dict(self._draft.properties))
-        previous = self._parent.summary if self._parent else None
-        return update_snapshot_summaries(summary, previous)
-
-
-class _Summaries(SnapshotSummaryCollector):
-    """Counts what changed in each partition, also where Python has no date for it."""
-
-    def update_partition_metrics(
-        self,
-        partition_spec: PartitionSpec,
-        file: DataFile,
-        is_add_file: bool,  # noqa: FBT001 - PyIceberg's signature
-        schema: Schema,
-    ) -> None:
-        metrics = self.partition_metrics[partition_path(partition_spec, schema, file.partition)]
-        if is_add_file:
-            metrics.add_file(file)
-        else:
-            metrics.remove_file(file)
 
 
 def _marked(entries: list[ManifestEntry], status: ManifestEntryStatus) -> list[ManifestEntry]:

@@ -1,0 +1,88 @@
+"""How manifests and manifest lists are compressed, by the names that Iceberg's Java knows.
+
+PyIceberg reads and writes snappy only with a package of its own, which it does not install; PyArrow has it too.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyiceberg.avro.codecs import KNOWN_CODECS
+from pyiceberg.avro.codecs.codec import Codec
+
+from floe_core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyiceberg.avro.codecs import AvroCompressionCodec
+
+# Java has a property for metadata files; PyIceberg takes that of Avro data files for them.
+_PROPERTIES = ("write.manifest.compression-codec", "write.avro.compression-codec")
+_NAMES: dict[str, AvroCompressionCodec] = {
+    "gzip": "deflate",
+    "zstd": "zstandard",
+    "snappy": "snappy",
+    "uncompressed": "null",
+    # What PyIceberg calls them.
+    "deflate": "deflate",
+    "zstandard": "zstandard",
+    "null": "null",
+}
+_CHECKSUM_BYTES = 4
+
+
+class SnappyCodec(Codec):
+    """Snappy as Avro has it: a raw block and the checksum of what it holds."""
+
+    @staticmethod
+    def compress(data: bytes) -> tuple[bytes, int]:
+        """Compress a block."""
+        packed: bytes = pa.compress(data, codec="snappy", asbytes=True)
+        packed += zlib.crc32(data).to_bytes(_CHECKSUM_BYTES, "big")
+        return packed, len(packed)
+
+    @staticmethod
+    def decompress(data: bytes) -> bytes:
+        """Decompress a block.
+
+        Raises:
+            ValueError: The block is damaged.
+        """
+        packed, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
+        content: bytes = pa.decompress(packed, _snappy_length(packed), codec="snappy", asbytes=True)
+        if zlib.crc32(content).to_bytes(_CHECKSUM_BYTES, "big") != checksum:
+            msg = "The checksum of a snappy block does not match"
+            raise ValueError(msg)
+        return content
+
+
+def _snappy_length(packed: bytes) -> int:
+    """Return the length that the block begins with, seven bits in each byte and the least first."""
+    length = 0
+    for place, byte in enumerate(packed):
+        length |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:  # noqa: PLR2004 - the highest bit says that more follows
+            return length
+    msg = "A snappy block has no length"
+    raise ValueError(msg)
+
+
+KNOWN_CODECS["snappy"] = SnappyCodec
+
+
+def manifest_codec(properties: Mapping[str, str], *, table: str) -> AvroCompressionCodec:
+    """Return the Avro name of the codec for a table's manifests and manifest lists, gzip by default.
+
+    Raises:
+        ConfigurationError: The table's properties name another codec.
+    """
+    for name in _PROPERTIES:
+        if (value := properties.get(name)) is not None:
+            if (codec := _NAMES.get(value.lower())) is not None:
+                return codec
+            msg = f"Table '{table}' sets {name} to '{value}', which is not supported."
+            raise ConfigurationError(msg, hint="Use gzip, zstd, snappy or uncompressed.", table=table)
+    return "deflate"
