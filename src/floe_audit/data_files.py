@@ -222,7 +222,8 @@ class FileCheck:
     def _partition_slots(self) -> list[tuple[Any, Any, Type, tuple[str, ...] | None]]:
         """Return each partition field with its stated value, its source's type and the column that holds it."""
         spec = self._metadata.specs.get(self._file.spec_id)
-        if spec is None or len(self._file.partition) != len(spec.fields):
+        # Rows of a delete file say what to delete; a key that no file of its partition holds is no harm.
+        if spec is None or len(self._file.partition) != len(spec.fields) or self._file.content != DATA:
             return []
         paths = {column.field.id: column.node.path for column in self._columns if not column.node.repeated}
         slots = []
