@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from floe_audit.rules import Rule
 from floe_audit.schemas import MalformedError
-from floe_audit.values import UNBOUNDED, decode, is_nan, order
+from floe_audit.values import UNBOUNDED, decode, is_nan, order, unscaled
 
 if TYPE_CHECKING:
     from floe_audit.manifests import ContentFile
@@ -63,7 +63,7 @@ def _plain(scalar: pa.Scalar, kind: Type) -> Any:
     if value is None:
         return None
     if kind.name == "decimal":
-        return int(value.scaleb(kind.scale))
+        return unscaled(value, kind.scale)
     return value
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from floe_audit.values import INTEGRAL, canonical
+from floe_audit.values import INTEGRAL, canonical, unscaled
 
 if TYPE_CHECKING:
     from floe_audit.metadata import SortField
@@ -46,7 +46,7 @@ def _value(scalar: pa.Scalar, kind: Type) -> Value | None:
     if value is None:
         return None
     if kind.name == "decimal":
-        return int(value.scaleb(kind.scale))
+        return unscaled(value, kind.scale)
     if kind.name == "string" and isinstance(value, bytes):
         return value.decode("utf-8", errors="surrogateescape")
     return value  # type: ignore[no-any-return]

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import math
 import struct
+from decimal import Context
 from typing import TYPE_CHECKING, Any
 
 from floe_audit.schemas import MalformedError
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from floe_audit.schemas import Type
 
 Value = int | float | bool | str | bytes
@@ -20,6 +23,8 @@ Value = int | float | bool | str | bytes
 MICROS_PER_DAY = 86_400_000_000
 NANOS_PER_DAY = MICROS_PER_DAY * 1000
 _INT, _LONG = 4, 8
+# Python's own rounds to 28 digits.
+_DECIMAL_CONTEXT = Context(prec=40)
 _UUID = 16
 _LONGS = {"long", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"}
 INTEGRAL = _LONGS | {"int", "date"}
@@ -150,3 +155,8 @@ def from_avro(kind: Type, value: Any) -> Value | None:
         msg = f"{value!r} is not a {kind}"
         raise MalformedError(msg)
     return value
+
+
+def unscaled(value: Decimal, scale: int) -> int:
+    """Return a decimal as a whole number of its smallest unit, with all 38 digits."""
+    return int(value.scaleb(scale, context=_DECIMAL_CONTEXT))

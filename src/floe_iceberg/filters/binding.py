@@ -236,21 +236,27 @@ class _Binder:
         return Matches(column, pattern, negated, ValueSet.all_values(order) if negated else found)
 
     def _column(self, name: Name) -> Column:
-        found = _walk(self._schema.fields, name.parts)
-        if found is None and name.whole:
-            found = next((field for field in self._schema.fields if field.name == name.dotted), None)
-            if found is not None:
-                return Column(found.field_id, (found.name,), found.field_type)
+        found = _walk(self._schema.fields, name.parts, whole=name.whole)
         if found is None:
             raise UnknownColumnError(name.dotted)
-        return Column(found.field_id, name.parts, found.field_type)
+        field, path = found
+        return Column(field.field_id, path, field.field_type)
 
 
-def _walk(fields: Iterable[NestedField], parts: tuple[str, ...]) -> NestedField | None:
-    found = next((field for field in fields if field.name == parts[0]), None)
-    if found is None or len(parts) == 1:
-        return found
-    return _walk(found.field_type.fields, parts[1:]) if isinstance(found.field_type, StructType) else None
+def _walk(
+    fields: Iterable[NestedField], parts: tuple[str, ...], *, whole: bool
+) -> tuple[NestedField, tuple[str, ...]] | None:
+    """Find a field and the names that lead to it; parts may be one name with dots in it if ``whole``."""
+    known = {field.name: field for field in fields}
+    for taken in range(1, len(parts) + 1 if whole else 2):
+        field = known.get(".".join(parts[:taken]))
+        if field is not None and taken == len(parts):
+            return field, (field.name,)
+        if field is not None and isinstance(field.field_type, StructType):
+            found = _walk(field.field_type.fields, parts[taken:], whole=whole)
+            if found is not None:
+                return found[0], (field.name, *found[1])
+    return None
 
 
 def _with_null(values: ValueSet) -> ValueSet:

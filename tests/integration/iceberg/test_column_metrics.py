@@ -20,6 +20,7 @@ from pyiceberg.io.pyarrow import (
 )
 
 from floe_iceberg import IcebergTableManager
+from floe_testing.audit import assert_audited
 
 LONG = "z" * 5000
 
@@ -30,6 +31,8 @@ def manager(tmp_path):
     manager = IcebergTableManager(catalog)
     manager.create_namespace("bronze")
     yield manager
+    for name in manager.list_tables("bronze"):
+        assert_audited(manager, f"bronze.{name}")
     catalog.close()
 
 

@@ -8,6 +8,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from floe_iceberg import CommitStrategy, IcebergTableManager
+from floe_testing.audit import assert_audited
 
 NAMES = ["a b", "a-b", "a.b", "1a", "größe", "a/b", "x=1", "日"]
 
@@ -18,6 +19,8 @@ def manager(tmp_path):
     manager = IcebergTableManager(catalog)
     manager.create_namespace("bronze")
     yield manager
+    for name in manager.list_tables("bronze"):
+        assert_audited(manager, f"bronze.{name}")
     catalog.close()
 
 

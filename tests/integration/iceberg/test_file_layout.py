@@ -15,6 +15,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from floe_core.errors import CapabilityError, ConfigurationError
 from floe_iceberg import IcebergTableManager
+from floe_testing.audit import assert_audited
 
 
 @pytest.fixture
@@ -23,6 +24,8 @@ def manager(tmp_path):
     manager = IcebergTableManager(catalog)
     manager.create_namespace("bronze")
     yield manager
+    for name in manager.list_tables("bronze"):
+        assert_audited(manager, f"bronze.{name}")
     catalog.close()
 
 

@@ -10,6 +10,7 @@ from pyiceberg.io.pyarrow import ArrowProjectionVisitor, ArrowScan
 from pyiceberg.types import IntegerType, LongType, StringType
 
 from floe_iceberg import IcebergTableManager
+from floe_testing.audit import assert_audited
 
 POINT = pa.struct([("x", pa.int32()), ("y", pa.string())])
 SCHEMA = pa.schema(
@@ -59,6 +60,8 @@ def manager(tmp_path):
     manager = IcebergTableManager(catalog)
     manager.create_namespace("bronze")
     yield manager
+    for name in manager.list_tables("bronze"):
+        assert_audited(manager, f"bronze.{name}")
     catalog.close()
 
 

@@ -13,6 +13,7 @@ from pyiceberg.types import DecimalType
 
 from floe_core.errors import InvalidDataError, SchemaEvolutionError
 from floe_iceberg import IcebergTableManager
+from floe_testing.audit import assert_audited
 
 KEYS = {
     "int": pa.array([1, -2, 3], pa.int32()),
@@ -38,6 +39,8 @@ def manager(tmp_path):
     manager = IcebergTableManager(catalog)
     manager.create_namespace("bronze")
     yield manager
+    for name in manager.list_tables("bronze"):
+        assert_audited(manager, f"bronze.{name}")
     catalog.close()
 
 
