@@ -193,7 +193,7 @@ class _Audit:
 
     def _check(self, ref: str | None) -> list[AssetCheckResult]:
         rows = self._rows()
-        sql = rows.sql if rows is not None else None
+        sql = rows.sql(self._manager.load_table(self._table)) if rows is not None else None
         outcomes = run_checks(self._manager, self._table, self._plan.declared, ref=ref, rows=sql)
         own = [result for check in self._plan.own for result in self._run_own(check, ref, rows)]
         return [*(self._result(outcome) for outcome in outcomes), *own]

@@ -225,7 +225,7 @@ class _Write:
         keys = output.settings.keys
         row_filter = None
         if replaced is not None:
-            row_filter = replaced.sql if self._on_spark else replaced.expression
+            row_filter = replaced.expression
         try:
             return self._manager.write_data(
                 output.table,
@@ -246,8 +246,8 @@ class _Write:
     def _mark(self, mode: WriteMode, replaced: RowSelection | None) -> dict[str, str]:
         if self._output.branch is None:
             return {}
-        sql = replaced.sql if replaced is not None else None
-        return HeldMark(self._output.branch, mode, sql, self._output.settings.keys).properties()
+        text = replaced.text if replaced is not None else None
+        return HeldMark(self._output.branch, mode, text, self._output.settings.keys).properties()
 
 
 def _frame(manager: IcebergTableManager, data: object) -> Any:  # noqa: ANN401 - Arrow data, or the engine's own frame
@@ -268,7 +268,7 @@ def _within(data: Any, rows: RowSelection, table: Table, output: Materialisation
         msg = f"The data of asset '{output.asset}' lacks its partition column '{rows.column}'."
         raise InvalidDataError(msg, hint=f"Columns there: {', '.join(names)}.", table=output.table)
     if _is_spark(data):
-        return _guarded_on_spark(data, rows)
+        return _guarded_on_spark(data, rows.column, rows.sql(table))
     if not _comparable(data.schema, table, rows.column):
         # The write itself will say what does not fit.
         return data
@@ -299,14 +299,14 @@ def _require_all(data: pa.Table, predicate: Any, output: Materialisation) -> Non
         raise _outside(output, outside)
 
 
-def _guarded_on_spark(data: Any, rows: RowSelection) -> Any:  # noqa: ANN401 - a PySpark frame
+def _guarded_on_spark(data: Any, column: str, sql: str) -> Any:  # noqa: ANN401 - a PySpark frame
     """Let Spark look at each row while it writes it, instead of computing the frame twice."""
 
     def expression(name: str) -> str:
         quoted = "`" + name.replace("`", "``") + "`"
-        if name != rows.column.split(".")[0]:
+        if name not in {column, column.split(".", maxsplit=1)[0]}:
             return quoted
-        value = f"case when {rows.sql} then {quoted} else raise_error('{_OUTSIDE}') end"
+        value = f"case when {sql} then {quoted} else raise_error('{_OUTSIDE}') end"
         return f"{value} as {quoted}"
 
     return data.selectExpr(*(expression(name) for name in data.columns))

@@ -1,10 +1,11 @@
-"""Rows chosen by partition key, for both engines: an Iceberg expression, and the same as SQL text."""
+"""Rows chosen by partition key: an Iceberg expression, and the same as the text of a row filter."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.expressions import (
@@ -31,10 +32,13 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from floe_core.errors import CapabilityError, ConfigurationError
+from floe_core.errors import ConfigurationError
+from floe_iceberg.predicates import parse_row_filter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from pyiceberg.table import Table
 
 _PLAIN_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$")
 
@@ -46,43 +50,34 @@ class RowSelection:
     Attributes:
         expression: As PyIceberg takes it.
         column: A column that the selection speaks of.
+        text: As a row filter, which a held write keeps in its snapshot.
     """
 
     expression: BooleanExpression
     column: str
-    _sql: str
+    text: str
 
     @property
     def empty(self) -> bool:
         """Whether no row is meant."""
         return isinstance(self.expression, AlwaysFalse)
 
-    @property
-    def sql(self) -> str:
-        """The selection in words that both engines read alike.
-
-        Raises:
-            CapabilityError: A name or key cannot be written that way.
-        """
-        if "\\" in self._sql or not _PLAIN_NAME.match(self.column):
-            msg = f"Spark cannot select partitions of column '{self.column}' by the keys given."
-            raise CapabilityError(msg, hint="Use a plain column name, and keys without backslashes.")
-        return self._sql
+    def sql(self, table: Table) -> str:
+        """Return the selection as Spark SQL on a table."""
+        return parse_row_filter(self.expression, table.schema(), table=".".join(table.name())).sql
 
     def and_(self, other: RowSelection) -> RowSelection:
         """Select the rows that both select."""
-        column = self.column if not _PLAIN_NAME.match(self.column) else other.column
-        return RowSelection(And(self.expression, other.expression), column, f"({self._sql} and {other._sql})")
+        return RowSelection(And(self.expression, other.expression), self.column, f"({self.text} and {other.text})")
 
     def or_(self, other: RowSelection) -> RowSelection:
         """Select the rows that one of the two selects."""
-        column = self.column if not _PLAIN_NAME.match(self.column) else other.column
-        return RowSelection(Or(self.expression, other.expression), column, f"({self._sql} or {other._sql})")
+        return RowSelection(Or(self.expression, other.expression), self.column, f"({self.text} or {other.text})")
 
 
 def nothing(column: str) -> RowSelection:
     """Select no row."""
-    return RowSelection(AlwaysFalse(), column, f"({column} is null and {column} is not null)")
+    return RowSelection(AlwaysFalse(), column, "false")
 
 
 def any_of(selections: Sequence[RowSelection]) -> RowSelection:
@@ -108,9 +103,10 @@ class KeySet:
             return nothing(column)
         values = [_value(key, kind, column) for key in keys]
         texts = [_text(value) for value in values]
+        name = _name(column)
         if len(values) == 1:
-            return RowSelection(EqualTo(term=Reference(column), value=values[0]), column, f"{column} = {texts[0]}")
-        return RowSelection(In(term=Reference(column), literals=values), column, f"{column} in ({', '.join(texts)})")
+            return RowSelection(EqualTo(term=Reference(column), value=values[0]), column, f"{name} = {texts[0]}")
+        return RowSelection(In(term=Reference(column), literals=values), column, f"{name} in ({', '.join(texts)})")
 
 
 class Ranges:
@@ -139,7 +135,13 @@ def _between(column: str, kind: IcebergType, start: datetime, end: datetime) -> 
     expression = And(
         GreaterThanOrEqual(term=Reference(column), value=low), LessThan(term=Reference(column), value=high)
     )
-    return RowSelection(expression, column, f"({column} >= '{low}' and {column} < '{high}')")
+    name = _name(column)
+    return RowSelection(expression, column, f"({name} >= '{low}' and {name} < '{high}')")
+
+
+def _name(column: str) -> str:
+    """Write a column in a filter; a dot in a name that is not plain is a part of it."""
+    return column if _PLAIN_NAME.match(column) else "`" + column.replace("`", "``") + "`"
 
 
 def _bound(moment: datetime, kind: IcebergType) -> str:
@@ -158,11 +160,13 @@ def _value(key: str, kind: IcebergType, column: str) -> Any:  # noqa: ANN401 - a
                 return {"true": True, "false": False}[key.lower()]
             case IntegerType() | LongType():
                 return int(key)
-            case FloatType() | DoubleType() | DecimalType():
+            case FloatType() | DoubleType():
                 return float(key)
+            case DecimalType():
+                return Decimal(key)
             case DateType():
                 return date.fromisoformat(key).isoformat()
-    except (KeyError, ValueError):
+    except (KeyError, ValueError, InvalidOperation):
         msg = f"The partition key '{key}' is no value of column '{column}', which is of type {kind}."
         raise ConfigurationError(msg, hint="Partition by a column that holds the keys.") from None
     if isinstance(kind, StringType):
@@ -176,4 +180,6 @@ def _text(value: Any) -> str:  # noqa: ANN401 - any literal Iceberg takes
         return str(value).lower()
     if isinstance(value, int | float):
         return str(value)
+    if isinstance(value, Decimal):
+        return f"{value:f}"
     return "'" + str(value).replace("'", "''") + "'"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ from pyiceberg.expressions import (
     LessThanOrEqual,
     Reference,
 )
-from pyiceberg.expressions.literals import literal
+from pyiceberg.expressions.literals import DateLiteral, Literal, TimestampLiteral, literal
 
 from floe_core.errors import InvalidDataError
 from floe_iceberg import float_bits
@@ -27,15 +27,13 @@ from floe_iceberg.partitioning import column_of
 from floe_iceberg.rewrites import Branch, Rewrite
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import FileScanTask
 
 _FEW_KEYS = 200
 _SHOWN = 3
-_PYTHON_DAYS = (-719_162, 2_932_896)
-_PYTHON_MICROSECONDS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 _SOURCE, _TARGET = "__floe_source", "__floe_target"
 
 
@@ -87,20 +85,20 @@ def _key_terms(values: pa.ChunkedArray, key: str) -> list[BooleanExpression]:
     text = types.is_string(values.type) or types.is_large_string(values.type)
     if types.is_time(values.type) or not (text or types.is_integer(values.type) or types.is_temporal(values.type)):
         return []
-    if types.is_temporal(values.type):
-        least, greatest = _PYTHON_DAYS if types.is_date(values.type) else _PYTHON_MICROSECONDS
-        values = values.cast(pa.int32() if types.is_date(values.type) else pa.int64())
-        found = pc.min_max(values).as_py()
-        # PyIceberg projects a filter on partitions by way of Python's dates, which end at the year 9999.
-        if found["min"] is None or found["min"] < least or found["max"] > greatest:
-            return []
+    make: Callable[[Any], Literal[Any]] = literal
+    if types.is_date32(values.type):
+        values, make = values.cast(pa.int32()), DateLiteral
+    elif types.is_timestamp(values.type) and values.type.unit == "us":
+        values, make = values.cast(pa.int64()), TimestampLiteral
+    elif types.is_temporal(values.type):
+        return []
     if len(values) <= _FEW_KEYS:
         distinct = pc.unique(values).drop_null().to_pylist()
-        return [In(term=Reference(key), literals={literal(value) for value in distinct})] if distinct else []
+        return [In(term=Reference(key), literals={make(value) for value in distinct})] if distinct else []
     bounds = pc.min_max(values).as_py()
     if bounds["min"] is None:
         return []
-    low, high = literal(bounds["min"]), literal(bounds["max"])
+    low, high = make(bounds["min"]), make(bounds["max"])
     return [GreaterThanOrEqual(term=Reference(key), value=low), LessThanOrEqual(term=Reference(key), value=high)]
 
 

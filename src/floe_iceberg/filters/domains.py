@@ -198,8 +198,11 @@ def _as_number(literal: Literal) -> Fraction:
     value = literal.value
     if isinstance(value, float) and math.isnan(value):
         raise UnfitLiteralError(hint=_ASK_FOR_NAN)
-    if isinstance(value, float) and math.isinf(value):
-        return _BEYOND if value > 0 else -_BEYOND
+    if isinstance(value, float):
+        if math.isinf(value):
+            return _BEYOND if value > 0 else -_BEYOND
+        # A float that a caller passed means the number it is shown as: 1.1, not the nearest binary fraction.
+        return Fraction(repr(value))
     return Fraction(value)  # type: ignore[arg-type]
 
 
