@@ -19,7 +19,7 @@ from pyiceberg.io import load_file_io
 from pyiceberg.serializers import FromInputFile, ToOutputFile
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.locations import load_location_provider
-from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
+from pyiceberg.table.metadata import TableMetadata, TableMetadataV1, TableMetadataV2
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRef
 from pyiceberg.table.snapshots import MetadataLogEntry, SnapshotLogEntry
 from pyiceberg.table.update import (
@@ -95,7 +95,15 @@ class SqlMetastore:
             requirement.validate(base)
         changed = _with_snapshot(base, base_location, updates)
         if changed is None:
-            changed = update_table_metadata(base, clocked(updates), metadata_location=base_location)
+            _require_new_numbers(base, updates)
+            try:
+                changed = update_table_metadata(base, clocked(updates), metadata_location=base_location)
+            except (ValueError, KeyError) as err:
+                if base is table.metadata:
+                    raise
+                # The updates were made for another state of the table, such as one with snapshots that are gone.
+                msg = f"Table has been changed by another process: {'.'.join(table.name())}"
+                raise CommitFailedException(msg) from err
             if changed == base:
                 return CommitTableResponse(metadata=base, metadata_location=base_location)
         provider = load_location_provider(changed.location, changed.properties)
@@ -217,6 +225,21 @@ def _sqlite_code(err: BaseException | None) -> int | None:
             return int(code) & 0xFF
         err = getattr(err, "orig", None) or err.__cause__
     return None
+
+
+def _require_new_numbers(base: TableMetadata, updates: tuple[TableUpdate, ...]) -> None:
+    """Refuse snapshots whose sequence numbers are taken, by a commit to another branch.
+
+    PyIceberg lets a snapshot without a parent have any number.
+    """
+    if isinstance(base, TableMetadataV1):
+        return
+    for change in updates:
+        if isinstance(change, AddSnapshotUpdate):
+            number, last = change.snapshot.sequence_number or 0, base.last_sequence_number
+            if number <= last:
+                msg = f"Sequence number {number} is taken; the last is {last}"
+                raise CommitFailedException(msg)
 
 
 def _version(location: str) -> int:

@@ -9,10 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table.update import RemovePropertiesUpdate, RemoveSnapshotRefUpdate
 
 from floe_core.dataplane import WriteKind
 from floe_core.errors import CapabilityError
 from floe_iceberg import CommitStrategy, IcebergTableManager
+from floe_testing.audit import assert_audited
 from floe_testing.java_deltas import add_equality_deletes, add_position_deletes
 from floe_testing.races import losing_races
 from floe_testing.sequence_numbers import sequence_number_breaches
@@ -56,6 +59,7 @@ def test_s31_a_retried_commit_carries_the_sequence_number_that_landed(open_manag
     assert not waiting
     first.append("bronze.t", rows(300), commit_strategy=CommitStrategy.MERGE)
     assert sequence_number_breaches(second.load_table("bronze.t")) == []
+    assert_audited(second, "bronze.t")
 
 
 @pytest.mark.parametrize("strategy", CommitStrategy)
@@ -72,6 +76,76 @@ def test_s31_racing_threads_carry_the_sequence_numbers_that_landed(open_manager,
     table = open_manager().load_table("bronze.t")
     assert len(table.metadata.snapshots) == 24
     assert sequence_number_breaches(table) == []
+
+
+def before_the_next_commit(manager, rival):
+    """Let a rival commit after the manager's next attempt is built and before it reaches the catalog."""
+    metastore = manager.catalog._sql
+    commit = metastore.commit
+
+    def late(*arguments):
+        del metastore.commit
+        rival()
+        return commit(*arguments)
+
+    metastore.commit = late
+
+
+def test_s31_a_commit_to_another_branch_between_a_writers_look_and_its_commit_is_a_conflict(open_manager):
+    first, second = open_manager(), open_manager()
+    first.create_table("bronze.t", SCHEMA)
+    first.append("bronze.t", rows(1))
+    first.create_branch("bronze.t", "trial")
+    before_the_next_commit(first, lambda: second.append("bronze.t", rows(9), branch="trial"))
+    first.append("bronze.t", rows(2))
+    assert sorted(first.scan("bronze.t")["id"].to_pylist()) == [1, 2]
+    assert sorted(first.scan("bronze.t", ref="trial")["id"].to_pylist()) == [1, 9]
+    table = second.load_table("bronze.t")
+    assert sorted(snapshot.sequence_number for snapshot in table.metadata.snapshots) == [1, 2, 3]
+    assert_audited(table)
+
+
+def test_s31_a_first_snapshot_beside_a_branch_of_its_own_gets_a_number_of_its_own(open_manager):
+    first, second = open_manager(), open_manager()
+    first.create_table("bronze.t", SCHEMA)
+    first.append("bronze.t", rows(1))
+    first.create_branch("bronze.t", "trial")
+    table = first.load_table("bronze.t")
+    first.catalog.commit_table(table, (), (RemoveSnapshotRefUpdate(ref_name="main"),))
+    before_the_next_commit(first, lambda: second.append("bronze.t", rows(9), branch="trial"))
+    first.append("bronze.t", rows(2))
+    table = second.load_table("bronze.t")
+    assert sorted(snapshot.sequence_number for snapshot in table.metadata.snapshots) == [1, 2, 3]
+    assert table.metadata.last_sequence_number == 3
+    assert sorted(second.scan("bronze.t")["id"].to_pylist()) == [2]
+
+
+def test_s31_updates_made_for_a_state_that_is_gone_are_a_conflict(open_manager):
+    first, second = open_manager(), open_manager()
+    first.create_table("bronze.t", SCHEMA, properties={"owner": "a"})
+    stale = first.load_table("bronze.t")
+    remove = RemovePropertiesUpdate(removals=["owner"])
+    second.catalog.commit_table(second.load_table("bronze.t"), (), (remove,))
+    with pytest.raises(CommitFailedException):
+        first.catalog.commit_table(stale, (), (remove,))
+
+
+def test_s31_writers_on_several_branches_do_not_share_sequence_numbers(open_manager):
+    managers = [open_manager() for _ in range(3)]
+    managers[0].create_table("bronze.t", SCHEMA)
+    managers[0].append("bronze.t", rows(1))
+    for name in ("one", "two"):
+        managers[0].create_branch("bronze.t", name)
+
+    def write(number):
+        for turn in range(5):
+            managers[number].append("bronze.t", rows(turn), branch=("main", "one", "two")[number])
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(write, range(3)))
+    table = open_manager().load_table("bronze.t")
+    assert sorted(snapshot.sequence_number for snapshot in table.metadata.snapshots) == list(range(1, 17))
+    assert_audited(table)
 
 
 WRITER = textwrap.dedent(

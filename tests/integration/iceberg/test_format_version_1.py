@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from floe_iceberg import IcebergTableManager
+from floe_testing.audit import assert_audited
 from floe_testing.embedded_tables import local_path
 from floe_testing.sequence_numbers import sequence_number_breaches
 from floe_testing.spark import embedded_catalog
@@ -99,6 +100,7 @@ def test_an_operation_on_a_version_1_table_does_what_it_says(manager, open_manag
     table = reader.load_table("bronze.t")
     assert table.metadata.format_version == version
     assert sequence_number_breaches(table) == []
+    assert_audited(table)
     health = reader.table_health("bronze.t")
     assert (health.rows, health.delete_files) == (len(expected), 0)
     summary = table.current_snapshot().summary.additional_properties
