@@ -29,6 +29,10 @@ test: setup  ## Lint, types, import contracts, and all tests but the wider matri
 test-live: setup  ## The wider matrix of servers and engines
 	@$(RUN) python dev/check.py live
 
+.PHONY: torture
+torture: setup  ## Ten thousand commits under faults, judged by what callers were told (SEED=…, COMMITS=…, SOAK=minutes)
+	@$(RUN) python -m tests.torture $(if $(SEED),--seed $(SEED)) $(if $(COMMITS),--commits $(COMMITS)) $(if $(SOAK),--soak $(SOAK))
+
 .PHONY: services
 services: setup  ## Start real servers: REST catalogs, S3 with STS, OIDC, PostgreSQL (ONLY="minio oidc" for some)
 	@$(RUN) python dev/services.py start $(ONLY)

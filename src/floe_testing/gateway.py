@@ -84,6 +84,7 @@ class Rule:
         rewrite: Makes an answer out of the server's.
         cut: Close the connection without an answer.
         hang: Never answer.
+        hang_seconds: When a hanging connection is cut; None for never.
     """
 
     method: str
@@ -95,6 +96,7 @@ class Rule:
     rewrite: Callable[[Exchange, Reply], Reply] | None = None
     cut: bool = False
     hang: bool = False
+    hang_seconds: float | None = None
     hits: int = 0
 
     def takes(self, method: str, path: str) -> bool:
@@ -149,6 +151,9 @@ class FaultGateway:
         """
         self.upstream = urllib.parse.urlsplit(upstream)
         self.tokens: TokenDesk | None = None
+        # Asked before the rules, for faults that are drawn request by request.
+        self.chaos: Callable[[Exchange], Rule | None] | None = None
+        self.keeps_exchanges = True
         self._rules: list[Rule] = []
         self._exchanges: list[Exchange] = []
         self._lock = threading.Lock()
@@ -268,7 +273,7 @@ class FaultGateway:
         if rule is not None and rule.delay_seconds:
             self._closing.wait(rule.delay_seconds)
         if rule is not None and rule.hang:
-            self._closing.wait()
+            self._closing.wait(rule.hang_seconds)
             return self._record(exchange, None)
         if rule is None or rule.forward:
             reply = self._guarded(exchange)
@@ -283,6 +288,8 @@ class FaultGateway:
         return self._record(exchange, reply)
 
     def _rule_for(self, exchange: Exchange) -> Rule | None:
+        if self.chaos is not None and (drawn := self.chaos(exchange)) is not None:
+            return drawn
         with self._lock:
             for rule in self._rules:
                 if rule.takes(exchange.method, exchange.path):
@@ -299,8 +306,9 @@ class FaultGateway:
             exchange.body,
             reply.status if reply else None,
         )
-        with self._lock:
-            self._exchanges.append(seen)
+        if self.keeps_exchanges:
+            with self._lock:
+                self._exchanges.append(seen)
         return reply
 
     def _guarded(self, exchange: Exchange) -> Reply:
