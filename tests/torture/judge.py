@@ -66,7 +66,7 @@ def _enter(books: Books, line: dict[str, Any], seed: int, writer: int, tables: l
     if told is Told.BEGUN:
         number = line["number"]
         books.operations[name] = Operation.draw(seed, writer, number, tables)
-        for fault in filter(None, (line.get("fault") or "").split(", ")):
+        for fault in filter(None, (line.get("fault") or "").split("; ")):
             books.faults[fault] += 1
         # Something may have landed in an earlier try whose end nobody heard of.
         books.told[name] = told

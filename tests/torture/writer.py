@@ -103,7 +103,7 @@ class Writer:
             return None
         script = [rng.choice(DATABASE_FAULTS) for _ in range(rng.choice([1, 1, 1, 2, 3]))]
         self.faults.play(script)
-        return ", ".join(fault.value for fault in script if isinstance(fault, DatabaseFault))
+        return "; ".join(fault.value for fault in script if isinstance(fault, DatabaseFault))
 
     def _carry_out(self, operation: Operation) -> Told:
         started = time.monotonic()
