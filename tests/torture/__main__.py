@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import secrets
+import signal
 import sys
 import time
 from pathlib import Path
@@ -20,15 +21,22 @@ def main() -> int:
     parser.add_argument("--rest", type=float, default=0.3, help="share of the operations that goes over REST")
     parser.add_argument("--faults", type=float, default=0.3, help="share of the operations that meets a fault")
     parser.add_argument("--minutes", type=float, default=None, help="stop then, whatever is left")
+    parser.add_argument("--soak", type=float, default=None, help="minutes with few faults: does anything grow?")
     parser.add_argument("--out", type=Path, default=ROOT / ".floe-dev" / "torture.json")
     parser.add_argument("--keep", action="store_true", help="keep the folder with ledgers, logs and tables")
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else secrets.randbelow(1_000_000)
-    plan = Plan(seed, given.commits, given.rest, given.spark, given.faults, given.minutes)
+    plan = (
+        Plan.soak(seed, given.soak)
+        if given.soak
+        else Plan(seed, given.commits, given.rest, given.spark, given.faults, given.minutes)
+    )
     folder = ROOT / ".floe-dev" / "torture" / f"{seed}-{time.time_ns() // 1_000_000}"
     folder.mkdir(parents=True)
     sys.stdout.write(f"seed {seed}, folder {folder}\n")
     sys.stdout.flush()
+    # Ended from outside, a run still ends its processes and gives its disk back.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     result = Torture(plan, folder).run()
     given.out.parent.mkdir(parents=True, exist_ok=True)
     given.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from tests.torture.ledger import Told, read
 from tests.torture.operations import OPERATION_ID, WRITES, Kind, Operation, Row
 
+from floe_testing.audit import audited
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -17,6 +19,25 @@ if TYPE_CHECKING:
     from tests.torture.arena import Arena
 
     from floe_iceberg import IcebergTableManager
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One operation that was done.
+
+    Attributes:
+        writer: Who did it.
+        kind: What it was.
+        at: When it was done, in seconds that only go forward.
+        ms: How long it took.
+        rss_kb: The memory of its writer then.
+    """
+
+    writer: int
+    kind: str
+    at: float
+    ms: float
+    rss_kb: int
 
 
 @dataclass
@@ -36,7 +57,7 @@ class Books:
     errors: Counter[str] = field(default_factory=Counter)
     raw: list[str] = field(default_factory=list)
     latencies: dict[str, list[float]] = field(default_factory=dict)
-    timeline: list[tuple[float, float]] = field(default_factory=list)
+    timeline: list[Moment] = field(default_factory=list)
     kills: int = 0
 
 
@@ -78,7 +99,7 @@ def _enter(books: Books, line: dict[str, Any], seed: int, writer: int, tables: l
         books.raw.append(line["raw"])
     if told is Told.DONE:
         books.latencies.setdefault(line["kind"], []).append(line["ms"])
-        books.timeline.append((line["at"], line["ms"]))
+        books.timeline.append(Moment(writer, line["kind"], line["at"], line["ms"], line["rss_kb"]))
 
 
 def judge_table(manager: IcebergTableManager, table: str, books: Books) -> dict[str, Any]:
@@ -115,6 +136,7 @@ def judge_table(manager: IcebergTableManager, table: str, books: Books) -> dict[
         "landed_though_refused": sorted(denied),
         "strangers": strangers,
         "history_broken": broken,
+        "breaches": [str(breach) for breach in audited(manager, table).breaches],
         "rows": len(rows),
         "rows_doubled": len(rows) - len(found),
         "rows_missing": sorted(set(model) - set(found))[:20],
@@ -141,6 +163,25 @@ def _history(metadata: TableMetadata, books: Books) -> tuple[list[tuple[int, str
         chain.append((current, name))
         current = parent
     return chain[::-1], current is not None
+
+
+def drift(timeline: list[Moment]) -> dict[str, float]:
+    """Compare the last quarter of a run with the first: the median append, and each writer's memory."""
+    appends = sorted((moment for moment in timeline if moment.kind == Kind.APPEND), key=lambda moment: moment.at)
+    quarter = max(1, len(appends) // 4)
+    first, last = appends[:quarter], appends[-quarter:]
+    if len(appends) < 8:
+        return {}
+
+    def memory(moments: list[Moment]) -> float:
+        return round(statistics.median(moment.rss_kb for moment in moments) / 1024, 1)
+
+    return {
+        "append_ms_first_quarter": round(statistics.median(moment.ms for moment in first), 1),
+        "append_ms_last_quarter": round(statistics.median(moment.ms for moment in last), 1),
+        "memory_mb_first_quarter": memory(first),
+        "memory_mb_last_quarter": memory(last),
+    }
 
 
 def percentiles(values: list[float]) -> dict[str, float]:

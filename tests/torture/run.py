@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.torture.arena import Arena
 from tests.torture.chaos import GatewayChaos, fill_disk, small_disk
-from tests.torture.judge import Books, judge_table, maintenance_done, open_books, percentiles
+from tests.torture.judge import Books, drift, judge_table, maintenance_done, open_books, percentiles
 
 from floe_testing.gateway import FaultGateway
 from floe_testing.rest_fixtures import CLIENT_ID, CLIENT_SECRET, store_properties
@@ -46,6 +46,7 @@ class Plan:
         spark: Operations on Spark, on top.
         fault_share: Share of operations that meet a fault.
         minutes: When writers stop, whatever is left; None for never.
+        kill_share: Share of the faults that are kills.
     """
 
     seed: int
@@ -54,6 +55,12 @@ class Plan:
     spark: int = 120
     fault_share: float = 0.3
     minutes: float | None = None
+    kill_share: float = 0.1
+
+    @classmethod
+    def soak(cls, seed: int, minutes: float) -> Plan:
+        """Run for a time with few faults and no kills, to see whether anything grows."""
+        return cls(seed, commits=10_000_000, spark=0, fault_share=0.03, minutes=minutes, kill_share=0.0)
 
 
 @dataclass
@@ -134,7 +141,9 @@ class Torture:
             if vended:
                 front = stack.enter_context(FaultGateway(store.url))
                 front.keeps_exchanges = False
-                self.storage.append(VendingDesk(store, catalog=gateway, front=front, seconds=10))
+                self.storage.append(VendingDesk(store, catalog=gateway, front=front, seconds=8))
+                # Writers meet the refusal itself.
+                self.storage[-1].announce_expiry = False
                 keys = {}
             space = f"torture_{self.folder.name.replace('-', '_')}_{'vended' if vended else 'keys'}"
             crew = Crew(Arena(name, {f"{space}.one": 2, f"{space}.old": 1}, uri=gateway.url, store=keys))
@@ -155,7 +164,7 @@ class Torture:
                 "operations": operations,
                 "spark": spark,
                 "fault_share": self.plan.fault_share,
-                "kill_share": 0.05 if spark else 0.1,
+                "kill_share": 0.05 if spark else self.plan.kill_share,
                 "skew": _SKEWS[number % len(_SKEWS)],
                 "stop_at": time.monotonic() + self.plan.minutes * 60 if self.plan.minutes else None,
             }
@@ -275,6 +284,8 @@ class Torture:
             "reads": sum("rows" in line for line in looks),
             "read_errors": dict(Counter(line["error"] for line in looks if "error" in line)),
             "read_raw_errors": [line["raw"] for line in looks if "raw" in line][:20],
+            "breaches": [breach for table in tables for breach in table["breaches"]],
+            "drift": {name: drift(book.timeline) for name, book in zip(arenas, books, strict=True)},
             "partial_reads": [line["breach"] for line in looks if "breach" in line][:20],
             "latency_ms": {kind: percentiles(values) for kind, values in sorted(latencies.items())},
             "arenas": arenas,

@@ -68,7 +68,7 @@ class Writer:
             operation = Operation.draw(self.seed, self.number, number, list(self.arena.tables))
             self._one(operation, number, repeated=repeat)
             repeat = False
-        self.ledger.write(end=True, rss_kb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+        self.ledger.write(end=True)
 
     def _resume(self) -> tuple[int, bool]:
         """Go on after a kill: with the operation that was cut off under the same id, or with the next one."""
@@ -124,7 +124,8 @@ class Writer:
         except Exception as err:  # noqa: BLE001 - an error that is not floe's is a finding
             extra = {"error": type(err).__name__, "raw": traceback.format_exc()[-1500:]}
             told = Told.FAILED
-        self._told(operation, told, ms=round((time.monotonic() - started) * 1000, 1), **extra)
+        elapsed = round((time.monotonic() - started) * 1000, 1)
+        self._told(operation, told, ms=elapsed, rss_kb=_memory(), **extra)
         return told
 
     def _maintain(self, operation: Operation) -> None:
@@ -147,6 +148,12 @@ class Writer:
 
     def _told(self, operation: Operation, told: Told, **extra: object) -> None:
         self.ledger.write(op=operation.name, kind=operation.kind, told=told, at=time.monotonic(), **extra)
+
+
+def _memory() -> int:
+    """Return the resident memory of this process in KB."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * resource.getpagesize() // 1024
 
 
 def main() -> None:
