@@ -12,6 +12,7 @@ from pyiceberg import exceptions as pyiceberg_errors
 from floe_core.errors import (
     CatalogAuthenticationError,
     CatalogAuthorizationError,
+    CatalogConnectionError,
     CatalogUnavailableError,
     ConcurrencyConflictError,
     FloeStorageError,
@@ -98,6 +99,9 @@ def _rest_translation(err: pyiceberg_errors.RESTError, catalog: Catalog, name: s
             return CatalogAuthorizationError(msg, hint="Ask for the privilege it needs.", table=name)
         case pyiceberg_errors.TooManyRequestsError():
             return RateLimitedError(f"The catalog '{catalog.name}' asks to slow down.", hint="Try again later.")
+        case pyiceberg_errors.BadRequestError():
+            msg = f"The catalog '{catalog.name}' rejected the request on '{name}': {redact_text(str(err))}"
+            return CatalogConnectionError(msg, hint="Check the value that it names; clocks may be apart.", table=name)
         case pyiceberg_errors.ServiceUnavailableError() | pyiceberg_errors.ServerError():
             msg = f"The catalog '{catalog.name}' failed: {redact_text(str(err))}"
             return CatalogUnavailableError(msg, hint="Try again later.", table=name)

@@ -70,7 +70,7 @@ class Arena:
                 access_delegation=AccessDelegation.NONE if self.store else AccessDelegation.VENDED_CREDENTIALS,
                 properties=self.store,
                 retry=RetryConfig(max_attempts=4, initial_wait_seconds=0.1, max_wait_seconds=1.0, jitter_seconds=0.1),
-                timeouts=TimeoutConfig(connect_seconds=2.0, read_seconds=3.0, total_seconds=30.0),
+                timeouts=TimeoutConfig(connect_seconds=2.0, read_seconds=8.0, total_seconds=60.0),
                 circuit_breaker=CircuitBreakerConfig(failure_threshold=5, reset_timeout_seconds=1.0),
             )
         )

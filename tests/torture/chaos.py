@@ -32,7 +32,7 @@ DATABASE_FAULTS = [
     DatabaseFault.FULL,
 ]
 _STATUSES = (409, 429, 500, 502, 503, 504)
-_HANG_SECONDS = 4.0
+_HANG_SECONDS = 10.0
 
 
 class Steps:
@@ -95,7 +95,7 @@ class GatewayChaos:
     def _commit_fault(self) -> tuple[Rule, str]:
         after = self._rng.random() < 0.5
         when = "after landing" if after else "before landing"
-        kind = self._rng.choice(["status", "status", "status", "cut", "cut", "hang", "delay"])
+        kind = self._rng.choice(["status"] * 8 + ["cut"] * 6 + ["delay"] * 3 + ["hang"])
         if kind == "status":
             status = self._rng.choice(_STATUSES)
             return Rule("", "", forward=after, reply=_answer(status)), f"{status} {when}"
