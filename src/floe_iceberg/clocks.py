@@ -1,9 +1,10 @@
 """A table's clock, which never runs backwards, however far the clocks of its writers are apart.
 
 Iceberg's Java refuses metadata whose last update lies before an entry of its logs, and logs that are out of order. The
-moment of every change is therefore the writer's time, or just after the table's newest moment when that is later. A
-REST catalog does that on its server; for the embedded, Hive and Glue catalogs PyIceberg takes the local time as it
-is, and ``clocked`` puts that right.
+moment of every change is therefore the writer's time, or just after the table's newest moment when that is later.
+For the embedded, Hive and Glue catalogs PyIceberg takes the local time as it is, and ``clocked`` puts that right. A
+REST catalog sets the time of a change itself and refuses a snapshot that is a minute ahead of it, so that a snapshot's
+moment follows the server's clock.
 """
 
 from __future__ import annotations
@@ -24,9 +25,14 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
 
-def next_moment(metadata: TableMetadata) -> int:
-    """Return the moment, in milliseconds, of a change made now: later than all that the table has seen."""
-    return max(int(time.time() * 1000), earliest_moment(metadata))
+def next_moment(metadata: TableMetadata, *, offset_ms: int = 0) -> int:
+    """Return the moment, in milliseconds, of a change made now: later than all that the table has seen.
+
+    Args:
+        metadata: The table's metadata.
+        offset_ms: How far the catalog's clock is ahead of this machine's.
+    """
+    return max(int(time.time() * 1000) + offset_ms, earliest_moment(metadata))
 
 
 def earliest_moment(metadata: TableMetadata) -> int:

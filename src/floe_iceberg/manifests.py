@@ -168,7 +168,9 @@ class _Build:
         self._provider = table.location_provider()
         self._snapshot_id = draft.snapshot_id(table.metadata)
         self._parent = metadata.snapshot_by_name(draft.branch or MAIN_BRANCH)
-        self._lists = table.catalog.manifest_lists if isinstance(table.catalog, ReconcilingCatalog) else ManifestLists()
+        reconciling = table.catalog if isinstance(table.catalog, ReconcilingCatalog) else None
+        self._lists = reconciling.manifest_lists if reconciling else ManifestLists()
+        self._clock_offset_ms = reconciling.clock_offset_ms if reconciling else 0
         self._codec = manifest_codec(metadata.properties, table=".".join(table.name()))
         self.files: list[str] = []
 
@@ -316,7 +318,7 @@ class _Build:
             parent_snapshot_id=self._parent.snapshot_id if self._parent else None,
             manifest_list=path,
             sequence_number=self._metadata.next_sequence_number(),
-            timestamp_ms=next_moment(self._metadata),
+            timestamp_ms=next_moment(self._metadata, offset_ms=self._clock_offset_ms),
             summary=summarize(
                 self._metadata,
                 operation,

@@ -70,6 +70,11 @@ class ReconcilingCatalog(Catalog):
         """Return the catalog wrapped, once."""
         return catalog if isinstance(catalog, cls) else cls(catalog)
 
+    @property
+    def clock_offset_ms(self) -> int:
+        """How far the catalog's clock is ahead of this machine's; 0 where the catalog has none, or none is known."""
+        return int(getattr(self.inner, "clock_offset_ms", 0))
+
     def commit_table(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> CommitTableResponse:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -50,6 +52,7 @@ _COMMIT_ERRORS = {
     404: pyiceberg_errors.NoSuchTableError,
     409: pyiceberg_errors.CommitFailedException,
 }
+_SMALL_OFFSET_SECONDS = 10
 _KNOWN_OPERATIONS = frozenset({"read", "write", "list", "delete"})
 
 
@@ -76,11 +79,17 @@ def create_catalog(config: PolarisCatalogConfig, *, breaker: CircuitBreaker | No
 
 
 class PolarisCatalog(RestCatalog):
-    """A connected REST catalog; usable wherever PyIceberg takes a catalog."""
+    """A connected REST catalog; usable wherever PyIceberg takes a catalog.
+
+    Attributes:
+        config: Address, warehouse, credentials and limits.
+        clock_offset_ms: How far the server's clock is ahead of this machine's, negative when behind.
+    """
 
     def __init__(self, config: PolarisCatalogConfig, *, breaker: CircuitBreaker | None = None) -> None:
         """Connect; see ``create_catalog``."""
         self.config = config
+        self.clock_offset_ms = 0
         self._breaker = breaker or breaker_for(config)
         token_breaker = CircuitBreaker(config.circuit_breaker, name=f"token endpoint at {shown(config.token_uri)}")
         self._authenticator = authenticator_for(config, breaker=token_breaker)
@@ -212,7 +221,7 @@ class PolarisCatalog(RestCatalog):
             self.config, url=self.config.uri, breaker=self._breaker, authenticator=self._authenticator
         )
         session.idempotency_keys = self._idempotency_keys
-        session.on_answer = self._note_idempotency
+        session.on_answer = self._note_answer
         self._config_headers(session)
         if self.config.access_delegation is AccessDelegation.NONE:
             session.headers.pop(DELEGATION_HEADER, None)
@@ -220,6 +229,20 @@ class PolarisCatalog(RestCatalog):
             session.headers[DELEGATION_HEADER] = self.config.access_delegation.value
         self._auth_manager = self._authenticator
         return session
+
+    def _note_answer(self, response: requests.Response) -> None:
+        self._note_clock(response)
+        self._note_idempotency(response)
+
+    def _note_clock(self, response: requests.Response) -> None:
+        """See in the answer's date how far the server's clock is from this machine's."""
+        try:
+            answered = parsedate_to_datetime(response.headers.get("Date", "")).timestamp()
+        except (TypeError, ValueError):
+            return
+        offset = answered - time.time()
+        # The date has whole seconds and was on its way; what matters to a table is a minute.
+        self.clock_offset_ms = int(offset * 1000) if abs(offset) > _SMALL_OFFSET_SECONDS else 0
 
     def _note_idempotency(self, response: requests.Response) -> None:
         """See in the server's configuration whether it takes idempotency keys."""
