@@ -19,7 +19,7 @@ from floe_iceberg.data_files import DataFileWriter, Layout, write_rows
 from floe_iceberg.fitting import fit
 from floe_iceberg.manifests import FileGoneError, SnapshotDraft
 from floe_iceberg.predicates import EVERY_ROW
-from floe_iceberg.row_scan import RowScan
+from floe_iceberg.row_scan import RowScan, require_readable
 from floe_iceberg.sorting import sorted_rows
 from floe_iceberg.versions import name_of
 
@@ -109,6 +109,7 @@ class Rewriter:
     def _batches(self, group: FileGroup) -> Iterator[pa.RecordBatch]:
         tasks = list(group.tasks)
         scan = RowScan(self.table.metadata, self.table.io, self.table.schema(), AlwaysTrue())
+        require_readable(tasks, table=name_of(self.table))
         try:
             yield from scan.file_batches(tasks)
         except Exception as err:

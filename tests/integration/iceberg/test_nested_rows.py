@@ -9,7 +9,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import ArrowProjectionVisitor, ArrowScan
 from pyiceberg.types import IntegerType, LongType, StringType
 
-from floe_iceberg import IcebergTableManager
+from floe_iceberg import IcebergTableManager, IcebergTableManagerConfig
 from floe_testing.audit import assert_audited
 
 POINT = pa.struct([("x", pa.int32()), ("y", pa.string())])
@@ -193,6 +193,22 @@ def test_columns_that_some_files_lack_are_written_with_every_field_id(manager, r
         path = task.file.file_path.removeprefix("file://")
         assert field_ids(pq.read_schema(path)) == table.schema().field_ids
     assert found(manager) == rows
+
+
+def test_files_that_lack_columns_are_compacted_piece_by_piece(tmp_path):
+    """Each piece is a chunk of its own, some with text that is large because a file lacks it, some without."""
+    catalog = SqlCatalog("test", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/warehouse")
+    manager = IcebergTableManager(catalog, config=IcebergTableManagerConfig(stream_chunk_bytes=1024**2))
+    manager.create_namespace("bronze")
+    manager.create_table("bronze.t", pa.schema([("id", pa.int64())]))
+    manager.append("bronze.t", pa.table({"id": range(100_000)}))
+    manager.append("bronze.t", pa.table({"id": range(100_000, 200_000), "s": ["some text"] * 100_000}))
+    manager.append("bronze.t", pa.table({"id": range(200_000, 300_000)}))
+    manager.compact_table("bronze.t")
+    rows = manager.scan("bronze.t")
+    assert (rows.num_rows, rows["s"].null_count) == (300_000, 200_000)
+    assert_audited(manager, "bronze.t")
+    catalog.close()
 
 
 def field_ids(schema: pa.Schema) -> set[int]:
