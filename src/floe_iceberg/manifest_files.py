@@ -2,25 +2,57 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
+from pyiceberg.conversions import from_bytes, to_bytes
 from pyiceberg.manifest import ManifestWriter, ManifestWriterV1, ManifestWriterV2
+from pyiceberg.types import DoubleType, FloatType
 
 from floe_iceberg.partitioning import spec_schema
 
 if TYPE_CHECKING:
     from pyiceberg.avro.codecs import AvroCompressionCodec
     from pyiceberg.io import OutputFile
+    from pyiceberg.manifest import ManifestFile
     from pyiceberg.table.metadata import TableMetadata
 
 
-class _Version1(ManifestWriterV1):
+# Where a summary of a partition field keeps its bounds, each with the sign that belongs there when both zeros occur.
+_BOUNDS = {2: -1.0, 3: 1.0}
+
+
+class _BothZeros(ManifestWriter):
+    """Keeps -0.0 below 0.0 in partition summaries, where PyIceberg keeps the zero that came first.
+
+    Java's readers order the zeros, and would skip a manifest whose upper bound is -0.0 when they look for 0.0.
+    """
+
+    def to_manifest_file(self) -> ManifestFile:
+        manifest = super().to_manifest_file()
+        fields = self._spec.partition_type(self._schema).fields
+        for place, (field, summary) in enumerate(zip(fields, manifest.partitions or (), strict=True)):
+            if not isinstance(field.field_type, DoubleType | FloatType):
+                continue
+            signs = {math.copysign(1.0, found[place]) for found in self._partitions if found[place] == 0}
+            for bound, sign in _BOUNDS.items():
+                zero: object = 0.0
+                if (
+                    sign in signs
+                    and summary[bound] is not None
+                    and from_bytes(field.field_type, summary[bound]) == zero
+                ):
+                    summary[bound] = to_bytes(field.field_type, math.copysign(0.0, sign))
+        return manifest
+
+
+class _Version1(_BothZeros, ManifestWriterV1):
     @property
     def _meta(self) -> dict[str, str]:
         return {**super()._meta, "schema-id": str(self._schema.schema_id)}
 
 
-class _Version2(ManifestWriterV2):
+class _Version2(_BothZeros, ManifestWriterV2):
     @property
     def _meta(self) -> dict[str, str]:
         return {**super()._meta, "schema-id": str(self._schema.schema_id)}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import fastavro
+from floe_audit.avro import open_avro
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -128,7 +128,9 @@ class JavaJudge:
         return cast("Record", json.loads(parser.toJson(parser.read(table.io(), location))))
 
     def _rows(self, metadata_table: str) -> list[Record]:
-        frame = self.session.sql(f"SELECT * FROM {self.name}.{metadata_table}")
+        # Java's readable metrics fail on bounds of UUID columns.
+        columns = "* EXCEPT (readable_metrics)" if metadata_table in {"entries", "files"} else "*"
+        frame = self.session.sql(f"SELECT {columns} FROM {self.name}.{metadata_table}")
         return [row.asDict(recursive=True) for row in frame.collect()]
 
 
@@ -197,17 +199,16 @@ def _entries(manifest: Record) -> Iterator[Record]:
 def _read(
     location: str, fields: Mapping[int, str], nested: Mapping[str, Mapping[int, str]] | None = None
 ) -> Iterator[Record]:
-    with _path(location).open("rb") as stream:
-        reader: Any = fastavro.reader(stream)
-        names = _names(reader.writer_schema, fields)
-        for record in reader:
-            found = {name: _plain(record.get(written)) for name, written in names.items()}
-            found["numbered"] = bool(names.get("sequence_number"))
-            for name, inner in (nested or {}).items():
-                schema = next(one["type"] for one in reader.writer_schema["fields"] if one["name"] == names[name])
-                written = _names(schema, inner)
-                found[name] = {key: _plain(record[names[name]].get(source)) for key, source in written.items()}
-            yield found
+    file = open_avro(_path(location).read_bytes())
+    names = _names(file.schema, fields)
+    for record in file.records():
+        found = {name: _plain(record.get(written)) for name, written in names.items()}
+        found["numbered"] = bool(names.get("sequence_number"))
+        for name, inner in (nested or {}).items():
+            schema = next(one["type"] for one in file.schema["fields"] if one["name"] == names[name])
+            written = _names(schema, inner)
+            found[name] = {key: _plain(record[names[name]].get(source)) for key, source in written.items()}
+        yield found
 
 
 def _names(schema: Any, fields: Mapping[int, str]) -> dict[str, str]:
