@@ -104,6 +104,50 @@ class MaintenanceFigures:
     orphan_files: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class RefRequest:
+    """A branch or tag to make, or to point elsewhere.
+
+    Attributes:
+        name: Its name.
+        kind: ``branch`` or ``tag``.
+        snapshot_id: Where it points; None starts a branch of a table that has no snapshot.
+        replace: Whether one of that name is pointed elsewhere rather than refused.
+        max_ref_age_ms: Age at which expiry drops it.
+        max_snapshot_age_ms: Age at which a branch's snapshots expire.
+        min_snapshots_to_keep: Snapshots of a branch that are always kept.
+    """
+
+    name: str
+    kind: str
+    snapshot_id: int | None
+    replace: bool = False
+    max_ref_age_ms: int | None = None
+    max_snapshot_age_ms: int | None = None
+    min_snapshots_to_keep: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRequest:
+    """One change to a table's columns.
+
+    Attributes:
+        kind: ``add``, ``widen``, ``make_optional``, ``rename``, ``reorder``, ``doc`` or ``drop``.
+        path: Names from the top-level column down.
+        type: Type of an added or widened column, in floe's spelling.
+        new_name: Name after a rename.
+        doc: Comment.
+        after: Column to stand behind; None moves a reordered one to the front.
+    """
+
+    kind: str
+    path: tuple[str, ...]
+    type: str | None = None
+    new_name: str | None = None
+    doc: str | None = None
+    after: str | None = None
+
+
 @runtime_checkable
 class DataPlane(Protocol):
     """An engine bound to one catalog."""
@@ -154,6 +198,10 @@ class DataPlane(Protocol):
         """Rewrite data files into fewer, larger or sorted ones."""
         ...
 
+    def rewrite_position_deletes(self, table: str) -> MaintenanceFigures:
+        """Rewrite position delete files, and drop those that no live row needs."""
+        ...
+
     def rewrite_manifests(self, table: str) -> MaintenanceFigures:
         """Rewrite manifests into fewer, better clustered ones."""
         ...
@@ -172,6 +220,30 @@ class DataPlane(Protocol):
         self, table: str, *, older_than: datetime, location: str | None = None, dry_run: bool = True
     ) -> MaintenanceFigures:
         """Find, and unless dry_run delete, files no snapshot refers to."""
+        ...
+
+    def set_ref(self, table: str, ref: RefRequest) -> None:
+        """Make a branch or tag, or point one elsewhere."""
+        ...
+
+    def remove_ref(self, table: str, name: str, *, kind: str) -> None:
+        """Remove a branch or tag."""
+        ...
+
+    def fast_forward(self, table: str, branch: str, *, to: str) -> None:
+        """Move a branch to the head of another that has grown out of it, and refuse any other."""
+        ...
+
+    def roll_back(self, table: str, snapshot_id: int) -> None:
+        """Make an earlier snapshot of main current again."""
+        ...
+
+    def set_properties(self, table: str, *, updates: Mapping[str, str], removals: Sequence[str] = ()) -> None:
+        """Set and remove properties of a table."""
+        ...
+
+    def change_columns(self, table: str, changes: Sequence[ColumnRequest]) -> None:
+        """Change a table's columns, one after the other."""
         ...
 
     def close(self) -> None:

@@ -211,25 +211,39 @@ class WriteScope:
     may_be_repeated: bool = True
 
 
-def commit(context: ManagerContext, target: TableTarget, pending: PendingWrite, scope: WriteScope) -> Outcome:
-    """Carry out a write, exactly once.
+def commit(
+    context: ManagerContext,
+    target: TableTarget,
+    pending: PendingWrite,
+    scope: WriteScope,
+    *,
+    loaded: Table | None = None,
+) -> Outcome:
+    """Carry out a write, exactly once; ``loaded`` is the table as the caller has just loaded it.
 
     Raises:
         ConcurrencyConflictError: Others won every race within the budget; nothing was written.
         CommitStateUnknownError: Nobody can tell whether the commit landed; no file was deleted.
     """
-    return _CommitLoop(context, target, pending, scope).run()
+    return _CommitLoop(context, target, pending, scope, loaded or context.load(target)).run()
 
 
 class _CommitLoop:
     """The attempts of one write."""
 
-    def __init__(self, context: ManagerContext, target: TableTarget, pending: PendingWrite, scope: WriteScope) -> None:
+    def __init__(
+        self,
+        context: ManagerContext,
+        target: TableTarget,
+        pending: PendingWrite,
+        scope: WriteScope,
+        table: Table,
+    ) -> None:
         self._context = context
         self._target = target
         self._pending = pending
         self._scope = scope
-        self._table = context.load(target)
+        self._table = table
         self._lost: list[Attempt] = []
         self._in_doubt = False
         self._refused: tuple[str, ...] = ()

@@ -27,9 +27,10 @@ from floe_core.dataplane import WriteKind, WriteRequest
 from floe_core.errors import CommitStateUnknownError, ConcurrencyConflictError
 from floe_iceberg.commits import Backoff, Outcome, WriteScope, ancestry, find_operation, require_branch
 from floe_iceberg.context import identifier_of
+from floe_iceberg.engine_commits import commit_metadata
 from floe_iceberg.metadata_commits import Change, commit_change
 from floe_iceberg.metadata_updates import RemoveSnapshots
-from floe_iceberg.schema import require_fit, stage_changes
+from floe_iceberg.schema import column_requests, require_fit, stage_changes
 from floe_iceberg.snapshots import branch_at, ensure_snapshot
 
 if TYPE_CHECKING:
@@ -123,7 +124,8 @@ def _evolve(context: ManagerContext, target: TableTarget, schema: pa.Schema, *, 
     def plan(table: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
         changes = require_fit(table, schema, evolve=evolve, name=".".join(table.name()))
         staged = stage_changes(table, changes)
-        return Change(staged.updates, staged.requirements) if staged.updates else None
+        columns = column_requests(table, changes)
+        return Change(staged.updates, staged.requirements, columns) if staged.updates else None
 
     commit_change(context, target, plan, what="the change of schema")
 
@@ -262,7 +264,7 @@ class _EngineLoop:
             AssertTableUUID(uuid=table.metadata.table_uuid),
             AssertRefSnapshotId(ref=name, snapshot_id=expected),
         )
-        self._context.catalog.commit_table(table, requirements, (branch_at(table, name, snapshot_id),))
+        commit_metadata(self._context, table, requirements, (branch_at(table, name, snapshot_id),))
 
     def _remove(self, branch: str) -> None:
         """Drop the operation's branch, and the snapshots that only it led to."""
@@ -281,7 +283,7 @@ class _EngineLoop:
                 AssertTableUUID(uuid=metadata.table_uuid),
                 AssertRefSnapshotId(ref=branch, snapshot_id=metadata.refs[branch].snapshot_id),
             )
-            self._context.catalog.commit_table(table, requirements, updates)
+            commit_metadata(self._context, table, requirements, updates)
 
     def _unknown(self) -> CommitStateUnknownError:
         name, operation_id = str(identifier_of(self._target)), self._scope.operation_id

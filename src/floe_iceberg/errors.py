@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 import errno
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pyiceberg import exceptions as pyiceberg_errors
 
 from floe_core.errors import (
+    CapabilityError,
     CatalogAuthenticationError,
     CatalogAuthorizationError,
     CatalogConnectionError,
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
 TableAlreadyExistsError = TableExistsError
 
 _LISTED = 10
+# What PyIceberg's parser says of a type, or a snapshot, that is beyond it.
+_UNKNOWN_TYPE = re.compile(r"Unsupported field type: '?(?P<type>[\w() ,:-]+)'?")
+_INLINE_MANIFESTS = re.compile(r"snapshots\.\d+\.manifest-list\s+Field required")
 _FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FULL_TEXTS = ("no space left", "quota", "file too large")
 # Stores spell these with spaces, underscores or neither.
@@ -82,7 +87,20 @@ def _translation(err: Exception, catalog: Catalog, identifier: TableIdentifier) 
         case pyiceberg_errors.RESTError():
             return _rest_translation(err, catalog, name)
         case _:
-            return None
+            return _beyond_pyiceberg(err, name)
+
+
+def _beyond_pyiceberg(err: Exception, name: str) -> CapabilityError | None:
+    """Describe metadata that is sound and that PyIceberg does not know: only its text tells it from damage."""
+    text = str(err)
+    hint = f"Read it with Spark: manager.frame('{name}'), or Spark SQL."
+    if found := _UNKNOWN_TYPE.search(text):
+        msg = f"Table '{name}' has a column of type {found['type']}, which needs Spark."
+        return CapabilityError(msg, hint=hint, table=name)
+    if _INLINE_MANIFESTS.search(text):
+        msg = f"Table '{name}' has snapshots without a manifest list, as early writers made them, which needs Spark."
+        return CapabilityError(msg, hint=hint, table=name)
+    return None
 
 
 def _rest_translation(err: pyiceberg_errors.RESTError, catalog: Catalog, name: str) -> FloeStorageError | None:

@@ -14,6 +14,7 @@ from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownExcept
 from floe_core.errors import CommitStateUnknownError, ConcurrencyConflictError
 from floe_iceberg.commits import Backoff, delete_old_metadata
 from floe_iceberg.corruption import load_table
+from floe_iceberg.engine_commits import commit_metadata
 from floe_iceberg.versions import name_of
 
 if TYPE_CHECKING:
@@ -22,15 +23,23 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
+    from floe_core.dataplane import ColumnRequest
     from floe_iceberg.context import ManagerContext, TableTarget
 
 
 @dataclass(frozen=True)
 class Change:
-    """Updates to commit together, and what must hold for them."""
+    """Updates to commit together, and what must hold for them.
+
+    Attributes:
+        updates: What changes.
+        requirements: What must still hold.
+        columns: The change of schema among the updates, for an engine that has to make it.
+    """
 
     updates: tuple[TableUpdate, ...]
     requirements: tuple[TableRequirement, ...] = field(default=())
+    columns: tuple[ColumnRequest, ...] = field(default=())
 
 
 def commit_change(
@@ -57,7 +66,7 @@ def commit_change(
         if change is None:
             return table
         try:
-            table.catalog.commit_table(table, change.requirements, change.updates)
+            commit_metadata(context, table, change.requirements, change.updates, change.columns)
         except CommitFailedException as err:
             if not backoff.wait():
                 msg = f"Other writers to table '{name_of(table)}' were faster every time; {what} was not done."

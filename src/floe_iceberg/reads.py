@@ -19,7 +19,7 @@ from floe_iceberg.context import identifier_of
 from floe_iceberg.corruption import checked_io, checked_plan, explain, load_table
 from floe_iceberg.predicates import EVERY_ROW, check_columns, parse_row_filter
 from floe_iceberg.row_scan import RowScan, require_readable
-from floe_iceberg.versions import ancestors, name_of, newest_first, resolve, snapshot_by_id
+from floe_iceberg.versions import ancestors, name_of, newest_first, resolve, snapshot_by_id, to_utc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -112,7 +112,11 @@ def frame(context: ManagerContext, target: TableTarget, **options: Unpack[FrameK
     """
     asked = _Asked(**options)
     with context.operation("iceberg.frame", target, **asked.attributes):
-        table = load_table(context, target)
+        try:
+            table = load_table(context, target)
+        except CapabilityError:
+            # Metadata that only the engine can read: it checks for itself what is asked for.
+            return context.plane().frame(asked.unchecked(str(identifier_of(target))))
         version = asked.version(table)
         if asked.columns is not None:
             check_columns(asked.columns, version.schema, table=name_of(table))
@@ -153,6 +157,21 @@ class _Asked:
             "limit": self.limit,
             "snapshot_id": self.snapshot_id,
         }
+
+    def unchecked(self, table: str) -> ReadRequest:
+        """Return the request as it came, for an engine alone."""
+        if self.row_filter is not None and not isinstance(self.row_filter, str):
+            msg = "A table that only Spark reads takes a row filter as SQL text."
+            raise InvalidScanError(msg, table=table)
+        return ReadRequest(
+            table=table,
+            columns=tuple(self.columns) if self.columns is not None else None,
+            row_filter=self.row_filter,
+            snapshot_id=self.snapshot_id,
+            as_of=to_utc(self.as_of) if self.as_of is not None else None,
+            ref=self.ref,
+            limit=self.limit,
+        )
 
     def version(self, table: Table) -> Version:
         """Find the version of the table."""

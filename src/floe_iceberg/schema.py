@@ -24,12 +24,13 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from floe_core.dataplane import ColumnRequest
 from floe_core.errors import ColumnMismatch, SchemaEvolutionError
 from floe_iceberg.arrow_types import known_schema, known_type, to_iceberg_fields, to_iceberg_type
 from floe_iceberg.commits import Staged, stage
 from floe_iceberg.metadata_commits import Change, commit_change
 from floe_iceberg.models import SchemaChange, SchemaChangeKind
-from floe_iceberg.type_text import parse_type
+from floe_iceberg.type_text import parse_type, type_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -249,7 +250,8 @@ def evolve_schema(
                 return None
             staged = stage_changes(table, changes, allow_incompatible=allow_incompatible_changes)
             wanted = staged.metadata.schema()
-            return Change(staged.updates, staged.requirements) if staged.updates else None
+            columns = column_requests(table, changes)
+            return Change(staged.updates, staged.requirements, columns) if staged.updates else None
 
         table = commit_change(context, target, plan, what="the change of schema")
         operation.set(schema_id=table.metadata.current_schema_id)
@@ -386,6 +388,25 @@ def _apply(update: UpdateSchema, change: SchemaChange, schema: Schema) -> None:
             update.update_column(path, doc=change.doc or "")
         case SchemaChangeKind.DROP:
             update.delete_column(path)
+
+
+def column_requests(table: Table, changes: Sequence[SchemaChange]) -> tuple[ColumnRequest, ...]:
+    """Return schema changes as an engine takes them."""
+    schema = table.schema()
+
+    def request(change: SchemaChange) -> ColumnRequest:
+        wanted = _wanted_type(change)
+        return ColumnRequest(
+            # An engine knows no column that refuses null from its first row on.
+            kind="add required" if change.kind is SchemaChangeKind.ADD and change.required else change.kind.value,
+            path=_path(change.column, schema),
+            type=type_text(wanted) if wanted is not None else None,
+            new_name=change.new_name,
+            doc=change.doc,
+            after=change.after,
+        )
+
+    return tuple(request(change) for change in changes)
 
 
 def _path(column: str, schema: Schema) -> tuple[str, ...]:

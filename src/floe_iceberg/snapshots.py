@@ -18,6 +18,7 @@ from floe_core.errors import (
     SnapshotNotFoundError,
 )
 from floe_iceberg.corruption import load_table
+from floe_iceberg.engine_commits import engine_only, first_snapshot_by_engine
 from floe_iceberg.metadata_commits import Change, commit_change
 from floe_iceberg.models import RefInfo, SnapshotInfo
 from floe_iceberg.versions import (
@@ -253,6 +254,9 @@ def ensure_snapshot(context: ManagerContext, target: TableTarget) -> None:
     if table.metadata.current_snapshot() is not None:
         return
     try:
+        if engine_only(table.metadata):
+            first_snapshot_by_engine(context, table)
+            return
         with table.transaction() as transaction, transaction.update_snapshot().fast_append():
             pass
     except Exception:

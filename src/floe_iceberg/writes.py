@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
+from pyiceberg.table.refs import MAIN_BRANCH
 
 from floe_core.dataplane import OPERATION_ID_PROPERTY, WriteKind
 from floe_core.errors import CapabilityError, ConfigurationError, FloeStorageError
 from floe_iceberg.arrow_types import normalised, to_arrow
 from floe_iceberg.commits import Outcome, WriteScope, commit, describe, new_operation_id
 from floe_iceberg.context import identifier_of
+from floe_iceberg.delete_files import has_equality_deletes, plane_for_equality_deletes
+from floe_iceberg.engine_commits import engine_only, required_plane
 from floe_iceberg.engine_writes import EngineWrite, write_on_engine
 from floe_iceberg.manifests import SnapshotDraft
 from floe_iceberg.models import CommitStrategy, Engine, SnapshotInfo, WriteMode
@@ -105,7 +109,8 @@ def write_data(  # noqa: PLR0913 - options by keyword
     scope = _scope(options)
     with context.operation(_SPANS[mode], target, mode=mode.value, operation_id=scope.operation_id) as operation:
         write = _Write(context, target, options, scope)
-        if write.goes_to_engine(data, mode):
+        row_level = mode is WriteMode.UPSERT or overwrite_filter is not None
+        if write.goes_to_engine(data, mode, row_level=row_level):
             outcome = write.on_engine(data, mode, keys, overwrite_filter)
         else:
             outcome = write.in_process(data, mode, keys, overwrite_filter)
@@ -160,21 +165,45 @@ class _Write:
         self._engine = Engine(options.engine or context.config.engine)
         self.num_rows: int | None = None
 
-    def goes_to_engine(self, data: object, mode: WriteMode) -> bool:
-        """Choose the engine, and say in the log which and why."""
+    @cached_property
+    def _table(self) -> Table:
+        """The table as it was when the write began."""
+        return self._context.load(self._target)
+
+    def goes_to_engine(self, data: object, mode: WriteMode, *, row_level: bool) -> bool:
+        """Choose the engine, and say in the log which and why.
+
+        Raises:
+            CapabilityError: The table needs an engine that is not there or not wanted; nothing was written.
+        """
         if _is_engine_frame(self._context, data):
             if self._engine is Engine.ARROW:
                 msg = "A Spark DataFrame cannot be written by the arrow engine."
                 raise CapabilityError(msg, hint="Leave engine out, or pass data.toArrow().")
             return True
-        if self._engine is not Engine.AUTO:
-            return self._engine is Engine.SPARK
+        if self._engine is Engine.SPARK or self._needs_engine(row_level=row_level):
+            return True
+        if self._engine is Engine.ARROW:
+            return False
         size = data.nbytes if isinstance(data, pa.Table) else 0
         large = mode is WriteMode.UPSERT and size > self._context.config.spark_threshold_bytes
         chosen = large and _engine_available(self._context)
         reason = "a large upsert" if chosen else "no engine for it here" if large else f"{mode.value} runs in process"
         self._context.logger.debug("engine chosen", engine="spark" if chosen else "arrow", reason=reason, bytes=size)
         return chosen
+
+    def _needs_engine(self, *, row_level: bool) -> bool:
+        """Whether only an engine can do the write; refuses when there is none."""
+        table = self._table
+        if engine_only(table.metadata):
+            required_plane(self._context, table, self._engine)
+            return True
+        ref = table.metadata.refs.get(self._scope.branch or MAIN_BRANCH)
+        head = table.metadata.snapshot_by_id(ref.snapshot_id) if row_level and ref else None
+        if has_equality_deletes(table, head):
+            plane_for_equality_deletes(self._context, table, self._engine)
+            return True
+        return False
 
     def in_process(
         self, data: object, mode: WriteMode, keys: Sequence[str] | None, overwrite_filter: RowFilter | None
@@ -204,9 +233,9 @@ class _Write:
         return self._commit(Upsert(table, keys, self._draft(), evolve=self._options.evolve_schema))
 
     def delete(self, row_filter: RowFilter) -> Outcome:
-        """Delete rows, on the engine only when it is asked for."""
+        """Delete rows, on the engine only when it is asked for or nothing else can."""
         parsed = self._parsed(row_filter)
-        if self._engine is Engine.SPARK:
+        if self._engine is Engine.SPARK or self._needs_engine(row_level=True):
             return self._on_engine(EngineWrite(WriteKind.DELETE, row_filter=parsed.sql))
         return self._commit(Replace(None, self._draft(), row_filter=parsed))
 
@@ -237,7 +266,7 @@ class _Write:
         )
 
     def _commit(self, pending: Append | Replace | Upsert) -> Outcome:
-        return commit(self._context, self._target, pending, self._scope)
+        return commit(self._context, self._target, pending, self._scope, loaded=self._table)
 
     def _draft(self) -> SnapshotDraft:
         strategy = CommitStrategy(self._options.commit_strategy or self._context.config.commit_strategy)
@@ -247,22 +276,19 @@ class _Write:
         given = {key: str(value) for key, value in self._options.snapshot_properties.items()}
         return {**given, OPERATION_ID_PROPERTY: self._scope.operation_id}
 
-    def _table(self) -> Table:
-        return self._context.load(self._target)
-
     def _parsed(self, row_filter: RowFilter) -> RowPredicate:
-        table = self._table()
+        table = self._table
         return parse_row_filter(row_filter, table.schema(), table=".".join(table.name()))
 
     def _require_partitions(self) -> None:
-        table = self._table()
+        table = self._table
         if table.spec().is_unpartitioned():
             name = ".".join(table.name())
             msg = f"Table '{name}' has no partitions to overwrite."
             raise ConfigurationError(msg, hint="Use mode overwrite, with or without a filter.", table=name)
 
     def _keys(self, keys: Sequence[str] | None, data: pa.Schema) -> list[str]:
-        table = self._table()
+        table = self._table
         chosen = list(keys or ()) if not isinstance(keys, str) else [keys]
         chosen = chosen or _own_keys(table)
         name = ".".join(table.name())

@@ -52,6 +52,14 @@ class Procedures:
             deleted_delete_files=_figure(row, "removed_delete_files_count"),
         )
 
+    def rewrite_position_deletes(self, table: str) -> MaintenanceFigures:
+        """Rewrite position delete files, and drop those that no live row needs."""
+        row = self._call("rewrite_position_delete_files", table, {"options": map_literal({"rewrite-all": "true"})})[0]
+        return MaintenanceFigures(
+            rewritten_files=_figure(row, "rewritten_delete_files_count"),
+            added_files=_figure(row, "added_delete_files_count"),
+        )
+
     def rewrite_manifests(self, table: str) -> MaintenanceFigures:
         """Rewrite manifests into fewer, better clustered ones."""
         row = self._call("rewrite_manifests", table, {})[0]

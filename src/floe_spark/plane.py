@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 
 from floe_core.errors import CapabilityError, CommitStateUnknownError, EngineUnavailableError
 from floe_spark.arrow_input import arrow_schema
+from floe_spark.definition import Definition
 from floe_spark.errors import translated
 from floe_spark.maintenance import Procedures
 from floe_spark.reader import read_frame
@@ -30,7 +31,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from floe_core.dataplane import CompactionKind, MaintenanceFigures, ReadRequest, WriteRequest
+    from floe_core.dataplane import (
+        ColumnRequest,
+        CompactionKind,
+        MaintenanceFigures,
+        ReadRequest,
+        RefRequest,
+        WriteRequest,
+    )
     from floe_spark.session import SparkEngine
     from floe_spark.settings import SparkSettings
 
@@ -184,6 +192,11 @@ class SparkDataPlane:
                 table, kind=kind, order=order, row_filter=row_filter, options=options
             )
 
+    def rewrite_position_deletes(self, table: str) -> MaintenanceFigures:
+        """Rewrite position delete files, and drop those that no live row needs."""
+        with translated(table):
+            return self._procedures.rewrite_position_deletes(table)
+
     def rewrite_manifests(self, table: str) -> MaintenanceFigures:
         """Rewrite manifests into fewer, better clustered ones."""
         with translated(table):
@@ -212,6 +225,36 @@ class SparkDataPlane:
                 table, older_than=older_than, location=location, dry_run=dry_run
             )
 
+    def set_ref(self, table: str, ref: RefRequest) -> None:
+        """Make a branch or tag, or point one elsewhere."""
+        with translated(table):
+            self._definition.set_ref(table, ref)
+
+    def remove_ref(self, table: str, name: str, *, kind: str) -> None:
+        """Remove a branch or tag."""
+        with translated(table):
+            self._definition.remove_ref(table, name, kind=kind)
+
+    def fast_forward(self, table: str, branch: str, *, to: str) -> None:
+        """Move a branch to the head of another that has grown out of it."""
+        with translated(table):
+            self._definition.fast_forward(table, branch, to=to)
+
+    def roll_back(self, table: str, snapshot_id: int) -> None:
+        """Make an earlier snapshot of main current again."""
+        with translated(table):
+            self._definition.roll_back(table, snapshot_id)
+
+    def set_properties(self, table: str, *, updates: Mapping[str, str], removals: Sequence[str] = ()) -> None:
+        """Set and remove properties of a table."""
+        with translated(table):
+            self._definition.set_properties(table, updates=updates, removals=removals)
+
+    def change_columns(self, table: str, changes: Sequence[ColumnRequest]) -> None:
+        """Change a table's columns, one after the other."""
+        with translated(table):
+            self._definition.change_columns(table, changes)
+
     def close(self) -> None:
         """Stop the Spark that this plane started, unless others in the process still use it."""
         with self._lock:
@@ -222,3 +265,7 @@ class SparkDataPlane:
     @property
     def _procedures(self) -> Procedures:
         return Procedures(self.session, self._catalog)
+
+    @property
+    def _definition(self) -> Definition:
+        return Definition(self.session, self._catalog)

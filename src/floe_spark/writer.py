@@ -36,6 +36,8 @@ PRIVATE_CONF = {
 _WRITE_OPTIONS = {"fanout-enabled": "false"}
 _NOT_WHOLE_FILES = "Cannot delete file where some, but not all, rows match filter"
 _ROWS = "floe rows of a key"
+# Where Spark's schema carries the write default of a column.
+_DEFAULT = "CURRENT_DEFAULT"
 _SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."
 _SOURCE_ROWS = f"{_SNAPSHOT_PROPERTY}{SOURCE_ROWS_PROPERTY}"
 
@@ -128,12 +130,12 @@ class SparkWrite:
         return self._session.table(f"global_temp.{view}").localCheckpoint()
 
     def _conformed(self, source: DataFrame) -> DataFrame:
-        """Fill in the optional columns that the data lacks."""
+        """Fill in the optional columns that the data lacks; those with a write default are left to Spark."""
         present = set(source.columns)
         absent = [
             sf.lit(None).cast(field.dataType).alias(field.name)
             for field in self._session.table(self._target).schema.fields
-            if field.name not in present and field.nullable
+            if field.name not in present and field.nullable and _DEFAULT not in field.metadata
         ]
         return source.select(*(sf.col(quoted(name)) for name in source.columns), *absent) if absent else source
 

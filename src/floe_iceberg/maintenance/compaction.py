@@ -10,6 +10,8 @@ from floe_core.errors import CapabilityError, ConcurrencyConflictError, Configur
 from floe_iceberg.commits import WriteScope, commit, new_operation_id
 from floe_iceberg.context import identifier_of
 from floe_iceberg.corruption import load_table
+from floe_iceberg.delete_files import data_files, has_equality_deletes, plane_for_equality_deletes
+from floe_iceberg.engine_commits import engine_only, required_plane
 from floe_iceberg.maintenance.engines import plane_for
 from floe_iceberg.maintenance.file_groups import FileGroup, plan_groups
 from floe_iceberg.maintenance.lease import maintenance_lease
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
 
 _TARGET_PROPERTY = "write.target-file-size-bytes"
 _DEFAULT_TARGET = 512 * 1024 * 1024
-_NEWEST_FORMAT = 2
 # Each pass takes up what a writer got in the way of; a table that changes faster than that is left for later.
 _MOST_PASSES = 5
 
@@ -105,8 +106,10 @@ def compact_table(  # noqa: PLR0913 - options by keyword
     with context.operation("iceberg.compact_table", target, strategy=kind.value) as operation:
         table = load_table(context, target)
         job = _job(table, kind, target_file_size, row_filter, sort_order)
-        before = _Files(table.metadata.current_snapshot_id, live_tasks(table))
-        plane = _plane(context, table, engine, job, before.tasks)
+        plane = _only_plane(context, table, engine, job)
+        before = _files(table)
+        if plane is None:
+            plane = _plane_by_size(context, engine, before)
         done = _Done()
         if plane is not None or job.row_filter is not None or _groups(table, job, before.tasks):
             with maintenance_lease(context, target, f"compact_table ({kind.value})"):
@@ -143,18 +146,28 @@ def _job(
     return _Job(kind, size, row_filter, given, order, expression)
 
 
-def _plane(
-    context: ManagerContext, table: Table, engine: Engine | str | None, job: _Job, tasks: list[FileScanTask]
-) -> DataPlane | None:
-    in_process_cannot = job.kind is CompactionKind.ZORDER or table.metadata.format_version > _NEWEST_FORMAT
-    if in_process_cannot:
-        if Engine(engine or context.config.engine) is Engine.ARROW:
-            what = "Z-order" if job.kind is CompactionKind.ZORDER else "Compaction of format version 3"
-            msg = f"{what} needs the Spark engine."
-            raise CapabilityError(msg, hint="Leave engine=arrow out.", table=name_of(table))
-        return context.plane()
-    size = sum(task.file.file_size_in_bytes for task in tasks)
-    return plane_for(context, engine, size=size, largest=context.config.spark_threshold_bytes, what="bytes")
+def _only_plane(context: ManagerContext, table: Table, engine: Engine | str | None, job: _Job) -> DataPlane | None:
+    """Return the engine when nothing else can do it, None when floe can as well."""
+    if engine_only(table.metadata):
+        return required_plane(context, table, engine)
+    if has_equality_deletes(table, table.metadata.current_snapshot()):
+        return plane_for_equality_deletes(context, table, engine)
+    if job.kind is not CompactionKind.ZORDER:
+        return None
+    if Engine(engine or context.config.engine) is Engine.ARROW:
+        msg = "Z-order needs the Spark engine."
+        raise CapabilityError(msg, hint="Leave engine=arrow out.", table=name_of(table))
+    return context.plane()
+
+
+def _plane_by_size(context: ManagerContext, engine: Engine | str | None, files: _Files) -> DataPlane | None:
+    return plane_for(context, engine, size=files.size, largest=context.config.spark_threshold_bytes, what="bytes")
+
+
+def _files(table: Table) -> _Files:
+    current = table.metadata.current_snapshot()
+    counted = engine_only(table.metadata) or has_equality_deletes(table, current)
+    return _Files(current.snapshot_id if current else None, data_files(table) if counted else live_tasks(table))
 
 
 def _groups(table: Table, job: _Job, tasks: list[FileScanTask]) -> list[FileGroup]:
@@ -212,7 +225,12 @@ def _pass(  # noqa: PLR0913, PLR0917 - one step of the loop above
 
 
 def _by_engine(context: ManagerContext, target: TableTarget, plane: DataPlane, job: _Job) -> _Done:
-    options = {"target-file-size-bytes": str(job.target_size), "min-input-files": "2", "delete-file-threshold": "1"}
+    options = {
+        "target-file-size-bytes": str(job.target_size),
+        "min-input-files": "2",
+        "delete-file-threshold": "1",
+        "remove-dangling-deletes": "true",
+    }
     if job.kind is not CompactionKind.BINPACK:
         options["rewrite-all"] = "true"
     sql = None if job.row_filter is None else job.expression.sql
@@ -220,7 +238,12 @@ def _by_engine(context: ManagerContext, target: TableTarget, plane: DataPlane, j
     figures = plane.rewrite_data_files(
         str(identifier_of(target)), kind=job.kind, order=job.terms, row_filter=sql, options=options
     )
-    after = load_table(context, target).metadata.current_snapshot_id
+    table = load_table(context, target)
+    if not engine_only(table.metadata) and _position_deletes(table):
+        # What is left refers to rows or files that are gone.
+        plane.rewrite_position_deletes(str(identifier_of(target)))
+        table = load_table(context, target)
+    after = table.metadata.current_snapshot_id
     return _Done(
         rewritten_files=figures.rewritten_files,
         added_files=figures.added_files,
@@ -228,6 +251,12 @@ def _by_engine(context: ManagerContext, target: TableTarget, plane: DataPlane, j
         added_bytes=figures.added_bytes,
         snapshot_id=after if after != before and figures.rewritten_files else None,
     )
+
+
+def _position_deletes(table: Table) -> bool:
+    current = table.metadata.current_snapshot()
+    summary = current.summary.additional_properties if current and current.summary else {}
+    return summary.get("total-position-deletes", "0") != "0"
 
 
 def _result(kind: CompactionKind, before: _Files, done: _Done, table: Table) -> CompactionResult:
@@ -241,7 +270,7 @@ def _result(kind: CompactionKind, before: _Files, done: _Done, table: Table) -> 
         size = before.size - done.rewritten_bytes + done.added_bytes
     else:
         unchanged = table.metadata.current_snapshot_id == before.snapshot_id
-        after = before if unchanged else _Files(table.metadata.current_snapshot_id, live_tasks(table))
+        after = before if unchanged else _files(table)
         files, size = len(after.tasks), after.size
     return CompactionResult(
         strategy=kind,

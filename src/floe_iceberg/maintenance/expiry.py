@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotRefUpdate
 
-from floe_core.errors import UnsafeRetentionError
+from floe_core.errors import SharedFilesError, UnsafeRetentionError
 from floe_iceberg.context import identifier_of
 from floe_iceberg.corruption import load_table, manifests_of
+from floe_iceberg.engine_commits import commits_by_engine, required_plane
 from floe_iceberg.maintenance.deletion import delete_files
 from floe_iceberg.maintenance.engines import plane_for
 from floe_iceberg.maintenance.lease import maintenance_lease
@@ -91,11 +92,7 @@ def expire_snapshots(  # noqa: PLR0913 - options by keyword
         if dry_run or not (plan.snapshot_ids or plan.refs):
             return ExpiredSnapshots(len(plan.snapshot_ids), snapshot_ids=plan.snapshot_ids)
         manifests = manifests_of(table, table.metadata.current_snapshot())
-        plane = plane_for(context, engine, size=len(manifests), largest=_MOST_MANIFESTS, what="manifests")
-        if plane is not None and (foreign := _foreign_files(table, plane)):
-            # An engine's procedure deletes whatever only expired snapshots refer to.
-            context.logger.warning("iceberg.engine", chosen="arrow", reason="files of others", first=foreign[0])
-            plane = None
+        plane = _plane(context, table, engine, len(manifests))
         with maintenance_lease(context, target, "expire_snapshots"):
             expired = _by_engine(context, target, plane, rule) if plane else _in_process(context, target, rule)
         operation.set(
@@ -207,6 +204,23 @@ def _delete_unreachable(
         snapshot_ids=tuple(snapshot.snapshot_id for snapshot in expired),
         foreign_files=foreign,
     )
+
+
+def _plane(context: ManagerContext, table: Table, engine: Engine | str | None, manifests: int) -> DataPlane | None:
+    only_engine = commits_by_engine(context, table)
+    if only_engine:
+        plane: DataPlane | None = required_plane(context, table, engine)
+    else:
+        plane = plane_for(context, engine, size=manifests, largest=_MOST_MANIFESTS, what="manifests")
+    if plane is None or not (foreign := _foreign_files(table, plane)):
+        return plane
+    # An engine's procedure deletes whatever only expired snapshots refer to.
+    if only_engine:
+        msg = f"Snapshots of table '{name_of(table)}' refer to files outside its own location, such as '{foreign[0]}'."
+        hint = "Spark would delete them, and nothing else can expire format version 3. Nothing was changed."
+        raise SharedFilesError(msg, hint=hint, table=name_of(table))
+    context.logger.warning("iceberg.engine", chosen="arrow", reason="files of others", first=foreign[0])
+    return None
 
 
 def _foreign_files(table: Table, plane: DataPlane) -> tuple[str, ...]:

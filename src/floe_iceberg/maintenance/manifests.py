@@ -12,6 +12,7 @@ from floe_core.dataplane import OPERATION_ID_PROPERTY
 from floe_iceberg.commits import WriteScope, commit, new_operation_id
 from floe_iceberg.context import identifier_of
 from floe_iceberg.corruption import load_table, manifests_of
+from floe_iceberg.engine_commits import engine_only, required_plane
 from floe_iceberg.maintenance.engines import plane_for
 from floe_iceberg.maintenance.lease import maintenance_lease
 from floe_iceberg.maintenance.rewriting import as_replace
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.table import Table
 
+    from floe_core.dataplane import DataPlane
     from floe_iceberg.commits import Attempt
     from floe_iceberg.context import ManagerContext, TableTarget
     from floe_iceberg.models import Engine
@@ -41,7 +43,10 @@ def rewrite_manifests(
     with context.operation("iceberg.rewrite_manifests", target) as operation:
         before = load_table(context, target)
         manifests = _count(before)
-        plane = plane_for(context, engine, size=manifests, largest=_MOST_MANIFESTS, what="manifests")
+        if engine_only(before.metadata):
+            plane: DataPlane | None = required_plane(context, before, engine)
+        else:
+            plane = plane_for(context, engine, size=manifests, largest=_MOST_MANIFESTS, what="manifests")
         with maintenance_lease(context, target, "rewrite_manifests"):
             if plane is not None:
                 plane.rewrite_manifests(str(identifier_of(target)))
