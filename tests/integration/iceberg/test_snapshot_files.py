@@ -196,3 +196,45 @@ def test_a_version_3_table_is_refused_in_process_before_the_first_byte(manager, 
         with pytest.raises(CapabilityError, match=r"(?i)spark"):
             operate(manager)
         assert files_of(table) == before, name
+
+
+SIZES = {"added-files-size", "removed-files-size", "total-files-size"}
+# Optional counts of what a commit did to manifests, and names of who did it.
+ENGINE_OWN = ("engine-", "spark.", "app-", "iceberg-version", "floe.", "operation", "manifests-")
+
+
+def figures(summary):
+    return {
+        key: "some" if key in SIZES and value != "0" else value
+        for key, value in summary.items()
+        if not key.startswith(ENGINE_OWN)
+    }
+
+
+SAME_CHANGES = {
+    "append": (
+        lambda m: m.append("bronze.t", rows(1, 2)),
+        "INSERT INTO floe.bronze.s SELECT /*+ COALESCE(1) */ * FROM VALUES (1, 'a'), (2, 'a')",
+    ),
+    "append of another partition": (
+        lambda m: m.append("bronze.t", rows(3, p="b")),
+        "INSERT INTO floe.bronze.s VALUES (3, 'b')",
+    ),
+    "delete of rows": (lambda m: m.delete("bronze.t", "id = 1"), "DELETE FROM floe.bronze.s WHERE id = 1"),
+    "delete of a partition": (lambda m: m.delete("bronze.t", "p = 'b'"), "DELETE FROM floe.bronze.s WHERE p = 'b'"),
+    "overwrite": (lambda m: m.overwrite("bronze.t", rows(5, p="c")), "INSERT OVERWRITE floe.bronze.s VALUES (5, 'c')"),
+    "delete of everything": (lambda m: m.delete("bronze.t", "id > 0"), "DELETE FROM floe.bronze.s WHERE true"),
+}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_a_summary_has_the_figures_that_java_writes(manager, spark_session, version):
+    for name in ("bronze.t", "bronze.s"):
+        manager.create_table(name, SCHEMA, partition_spec=["p"], properties={"format-version": version})
+    for name, (ours, theirs) in SAME_CHANGES.items():
+        ours(manager)
+        spark_session.sql(theirs)
+        found, expected = (manager.load_table(table).current_snapshot().summary for table in ("bronze.t", "bronze.s"))
+        assert figures(found.additional_properties) == figures(expected.additional_properties), name
+        assert found.operation == expected.operation, name
