@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import textwrap
@@ -253,3 +254,19 @@ def test_s31_a_write_that_loses_to_deletes_of_another_engine_lands_after_them(
             assert not waiting
     assert ids(spark_session) == expected
     assert sequence_number_breaches(shared.load_table("bronze.t")) == []
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("deletes", ["equality", "position"])
+def test_s31_deletes_that_land_during_a_compaction_still_apply(spark_tables, spark_session, shared, deletes):
+    shared.append("bronze.t", rows(4))
+    insert, delete, _ = spark_deletes(spark_tables, spark_session, deletes)
+    # Its first commit takes the lease.
+    with losing_races(shared.catalog.inner.engine, lambda: None, insert, delete) as waiting:
+        # New files that carry a newer number than the deletes would bring the rows back; refusing is right too.
+        with contextlib.suppress(CapabilityError):
+            shared.compact_table("bronze.t")
+        assert not waiting
+    assert ids(spark_session) == ([3, 4] if deletes == "equality" else [3])
+    assert sequence_number_breaches(shared.load_table("bronze.t")) == []
+    assert_audited(shared, "bronze.t")
