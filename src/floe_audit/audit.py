@@ -140,9 +140,11 @@ class _Run:
             if identity in pairs:
                 try:
                     found[identity] = counter.of(snapshot, pairs[identity])
-                except Exception as err:  # noqa: BLE001 - a damaged file was named already; no count can be had
-                    what = f"The rows of snapshot {identity} cannot be counted: {err}"
-                    self._findings.breach(Rule.FILE_UNREADABLE, what, file=str(snapshot.get("manifest-list") or ""))
+                except Exception as err:  # noqa: BLE001 - no count can be had; a damaged file was named already
+                    if self._findings.clean:
+                        what = f"The rows of snapshot {identity} cannot be counted: {err}"
+                        where = str(snapshot.get("manifest-list") or metadata.location)
+                        self._findings.breach(Rule.FILE_UNREADABLE, what, file=where)
         return found
 
     def _live_files(self, pairs: dict[int, list[Pair]]) -> dict[tuple[str, int | None], ContentFile]:

@@ -95,6 +95,9 @@ def open_avro(content: bytes) -> AvroFile:
     try:
         metadata = cast("dict[str, bytes]", fastavro.schemaless_reader(stream, _HEADER_SCHEMA, None))
         schema = json.loads(metadata["avro.schema"])
+        # Every key of a manifest's header is text, and readers decode all of them.
+        for value in metadata.values():
+            value.decode("utf-8")
     except Exception as err:
         msg = f"The Avro header cannot be decoded: {err or type(err).__name__}"
         raise DamagedFileError(msg) from err

@@ -42,6 +42,13 @@ class ColumnMetrics:
         extremes = pc.min_max(array)
         self.widen(_plain(extremes["min"], kind), _plain(extremes["max"], kind))
 
+    def merge(self, other: ColumnMetrics) -> None:
+        """Take in what was gathered of other rows."""
+        self.values += other.values
+        self.nulls += other.nulls
+        self.nans += other.nans
+        self.widen(other.lower, other.upper)
+
     def widen(self, lower: Value | None, upper: Value | None) -> None:
         """Take in two values."""
         if lower is not None and not is_nan(lower) and (self.lower is None or order(lower) < order(self.lower)):

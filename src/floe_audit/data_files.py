@@ -13,7 +13,7 @@ from floe_audit.columns import column_values, fits, mapped_ids, nodes, normal
 from floe_audit.manifests import DATA, EQUALITY_DELETES
 from floe_audit.rows import SortCheck, transformed
 from floe_audit.rules import Rule
-from floe_audit.values import INTEGRAL, UNBOUNDED, canonical
+from floe_audit.values import INTEGRAL, UNBOUNDED, canonical, is_nan
 
 if TYPE_CHECKING:
     from floe_audit.columns import Node
@@ -34,6 +34,8 @@ class Column:
     node: Node
     field: Field
     footer: Footer | None
+    place: int | None = None
+    """Among the leaf columns of a Parquet file."""
 
 
 class FileCheck:
@@ -59,9 +61,9 @@ class FileCheck:
         footers: list[Footer | None] = list(self._source.footers) or [None] * len(leaves)
         fields = self._metadata.all_fields
         return [
-            Column(node, fields[node.id], footer)
-            for node, footer in zip(leaves, footers, strict=True)
-            if node.id is not None and node.id in fields
+            Column(node, fields[node.id], footer, place if footer is not None else None)
+            for place, (node, footer) in enumerate(zip(leaves, footers, strict=True))
+            if node.id is not None and node.id in fields and fits(node.type, fields[node.id].type)
         ]
 
     def footer(self) -> None:
@@ -165,18 +167,23 @@ class FileCheck:
         partitions = self._partition_slots()
         order = self._sort_check()
         row_ids: list[Any] = []
-        rows = 0
-        for batch in self._source.batches():
+        rows = group = 0
+        in_group = {column.node.path: ColumnMetrics() for column in self._columns}
+        for number, batch in self._source.numbered_batches():
             rows += batch.num_rows
             parts = self._leaves(batch)
+            if number != group:
+                self._close_group(group, in_group, metrics)
+                group, in_group = number, {column.node.path: ColumnMetrics() for column in self._columns}
             for column in self._columns:
                 if column.node.path in parts:
-                    metrics[column.node.path].add(parts[column.node.path], column.field.type)
+                    in_group[column.node.path].add(parts[column.node.path], column.field.type)
             self._check_partitions(parts, partitions, batch.num_rows)
             row_ids += self._row_ids(batch)
             if order is not None:
                 check, paths = order
                 check.add([parts[path] for path in paths])
+        self._close_group(group, in_group, metrics)
         self._findings.equal(Rule.DATA_RECORD_COUNT, "The record count", rows, file.records, file=file.path)
         self._findings.count("rows", rows)
         for column in self._columns:
@@ -190,6 +197,25 @@ class FileCheck:
         if order is not None:
             what = f"The rows do not stand in sort order {file.sort_order_id}, which the file claims"
             self._findings.check(order[0].sorted, Rule.DATA_SORTED, what, file=file.path)
+
+    def _close_group(
+        self,
+        number: int,
+        in_group: dict[tuple[str, ...], ColumnMetrics],
+        total: dict[tuple[str, ...], ColumnMetrics],
+    ) -> None:
+        """Compare a row group with its own statistics, by which engines skip it, and add it to the file's."""
+        for column in self._columns:
+            counted = in_group[column.node.path]
+            total[column.node.path].merge(counted)
+            if column.place is None or column.node.repeated or number >= len(self._source.row_groups):
+                continue
+            chunk = self._source.row_groups[number][column.place]
+            held = chunk.values == counted.values and chunk.nulls in {None, counted.nulls}
+            if held and chunk.lower is not None and chunk.upper is not None:
+                held = _within(counted, (chunk.lower, chunk.upper), column)
+            what = f"The statistics of column {column.field.path!r} in row group {number} exclude values it holds"
+            self._findings.check(held, Rule.DATA_STATISTICS, what, file=self._file.path)
 
     def _row_ids(self, batch: pa.RecordBatch) -> list[Any]:
         """Return the row ids that a rewritten file carries; rows that are new have none."""
@@ -265,6 +291,19 @@ class FileCheck:
         return SortCheck(order, [kinds[one] for one in ids]), [paths[one] for one in ids]
 
 
+def _within(counted: ColumnMetrics, pair: tuple[Any, Any], column: Column) -> bool:
+    """Whether the values of a row group lie within its statistics."""
+    kind = column.field.type
+    if counted.lower is None or counted.upper is None or kind.name in UNBOUNDED:
+        return True
+    try:
+        lower, upper = _logical(pair, column.node.type, kind)
+        # Readers ignore statistics that are NaN.
+        return is_nan(lower) or is_nan(upper) or bool(lower <= counted.lower and counted.upper <= upper)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError):
+        return True
+
+
 def _logical(pair: tuple[Any, Any], written: pa.DataType, kind: Type) -> tuple[Any, Any]:
     """Turn physical statistics into values of the auditor's form."""
     if kind.name in INTEGRAL:
@@ -277,6 +316,4 @@ def _logical(pair: tuple[Any, Any], written: pa.DataType, kind: Type) -> tuple[A
     if kind.name == "decimal":
         values = [int.from_bytes(one, "big", signed=True) if isinstance(one, bytes) else one for one in pair]
         return values[0], values[1]
-    if kind.name == "string":
-        return pair[0].decode("utf-8", errors="surrogateescape").encode("utf-8", errors="surrogateescape"), pair[1]
     return pair

@@ -143,9 +143,7 @@ def _check_header(path: str, avro: AvroFile, spec_id: int, metadata: TableMetada
     except (ValueError, MalformedError) as err:
         findings.breach(Rule.MANIFEST_HEADER, f"The header's partition-spec is malformed: {err}", file=path)
     else:
-        held = spec is None or [(one.id, one.source_id, one.transform) for one in fields] == [
-            (one.id, one.source_id, one.transform) for one in spec.fields
-        ]
+        held = spec is None or fields == spec.fields
         what = f"The header's partition-spec is not spec {spec_id} of the table"
         findings.check(held, Rule.MANIFEST_HEADER, what, file=path)
 
@@ -179,8 +177,8 @@ def _check_header_schema(path: str, avro: AvroFile, metadata: TableMetadata, fin
     findings.check(held, Rule.MANIFEST_HEADER, what, file=path, expected=schema.id, found=stated)
     known = metadata.schemas.get(schema.id)
     if known is not None and metadata.version > 1:
-        held = {one.id: one.type for one in known.fields.values()} == {
-            one.id: one.type for one in schema.fields.values()
+        held = {one.id: (one.path, one.type, one.required) for one in known.fields.values()} == {
+            one.id: (one.path, one.type, one.required) for one in schema.fields.values()
         }
         what = f"The header's schema is not schema {schema.id} of the table"
         findings.check(held, Rule.MANIFEST_HEADER, what, file=path)

@@ -329,6 +329,8 @@ def _check_specs(metadata: TableMetadata, findings: Findings) -> dict[int, Spec]
             continue
         held = spec.id not in specs
         findings.check(held, Rule.METADATA_SPEC, f"Two partition specs have the id {spec.id}", file=location)
+        held = metadata.version == 1 or all("field-id" in part for part in one["fields"])
+        findings.check(held, Rule.METADATA_SPEC, f"A field of partition spec {spec.id} has no id", file=location)
         specs[spec.id] = spec
         for part in spec.fields:
             if metadata.version > 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,6 +13,7 @@ from pyarrow import orc
 from floe_audit.avro import open_avro
 from floe_audit.avro_rows import arrow_schema, arrow_table
 from floe_audit.columns import nodes
+from floe_audit.parquet_footer import Chunk, ParquetFooter, footer_length, parse_footer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from floe_audit.files import FileSource
 
 _BATCH_ROWS = 131_072
+_GUESS = 65_536
 
 
 @dataclass(frozen=True)
@@ -43,13 +45,25 @@ class OpenFile:
     row_group_offsets: tuple[int, ...] | None = None
     footers: tuple[Footer, ...] = ()
     """In the order of the leaf columns."""
+    row_groups: tuple[tuple[Chunk, ...], ...] = ()
     source: Any = field(default=None, repr=False)
 
     def batches(self, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Read the rows, some at a time."""
-        if self.parquet is not None:
-            yield from self.parquet.iter_batches(batch_size=_BATCH_ROWS, columns=columns, use_threads=False)
-        elif isinstance(self.source, orc.ORCFile):
+        for _, batch in self.numbered_batches(columns):
+            yield batch
+
+    def numbered_batches(self, columns: list[str] | None = None) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Read the rows, some at a time, each with the number of its row group."""
+        if self.parquet is None:
+            yield from ((0, batch) for batch in self._other_batches(columns))
+            return
+        for group in range(self.parquet.num_row_groups):
+            for batch in self.parquet.iter_batches(_BATCH_ROWS, [group], columns, use_threads=False):
+                yield group, batch
+
+    def _other_batches(self, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
+        if isinstance(self.source, orc.ORCFile):
             for stripe in range(self.source.nstripes):
                 yield self.source.read_stripe(stripe, columns=columns)
         else:
@@ -62,6 +76,7 @@ def opened(files: FileSource, path: str, form: str) -> Iterator[OpenFile]:
     with files.open(path) as stream:
         native = stream if isinstance(stream, pa.NativeFile) else pa.PythonFile(stream, mode="r")
         if form == "parquet":
+            footer = _parquet_footer(stream, files.size(path))
             parquet = pq.ParquetFile(
                 native,
                 coerce_int96_timestamp_unit="us",
@@ -69,7 +84,7 @@ def opened(files: FileSource, path: str, form: str) -> Iterator[OpenFile]:
                 pre_buffer=False,
             )
             with parquet:
-                yield _parquet(parquet)
+                yield _parquet(parquet, footer)
         elif form == "orc":
             source = orc.ORCFile(native)
             yield OpenFile(source.schema, source.nrows, source=source)
@@ -80,44 +95,36 @@ def opened(files: FileSource, path: str, form: str) -> Iterator[OpenFile]:
             yield OpenFile(schema, table.num_rows, source=table)
 
 
-def _parquet(parquet: pq.ParquetFile) -> OpenFile:
-    metadata = parquet.metadata
-    groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
+def _parquet_footer(stream: BinaryIO, size: int) -> ParquetFooter:
+    stream.seek(max(0, size - _GUESS))
+    tail = stream.read(_GUESS)
+    length = footer_length(tail) + 8
+    if length > len(tail) and length < size:
+        stream.seek(size - length)
+        tail = stream.read(length)
+    stream.seek(0)
+    return parse_footer(size, tail)
+
+
+def _parquet(parquet: pq.ParquetFile, read: ParquetFooter) -> OpenFile:
     schema = parquet.schema_arrow
-    offsets = []
-    for group in groups:
-        starts = []
-        for place in range(group.num_columns):
-            column = group.column(place)
-            first = column.data_page_offset
-            if column.has_dictionary_page and column.dictionary_page_offset:
-                first = min(first, column.dictionary_page_offset)
-            starts.append(first)
-        offsets.append(min(starts, default=0))
+    offsets = tuple(min((chunk.start for chunk in group), default=0) for group in read.row_groups)
     leaves = [one for one in nodes(schema) if one.leaf]
-    footers: list[Footer] = []
-    if len(leaves) == metadata.num_columns:
-        footers = [_footer([group.column(place) for group in groups]) for place in range(metadata.num_columns)]
-    return OpenFile(schema, metadata.num_rows, parquet, tuple(offsets), tuple(footers))
+    columns = list(zip(*read.row_groups, strict=True))
+    # Without rows there are no row groups, and nothing to say of columns.
+    footers = tuple(_footer(chunks) for chunks in columns) if len(columns) == len(leaves) else ()
+    return OpenFile(schema, read.rows, parquet, offsets, footers, read.row_groups if footers else ())
 
 
-def _footer(chunks: list[pq.ColumnChunkMetaData]) -> Footer:
-    values = sum(one.num_values for one in chunks)
-    size = sum(one.total_compressed_size for one in chunks)
+def _footer(chunks: tuple[Chunk, ...]) -> Footer:
     nulls: int | None = 0
     extremes: list[tuple[Any, Any]] | None = []
     for one in chunks:
-        statistics = one.statistics if one.is_stats_set else None
-        if statistics is None or not statistics.has_null_count:
-            nulls = None
-        elif nulls is not None:
-            nulls += statistics.null_count
-        if statistics is not None and statistics.has_min_max:
-            exact = getattr(statistics, "is_min_value_exact", None), getattr(statistics, "is_max_value_exact", None)
-            if extremes is not None and False not in exact:
-                extremes.append((statistics.min_raw, statistics.max_raw))
-            elif extremes is not None:
-                extremes = None
-        elif statistics is None or not (statistics.has_null_count and statistics.null_count == one.num_values):
+        nulls = None if nulls is None or one.nulls is None else nulls + one.nulls
+        if one.lower is not None and one.upper is not None:
+            if extremes is not None:
+                extremes.append((one.lower, one.upper))
+        elif one.nulls != one.values:
             extremes = None
+    values, size = sum(one.values for one in chunks), sum(one.size for one in chunks)
     return Footer(values, nulls, size, None if extremes is None else tuple(extremes))

@@ -72,6 +72,10 @@ FILE_FIELDS: dict[int, Expected] = {
 }
 
 
+# Fields that writers of old wrote, and one that later versions reserve.
+_DEPRECATED = {105, 106, 107, 111, 141}
+
+
 @dataclass(frozen=True)
 class Projection:
     """How to read the fields of a record by their ids."""
@@ -111,6 +115,8 @@ def check_record(schema: Any, fields: Mapping[int, Expected], version: int, comp
         identity = one.get("field-id")
         if not isinstance(identity, int) or identity in present:
             complain(f"Field {one['name']!r} has no field id of its own")
+        elif identity not in fields and identity not in _DEPRECATED:
+            complain(f"Field {one['name']!r} has the unknown field id {identity}")
         present[identity] = one
     for identity, (name, kinds, since, required) in fields.items():
         if version < since:

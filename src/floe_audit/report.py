@@ -131,6 +131,11 @@ class Findings:
         self._counts: Counter[str] = Counter()
         self.withheld = 0
 
+    @property
+    def clean(self) -> bool:
+        """Whether nothing was found so far."""
+        return not self._breaches
+
     def check(
         self,
         held: object,

@@ -97,6 +97,7 @@ class Rule(StrEnum):
     DATA_NULL_COUNTS = "data-file.null-counts"
     DATA_NAN_COUNTS = "data-file.nan-counts"
     DATA_BOUNDS = "data-file.bounds"
+    DATA_STATISTICS = "data-file.parquet-statistics"
     DATA_COLUMN_SIZES = "data-file.column-sizes"
     DATA_SPLIT_OFFSETS = "data-file.split-offsets"
     DATA_SORTED = "data-file.sorted"

@@ -165,6 +165,9 @@ def check_continuity(
         foreign = sorted({line.added_snapshot_id for line, _ in pairs} - {identity})
         what = f"Snapshot {identity} has no parent, but manifests of other snapshots: {foreign}"
         findings.check(not foreign, Rule.SNAPSHOT_PARENT, what, file=metadata.location)
+        inherited = any(entry.status != ADDED for _, manifest in pairs for entry in manifest.entries)
+        what = f"Snapshot {identity} has no parent, but files that it did not add"
+        findings.check(foreign or not inherited, Rule.SNAPSHOT_PARENT, what, file=metadata.location)
     if parent is None:
         return
     kept = {manifest.path for _, manifest in pairs} & {manifest.path for _, manifest in parent}

@@ -38,12 +38,19 @@ FLAT, HASHED, PLAIN = "", "bucket(2, id), truncate(1, name), years(ts)", "d, tru
 @pytest.mark.parametrize(
     ("version", "partitioning"),
     [
-        (1, HASHED),
         (2, PLAIN),
         (3, HASHED),
         *(
             pytest.param(version, partitioning, marks=pytest.mark.live)
-            for version, partitioning in ((1, FLAT), (1, PLAIN), (2, FLAT), (2, HASHED), (3, FLAT), (3, PLAIN))
+            for version, partitioning in (
+                (1, FLAT),
+                (1, HASHED),
+                (1, PLAIN),
+                (2, FLAT),
+                (2, HASHED),
+                (3, FLAT),
+                (3, PLAIN),
+            )
         ),
     ],
 )
