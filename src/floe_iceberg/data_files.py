@@ -23,7 +23,7 @@ from pyiceberg.utils.concurrent import ExecutorFactory
 from floe_core.errors import CapabilityError
 from floe_iceberg.column_metrics import ColumnMetrics, column_modes, leaves
 from floe_iceberg.fitting import as_stored, fit, stored_names
-from floe_iceberg.parquet_options import row_group_rows, writer_options
+from floe_iceberg.parquet_options import row_group_rows, whole_number, writer_options
 from floe_iceberg.partitioning import Partition, PartitionRows, record_values, split
 from floe_iceberg.sorting import sorted_rows
 
@@ -70,7 +70,7 @@ class Layout:
             msg = f"The table's write.format.default is {wanted}; in process floe writes Parquet only."
             raise CapabilityError(msg, hint="Pass engine='spark'.")
         # Read now, so that a wrong setting shows before the first file.
-        _ = self.writer_options
+        _ = self.writer_options, self.target_bytes
 
     @cached_property
     def writer_options(self) -> dict[str, Any]:
@@ -100,7 +100,7 @@ class Layout:
     @property
     def target_bytes(self) -> int:
         """Size on disk at which a file is full."""
-        return int(self.metadata.properties.get(_TARGET_BYTES, 512 * _MIB))
+        return whole_number(self.metadata.properties, _TARGET_BYTES, 512 * _MIB)
 
     def new_path(self, record: Record | None = None) -> str:
         """Return a place for another data file, and remember it."""

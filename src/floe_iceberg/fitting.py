@@ -15,6 +15,8 @@ from floe_iceberg.arrow_types import cast_column, with_children, with_field_id
 if TYPE_CHECKING:
     from pyiceberg.types import IcebergType
 
+_FILL_IN = "Fill them in, or make the column optional first."
+
 
 def arrow_type(iceberg_type: IcebergType, like: pa.DataType | None = None) -> pa.DataType:
     """Return the Arrow type of a column, with field ids inside; large where the data already is."""
@@ -120,8 +122,38 @@ def _column(values: pa.ChunkedArray | None, field: NestedField, target: pa.DataT
         values = pa.chunked_array([_shaped(chunk, target, field.name) for chunk in values.chunks], target)
     if field.required and values.null_count:
         msg = f"Column '{field.name}' is required and holds {values.null_count} nulls."
-        raise InvalidDataError(msg, hint="Fill them in, or make the column optional first.")
+        raise InvalidDataError(msg, hint=_FILL_IN)
+    if isinstance(field.field_type, ListType | MapType | StructType) and _requires(field.field_type):
+        for chunk in values.chunks:
+            _check_inside(chunk, field.field_type, field.name)
     return values
+
+
+def _requires(kind: IcebergType) -> bool:
+    """Whether a list or map somewhere inside must not hold null; structs are checked when they are cast."""
+    if isinstance(kind, StructType):
+        return any(_requires(field.field_type) for field in kind.fields)
+    if isinstance(kind, MapType):
+        return kind.value_required or _requires(kind.value_type)
+    return isinstance(kind, ListType) and (kind.element_required or _requires(kind.element_type))
+
+
+def _check_inside(values: pa.Array, kind: IcebergType, column: str) -> None:
+    if isinstance(kind, StructType):
+        for part, field in zip(values.flatten(), kind.fields, strict=True):
+            _check_inside(part, field.field_type, f"{column}.{field.name}")
+        return
+    if not isinstance(kind, ListType | MapType):
+        return
+    # Flattened, and so without what lies behind a null list or outside a slice.
+    if isinstance(kind, MapType):
+        values = with_children(values, pa.list_(values.type.item_field), values.items)
+    items = values.flatten()
+    field = kind.element_field if isinstance(kind, ListType) else kind.value_field
+    if field.required and items.null_count:
+        msg = f"Column '{column}.{field.name}' is required and holds {items.null_count} nulls."
+        raise InvalidDataError(msg, hint=_FILL_IN)
+    _check_inside(items, field.field_type, f"{column}.{field.name}")
 
 
 def _same_fields(source: pa.DataType, target: pa.DataType) -> bool:

@@ -45,11 +45,24 @@ _GZIP_NAMES = {
 }
 
 
+def whole_number(properties: Mapping[str, str], key: str, default: int) -> int:
+    """Read a property that is a positive whole number.
+
+    Raises:
+        ConfigurationError: It is something else.
+    """
+    text = properties.get(key, str(default)).strip()
+    if not text.isdigit() or int(text) < 1:
+        msg = f"The table's {key} is '{text}', which is not a positive whole number."
+        raise ConfigurationError(msg, hint="Set the property to a number of at least 1.")
+    return int(text)
+
+
 def writer_options(properties: Mapping[str, str]) -> dict[str, Any]:
     """Return the options of a Parquet writer.
 
     Raises:
-        ConfigurationError: The codec or its level is unknown.
+        ConfigurationError: The codec or its level is unknown, or a size is no number.
     """
     spelled = properties.get(_CODEC, "zstd")
     codec = _CODECS.get(spelled.strip().lower())
@@ -59,9 +72,9 @@ def writer_options(properties: Mapping[str, str]) -> dict[str, Any]:
     return {
         "compression": codec,
         "compression_level": _level(properties.get(_LEVEL), codec),
-        "data_page_size": int(properties.get("write.parquet.page-size-bytes", _MIB)),
-        "dictionary_pagesize_limit": int(properties.get("write.parquet.dict-size-bytes", 2 * _MIB)),
-        "write_batch_size": int(properties.get("write.parquet.page-row-limit", 20_000)),
+        "data_page_size": whole_number(properties, "write.parquet.page-size-bytes", _MIB),
+        "dictionary_pagesize_limit": whole_number(properties, "write.parquet.dict-size-bytes", 2 * _MIB),
+        "write_batch_size": whole_number(properties, "write.parquet.page-row-limit", 20_000),
     }
 
 
@@ -81,7 +94,7 @@ def _level(spelled: str | None, codec: str) -> int | None:
 
 def row_group_rows(rows: pa.Table, properties: Mapping[str, str]) -> int:
     """Return how many rows go into one row group."""
-    limit = int(properties.get(_ROW_GROUP_ROWS, _ROW_GROUP_LIMIT))
-    group_bytes = int(properties.get(_ROW_GROUP_BYTES, 128 * _MIB))
+    limit = whole_number(properties, _ROW_GROUP_ROWS, _ROW_GROUP_LIMIT)
+    group_bytes = whole_number(properties, _ROW_GROUP_BYTES, 128 * _MIB)
     width = max(1.0, rows.nbytes / max(1, rows.num_rows))
     return max(1, min(limit, int(group_bytes / width)))

@@ -168,7 +168,7 @@ def _without(rows: pa.Table, numbers: pa.Array | pa.ChunkedArray) -> pa.Table:
 
 
 def _same_rows(left: pa.Table, right: pa.Table) -> bool:
-    """Whether every row equals its counterpart; null equals null, NaN equals NaN, nested values count as different."""
+    """Whether every row equals its counterpart; NaN and null equal themselves, zeros of two signs and nested differ."""
     return all(_same_values(left[name], right[name]) for name in left.column_names)
 
 
@@ -177,8 +177,8 @@ def _same_values(left: pa.ChunkedArray, right: pa.ChunkedArray) -> bool:
         return False
     if isinstance(left.type, pa.BaseExtensionType):
         left, right = left.cast(left.type.storage_type), right.cast(left.type.storage_type)
-    equal = pc.fill_null(pc.equal(left, right.cast(left.type)), fill_value=False)
-    equal = pc.or_(equal, pc.and_(left.is_null(), right.is_null()))
+    right = right.cast(left.type)
     if types.is_floating(left.type):
-        equal = pc.or_(equal, pc.fill_null(pc.and_(pc.is_nan(left), pc.is_nan(right)), fill_value=False))
-    return bool(pc.all(equal).as_py())
+        left, right = (pa.chunked_array([float_bits.distinct(values)]) for values in (left, right))
+    equal = pc.fill_null(pc.equal(left, right), fill_value=False)
+    return bool(pc.all(pc.or_(equal, pc.and_(left.is_null(), right.is_null()))).as_py())

@@ -71,3 +71,36 @@ def test_nested_differences_are_named_by_their_full_path():
     difference = compare(SCHEMA, pa.schema([("p", other), ("l", pa.list_(other)), ("m", pa.map_(pa.string(), other))]))
     assert [mismatch.column for mismatch in difference.mismatches] == ["p.x", "l.element.x", "m.value.x"]
     assert [change.column for change in difference.changes] == ["p.z", "l.element.z", "m.value.z"]
+
+
+INNER = pa.struct([pa.field("x", pa.int64(), nullable=False)])
+
+
+@pytest.mark.parametrize(
+    ("kind", "bad", "good"),
+    [
+        (INNER, [{"x": None}], [None, {"x": 1}]),
+        (pa.list_(pa.field("element", pa.int64(), nullable=False)), [[1, None]], [None, [], [1]]),
+        (pa.map_(pa.string(), pa.field("value", pa.int64(), nullable=False)), [[("k", None)]], [None, [], [("k", 1)]]),
+        (pa.list_(INNER), [[{"x": None}]], [None, [None, {"x": 1}]]),
+        (
+            pa.struct([("l", pa.list_(pa.field("element", INNER, nullable=False)))]),
+            [{"l": [None]}],
+            [None, {"l": None}],
+        ),
+    ],
+)
+def test_null_where_a_nested_field_is_required_is_refused(kind, bad, good):
+    schema = iceberg_schema(pa.schema([("c", kind)]))
+
+    def optional(dtype):
+        if isinstance(dtype, pa.MapType):
+            return pa.map_(pa.string(), dtype.item_type)
+        if isinstance(dtype, pa.ListType):
+            return pa.list_(optional(dtype.value_type))
+        return pa.struct([(f.name, optional(f.type)) for f in dtype]) if isinstance(dtype, pa.StructType) else dtype
+
+    with pytest.raises(InvalidDataError, match="'c"):
+        fit(pa.table({"c": pa.array(bad, optional(kind))}), schema)
+    rows = pa.table({"c": pa.array([*bad, *good], optional(kind))}).slice(len(bad))
+    assert fit(rows, schema)["c"].to_pylist() == good
