@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from floe_core.dataplane import OPERATION_ID_PROPERTY, ReadRequest
-from floe_core.errors import CapabilityError, ConcurrencyConflictError, RefNotFoundError
+from floe_core.errors import CapabilityError, ConcurrencyConflictError, RefNotFoundError, WriteError
 from floe_iceberg.commits import Backoff, ancestry
 from floe_iceberg.context import identifier_of
 from floe_iceberg.models import SnapshotInfo, Value, WriteMode
@@ -138,13 +138,15 @@ def publish_held(
         manager: The table manager.
         target: The table.
         branch: The waiting branch.
-        audit: Called with the new branch after each redo; what it raises stops the publication.
+        audit: Called with the new branch after each redo; what it raises stops the publication. Without it, nobody
+            checks the write again, and it is refused when a later run of the same work was published.
 
     Returns:
         The snapshot main stands at.
 
     Raises:
         RefNotFoundError: No such branch.
+        WriteError: A later run of the same work is on main; the write still waits.
         ConcurrencyConflictError: Other writers were faster every time; the write still waits.
         MissingDependencyError: Main has moved, and doing the write again needs Spark.
     """
@@ -154,6 +156,8 @@ def publish_held(
         held = _held(table, branch)
         if held is None:
             return _drop_unwritten(manager, table, branch)
+        if audit is None:
+            _refuse_outdated(table, held)
         try:
             return manager.publish_branch(target, branch, remove=True)
         except ConcurrencyConflictError:
@@ -162,6 +166,26 @@ def publish_held(
         branch = _redo(manager, table, held)
         if audit is not None:
             audit(branch)
+
+
+def _refuse_outdated(table: Table, held: HeldWrite) -> None:
+    """Refuse a write whose rerun is on main: it would bring back what the rerun repaired."""
+    first = held.summary[_BRANCH]
+    for snapshot in ancestry(table.metadata):
+        summary = snapshot.summary.additional_properties if snapshot.summary else {}
+        rerun = summary.get(_BRANCH, "")
+        if rerun != first and _work(rerun) == _work(first) and snapshot.timestamp_ms > held.timestamp_ms:
+            msg = (
+                f"The write on branch '{held.branch}' of table '{held.table}' is outdated: a later run of the same "
+                f"work, '{rerun}', was published as snapshot {snapshot.snapshot_id}."
+            )
+            hint = f"Discard it with: floe discard {held.table} {held.branch}. To have its rows, run the asset again."
+            raise WriteError(msg, hint=hint, table=held.table)
+
+
+def _work(branch: str) -> str:
+    """Return what a waiting branch is named after, without the run."""
+    return branch.rpartition(".")[0]
 
 
 def discard_held(manager: IcebergTableManager, target: TableTarget, branch: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +11,7 @@ from typing import TYPE_CHECKING
 from tests.torture.operations import SCHEMA
 
 from floe_catalogs.sql import SqlCatalogPlugin
+from floe_core.errors import FloeStorageError
 from floe_core.schemas import AccessDelegation, CatalogConfig, CircuitBreakerConfig, RetryConfig, TimeoutConfig
 from floe_iceberg import IcebergTableManager, IcebergTableManagerConfig
 from floe_polaris import PolarisCatalogConfig, create_catalog
@@ -17,6 +20,7 @@ from floe_testing.rest_fixtures import CLIENT_ID, CLIENT_SECRET
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
+_TRIES = 100
 _PROPERTIES = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "10",
@@ -75,10 +79,18 @@ class Arena:
             )
         )
 
+    def patient_catalog(self) -> Catalog:
+        """Connect as an orchestrator's retries would: the disk may be full right now, or the catalog away."""
+        for _ in range(_TRIES):
+            with contextlib.suppress(FloeStorageError):
+                return self.catalog()
+            time.sleep(0.5)
+        return self.catalog()
+
     def manager(self, catalog: Catalog | None = None, **options: object) -> IcebergTableManager:
         """Open a manager."""
         config = IcebergTableManagerConfig(commit_timeout_seconds=60)
-        return IcebergTableManager(catalog or self.catalog(), config=config, **options)
+        return IcebergTableManager(catalog or self.patient_catalog(), config=config, **options)
 
     def create(self) -> None:
         """Make the tables."""

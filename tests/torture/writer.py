@@ -34,7 +34,7 @@ class Writer:
         self.ledger = Ledger(Path(config["ledger"]))
         self.engine = Engine.SPARK if config["spark"] else Engine.ARROW
         self.steps = Steps()
-        self.catalog = self.arena.catalog()
+        self.catalog = self.arena.patient_catalog()
         self.faults = DatabaseFaults(self.catalog.engine) if self.arena.is_embedded else None
         self.manager = self.arena.manager(self.catalog, **self._compute())
 

@@ -1,0 +1,58 @@
+"""Puts the figures of a run into ``docs/reliability.md``: ``python -m tests.torture.figures RESULT``."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.torture.run import ROOT
+
+PAGE = ROOT / "docs" / "reliability.md"
+_PLACE = re.compile(r"(<!-- figures -->\n).*?(<!-- end of figures -->)", re.DOTALL)
+
+
+def render(result: dict[str, Any]) -> str:
+    """Return the figures as Markdown."""
+    outcomes, wrong = result["outcomes"], sum(map(bool, result["wrong_rows"].values()))
+    rows = {
+        "seed": result["seed"],
+        "minutes": round(result["seconds"] / 60, 1),
+        "operations begun": result["operations"],
+        "commits that landed": result["commits"],
+        "compactions and expiries": result["maintenance"],
+        "faults injected": sum(result["faults"].values()),
+        "writers ended with kill -9": result["kills"],
+        "told: done": outcomes.get("done", 0) + outcomes.get("nothing to do", 0),
+        "told: failed": outcomes.get("failed", 0),
+        "told: unknown (killed writers included)": outcomes.get("unknown", 0),
+        "**lost**": result["lost"],
+        "**doubled**": result["doubled"],
+        "**landed though the caller was told it failed**": result["landed_though_refused"],
+        "**kinds of wrong rows**": wrong,
+        "**breaches found by the auditor**": len(result["breaches"]),
+        "errors that are not floe's": len(result["raw_errors"]) + len(result["read_raw_errors"]),
+        "reads meanwhile": result["reads"],
+        "**partial reads**": len(result["partial_reads"]),
+    }
+    lines = ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())]
+    lines += ["", "| fault | times |", "|---|---|"]
+    lines += [f"| {name} | {count} |" for name, count in result["faults"].items() if count]
+    lines += ["", "| operation | median ms | 95 % | 99 % |", "|---|---|---|---|"]
+    lines += [
+        f"| {kind} | {cuts['p50']} | {cuts.get('p95', '')} | {cuts.get('p99', '')} |"
+        for kind, cuts in result["latency_ms"].items()
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    result = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    page = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(_PLACE.sub(lambda match: match[1] + render(result) + match[2], page), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
