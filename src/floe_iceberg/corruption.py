@@ -12,8 +12,16 @@ from pyiceberg.manifest import DataFileContent, FileFormat, ManifestContent
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import ManifestGroupPlanner
 
-from floe_core.errors import CapabilityError, CorruptFileError, FloeStorageError, ScanError, StorageError
+from floe_core.errors import (
+    CapabilityError,
+    CorruptFileError,
+    FloeStorageError,
+    ScanError,
+    StorageAuthenticationError,
+    StorageError,
+)
 from floe_iceberg.context import identifier_of
+from floe_iceberg.errors import storage_error
 from floe_iceberg.reconciling import ReconcilingCatalog
 from floe_iceberg.versions import name_of
 
@@ -145,6 +153,8 @@ def unreadable(path: str, *, table: str, err: Exception) -> FloeStorageError:
     if isinstance(err, PermissionError):
         hint = "Check the storage credentials and the file's permissions."
         return StorageError(f"'{path}' of table '{table}' may not be read.", hint=hint, table=table)
+    if isinstance(err, OSError) and isinstance(refused := storage_error(err, table=table), StorageAuthenticationError):
+        return refused
     return CorruptFileError(f"'{path}' of table '{table}' is damaged.", path=path, hint=_RESTORE, table=table)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from floe_core.errors import CorruptFileError
+from floe_core.errors import CorruptFileError, StorageAuthenticationError
 from floe_iceberg import inspection, maintenance, reads
+from floe_iceberg.corruption import unreadable
 from floe_testing.embedded_tables import files_of, local_path, make_context
 
 pytest_plugins = ["floe_testing.table_fixtures"]
@@ -132,3 +133,12 @@ def test_s13_compaction_of_a_damaged_data_file_leaves_nothing_behind(context, ev
         maintenance.compact_table(context, NAME)
     assert local_path(caught.value.path) == path
     assert set(files_of(events, ".parquet")) == before
+
+
+def test_s13_refused_credentials_are_no_damage():
+    refused = OSError(
+        "When reading: AWS Error UNKNOWN (HTTP status 400): ExpiredToken: The provided token has expired."
+    )
+    error = unreadable("s3://lake/t/m0.avro", table="bronze.t", err=refused)
+    assert isinstance(error, StorageAuthenticationError)
+    assert isinstance(unreadable("s3://lake/t/m0.avro", table="bronze.t", err=OSError("cut short")), CorruptFileError)
