@@ -87,10 +87,10 @@ def _translation(err: Exception, catalog: Catalog, identifier: TableIdentifier) 
         case pyiceberg_errors.RESTError():
             return _rest_translation(err, catalog, name)
         case _:
-            return _beyond_pyiceberg(err, name)
+            return beyond_pyiceberg(err, name)
 
 
-def _beyond_pyiceberg(err: Exception, name: str) -> CapabilityError | None:
+def beyond_pyiceberg(err: Exception, name: str) -> CapabilityError | None:
     """Describe metadata that is sound and that PyIceberg does not know: only its text tells it from damage."""
     text = str(err)
     hint = f"Read it with Spark: manager.frame('{name}'), or Spark SQL."

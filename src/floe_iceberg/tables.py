@@ -13,7 +13,7 @@ from pyiceberg.serializers import FromInputFile
 from floe_core.errors import CapabilityError, ConfigurationError
 from floe_iceberg.context import identifier_of
 from floe_iceberg.corruption import load_table as load_checked
-from floe_iceberg.errors import namespace_not_found
+from floe_iceberg.errors import beyond_pyiceberg, namespace_not_found
 from floe_iceberg.models import PurgeResult
 from floe_iceberg.own_files import require_collected
 from floe_iceberg.purge import foreign_files, purge_files, table_files
@@ -184,21 +184,24 @@ def register_table(context: ManagerContext, target: TableTarget, metadata_locati
 
     Raises:
         ConfigurationError: There is no metadata file at that place.
+        CapabilityError: The metadata is beyond PyIceberg, such as a column of type variant.
         TableExistsError: A table of that name is there already.
     """
     identifier = identifier_of(target)
     with context.operation("iceberg.register_table", identifier, metadata_location=metadata_location):
         if isinstance(_innermost(context), MetastoreCatalog):
-            _require_metadata(context, metadata_location)
+            _require_metadata(context, metadata_location, table=str(identifier))
         return context.catalog.register_table(identifier.parts, metadata_location)
 
 
-def _require_metadata(context: ManagerContext, location: str) -> None:
+def _require_metadata(context: ManagerContext, location: str, *, table: str) -> None:
     # The SQL catalog takes any text; a name that leads nowhere could not be loaded or dropped afterwards.
     try:
         io = context.catalog._load_file_io({}, location)  # noqa: SLF001 - no public way to a catalog's FileIO
         FromInputFile.table_metadata(io.new_input(location))
     except (OSError, ValueError, ValidationError) as err:
+        if beyond := beyond_pyiceberg(err, table):
+            raise beyond from err
         msg = f"There is no table metadata at {location}."
         raise ConfigurationError(msg, hint="Give the full location of a …metadata.json file.") from err
 

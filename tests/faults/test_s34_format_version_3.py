@@ -189,7 +189,10 @@ class Unlucky:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("lost", ["write", "set_ref", "fast_forward", "remove_ref"])
+@pytest.mark.parametrize(
+    "lost",
+    ["write", "fast_forward", *(pytest.param(name, marks=pytest.mark.live) for name in ("set_ref", "remove_ref"))],
+)
 def test_s34_a_lost_answer_does_not_double_an_upsert(manager, spark, spark_tables, lost):
     manager.append(NAME, rows(1, 2))
     unlucky = IcebergTableManager(spark_tables.catalog, compute=Unlucky(spark_tables.plane, [lost]))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import time
 
 import pyarrow as pa
 import pytest
+from pyiceberg.exceptions import ValidationError
 from pyiceberg.table.statistics import PartitionStatisticsFile, StatisticsFile
 from pyiceberg.table.update import RemoveSnapshotsUpdate, SetPartitionStatisticsUpdate, update_table_metadata
 
-from floe_core.errors import SnapshotNotFoundError
-from floe_iceberg import maintenance, reads, snapshots
+from floe_core.errors import CapabilityError, SnapshotNotFoundError
+from floe_iceberg import maintenance, reads, snapshots, tables
 from floe_iceberg.metadata_updates import RemoveSnapshots
 from floe_iceberg.versions import resolve
 from floe_testing.embedded_tables import local_path
@@ -151,3 +154,32 @@ def test_spark_reads_on_after_expiry(spark_tables):
         spark_tables.plane.session.sql(
             f"SELECT * FROM floe.{NAME} TIMESTAMP AS OF {log[1].timestamp_ms // 1000}"
         ).collect()
+
+
+def test_a_table_of_format_version_1_expires_like_any_other(context, new_table):
+    table = new_table(NAME, SCHEMA, properties={"format-version": "1"})
+    assert table.format_version == 1
+    table.append(row(1))
+    table.append(row(2))
+    table.overwrite(row(3))
+    expired = maintenance.expire_snapshots(context, NAME, **ALL)
+    assert expired.deleted_data_files == 2
+    assert reads.scan(context, NAME).column("id").to_pylist() == [3]
+    assert len(context.load(NAME).snapshots()) == 1
+
+
+def test_snapshots_without_a_manifest_list_are_no_damage(context, grown):
+    """Early writers of version 1 kept the manifests in the snapshot itself."""
+    path = local_path(grown.metadata_location)
+    metadata = json.loads(path.read_text())
+    metadata["snapshots"][0]["manifests"] = ["file:///somewhere.avro"]
+    del metadata["snapshots"][0]["manifest-list"]
+    other = path.with_name("00099-early.metadata.json")
+    other.write_text(json.dumps(metadata))
+    with pytest.raises(CapabilityError, match="manifest list"):
+        tables.register_table(context, "bronze.early", f"file://{other}")
+    # Java's catalog takes such a table.
+    with contextlib.suppress(ValidationError):
+        context.catalog.register_table(("bronze", "early"), f"file://{other}")
+    with pytest.raises(CapabilityError, match="manifest list"):
+        maintenance.expire_snapshots(context, "bronze.early", **ALL)
