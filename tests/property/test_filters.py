@@ -19,7 +19,7 @@ from floe_testing.embedded_tables import make_context
 from floe_testing.sql_model import comparable, filter_text, random_predicate, remaining, selected
 
 NUMBERS = itertools.count()
-EXAMPLES = int(os.environ.get("FLOE_FILTER_EXAMPLES", "12"))
+EXAMPLES = int(os.environ.get("FLOE_FILTER_EXAMPLES", "40"))
 
 SCHEMA = pa.schema(
     [
@@ -109,16 +109,35 @@ def told(rows):
     return seen(table_of(rows))
 
 
+def drawn(examples):
+    """Draw tables and filters; an example that fails says more than minutes of shrinking it."""
+    phases = [Phase.explicit, Phase.reuse, Phase.generate]
+
+    def decorated(test):
+        given_test = given(batches=st.lists(ROWS, min_size=1, max_size=3), seed=st.integers(0, 2**32))(test)
+        return settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck), phases=phases)(
+            given_test
+        )
+
+    return decorated
+
+
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: "+".join(spec) or "unpartitioned")
-# An example writes a table: the one that failed says more than minutes of shrinking it.
-@settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    phases=[Phase.explicit, Phase.reuse, Phase.generate],
-)
-@given(batches=st.lists(ROWS, min_size=1, max_size=3), seed=st.integers(0, 2**32))
+@drawn(2)
 def test_filters_follow_three_valued_logic_on_every_partitioning(manager, spec, batches, seed):
+    compare(manager, spec, batches, seed)
+
+
+@pytest.mark.live
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: "+".join(spec) or "unpartitioned")
+@drawn(EXAMPLES)
+def test_many_filters_follow_three_valued_logic_on_every_partitioning(manager, spec, batches, seed):
+    compare(manager, spec, batches, seed)
+
+
+def compare(manager, spec, batches, seed):
+    """Do the same to a table and to the model of it."""
     name = f"bronze.t{next(NUMBERS)}"
     manager.create_table(name, SCHEMA, partition_spec=spec)
     first = manager.append(name, table_of(batches[0])).snapshot_id

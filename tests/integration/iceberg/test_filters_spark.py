@@ -168,3 +168,21 @@ def test_names_and_values_that_look_like_sql_stay_names_and_values(manager):
     manager.delete("bronze.hostile", f"`{column}` in ('it''s', '{HOSTILE[7]}', '${{env:HOME}}')", engine="spark")
     assert manager.scan("bronze.hostile")["n"].to_pylist() == [n for n in range(len(values)) if n not in {4, 7, 13}]
     assert manager.scan("bronze.canary").num_rows == 0
+
+
+@pytest.mark.parametrize("mode", ["none", "counts", "truncate(1)"])
+def test_s33_rows_that_spark_wrote_without_statistics_are_found(manager, spark_tables, mode):
+    long = "k" * 5_000
+    texts = ["a", "m" * 40, long + "a", long + "b", "\U0010ffff" * 20, None]
+    rows = pa.table({"k": texts, "x": [0.0, math.nan, 2.0, 3.0, 4.0, None]})
+    name = "bronze.by_spark"
+    manager.create_table(name, rows.schema, properties={"write.metadata.metrics.default": mode})
+    manager.append(name, rows, engine="spark")
+    for text in texts[:-1]:
+        assert manager.scan(name, row_filter=f"k = '{text}'")["k"].to_pylist() == [text]
+    assert manager.scan(name, row_filter="x > 3").num_rows == 2
+    manager.upsert(name, pa.table({"k": [long + "b", texts[4]], "x": [9.0, 9.0]}), keys=["k"], engine="arrow")
+    assert manager.scan(name, row_filter="x = 9").num_rows == 2
+    assert manager.scan(name).num_rows == len(texts)
+    manager.delete(name, f"k >= '{long}'", engine="arrow")
+    assert sorted(map(str, manager.scan(name)["k"].to_pylist())) == ["None", "a"]
