@@ -296,3 +296,33 @@ def test_a_scan_is_one_span_with_its_figures(context, orders, spans):
     assert span.attributes["iceberg.limit"] == 2
     assert span.attributes["iceberg.num_rows"] == 2
     assert span.attributes["iceberg.snapshot_id"] == orders.current_snapshot().snapshot_id
+
+
+def test_a_filter_looks_at_fields_of_structs_and_at_columns_that_are_not_asked_for(context, new_table):
+    deep = pa.struct([("e", pa.int64()), ("f", pa.int64())])
+    schema = pa.schema(
+        [
+            ("id", pa.int64()),
+            ("a", pa.struct([("b", pa.int64()), ("c", pa.string()), ("d", deep)])),
+            ("tags", pa.list_(pa.string())),
+            ("sizes", pa.map_(pa.string(), pa.int64())),
+        ]
+    )
+    rows = [
+        {"id": 1, "a": {"b": 1, "c": "x", "d": {"e": 5, "f": 6}}, "tags": ["t"], "sizes": None},
+        {"id": 2, "a": None, "tags": None, "sizes": [("s", 1)]},
+        {"id": 3, "a": {"b": None, "c": "y", "d": None}, "tags": [], "sizes": None},
+    ]
+    new_table("bronze.nested", schema).append(pa.Table.from_pylist(rows, schema=schema))
+
+    def scan(row_filter, *columns):
+        return reads.scan(context, "bronze.nested", columns=list(columns), row_filter=row_filter).to_pylist()
+
+    assert scan("a.b = 1", "a.c") == [{"a": {"c": "x"}}]
+    assert scan("a.d.e = 5", "a.d.f") == [{"a": {"d": {"f": 6}}}]
+    assert scan("a.b is null", "id") == [{"id": 2}, {"id": 3}]
+    assert scan("a.b != 7", "id") == [{"id": 1}]
+    assert scan("a is null", "id") == [{"id": 2}]
+    assert scan("a is not null", "a.c") == [{"a": {"c": "x"}}, {"a": {"c": "y"}}]
+    assert scan("tags is null", "id") == [{"id": 2}]
+    assert scan("sizes is not null", "id") == [{"id": 2}]
