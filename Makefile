@@ -32,6 +32,7 @@ test-live: setup  ## The wider matrix of servers and engines
 .PHONY: torture
 torture: setup  ## Ten thousand commits under faults, judged by what callers were told (SEED=…, COMMITS=…, SOAK=minutes)
 	@$(RUN) python -m tests.torture $(if $(SEED),--seed $(SEED)) $(if $(COMMITS),--commits $(COMMITS)) $(if $(SOAK),--soak $(SOAK))
+	@FLOE_TORTURE_STEPS=$(or $(STEPS),5000) $(if $(SEED),FLOE_TORTURE_SEED=$(SEED)) $(RUN) python -m pytest -q tests/conformance/test_two_engines.py
 
 .PHONY: services
 services: setup  ## Start real servers: REST catalogs, S3 with STS, OIDC, PostgreSQL (ONLY="minio oidc" for some)
