@@ -13,6 +13,7 @@ from pyiceberg.serializers import FromInputFile
 from floe_core.errors import CapabilityError, ConfigurationError
 from floe_iceberg.context import identifier_of
 from floe_iceberg.corruption import load_table as load_checked
+from floe_iceberg.engine_commits import NEWEST_WRITTEN
 from floe_iceberg.errors import beyond_pyiceberg, namespace_not_found
 from floe_iceberg.models import PurgeResult
 from floe_iceberg.own_files import require_collected
@@ -65,6 +66,7 @@ def create_table(
         TableExistsError: The table is there already, and ``if_not_exists`` is off.
         NamespaceNotFoundError: The namespace does not exist.
         ConfigurationError: A partition or sort term does not fit the schema.
+        CapabilityError: The catalog leaves metadata of this format version to the client, which cannot write it.
     """
     identifier = identifier_of(target)
     schema = iceberg_schema(design.schema)
@@ -74,6 +76,8 @@ def create_table(
         operation.set(partition_spec=str(spec))
         if if_not_exists and context.catalog.table_exists(identifier.parts):
             return context.load(identifier)
+        properties = {**context.config.default_properties, **design.properties}
+        _require_known_version(context, identifier, properties)
         try:
             table = context.catalog.create_table(
                 identifier.parts,
@@ -81,7 +85,7 @@ def create_table(
                 location=design.location,
                 partition_spec=spec,
                 sort_order=order,
-                properties={**context.config.default_properties, **design.properties},
+                properties=properties,
             )
         except TableAlreadyExistsError:
             if not if_not_exists:
@@ -89,6 +93,16 @@ def create_table(
             table = context.load(identifier)
         operation.set(schema_id=table.metadata.current_schema_id)
         return table
+
+
+def _require_known_version(context: ManagerContext, identifier: TableIdentifier, properties: Mapping[str, str]) -> None:
+    version = str(properties.get("format-version", ""))
+    if version.isdigit() and int(version) > NEWEST_WRITTEN and isinstance(_innermost(context), MetastoreCatalog):
+        msg = (
+            f"Table '{identifier}' cannot be created with format version {version} on catalog '{context.catalog.name}'."
+        )
+        hint = "Create it with Spark SQL (manager.spark.sql), or on a REST catalog."
+        raise CapabilityError(msg, hint=hint, table=str(identifier))
 
 
 def create_from_config(

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from floe_core.errors import ConfigurationError, MissingDependencyError
+from floe_core.errors import CapabilityError, ConfigurationError, MissingDependencyError
 from floe_core.plugins import PluginType
 from floe_core.plugins.registry import default_registry
 from floe_core.schemas import CatalogConfig
@@ -43,6 +43,13 @@ def test_purge_removes_every_file_and_nothing_of_a_neighbour(manager, tmp_path):
     manager.drop_table("bronze.t", purge=True)
     assert not folder.exists()
     assert manager.scan("bronze.t2").num_rows == 3
+
+
+def test_a_format_version_that_nobody_here_can_write_is_refused_before_any_file(manager, tmp_path):
+    with pytest.raises(CapabilityError, match="format version 3"):
+        manager.create_table("bronze.t", pa.schema([("id", pa.int64())]), properties={"format-version": "3"})
+    assert not manager.table_exists("bronze.t")
+    assert not list((tmp_path / "warehouse").rglob("*.json"))
 
 
 @pytest.mark.req("FR-017")
