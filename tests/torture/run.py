@@ -260,6 +260,9 @@ class Torture:
         faults: Counter[str] = Counter(self.other_faults)
         for source in [*(book.faults for book in books), *(chaos.faults for chaos in self.chaos)]:
             faults.update(source)
+        # A repeated operation is no fault, and a kill that was drawn too late did not happen.
+        faults.pop("repeated", None)
+        faults["kill -9"] = sum(arena["restarts"] for arena in arenas.values())
         faults["storage credentials refused"] = sum(desk.refused for desk in self.storage)
         outcomes = Counter(told.value for book in books for told in book.told.values())
         latencies: dict[str, list[float]] = {}
