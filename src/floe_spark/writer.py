@@ -34,7 +34,12 @@ PRIVATE_CONF = {
 }
 # One open file per partition and task ran a 2 GB heap out of memory at 84 partitions; a sort within the task does not.
 _WRITE_OPTIONS = {"fanout-enabled": "false"}
-_NOT_WHOLE_FILES = "Cannot delete file where some, but not all, rows match filter"
+_NOT_IN_ONE_STEP = (
+    "Cannot delete file where some, but not all, rows match filter",
+    # Iceberg has no expression for it, isnan and most patterns among them; a DELETE evaluates it row by row.
+    "cannot translate expression to source filter",
+    "Cannot convert Spark predicate to Iceberg expression",
+)
 _ROWS = "floe rows of a key"
 # Where Spark's schema carries the write default of a column.
 _DEFAULT = "CURRENT_DEFAULT"
@@ -43,7 +48,7 @@ _SOURCE_ROWS = f"{_SNAPSHOT_PROPERTY}{SOURCE_ROWS_PROPERTY}"
 
 
 class PartsOfFilesError(Exception):
-    """A filter matches some rows of a file only, which Spark does not replace in one step."""
+    """A filter matches some rows of a file only, or rows must be read to tell: Spark does not replace in one step."""
 
 
 def operation_id_of(request: WriteRequest) -> str:
@@ -160,7 +165,7 @@ class SparkWrite:
         try:
             self._writer(source).overwrite(condition)
         except Exception as err:
-            if _NOT_WHOLE_FILES in str(err):
+            if any(reason in str(err) for reason in _NOT_IN_ONE_STEP):
                 raise PartsOfFilesError from err
             raise
 

@@ -186,3 +186,17 @@ def test_s33_rows_that_spark_wrote_without_statistics_are_found(manager, spark_t
     assert manager.scan(name).num_rows == len(texts)
     manager.delete(name, f"k >= '{long}'", engine="arrow")
     assert sorted(map(str, manager.scan(name)["k"].to_pylist())) == ["None", "a"]
+
+
+@pytest.mark.parametrize("row_filter", ["x > 1", "s like '%b%'", "s != 'a'"])
+def test_s32_an_overwrite_on_spark_takes_every_filter(manager, row_filter):
+    rows = pa.table({"x": [0.0, 2.0, math.nan, None], "s": ["a", "b", None, "abc"]})
+    added = pa.table({"x": [9.0], "s": ["new"]})
+    manager.create_table("bronze.o", rows.schema)
+    for number in range(rows.num_rows):
+        manager.append("bronze.o", rows.slice(number, 1))
+    gone = manager.scan("bronze.o", row_filter=row_filter).num_rows
+    assert gone in {1, 2}
+    manager.write_data("bronze.o", added, WriteMode.OVERWRITE, overwrite_filter=row_filter, engine="spark")
+    assert manager.scan("bronze.o").num_rows == rows.num_rows - gone + 1
+    assert manager.scan("bronze.o", row_filter="s = 'new'").num_rows == 1
