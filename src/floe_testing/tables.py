@@ -32,9 +32,13 @@ from floe_core.errors import (
 )
 from floe_iceberg import SchemaChange, SchemaChangeKind, TableConfig, TableIdentifier
 from floe_iceberg.models import PRODUCTION_PROPERTIES
+from floe_testing.audit import assert_audited
 from floe_testing.table_writes import SCHEMA, WritesContract, rows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from floe_audit import Rule
     from floe_iceberg import IcebergTableManager
 
 NAMESPACE = "contract"
@@ -278,10 +282,21 @@ def new_name() -> str:
 class TableManagerContract(TablesContract, WritesContract, SchemaContract):
     """Everything the table manager promises on any catalog and engine."""
 
+    broken_by_catalog: ClassVar[frozenset[Rule]] = frozenset()
+    """Rules of the specification that the catalog itself breaks."""
+
     @pytest.fixture
     def manager(self) -> IcebergTableManager:
         """Give a manager whose catalog has the namespace ``contract``."""
         raise NotImplementedError
+
+    @pytest.fixture(autouse=True)
+    def _audited(self, manager: IcebergTableManager) -> Iterator[None]:
+        """Audit what a test leaves, so that every operation of the suite is judged by its files as well."""
+        before = set(map(str, manager.list_tables(NAMESPACE)))
+        yield
+        for name in sorted(set(map(str, manager.list_tables(NAMESPACE))) - before):
+            assert_audited(manager, f"{NAMESPACE}.{name}", except_for=self.broken_by_catalog)
 
     @pytest.fixture
     def table(self, manager: IcebergTableManager) -> str:

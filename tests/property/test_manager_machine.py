@@ -15,6 +15,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from pyiceberg.catalog.sql import SqlCatalog
 
 from floe_iceberg import CommitStrategy, IcebergTableManager, SchemaChange, SchemaChangeKind
+from floe_testing.audit import assert_audited
 
 KEYS = st.integers(min_value=0, max_value=9)
 VALUES = st.one_of(st.none(), st.integers(min_value=-5, max_value=5))
@@ -52,6 +53,8 @@ class Tables(RuleBasedStateMachine):
         self.seen = {}
 
     def teardown(self):
+        # One look at the end judges every snapshot on the way.
+        assert_audited(self.manager, "n.t")
         self.catalog.close()
         shutil.rmtree(self.root)
 

@@ -26,6 +26,7 @@ from pyiceberg.types import (
 from floe_core.errors import CapabilityError, ConfigurationError, InvalidScanError, MissingDependencyError
 from floe_iceberg import IcebergTableManager, maintenance, reads, snapshots
 from floe_iceberg.models import CompactionStrategy, Engine
+from floe_testing.audit import assert_audited
 from floe_testing.embedded_tables import files_of, local_path
 
 pytest_plugins = ["floe_testing.table_fixtures"]
@@ -51,7 +52,8 @@ def events(new_table):
     table = new_table(NAME, SCHEMA)
     for start in range(0, 60, 10):
         table.append(rows(start, start + 10))
-    return table
+    yield table
+    assert_audited(table.refresh())
 
 
 def content(context, **version):

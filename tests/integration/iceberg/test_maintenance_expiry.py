@@ -9,6 +9,7 @@ from pyiceberg.exceptions import CommitFailedException
 from floe_core.errors import MaintenanceError, MissingDependencyError, SnapshotNotFoundError, UnsafeRetentionError
 from floe_iceberg import maintenance, reads, snapshots
 from floe_iceberg.models import Engine
+from floe_testing.audit import assert_audited
 from floe_testing.embedded_tables import files_of, local_path, make_context
 
 pytest_plugins = ["floe_testing.table_fixtures"]
@@ -31,7 +32,8 @@ def events(new_table):
     table.delete("id >= 0")
     table.append(row(10))
     table.append(row(11))
-    return table
+    yield table
+    assert_audited(table.refresh())
 
 
 def ids(context, **version):

@@ -10,6 +10,7 @@ import pytest
 from floe_core.errors import MaintenanceError, UnsafeRetentionError
 from floe_iceberg import maintenance, reads, snapshots
 from floe_iceberg.own_files import normal
+from floe_testing.audit import assert_audited
 from floe_testing.embedded_tables import files_of, local_path
 
 pytest_plugins = ["floe_testing.table_fixtures"]
@@ -35,7 +36,8 @@ def events(context, new_table):
     table.delete("id = 1")
     for path in files_of(table):
         age(path, 120)
-    return table
+    yield table
+    assert_audited(table.refresh())
 
 
 def stray(table, name="stray.parquet", hours=100.0):

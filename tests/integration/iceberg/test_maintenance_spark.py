@@ -15,6 +15,7 @@ from pyiceberg.types import DateType, LongType, NestedField, StringType, Timesta
 
 from floe_iceberg import inspection, maintenance, reads, snapshots
 from floe_iceberg.models import CompactionStrategy, Engine
+from floe_testing.audit import assert_audited
 from floe_testing.embedded_tables import context_on, files_of, local_path
 
 pytestmark = pytest.mark.spark
@@ -33,7 +34,8 @@ def events(spark_tables):
     table = spark_tables.create(NAME, SCHEMA)
     for number in range(6):
         table.append(pa.table({"id": [number, number + 10], "city": ["Oslo", "Rome"]}, schema=SCHEMA))
-    return table
+    yield table
+    assert_audited(table.refresh())
 
 
 def content(context, **version):
