@@ -7,16 +7,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from floe_audit.avro import DamagedFileError, open_avro
-from floe_audit.metadata import parse_partition_fields
 from floe_audit.records import ENTRY_FIELDS, FILE_FIELDS, check_record, field_schema, pairs, project, record_fields
 from floe_audit.rules import Rule
 from floe_audit.schemas import MalformedError, parse_schema
+from floe_audit.specs import parse_partition_fields
 from floe_audit.values import from_avro
 
 if TYPE_CHECKING:
     from floe_audit.avro import AvroFile
-    from floe_audit.metadata import Spec, TableMetadata
+    from floe_audit.metadata import TableMetadata
     from floe_audit.report import Findings
+    from floe_audit.specs import Spec
 
 EXISTING, ADDED, DELETED = 0, 1, 2
 DATA, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2

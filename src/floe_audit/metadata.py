@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from floe_audit.rules import Rule
 from floe_audit.schemas import MalformedError, Schema, parse_schema, promotes
-from floe_audit.transforms import Transform, parse_transform
+from floe_audit.specs import FIRST_PARTITION_ID, SortField, Spec, parse_order, parse_spec
 
 if TYPE_CHECKING:
     from floe_audit.report import Findings
     from floe_audit.schemas import Field, Type
+    from floe_audit.transforms import Transform
 
 _GZIP = b"\x1f\x8b"
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _VERSIONS = (1, 2, 3)
 ROW_LINEAGE = 3
 _FIRST_RESERVED_ID = 2147483447
-_FIRST_PARTITION_ID = 1000
 _REQUIRED: dict[str, tuple[int, type]] = {
     # The first version that requires the field, and its type.
     "format-version": (1, int),
@@ -51,34 +51,6 @@ _OPTIONAL: dict[str, type] = {
     "partition-statistics": list,
     "encryption-keys": list,
 }
-
-
-@dataclass(frozen=True)
-class PartitionField:
-    """One field of a partition spec."""
-
-    id: int
-    name: str
-    source_id: int | None
-    transform: Transform
-
-
-@dataclass(frozen=True)
-class Spec:
-    """A partition spec."""
-
-    id: int
-    fields: tuple[PartitionField, ...]
-
-
-@dataclass(frozen=True)
-class SortField:
-    """One field of a sort order."""
-
-    source_id: int | None
-    transform: Transform
-    descending: bool
-    nulls_first: bool
 
 
 @dataclass(frozen=True)
@@ -358,7 +330,7 @@ def _check_specs(metadata: TableMetadata, findings: Findings) -> dict[int, Spec]
         _check_sources(
             metadata, [(one.name, one.source_id, one.transform) for one in chosen.fields], Rule.METADATA_SPEC, findings
         )
-    highest = max((part.id for spec in specs.values() for part in spec.fields), default=_FIRST_PARTITION_ID - 1)
+    highest = max((part.id for spec in specs.values() for part in spec.fields), default=FIRST_PARTITION_ID - 1)
     last = document.get("last-partition-id")
     if isinstance(last, int):
         held = last >= highest
@@ -382,56 +354,12 @@ def _check_sources(
         findings.check(held, rule, what, file=metadata.location)
 
 
-def parse_spec(document: Any) -> Spec:
-    """Read a partition spec.
-
-    Raises:
-        MalformedError: It is not a partition spec.
-    """
-    if not isinstance(document, dict) or not isinstance(document.get("spec-id"), int):
-        msg = "It has no spec-id"
-        raise MalformedError(msg)
-    return Spec(document["spec-id"], parse_partition_fields(document.get("fields")))
-
-
-def parse_partition_fields(documents: Any) -> tuple[PartitionField, ...]:
-    """Read the fields of a partition spec.
-
-    Raises:
-        MalformedError: They are not partition fields, or a name or id is used twice.
-    """
-    if not isinstance(documents, list):
-        msg = "It has no list of fields"
-        raise MalformedError(msg)
-    fields: list[PartitionField] = []
-    for place, one in enumerate(documents):
-        if not isinstance(one, dict):
-            msg = "A partition field is not an object"
-            raise MalformedError(msg)
-        name, identity = one.get("name"), one.get("field-id", _FIRST_PARTITION_ID + place)
-        source = one.get("source-id")
-        if source is None and isinstance(one.get("source-ids"), list) and len(one["source-ids"]) == 1:
-            source = one["source-ids"][0]
-        if not isinstance(name, str) or not isinstance(identity, int):
-            msg = "A partition field has no name or id"
-            raise MalformedError(msg)
-        if not isinstance(source, int) and "source-ids" not in one:
-            msg = f"Partition field {name!r} has no source column"
-            raise MalformedError(msg)
-        fields.append(PartitionField(identity, name, source, parse_transform(one.get("transform"))))
-    for values in ([one.name for one in fields], [one.id for one in fields]):
-        if len(set(values)) != len(values):
-            msg = f"A partition field's name or id is used twice: {values}"
-            raise MalformedError(msg)
-    return tuple(fields)
-
-
 def _check_orders(metadata: TableMetadata, findings: Findings) -> dict[int, tuple[SortField, ...]]:
     location, document = metadata.location, metadata.document
     orders: dict[int, tuple[SortField, ...]] = {}
     for one in _list(document, "sort-orders"):
         try:
-            identity, fields = _parse_order(one)
+            identity, fields = parse_order(one)
         except MalformedError as err:
             findings.breach(Rule.METADATA_SORT_ORDER, f"A sort order is malformed: {err}", file=location)
             continue
@@ -449,26 +377,3 @@ def _check_orders(metadata: TableMetadata, findings: Findings) -> dict[int, tupl
             sources = [(f"sort order {default}", one.source_id, one.transform) for one in orders[default]]
             _check_sources(metadata, sources, Rule.METADATA_SORT_ORDER, findings)
     return orders
-
-
-def _parse_order(document: Any) -> tuple[int, tuple[SortField, ...]]:
-    if not isinstance(document, dict) or not isinstance(document.get("order-id"), int):
-        msg = "It has no order-id"
-        raise MalformedError(msg)
-    fields: list[SortField] = []
-    members = document.get("fields")
-    if not isinstance(members, list):
-        msg = "It has no list of fields"
-        raise MalformedError(msg)
-    for one in members:
-        direction, nulls = one.get("direction"), one.get("null-order")
-        if direction not in {"asc", "desc"} or nulls not in {"nulls-first", "nulls-last"}:
-            msg = f"{direction!r}, {nulls!r} is not a direction and null order"
-            raise MalformedError(msg)
-        source = one.get("source-id")
-        if not isinstance(source, int) and "source-ids" not in one:
-            msg = "A sort field has no source column"
-            raise MalformedError(msg)
-        transform = parse_transform(one.get("transform"))
-        fields.append(SortField(source, transform, direction == "desc", nulls == "nulls-first"))
-    return document["order-id"], tuple(fields)

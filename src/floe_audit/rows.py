@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from floe_audit.values import INTEGRAL, canonical, unscaled
 
 if TYPE_CHECKING:
-    from floe_audit.metadata import SortField
     from floe_audit.schemas import Type
+    from floe_audit.specs import SortField
     from floe_audit.transforms import Transform
     from floe_audit.values import Value
 
