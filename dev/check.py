@@ -76,7 +76,7 @@ def pytest(name: str, *arguments: str) -> Outcome:
 
 def tests() -> list[Outcome]:
     """Everything but the wider matrix, with coverage."""
-    coverage = ["--cov", "--cov-report=term:skip-covered", f"--cov-fail-under={COVERAGE_FLOOR}"]
+    coverage = ["--durations=15", "--cov", "--cov-report=term:skip-covered", f"--cov-fail-under={COVERAGE_FLOOR}"]
     suite = pytest("tests", "-m", "not live", "-n", WORKERS, "--dist=loadgroup", *coverage)
     floor = f"--fail-under={COVERAGE_FLOOR}"
     return [

@@ -11,7 +11,8 @@ from floe_iceberg.versions import name_of
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-NEWEST_FORMAT = 2
+# PyIceberg reads format version 3 and does not write it.
+NEWEST_WRITTEN = 2
 
 
 def require_writable(table: Table) -> None:
@@ -21,7 +22,7 @@ def require_writable(table: Table) -> None:
         CapabilityError: The table's format version is too new.
         ConfigurationError: The table's properties ask for a codec that is not supported.
     """
-    if table.metadata.format_version > NEWEST_FORMAT:
+    if table.metadata.format_version > NEWEST_WRITTEN:
         msg = f"Table '{name_of(table)}' has format version {table.metadata.format_version}, which only Spark writes."
         raise CapabilityError(msg, hint="Pass engine='spark'.", table=name_of(table))
     manifest_codec(table.metadata.properties, table=name_of(table))

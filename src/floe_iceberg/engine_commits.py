@@ -27,6 +27,7 @@ from pyiceberg.table.update import (
 
 from floe_core.dataplane import RefRequest
 from floe_core.errors import CapabilityError, ConcurrencyConflictError, FloeStorageError, MissingDependencyError
+from floe_iceberg.capabilities import NEWEST_WRITTEN
 from floe_iceberg.models import Engine
 from floe_iceberg.outcomes import landed
 from floe_iceberg.reconciling import ReconcilingCatalog
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
 
     from floe_core.dataplane import ColumnRequest, DataPlane
     from floe_iceberg.context import ManagerContext
-
-NEWEST_WRITTEN = 2
 
 
 def engine_only(metadata: TableMetadata) -> bool:

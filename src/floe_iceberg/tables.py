@@ -11,9 +11,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.serializers import FromInputFile
 
 from floe_core.errors import CapabilityError, ConfigurationError
+from floe_iceberg.capabilities import NEWEST_WRITTEN
 from floe_iceberg.context import identifier_of
 from floe_iceberg.corruption import load_table as load_checked
-from floe_iceberg.engine_commits import NEWEST_WRITTEN
 from floe_iceberg.errors import beyond_pyiceberg, namespace_not_found
 from floe_iceberg.models import PurgeResult
 from floe_iceberg.own_files import require_collected

@@ -1,14 +1,15 @@
-"""Races that a test decides: what another writer does just before a commit reaches the catalog's database."""
+"""Races: of writers that start at once, and of commits whose rivals a test decides."""
 
 from __future__ import annotations
 
+import subprocess
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
 from sqlalchemy import event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from sqlalchemy import Engine
 
@@ -38,3 +39,28 @@ def losing_races(engine: Engine, *rivals: Callable[[], object]) -> Iterator[list
         yield waiting
     finally:
         event.remove(engine, "before_cursor_execute", before)
+
+
+def run_at_once(commands: Sequence[list[str]], *, seconds: float = 280) -> list[int]:
+    """Start processes, release all of them at the same moment, and return their exit codes.
+
+    Args:
+        commands: Each prints ``ready`` when it can begin, and begins when it reads a line.
+        seconds: How long they may take.
+    """
+    writers = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603 - a test's own
+        for command in commands
+    ]
+    try:
+        for writer in writers:
+            assert cast("IO[str]", writer.stdout).readline() == "ready\n"
+        for writer in writers:
+            stdin = cast("IO[str]", writer.stdin)
+            stdin.write("go\n")
+            stdin.flush()
+        return [writer.wait(timeout=seconds) for writer in writers]
+    finally:
+        for writer in writers:
+            writer.kill()
+            writer.communicate()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import textwrap
 
@@ -11,6 +10,7 @@ import pytest
 
 from floe_iceberg import ConcurrencyConflictError
 from floe_testing.database_faults import DatabaseFault, DatabaseFaults
+from floe_testing.races import run_at_once
 
 pytestmark = pytest.mark.req("TM-07", "TM-14")
 
@@ -35,22 +35,8 @@ WRITER = textwrap.dedent(
 def test_s04_sixteen_processes_append_ten_times_each(open_manager, tmp_path):
     manager = open_manager()
     manager.create_table("bronze.t", pa.schema([("writer", pa.int64()), ("turn", pa.int64())]))
-    command = [sys.executable, "-c", WRITER, str(tmp_path)]
-    writers = [
-        subprocess.Popen([*command, str(number), "10"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        for number in range(16)
-    ]
-    try:
-        for writer in writers:
-            assert writer.stdout.readline() == "ready\n"
-        for writer in writers:
-            writer.stdin.write("go\n")
-            writer.stdin.flush()
-        assert [writer.wait(timeout=280) for writer in writers] == [0] * 16
-    finally:
-        for writer in writers:
-            writer.kill()
-            writer.communicate()
+    commands = [[sys.executable, "-c", WRITER, str(tmp_path), str(number), "10"] for number in range(16)]
+    assert run_at_once(commands) == [0] * 16
     rows = manager.scan("bronze.t").to_pylist()
     assert sorted((row["writer"], row["turn"]) for row in rows) == [(w, t) for w in range(16) for t in range(10)]
     snapshots = manager.list_snapshots("bronze.t", limit=None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
 import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +17,7 @@ from floe_core.errors import CapabilityError
 from floe_iceberg import CommitStrategy, IcebergTableManager
 from floe_testing.audit import assert_audited
 from floe_testing.java_deltas import add_equality_deletes, add_position_deletes
-from floe_testing.races import losing_races
+from floe_testing.races import losing_races, run_at_once
 from floe_testing.sequence_numbers import sequence_number_breaches
 from floe_testing.spark import embedded_catalog
 
@@ -171,26 +170,8 @@ WRITER = textwrap.dedent(
 def test_s31_racing_processes_carry_the_sequence_numbers_that_landed(open_manager, tmp_path):
     manager = open_manager()
     manager.create_table("bronze.t", SCHEMA)
-    writers = [
-        subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(tmp_path), str(number)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(3)
-    ]
-    try:
-        for writer in writers:
-            assert writer.stdout.readline() == "ready\n"
-        for writer in writers:
-            writer.stdin.write("go\n")
-            writer.stdin.flush()
-        assert [writer.wait(timeout=280) for writer in writers] == [0] * 3
-    finally:
-        for writer in writers:
-            writer.kill()
-            writer.communicate()
+    commands = [[sys.executable, "-c", WRITER, str(tmp_path), str(number)] for number in range(3)]
+    assert run_at_once(commands) == [0] * 3
     assert sequence_number_breaches(manager.load_table("bronze.t")) == []
 
 

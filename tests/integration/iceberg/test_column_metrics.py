@@ -11,7 +11,6 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.conversions import from_bytes
 from pyiceberg.io.pyarrow import (
     compute_statistics_plan,
@@ -19,21 +18,7 @@ from pyiceberg.io.pyarrow import (
     parquet_path_to_id_mapping,
 )
 
-from floe_iceberg import IcebergTableManager
-from floe_testing.audit import assert_audited
-
 LONG = "z" * 5000
-
-
-@pytest.fixture
-def manager(tmp_path):
-    catalog = SqlCatalog("test", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/warehouse")
-    manager = IcebergTableManager(catalog)
-    manager.create_namespace("bronze")
-    yield manager
-    for name in manager.list_tables("bronze"):
-        assert_audited(manager, f"bronze.{name}")
-    catalog.close()
 
 
 def append(manager, rows, properties=None, **options):

@@ -5,23 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
 
-from floe_iceberg import CommitStrategy, IcebergTableManager
-from floe_testing.audit import assert_audited
+from floe_iceberg import CommitStrategy
 
 NAMES = ["a b", "a-b", "a.b", "1a", "größe", "a/b", "x=1", "日"]
-
-
-@pytest.fixture
-def manager(tmp_path):
-    catalog = SqlCatalog("test", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/warehouse")
-    manager = IcebergTableManager(catalog)
-    manager.create_namespace("bronze")
-    yield manager
-    for name in manager.list_tables("bronze"):
-        assert_audited(manager, f"bronze.{name}")
-    catalog.close()
 
 
 def rows_of(name: str, keys: list[str], values: list[int]) -> pa.Table:

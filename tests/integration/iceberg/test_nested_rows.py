@@ -54,17 +54,6 @@ def some_rows(start: int, count: int) -> list[dict]:
     return [{"id": start + i, **kinds[i % len(kinds)]} for i in range(count)]
 
 
-@pytest.fixture
-def manager(tmp_path):
-    catalog = SqlCatalog("test", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/warehouse")
-    manager = IcebergTableManager(catalog)
-    manager.create_namespace("bronze")
-    yield manager
-    for name in manager.list_tables("bronze"):
-        assert_audited(manager, f"bronze.{name}")
-    catalog.close()
-
-
 def written(manager: IcebergTableManager, count: int = 8, files: int = 2) -> list[dict]:
     manager.create_table("bronze.t", SCHEMA)
     rows = []

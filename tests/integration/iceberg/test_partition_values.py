@@ -13,16 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from pyiceberg.avro.decoder import new_decoder
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform, TruncateTransform
 
 from floe_core.errors import ConfigurationError, InvalidDataError
-from floe_iceberg import CommitStrategy, IcebergTableManager
+from floe_iceberg import CommitStrategy
 from floe_iceberg.partitioning import partition_codes, record_values
 from floe_iceberg.schema import iceberg_schema
 from floe_iceberg.spec_terms import partition_spec
-from floe_testing.audit import assert_audited
 
 VALUES = {
     "uuid": pa.array([uuid.UUID(int=1).bytes, uuid.UUID(int=2**127).bytes, None], pa.uuid()),
@@ -40,17 +38,6 @@ VALUES = {
     "timestamptz": pa.array([-(2**62), 2**62, -1, 0, None], pa.timestamp("us", tz="UTC")),
     "long": pa.array([-(2**63), 2**63 - 1, None]),
 }
-
-
-@pytest.fixture
-def manager(tmp_path):
-    catalog = SqlCatalog("test", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/warehouse")
-    manager = IcebergTableManager(catalog)
-    manager.create_namespace("bronze")
-    yield manager
-    for name in manager.list_tables("bronze"):
-        assert_audited(manager, f"bronze.{name}")
-    catalog.close()
 
 
 def numbered(values: pa.Array, start: int = 0) -> pa.Table:

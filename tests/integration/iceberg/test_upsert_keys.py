@@ -8,12 +8,9 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.types import DecimalType
 
 from floe_core.errors import InvalidDataError, SchemaEvolutionError
-from floe_iceberg import IcebergTableManager
-from floe_testing.audit import assert_audited
 
 KEYS = {
     "int": pa.array([1, -2, 3], pa.int32()),
@@ -31,17 +28,6 @@ KEYS = {
     "timestamp": pa.array([-(2**62), 2**62, -1], pa.timestamp("us")),
     "timestamptz": pa.array([-(2**62), 2**62, -1], pa.timestamp("us", tz="UTC")),
 }
-
-
-@pytest.fixture
-def manager(tmp_path):
-    catalog = SqlCatalog("test", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/warehouse")
-    manager = IcebergTableManager(catalog)
-    manager.create_namespace("bronze")
-    yield manager
-    for name in manager.list_tables("bronze"):
-        assert_audited(manager, f"bronze.{name}")
-    catalog.close()
 
 
 def values(manager) -> list[int]:
