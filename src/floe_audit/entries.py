@@ -159,7 +159,7 @@ def _check_partition(file: ContentFile, manifest: Manifest, metadata: TableMetad
             held = value is None or 0 <= value < part.transform.parameter
         elif part.transform.name == "truncate" and value is not None:
             kind = metadata.source_type(part.source_id)
-            held = kind is None or part.transform.apply(kind, value) == value
+            held = kind is None or part.transform.yields(kind, value)
         else:
             continue
         what = f"{value!r} is not a result of {part.transform} for {part.name!r} of {file.path}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -96,8 +97,22 @@ def _sort_key(array: pa.Array, kind: Type, transform: Transform) -> pa.Array:
         mask = array.is_null().to_numpy(zero_copy_only=False)
         numbers = array.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
         return pa.array(transform.apply_integers(kind, numbers), mask=mask)
-    results = [transform.apply(kind, _value(one, kind)) for one in array]
-    return pa.array([one.encode() if isinstance(one, str) else one for one in results])
+    return _cut(array, kind, transform)
+
+
+def _cut(array: pa.Array, kind: Type, transform: Transform) -> pa.Array:
+    """Return bucket numbers and truncated values in a form that Arrow compares, nulls only included."""
+    results: list[Any] = [transform.apply(kind, _value(one, kind)) for one in array]
+    match transform.result(kind).name:
+        case "string":
+            encoded = [None if one is None else one.encode("utf-8", "surrogateescape") for one in results]
+            return pa.array(encoded, pa.binary())
+        case "decimal":
+            return pa.array([None if one is None else Decimal(one) for one in results], pa.decimal256(76, 0))
+        case "int":
+            return pa.array(results, pa.int64())
+        case _:
+            return pa.array(results, pa.binary())
 
 
 def _compared(array: pa.Array, one: SortField) -> np.ndarray[Any, Any]:

@@ -72,17 +72,29 @@ class Transform:
             return (murmur3(_hashed_bytes(source, value)) & _INT_MAX) % self.parameter
         if self.name == "truncate":
             if isinstance(value, int):
-                return value - value % self.parameter
+                return _wrapped(value - value % self.parameter, source)
             return value[: self.parameter] if isinstance(value, (str, bytes)) else value
         if isinstance(value, int):
             return int(self.apply_integers(source, np.array([value], dtype=np.int64))[0])
         msg = f"{self} does not apply to {source}"
         raise MalformedError(msg)
 
+    def yields(self, source: Type, value: Value) -> bool:
+        """Whether truncating some value of a type gives this one."""
+        if self.apply(source, value) == value:
+            return True
+        # A column may have been an int before it was a long.
+        for bits in {"int": (32,), "long": (32, 64)}.get(source.name, ()):
+            number = int(value) - 2**bits
+            if number % self.parameter == 0 and -self.parameter < number + 2 ** (bits - 1) < 0:
+                return True
+        return False
+
     def apply_integers(self, source: Type, values: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, Any]:
         """Transform many values of a type that is stored as a number."""
         if self.name == "truncate":
-            return values - values % self.parameter
+            results = values - values % self.parameter
+            return results.astype(np.int32).astype(np.int64) if source.name == "int" else results
         micros = values // 1000 if source.name.endswith("_ns") else values
         if self.name == "bucket":
             return (_murmur3_longs(micros) & _INT_MAX) % self.parameter
@@ -128,6 +140,12 @@ def murmur3(data: bytes) -> int:
     result = ((result ^ (result >> 16)) * 0x85EBCA6B) & _MASK
     result = ((result ^ (result >> 13)) * 0xC2B2AE35) & _MASK
     return result ^ (result >> 16)
+
+
+def _wrapped(number: int, source: Type) -> int:
+    """Return what is left of a number in its type: the lowest ones are cut to one below it, and Java wraps around."""
+    bits = {"int": 32, "long": 64}.get(source.name)
+    return number if bits is None else (number + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
 
 
 def _mixed(block: int) -> int:

@@ -19,13 +19,15 @@ from pyiceberg.transforms import (
     HourTransform,
     IdentityTransform,
     MonthTransform,
+    TruncateTransform,
     UnknownTransform,
     VoidTransform,
     YearTransform,
 )
 from pyiceberg.typedef import Record
-from pyiceberg.types import DateType, UUIDType
+from pyiceberg.types import BinaryType, DateType, DecimalType, FixedType, IntegerType, LongType, UUIDType
 from pyiceberg.utils.concurrent import ExecutorFactory
+from pyiceberg.utils.decimal import decimal_to_unscaled
 
 from floe_core.errors import CapabilityError, InvalidDataError
 from floe_iceberg import float_bits
@@ -235,6 +237,10 @@ def transformed(
         raise CapabilityError(msg, hint="Pass engine='spark'.")
     if isinstance(transform, HourTransform):
         _require_hours(values, column)
+    if isinstance(transform, TruncateTransform):
+        if isinstance(source, BinaryType):
+            return pc.binary_slice(values, 0, transform.width)
+        _require_room(values, transform, source, column)
     return transform.pyarrow_transform(source)(values)
 
 
@@ -247,11 +253,31 @@ def _require_hours(values: pa.ChunkedArray, column: str) -> None:
             raise InvalidDataError(msg, hint="Partition by day, month or year, or correct the value.")
 
 
+def _require_room(values: pa.ChunkedArray, transform: TruncateTransform[Any], source: IcebergType, column: str) -> None:
+    """Refuse a number that its type cannot hold once it is cut: Java wraps it, and range filters then miss it."""
+    if isinstance(source, DecimalType):
+        least = 1 - 10**source.precision
+    elif isinstance(source, IntegerType | LongType):
+        least = -(2**31) if isinstance(source, IntegerType) else -(2**63)
+    else:
+        return
+    lowest = pc.min(values).as_py()
+    if lowest is None:
+        return
+    number = decimal_to_unscaled(lowest) if isinstance(source, DecimalType) else lowest
+    if number - number % transform.width < least:
+        msg = f"{transform} of {lowest} in column '{column}' is below what {source} holds."
+        raise InvalidDataError(msg, hint="Correct the value, or partition and sort by another term.")
+
+
 def _encoded(table: pa.Table, field: PartitionField, schema: Schema) -> tuple[np.ndarray[Any, Any], list[Any]]:
     """Number the values of a partition field, and list them as Iceberg keeps them."""
     source = schema.find_field(field.source_id).field_type
     name = str(schema.find_column_name(field.source_id))
     values = column_of(table, name)
+    if isinstance(source, FixedType) and isinstance(field.transform, IdentityTransform):
+        msg = f"floe does not write partitions of column '{name}', which has type {source}."
+        raise CapabilityError(msg, hint="Pass engine='spark', or partition by bucket(n, column).")
     if isinstance(field.transform, IdentityTransform) and pa.types.is_floating(values.type):
         bits = float_bits.distinct(values).dictionary_encode(null_encoding="encode")
         return _indices(bits), list(float_bits.as_floats(bits.dictionary))

@@ -23,6 +23,7 @@ from pyiceberg.transforms import (
     VoidTransform,
     YearTransform,
 )
+from pyiceberg.types import FixedType
 
 from floe_core.errors import ConfigurationError
 
@@ -159,6 +160,10 @@ def check_spec(spec: PartitionSpec, schema: Schema) -> PartitionSpec:
         if _width(term.transform) < 1:
             msg = f"The transform {term.transform} of '{term.name}' must have a width of at least 1."
             raise ConfigurationError(msg)
+        if isinstance(term.transform, IdentityTransform) and isinstance(source.field_type, FixedType):
+            # Iceberg's Java reads and writes such values in manifests with a length, which Avro's fixed does not have.
+            msg = f"Column '{source.name}' cannot be a partition: Java does not read values of {source.field_type}."
+            raise ConfigurationError(msg, hint="Partition by bucket(n, column), or make the column binary.")
         _check_name(term, names, schema)
     return spec
 

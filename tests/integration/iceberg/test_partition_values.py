@@ -16,7 +16,7 @@ from pyiceberg.avro.decoder import new_decoder
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform, TruncateTransform
 
-from floe_core.errors import ConfigurationError, InvalidDataError
+from floe_core.errors import CapabilityError, ConfigurationError, InvalidDataError
 from floe_iceberg import CommitStrategy
 from floe_iceberg.partitioning import partition_codes, record_values
 from floe_iceberg.schema import iceberg_schema
@@ -24,7 +24,6 @@ from floe_iceberg.spec_terms import partition_spec
 
 VALUES = {
     "uuid": pa.array([uuid.UUID(int=1).bytes, uuid.UUID(int=2**127).bytes, None], pa.uuid()),
-    "fixed": pa.array([b"\x00\x01", b"\xff\xff", None], pa.binary(2)),
     "binary": pa.array([b"", b"\xff" * 300, None], pa.binary()),
     "string": pa.array(["", "a/b c=%", None]),
     "long_text": pa.array(["x" * 5000, "x" * 5000 + "y", None]),
@@ -124,6 +123,61 @@ def test_hours_that_no_integer_counts_are_refused_before_anything_is_written(man
     manager.create_table("bronze.t", rows.schema, partition_spec=["hour(t)"])
     with pytest.raises(InvalidDataError, match="'t'"):
         manager.append("bronze.t", rows)
+    assert not list(tmp_path.glob("warehouse/**/*.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("term", "values"),
+    [
+        ("truncate(10, p)", pa.array([0, -(2**31)], pa.int32())),
+        ("truncate(3, p)", pa.array([0, -(2**63)], pa.int64())),
+        ("truncate(10, p)", pa.array([Decimal("-9999999.99")], pa.decimal128(9, 2))),
+        ("truncate(50, p)", pa.array([None, Decimal("-9999999.99")], pa.decimal128(9, 2))),
+        ("truncate(7, p)", pa.array([Decimal("-" + "9" * 38)], pa.decimal128(38, 0))),
+    ],
+)
+def test_numbers_that_truncate_below_their_type_are_refused_before_anything_is_written(manager, tmp_path, term, values):
+    manager.create_table("bronze.t", numbered(values).schema, partition_spec=[term])
+    with pytest.raises(InvalidDataError, match="'p'"):
+        manager.append("bronze.t", numbered(values))
+    assert not list(tmp_path.glob("warehouse/**/*.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("term", "values"),
+    [
+        ("truncate(10, p)", pa.array([-(2**31) + 8, 2**31 - 1, -1, None], pa.int32())),
+        ("truncate(10, p)", pa.array([-(2**63) + 8, 2**63 - 1, -1, None], pa.int64())),
+        ("truncate(50, p)", pa.array([Decimal("-9999999.50"), Decimal("9999999.99"), None], pa.decimal128(9, 2))),
+        ("truncate(10, p)", pa.array([Decimal("9" * 38), Decimal("-" + "9" * 37 + "0")], pa.decimal128(38, 0))),
+        ("truncate(1, p)", pa.array([b"", b"\xff" * 300, b"\x00\x01", None], pa.binary())),
+        ("truncate(1, p)", pa.array([b"", b"\xff" * 300, b"\x00\x01", None], pa.large_binary())),
+        ("truncate(2, p)", pa.array(["", "x" * 300, "\N{FISH}" * 3, None])),
+    ],
+)
+def test_truncated_values_at_the_limits_of_their_type_have_their_partitions(manager, term, values):
+    manager.create_table("bronze.t", numbered(values).schema, partition_spec=[term], sort_order=[f"{term} desc"])
+    manager.append("bronze.t", numbered(values))
+    manager.overwrite_partitions("bronze.t", numbered(values, 100))
+    manager.compact_table("bronze.t", "sort", sort_order=[f"{term} desc"])
+    assert numbers(manager) == list(range(100, 100 + len(values)))
+
+
+def test_a_partition_of_fixed_values_is_refused_because_java_reads_no_such_manifest(manager):
+    schema = pa.schema([("p", pa.binary(4))])
+    with pytest.raises(ConfigurationError, match="'p'"):
+        manager.create_table("bronze.t", schema, partition_spec=["p"])
+    manager.create_table("bronze.t", schema, partition_spec=["bucket(4, p)"], sort_order=["p"])
+    manager.append("bronze.t", pa.table({"p": pa.array([b"abcd", None], pa.binary(4))}))
+
+
+def test_nothing_is_written_to_a_table_that_another_engine_partitioned_by_fixed_values(manager, tmp_path):
+    schema = iceberg_schema(pa.schema([("p", pa.binary(4))]))
+    manager.create_table("bronze.t", schema)
+    with manager.load_table("bronze.t").update_spec() as update:
+        update.add_identity("p")
+    with pytest.raises(CapabilityError, match="'p'"):
+        manager.append("bronze.t", pa.table({"p": pa.array([b"abcd"], pa.binary(4))}))
     assert not list(tmp_path.glob("warehouse/**/*.parquet"))
 
 

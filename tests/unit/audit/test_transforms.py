@@ -69,6 +69,8 @@ def test_many_numbers_hash_as_one_does():
         ("truncate[10]", "int", 1, 0),
         ("truncate[10]", "int", -1, -10),
         ("truncate[50]", "decimal(9,2)", 1065, 1050),
+        ("truncate[10]", "int", -(2**31), 2**31 - 2),
+        ("truncate[3]", "long", -(2**63), 2**63 - 1),
         ("truncate[3]", "string", "iceberg", "ice"),
         ("truncate[2]", "string", "🐟🐟🐟", "🐟🐟"),
         ("truncate[3]", "binary", b"\x01\x02\x03\x04", b"\x01\x02\x03"),
@@ -88,6 +90,20 @@ def test_many_numbers_hash_as_one_does():
 )
 def test_transforms_follow_the_specification(transform, kind, value, expected):
     assert parse_transform(transform).apply(parse_type(kind), value) == expected
+
+
+@pytest.mark.parametrize(
+    ("transform", "kind", "lowest"),
+    [("truncate[10]", "int", -(2**31)), ("truncate[3]", "long", -(2**63))],
+)
+def test_the_lowest_numbers_wrap_around_as_in_java(transform, kind, lowest):
+    chosen = parse_transform(transform)
+    values = [lowest, lowest + 1, lowest + 12, -1, 0]
+    results = [chosen.apply(Type(kind), value) for value in values]
+    assert chosen.apply_integers(Type(kind), np.array(values, dtype=np.int64)).tolist() == results
+    assert all(chosen.yields(Type(kind), result) for result in results)
+    assert not chosen.yields(Type(kind), 7)
+    assert not chosen.yields(Type(kind), results[0] - 2)
 
 
 @pytest.mark.parametrize("text", ["bucket[0]", "truncate[0]", "bucket", "", None, 5])
