@@ -51,7 +51,7 @@ lint: setup  ## Style, types, import contracts, dependencies
 	@$(RUN) python dev/check.py gates
 
 .PHONY: audit
-audit: setup  ## Known vulnerabilities of the locked dependencies; needs a way to pypi.org
+audit: setup  ## Known vulnerabilities of the locked dependencies; needs a way to PyPI
 	@$(RUN) python dev/vulnerabilities.py
 
 .PHONY: format

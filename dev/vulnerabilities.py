@@ -1,4 +1,4 @@
-"""Compares the locked dependencies with the advisories on pypi.org; fails when they cannot be asked.
+"""Compares the locked dependencies with the advisories on PyPI; fails when they cannot be asked.
 
 Usage: python dev/vulnerabilities.py
 """
@@ -34,7 +34,7 @@ def main() -> int:
     count = sum(len(package["vulns"]) for package in known)
     print(f"{len(known)} packages audited, {count} advisories, {len(unknown)} packages not found")
     if unknown:
-        print("Not audited, because pypi.org did not answer for: " + ", ".join(unknown[:10]), file=sys.stderr)
+        print("Not audited, because PyPI did not answer for: " + ", ".join(unknown[:10]), file=sys.stderr)
     return 2 if unknown else int(count > 0)
 
 
