@@ -76,9 +76,13 @@ def _plain(scalar: pa.Scalar, kind: Type) -> Any:
 
 def check_counts(file: ContentFile, column: Field, metrics: ColumnMetrics, findings: Findings) -> None:
     """Compare the counts of a column that has one value a row."""
+    values = (file.value_counts or {}).get(column.id, metrics.values)
+    # ORC counts no value of a field where its struct is null.
+    hidden = metrics.values - values if file.format == "orc" and column.parent is not None else 0
+    hidden = hidden if 0 <= hidden <= metrics.nulls else 0
     for rule, name, stated, counted in (
-        (Rule.DATA_VALUE_COUNTS, "value", file.value_counts, metrics.values),
-        (Rule.DATA_NULL_COUNTS, "null", file.null_counts, metrics.nulls),
+        (Rule.DATA_VALUE_COUNTS, "value", file.value_counts, metrics.values - hidden),
+        (Rule.DATA_NULL_COUNTS, "null", file.null_counts, metrics.nulls - hidden),
     ):
         found = (stated or {}).get(column.id)
         if found is not None:

@@ -9,6 +9,8 @@ from floe_audit.schemas import MalformedError
 from floe_audit.values import decode, is_nan, order, same
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from floe_audit.manifest_lists import Listed, Summary
     from floe_audit.manifests import Manifest
     from floe_audit.metadata import TableMetadata
@@ -44,7 +46,11 @@ def check_summaries(where: str, line: Listed, manifest: Manifest, metadata: Tabl
         except MalformedError as err:
             findings.breach(Rule.LIST_SUMMARIES, f"A bound of {name} is malformed: {err}", file=where)
             continue
-        accepted = [_summarised(kind, [one[place] for one in values]) for values in (everything, live)]
+        # The specification does not order UUIDs; Java takes them for two signed numbers.
+        orders = (order, _signed) if kind.name == "uuid" else (order,)
+        accepted = [
+            _summarised(kind, [one[place] for one in values], key) for values in (everything, live) for key in orders
+        ]
         findings.check(
             any(_agree(stated, one) for one in accepted),
             Rule.LIST_SUMMARIES,
@@ -61,8 +67,12 @@ def _decoded(kind: Type, summary: Summary) -> tuple[Any, ...]:
     return summary.contains_null, summary.contains_nan, lower, upper
 
 
-def _summarised(kind: Type, values: list[Any]) -> tuple[Any, ...]:
-    plain = sorted({one for one in values if one is not None and not is_nan(one)}, key=order)
+def _signed(value: bytes) -> tuple[int, int]:
+    return int.from_bytes(value[:8], "big", signed=True), int.from_bytes(value[8:], "big", signed=True)
+
+
+def _summarised(kind: Type, values: list[Any], key: Callable[[Any], Any]) -> tuple[Any, ...]:
+    plain = sorted({one for one in values if one is not None and not is_nan(one)}, key=key)
     # Equal as Python sees it, the two zeros differ as bounds.
     zeros = sorted((one for one in values if kind.floating and one == 0), key=order)
     lower, upper = (plain[0], plain[-1]) if plain else (None, None)

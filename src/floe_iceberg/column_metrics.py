@@ -33,6 +33,7 @@ from pyiceberg.types import (
     TimestamptzNanoType,
     TimestamptzType,
     TimeType,
+    UUIDType,
 )
 
 if TYPE_CHECKING:
@@ -176,6 +177,7 @@ class ColumnMetrics:
 
     columns: list[Leaf]
     _nans: dict[int, int] = field(default_factory=dict)
+    _nulls: dict[int, int] = field(default_factory=dict)
     _long: dict[int, tuple[bytes, bytes]] = field(default_factory=dict)
 
     def observe(self, rows: pa.Table) -> None:
@@ -186,6 +188,9 @@ class ColumnMetrics:
             if isinstance(leaf.kind, FloatType | DoubleType):
                 count = pc.sum(pc.is_nan(_values(rows, leaf.path))).as_py() or 0
                 self._nans[leaf.field_id] = self._nans.get(leaf.field_id, 0) + count
+            elif isinstance(leaf.kind, UUIDType):
+                count = _values(rows, leaf.path).null_count
+                self._nulls[leaf.field_id] = self._nulls.get(leaf.field_id, 0) + count
             elif leaf.mode.bounds and isinstance(leaf.kind, StringType | BinaryType):
                 self._observe_long(leaf.field_id, _values(rows, leaf.path))
 
@@ -212,6 +217,10 @@ class ColumnMetrics:
             if leaf.path is None or not leaf.mode.counts:
                 continue
             counts[leaf.field_id] = sum(chunk.num_values for chunk in chunks)
+            if isinstance(leaf.kind, UUIDType):
+                # Java orders UUIDs as two signed numbers, so that they have no bounds, here or in the footer.
+                nulls[leaf.field_id] = self._nulls.get(leaf.field_id, 0)
+                continue
             bounds[leaf.field_id] = merged = _Bounds()
             if leaf.field_id in self._long:
                 merged.widen(*self._long[leaf.field_id])

@@ -23,7 +23,7 @@ from pyiceberg.utils.concurrent import ExecutorFactory
 from floe_core.errors import CapabilityError
 from floe_iceberg.column_metrics import ColumnMetrics, column_modes, leaves
 from floe_iceberg.fitting import as_stored, fit, stored_names
-from floe_iceberg.parquet_options import row_group_rows, whole_number, writer_options
+from floe_iceberg.parquet_options import row_group_rows, whole_number, with_statistics, writer_options
 from floe_iceberg.partitioning import Partition, PartitionRows, record_values, split
 from floe_iceberg.sorting import sorted_rows
 
@@ -162,7 +162,11 @@ class DataFileWriter:
         if self._writer is None:
             self._stream = self._output.create(overwrite=True)
             self._writer = pq.ParquetWriter(
-                self._stream, schema=rows.schema, store_decimal_as_integer=True, **self._layout.writer_options
+                self._stream,
+                schema=rows.schema,
+                store_decimal_as_integer=True,
+                write_statistics=with_statistics(rows.schema),
+                **self._layout.writer_options,
             )
         self._writer.write_table(rows, row_group_size=row_group_rows(rows, properties))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.conversions import from_bytes, to_bytes
 from pyiceberg.manifest import ManifestWriter, ManifestWriterV1, ManifestWriterV2
-from pyiceberg.types import DoubleType, FloatType
+from pyiceberg.types import DoubleType, FloatType, UUIDType
 
 from floe_iceberg.partitioning import spec_schema
 
@@ -19,19 +19,30 @@ if TYPE_CHECKING:
 
 
 # Where a summary of a partition field keeps its bounds, each with the sign that belongs there when both zeros occur.
-_BOUNDS = {2: -1.0, 3: 1.0}
+_LOWER, _UPPER = 2, 3
+_BOUNDS = {_LOWER: -1.0, _UPPER: 1.0}
 
 
-class _BothZeros(ManifestWriter):
-    """Keeps -0.0 below 0.0 in partition summaries, where PyIceberg keeps the zero that came first.
+# The signs of both halves of a UUID.
+_SIGNS = 1 << 127 | 1 << 63
 
-    Java's readers order the zeros, and would skip a manifest whose upper bound is -0.0 when they look for 0.0.
+
+class _OrderedAsInJava(ManifestWriter):
+    """Orders partition summaries as Java does, which would skip manifests by any other order.
+
+    It puts -0.0 below 0.0, where PyIceberg keeps the zero that came first, and takes a UUID for two signed numbers.
     """
 
     def to_manifest_file(self) -> ManifestFile:
         manifest = super().to_manifest_file()
         fields = self._spec.partition_type(self._schema).fields
         for place, (field, summary) in enumerate(zip(fields, manifest.partitions or (), strict=True)):
+            if isinstance(field.field_type, UUIDType) and summary[_LOWER] is not None:
+                known = sorted(
+                    (found[place] for found in self._partitions if found[place] is not None),
+                    key=lambda value: value.int ^ _SIGNS,
+                )
+                summary[_LOWER], summary[_UPPER] = known[0].bytes, known[-1].bytes
             if not isinstance(field.field_type, DoubleType | FloatType):
                 continue
             signs = {math.copysign(1.0, found[place]) for found in self._partitions if found[place] == 0}
@@ -46,13 +57,13 @@ class _BothZeros(ManifestWriter):
         return manifest
 
 
-class _Version1(_BothZeros, ManifestWriterV1):
+class _Version1(_OrderedAsInJava, ManifestWriterV1):
     @property
     def _meta(self) -> dict[str, str]:
         return {**super()._meta, "schema-id": str(self._schema.schema_id)}
 
 
-class _Version2(_BothZeros, ManifestWriterV2):
+class _Version2(_OrderedAsInJava, ManifestWriterV2):
     @property
     def _meta(self) -> dict[str, str]:
         return {**super()._meta, "schema-id": str(self._schema.schema_id)}

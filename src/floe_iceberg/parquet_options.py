@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from floe_core.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import pyarrow as pa
+    from collections.abc import Iterator, Mapping
 
 _MIB = 1024 * 1024
 _CODEC = "write.parquet.compression-codec"
@@ -43,6 +43,31 @@ _GZIP_NAMES = {
     "best_compression": 9,
     "default_compression": 6,
 }
+
+
+def with_statistics(schema: pa.Schema) -> bool | list[str]:
+    """Return the columns whose least and greatest value Parquet keeps, True for all: UUIDs have none.
+
+    Iceberg's Java orders UUIDs as two signed numbers and Parquet orders them by their bytes, so that Java skips row
+    groups which have the UUID it looks for.
+    """
+    found = [(path, kind) for field in schema for path, kind in _leaves(field.name, field.type)]
+    kept = [path for path, kind in found if kind != pa.uuid()]
+    return True if len(kept) == len(found) else kept
+
+
+def _leaves(path: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
+    if pa.types.is_struct(kind):
+        children = [(f"{path}.{kind.field(place).name}", kind.field(place).type) for place in range(kind.num_fields)]
+    elif pa.types.is_map(kind):
+        children = [(f"{path}.key_value.key", kind.key_type), (f"{path}.key_value.value", kind.item_type)]
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        children = [(f"{path}.list.element", kind.value_type)]
+    else:
+        yield path, kind
+        return
+    for child, inner in children:
+        yield from _leaves(child, inner)
 
 
 def whole_number(properties: Mapping[str, str], key: str, default: int) -> int:

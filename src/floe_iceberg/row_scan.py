@@ -24,6 +24,7 @@ from pyiceberg.io.pyarrow import (
 )
 from pyiceberg.manifest import FileFormat
 from pyiceberg.schema import prune_columns, visit_with_partner
+from pyiceberg.types import FixedType, UUIDType
 
 from floe_core.errors import CapabilityError
 from floe_iceberg.arrow_types import with_children
@@ -34,11 +35,12 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
     from pyiceberg.schema import Schema
     from pyiceberg.table import FileScanTask
-    from pyiceberg.types import ListType, MapType
+    from pyiceberg.types import ListType, MapType, NestedField
 
 _READABLE = (FileFormat.PARQUET, FileFormat.ORC)
 _READ_OPTIONS: dict[str, Any] = {"pre_buffer": True, "buffer_size": 8 * 1024 * 1024}
 _NEWEST_IN_MICROSECONDS = 2
+_UUID = 16
 
 
 def require_readable(tasks: Iterable[FileScanTask], *, table: str) -> None:
@@ -145,6 +147,16 @@ class Projection(ArrowProjectionVisitor):
         """Project a batch of the file."""
         struct = visit_with_partner(schema, rows, self, ArrowAccessor(self._file_schema))
         return pa.RecordBatch.from_struct_array(struct)
+
+    def _cast_if_needed(self, field: NestedField, values: pa.Array) -> pa.Array:
+        """Bring values into the type of their column; ORC keeps fixed values and UUIDs as plain binary."""
+        kind = field.field_type
+        if isinstance(kind, FixedType | UUIDType) and (
+            pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type)
+        ):
+            sized = values.cast(pa.binary(len(kind) if isinstance(kind, FixedType) else _UUID))
+            return sized if isinstance(kind, FixedType) else pa.ExtensionArray.from_storage(pa.uuid(), sized)
+        return super()._cast_if_needed(field, values)
 
     def list(self, list_type: ListType, list_array: pa.Array | None, value_array: pa.Array | None) -> pa.Array | None:
         """Put projected elements into their lists."""

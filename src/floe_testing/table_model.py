@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from floe_testing.sql_model import Row
+
+_REPEATED = re.compile(r"(.{1,4}?)\1{20,}")
 
 
 def upserted(rows: Sequence[Row], given: Sequence[Row], keys: Sequence[str]) -> list[Row]:
@@ -26,9 +29,13 @@ def comparable(rows: Iterable[Row]) -> list[str]:
 
 def difference(expected: Sequence[str], found: Sequence[str]) -> str:
     """Tell which comparable rows are missing and which should not be there."""
-    missing = [one[:700] for one in expected if expected.count(one) > found.count(one)]
-    unexpected = [one[:700] for one in found if found.count(one) > expected.count(one)]
+    missing = [_short(one) for one in expected if expected.count(one) > found.count(one)]
+    unexpected = [_short(one) for one in found if found.count(one) > expected.count(one)]
     return f"missing {missing}, unexpected {unexpected}"
+
+
+def _short(row: str) -> str:
+    return _REPEATED.sub(r"\1…", row)
 
 
 def _plain(value: Any) -> Any:

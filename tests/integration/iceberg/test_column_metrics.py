@@ -143,7 +143,9 @@ def test_every_type_has_its_bounds_in_icebergs_serialization(manager):
             found = tuple(struct.unpack("<q", bound[number])[0] for bound in (file.lower_bounds, file.upper_bounds))
             assert found == tuple(rows[name].cast(pa.int64()).to_pylist()[:2])
         elif name == "u":
-            assert bounds(manager, name) == tuple(value.bytes for value in identifiers)
+            # In which order, no two engines agree.
+            assert bounds(manager, name) == (None, None)
+            assert file.null_value_counts[number] == 1
         elif name == "date":
             days = rows[name].cast(pa.int32()).to_pylist()
             assert bounds(manager, name) == (days[0], days[1])
