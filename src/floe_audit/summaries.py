@@ -117,8 +117,10 @@ def _check_partition_count(
         return
     tuples = {tuple(canonical(value) for value in one.file.partition) for one in changed}
     with_specs = {(one.file.spec_id, *(canonical(value) for value in one.file.partition)) for one in changed}
+    # Java counts the folders of partitions, where null and the text "null" are one.
+    folders = {tuple("null" if value is None else value for value in one) for one in tuples}
     findings.check(
-        found in {str(len(tuples)), str(len(with_specs))},
+        found in {str(len(counted)) for counted in (tuples, with_specs, folders)},
         Rule.SUMMARY_PARTITIONS,
         f"changed-partition-count of snapshot {identity} is wrong",
         file=metadata.location,

@@ -24,7 +24,7 @@ from pyiceberg.io.pyarrow import (
 )
 from pyiceberg.manifest import FileFormat
 from pyiceberg.schema import prune_columns, visit_with_partner
-from pyiceberg.types import FixedType, UUIDType
+from pyiceberg.types import FixedType, TimestampType, TimestamptzType, UUIDType
 
 from floe_core.errors import CapabilityError
 from floe_iceberg.arrow_types import with_children
@@ -149,8 +149,13 @@ class Projection(ArrowProjectionVisitor):
         return pa.RecordBatch.from_struct_array(struct)
 
     def _cast_if_needed(self, field: NestedField, values: pa.Array) -> pa.Array:
-        """Bring values into the type of their column; ORC keeps fixed values and UUIDs as plain binary."""
+        """Bring values into the type of their column.
+
+        ORC keeps fixed values and UUIDs as plain binary, and Arrow reads its timestamps as nanoseconds.
+        """
         kind = field.field_type
+        if isinstance(kind, TimestampType | TimestamptzType) and getattr(values.type, "unit", "") == "ns":
+            return values.cast(pa.timestamp("us", "UTC" if isinstance(kind, TimestamptzType) else None), safe=False)
         if isinstance(kind, FixedType | UUIDType) and (
             pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type)
         ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 
 import pyarrow as pa
@@ -64,3 +65,16 @@ def test_fixed_and_uuid_columns_are_read_from_orc_files(two_engines):
     left = two_engines.sql(f"SELECT id, fx, u FROM {name} ORDER BY id")
     assert left == [{"id": 2, "fx": b"\xff" * 4, "u": str(other)}, {"id": 3, "fx": b"wxyz", "u": None}]
     assert_audited(manager, "n.t")
+
+
+def test_timestamps_are_read_from_orc_files_of_format_version_3(two_engines):
+    two_engines.sql(
+        "CREATE TABLE floe.n.t (t timestamp_ntz, z timestamp) USING iceberg "
+        "TBLPROPERTIES ('format-version' = '3', 'write.format.default' = 'orc')"
+    )
+    two_engines.sql(
+        "INSERT INTO floe.n.t VALUES (timestamp_ntz '2024-02-29 12:00:00.000001', timestamp '2024-02-29 12:00:00Z')"
+    )
+    (row,) = two_engines.manager.scan("n.t").to_pylist()
+    moment = dt.datetime(2024, 2, 29, 12, tzinfo=dt.UTC)
+    assert row == {"t": moment.replace(tzinfo=None, microsecond=1), "z": moment}

@@ -18,7 +18,7 @@ NUMBERS = [0, 7, 2**63, 2**64 - 1, 2**127 - 1, 2**127, 2**127 + 2**63, 2**128 - 
 
 
 @pytest.mark.parametrize("spec", [[], ["u"], ["bucket(2, u)"]], ids=str)
-@pytest.mark.parametrize("numbers", [NUMBERS, NUMBERS[:4], NUMBERS[1:3], NUMBERS[4:6]], ids=len)
+@pytest.mark.parametrize("numbers", [NUMBERS, NUMBERS[1:3]], ids=len)
 def test_spark_finds_every_uuid_that_floe_wrote(two_engines, spec, numbers):
     manager = two_engines.manager
     values = [uuid.UUID(int=number) for number in numbers]
