@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyiceberg.table.metadata import TableMetadataV1
 from pyiceberg.table.update import (
     RemovePartitionStatisticsUpdate,
     RemoveSnapshotRefUpdate,
@@ -65,3 +66,14 @@ def _unbroken(log: list[SnapshotLogEntry], kept: set[int]) -> list[SnapshotLogEn
     """Return the log after its last missing snapshot: across a gap, time travel would find the wrong state."""
     last_gap = max((place for place, entry in enumerate(log) if entry.snapshot_id not in kept), default=-1)
     return log[last_gap + 1 :]
+
+
+def with_version_1_fields(metadata: TableMetadata) -> TableMetadata:
+    """Return metadata whose fields of format version 1 alone, its schema and its spec, are the current ones.
+
+    PyIceberg leaves them as the table was created, and readers that know version 1 only take them for the truth.
+    """
+    if not isinstance(metadata, TableMetadataV1):
+        return metadata
+    spec = [field.model_dump(mode="json", by_alias=True) for field in metadata.spec().fields]
+    return metadata.model_copy(update={"schema_": metadata.schema(), "partition_spec": spec})

@@ -30,6 +30,7 @@ from pyiceberg.table.update import (
 from sqlalchemy import select, update
 
 from floe_iceberg.clocks import clocked, earliest_moment
+from floe_iceberg.metadata_updates import with_version_1_fields
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -106,6 +107,7 @@ class SqlMetastore:
                 raise CommitFailedException(msg) from err
             if changed == base:
                 return CommitTableResponse(metadata=base, metadata_location=base_location)
+            changed = with_version_1_fields(changed)
         provider = load_location_provider(changed.location, changed.properties)
         location = provider.new_table_metadata_file_location(_version(base_location) + 1)
         io = self._io(changed.properties, location)

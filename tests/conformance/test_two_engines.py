@@ -13,7 +13,7 @@ import random
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, Phase, note, seed, settings
+from hypothesis import HealthCheck, Phase, assume, note, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -28,7 +28,18 @@ from floe_core.errors import ConcurrencyConflictError
 from floe_iceberg import CommitStrategy, CompactionStrategy, Engine, SchemaChange, SchemaChangeKind
 from floe_testing.java_judge import JavaJudge
 from floe_testing.shared_table import Change, SharedTable, spark_literal
-from floe_testing.sql_model import evaluate, filter_text, random_predicate, remaining, spark_text
+from floe_testing.sql_model import (
+    Among,
+    And,
+    Compare,
+    Not,
+    Or,
+    evaluate,
+    filter_text,
+    random_predicate,
+    remaining,
+    spark_text,
+)
 from floe_testing.table_model import upserted
 
 pytestmark = pytest.mark.spark
@@ -101,7 +112,25 @@ def _predicates(literals):
     return chosen.map(lambda number: random_predicate(random.Random(number), literals, depth=2))  # noqa: S311 - predicates, not secrets
 
 
-PREDICATES, SPARK_PREDICATES = _predicates(LITERALS), _predicates(SPARK_LITERALS)
+def _is_plain(predicate):
+    """Whether nothing is negated: Iceberg's Java negates comparisons without regard to null, and drops whole files."""
+    match predicate:
+        case Not():
+            return False
+        case And(left, right) | Or(left, right):
+            return _is_plain(left) and _is_plain(right)
+    return True
+
+
+PREDICATES, SPARK_PREDICATES = _predicates(LITERALS), _predicates(SPARK_LITERALS).filter(_is_plain)
+# What SQL leaves unknown where the column is null: random predicates ask it too seldom.
+NEGATED = st.sampled_from(["i", "s", "p", "t"]).flatmap(
+    lambda column: st.sampled_from(LITERALS[column]).flatmap(
+        lambda value: st.sampled_from(
+            [Not(Among(column, (value,))), Compare(column, "!=", value), Not(Compare(column, "=", value))]
+        )
+    )
+)
 ENGINES = st.sampled_from([Engine.AUTO, Engine.AUTO, Engine.ARROW, Engine.SPARK])
 
 
@@ -121,8 +150,11 @@ class Machine(RuleBasedStateMachine):
         version=st.sampled_from(VERSIONS),
         spec=SPECS,
         distribution=st.sampled_from(["none", "hash"]),
+        luck=st.integers(min_value=0, max_value=2**32),
     )
-    def create(self, rows, version, spec, distribution):
+    def create(self, rows, version, spec, distribution, luck):
+        # Hypothesis begins with the simplest example, which is the same for every seed and would be the only one.
+        assume(luck)
         self.name = f"n.t{next(self.numbers)}"
         self.spec = spec
         self.branch = None
@@ -134,10 +166,8 @@ class Machine(RuleBasedStateMachine):
         note(f"{change.name} against {[rival.name for rival in rivals]}")
         note(self.table.perform(change, *rivals, spared=spared))
 
-    rivals = st.lists(
-        st.tuples(st.sampled_from(["insert", "delete", "equality", "position"]), ROWS, SPARK_PREDICATES, KEYS),
-        max_size=2,
-    )
+    rival = st.tuples(st.sampled_from(["insert", "delete", "equality", "position"]), ROWS, SPARK_PREDICATES, KEYS)
+    rivals = st.lists(rival, max_size=2)
 
     def racing(self, chosen):
         return [self.table.rival(*one) for one in chosen]
@@ -156,6 +186,10 @@ class Machine(RuleBasedStateMachine):
             Change(f"floe append {engine} {strategy}", run, lambda before: [*before, *self.table.full(rows)]),
             *self.racing(rivals),
         )
+
+    @rule(rows=ROWS, strategy=st.sampled_from(CommitStrategy), rivals=st.lists(rival, min_size=1, max_size=3))
+    def append_after_lost_races(self, rows, strategy, rivals):
+        self.append(rows=rows, strategy=strategy, engine=Engine.AUTO, stream=False, rivals=rivals)
 
     @rule(rows=ROWS, engine=ENGINES, rivals=rivals)
     def overwrite(self, rows, engine, rivals):
@@ -210,6 +244,11 @@ class Machine(RuleBasedStateMachine):
             Change(f"floe delete {engine} where {text}", run, lambda rows: remaining(rows, predicate)),
             *self.racing(rivals),
         )
+
+    @rule(rows=ROWS, predicate=NEGATED)
+    def delete_all_but(self, rows, predicate):
+        self.append(rows=rows, strategy=CommitStrategy.FAST_APPEND, engine=Engine.AUTO, stream=False, rivals=[])
+        self.delete(predicate=predicate, engine=Engine.AUTO, rivals=[])
 
     @rule(kind=st.sampled_from(["binpack", "sort", "zorder"]), engine=ENGINES, rivals=rivals)
     def compact(self, kind, engine, rivals):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from datetime import UTC, datetime
@@ -9,7 +10,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from floe_iceberg import IcebergTableManager
+from floe_iceberg import IcebergTableManager, SchemaChange, SchemaChangeKind
 from floe_testing.audit import assert_audited
 from floe_testing.embedded_tables import local_path
 from floe_testing.sequence_numbers import sequence_number_breaches
@@ -108,6 +109,19 @@ def test_an_operation_on_a_version_1_table_does_what_it_says(manager, open_manag
     assert sum(part.records for part in reader.partitions("bronze.t")) == len(expected)
     assert {file.content for file in reader.files("bronze.t")} == {"data"}
     assert {one.content for one in reader.manifests("bronze.t")} == {"data"}
+
+
+def test_the_fields_of_version_1_alone_follow_the_schema_and_the_spec(open_manager):
+    manager = open_manager()
+    manager.create_table("bronze.t", SCHEMA, partition_spec=["p"], properties={"format-version": "1"})
+    manager.append("bronze.t", rows(*START))
+    manager.evolve_schema("bronze.t", [SchemaChange(kind=SchemaChangeKind.ADD, column="note", type="string")])
+    with manager.load_table("bronze.t").update_spec() as spec:
+        spec.add_field("id", "bucket[4]", "id_bucket")
+    written = json.loads(local_path(manager.load_table("bronze.t").metadata_location).read_text())
+    assert [field["name"] for field in written["schema"]["fields"]] == ["id", "p", "x", "note"]
+    assert written["partition-spec"] == written["partition-specs"][-1]["fields"]
+    assert_audited(manager, "bronze.t")
 
 
 def test_refs_and_rollback_work_on_a_version_1_table(manager, open_manager):
