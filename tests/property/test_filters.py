@@ -19,7 +19,7 @@ from floe_testing.embedded_tables import make_context
 from floe_testing.sql_model import comparable, filter_text, random_predicate, remaining, selected
 
 NUMBERS = itertools.count()
-EXAMPLES = int(os.environ.get("FLOE_FILTER_EXAMPLES", "40"))
+EXAMPLES = int(os.environ.get("FLOE_FILTER_EXAMPLES", "10"))
 
 SCHEMA = pa.schema(
     [
