@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 from tests.torture.run import ROOT, Plan, Torture, clean
@@ -13,6 +14,8 @@ from tests.torture.run import ROOT, Plan, Torture, clean
 @pytest.mark.parametrize("seed", [20261115])
 def test_nothing_is_lost_doubled_or_half_visible_under_faults(seed, request):
     folder = ROOT / ".floe-dev" / "torture" / f"test-{seed}-{request.node.callspec.id}"
+    # What an earlier run that failed has left to look at.
+    shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     result = Torture(Plan(seed, commits=1_500, spark=0, minutes=3), folder).run()
     arenas = result.pop("arenas")
