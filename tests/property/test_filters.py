@@ -87,6 +87,8 @@ SPECS = [
 ]
 CELLS = {name: st.one_of(st.none(), st.sampled_from(values)) for name, values in VALUES.items()}
 ROWS = st.lists(st.fixed_dictionaries(CELLS), min_size=1, max_size=12)
+# Cut to a multiple of three, the least number is below what an int holds: such a row is refused.
+LEAST = -(2**31)
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +125,7 @@ def drawn(examples):
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: "+".join(spec) or "unpartitioned")
-@drawn(2)
+@drawn(3)
 def test_filters_follow_three_valued_logic_on_every_partitioning(manager, spec, batches, seed):
     compare(manager, spec, batches, seed)
 
@@ -138,6 +140,8 @@ def test_many_filters_follow_three_valued_logic_on_every_partitioning(manager, s
 
 def compare(manager, spec, batches, seed):
     """Do the same to a table and to the model of it."""
+    if "truncate(3, i)" in spec:
+        batches = [[row | {"i": LEAST + 2 if row["i"] == LEAST else row["i"]} for row in batch] for batch in batches]
     name = f"bronze.t{next(NUMBERS)}"
     manager.create_table(name, SCHEMA, partition_spec=spec)
     first = manager.append(name, table_of(batches[0])).snapshot_id
