@@ -38,6 +38,9 @@ def main() -> int:
         for measurement in measurements:
             if measurement.error:
                 print(f"  {measurement.arm}: {measurement.error}", flush=True)
+            if measurement.audited:
+                print(f"  {measurement.audited} tables audited, {len(measurement.breaches)} breaches", flush=True)
+                print(*measurement.breaches[:5], sep="\n", end="", flush=True)
         print(f"  {time.monotonic() - started:.0f} s", flush=True)
     report.write(results, arguments.results, quick=arguments.quick, whole=not arguments.only)
     print(report.markdown(results))

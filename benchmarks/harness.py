@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from benchmarks.auditing import audited
 from benchmarks.memory import children_peak_mib, own_peak_mib
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ class Measurement:
         children_rss_mib: Memory of the processes it started, such as a JVM.
         first_seconds: The time of the warm-up: what the work takes cold.
         start_seconds: What starting Spark took, for arms that do.
+        audited: How many tables floe left, each audited to the last value.
+        breaches: What the audit found, one a line.
         error: Why there is no result.
     """
 
@@ -70,6 +73,8 @@ class Measurement:
     children_rss_mib: float = 0.0
     first_seconds: float | None = None
     start_seconds: float | None = None
+    audited: int = 0
+    breaches: list[str] = field(default_factory=list)
     error: str | None = None
 
 
@@ -206,4 +211,8 @@ def measure(module: str, *, scale: float, rounds: int, variant: str = "", warm_u
         finally:
             for arm in arms:
                 arm.close()
+        # The first arm is floe's.
+        tables = audited(Path(temporary) / names[0].replace(" ", "-"))
+    arms[0].measurement.audited = len(tables)
+    arms[0].measurement.breaches = [f"{table}: {breach}" for table, found in tables.items() for breach in found]
     return [arm.measurement for arm in arms]

@@ -19,7 +19,7 @@ def judge(step: Step, size: Size, workload: ModuleType, measurements: list[Measu
     """Judge one workload; a wrong answer anywhere is no result."""
     ours, *peers = measurements
     checksums = {checksum for m in measurements if not m.error for checksum in m.checksums}
-    correct = not ours.error and len(checksums) == 1
+    correct = not ours.error and len(checksums) == 1 and not ours.breaches
     ran = [peer for peer in peers if correct and not peer.error]
     return {
         "name": step.name,

@@ -18,7 +18,8 @@ One base class; the branches say what a caller can do about it::
     │   ├── RateLimitedError            (also CatalogConnectionError) carries retry_after
     │   ├── CircuitOpenError            (also CatalogConnectionError) carries retry_at
     │   ├── DeadlineExceededError       (also CatalogConnectionError)
-    │   └── ConcurrencyConflictError    (also WriteError) another writer won within the whole budget
+    │   ├── ConcurrencyConflictError    (also WriteError) another writer won within the whole budget
+    │   └── ClockSkewError              (also WriteError) a writer's clock is too far ahead for the engine
     ├── CatalogConnectionError
     │   ├── CatalogTlsError
     │   └── WarehouseNotFoundError
@@ -405,6 +406,10 @@ class InvalidDataError(WriteError):
 
 class ConcurrencyConflictError(WriteError, TransientError):
     """Other writers won every race within the commit budget; nothing was written."""
+
+
+class ClockSkewError(WriteError, TransientError):
+    """The table was changed by a writer whose clock is ahead, and the engine refuses to write before that moment."""
 
 
 class CommitStateUnknownError(WriteError):

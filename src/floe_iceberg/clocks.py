@@ -24,6 +24,8 @@ from pyiceberg.table.update import (
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
+_JAVAS_TOLERANCE_MS = 60_000
+
 
 def next_moment(metadata: TableMetadata, *, offset_ms: int = 0) -> int:
     """Return the moment, in milliseconds, of a change made now: later than all that the table has seen.
@@ -39,6 +41,11 @@ def earliest_moment(metadata: TableMetadata) -> int:
     """Return the earliest moment that a change of a table may have: later than all that the table has seen."""
     logs = (metadata.snapshot_log[-1:], metadata.metadata_log[-1:])
     return 1 + max([metadata.last_updated_ms, *(entry.timestamp_ms for log in logs for entry in log)])
+
+
+def seconds_until_java_writes(metadata: TableMetadata) -> float:
+    """Return for how long Iceberg's Java will refuse to write a table by this machine's time; 0 if it writes now."""
+    return max(0.0, (earliest_moment(metadata) - _JAVAS_TOLERANCE_MS) / 1000 - time.time())
 
 
 def in_order(base: TableMetadata, changed: TableMetadata) -> TableMetadata:

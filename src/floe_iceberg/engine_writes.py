@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,8 @@ from pyiceberg.table.update import (
 from pyiceberg.utils.concurrent import ExecutorFactory
 
 from floe_core.dataplane import WriteKind, WriteRequest
-from floe_core.errors import CommitStateUnknownError, ConcurrencyConflictError
+from floe_core.errors import ClockSkewError, CommitStateUnknownError, ConcurrencyConflictError
+from floe_iceberg.clocks import seconds_until_java_writes
 from floe_iceberg.commits import Backoff, Outcome, WriteScope, ancestry, find_operation, require_branch
 from floe_iceberg.context import identifier_of
 from floe_iceberg.engine_commits import commit_metadata
@@ -78,6 +80,7 @@ def write_on_engine(  # noqa: PLR0913 - options by keyword
 
     Raises:
         ConcurrencyConflictError: Others won every race within the budget.
+        ClockSkewError: A writer's clock is so far ahead that the engine refuses the table beyond the budget.
         CommitStateUnknownError: Nobody can tell whether the write landed.
     """
     table = context.load(target)
@@ -159,7 +162,9 @@ class _EngineLoop:
         """Write to the target branch itself, again when another writer was faster than the engine's own retry."""
         branch = self._scope.branch
         while True:
-            before = self._head(self._load(), branch)
+            table = self._load()
+            before = self._head(table, branch)
+            self._await_clock(table)
             try:
                 self._run(branch)
             except ConcurrencyConflictError:
@@ -196,6 +201,7 @@ class _EngineLoop:
         table = self._load()
         if found := find_operation(table.metadata, self._scope.operation_id, self._scope.branch):
             return Outcome(table, found, repeated=True)
+        self._await_clock(table)
         base = self._head(table, self._scope.branch)
         branch = self._own_branch(self._backoff.tries)
         self._set_ref(table, branch, base, expected=self._head(table, branch))
@@ -225,6 +231,18 @@ class _EngineLoop:
         except CommitStateUnknownException as err:
             raise self._unknown() from err
         return Outcome(self._load(), made)
+
+    def _await_clock(self, table: Table) -> None:
+        """Wait for a table that a fast clock has dated ahead, before the engine does work that it would throw away."""
+        seconds, name = seconds_until_java_writes(table.metadata), str(identifier_of(self._target))
+        if seconds > self._context.config.commit_timeout_seconds:
+            ahead = f"{seconds + 60:.0f} s ahead"
+            msg = f"Table '{name}' was changed by a writer whose clock is {ahead}; nothing was written."
+            hint = f"Set the clocks of all writers (NTP). The engine accepts the table again in {seconds:.0f} s."
+            raise ClockSkewError(msg, hint=hint, table=name)
+        if seconds:
+            self._context.logger.warning("waiting for a clock that is ahead", table=name, seconds=round(seconds, 1))
+            time.sleep(seconds)
 
     def _run(self, branch: str | None) -> None:
         """Let the engine write; after an error, find out whether it did."""

@@ -10,6 +10,10 @@ from pyspark.errors import PySparkException
 
 from floe_core.errors import (
     CapabilityError,
+    CatalogAuthenticationError,
+    CatalogAuthorizationError,
+    CatalogUnavailableError,
+    ClockSkewError,
     CommitStateUnknownError,
     ConcurrencyConflictError,
     EngineUnavailableError,
@@ -30,6 +34,15 @@ _UNFIT_DATA = re.compile(
 )
 # Spark hands Java's exceptions over as text; the class names in it are all there is to go by.
 _ICEBERG_EXCEPTION = re.compile(r"org\.apache\.iceberg\.exceptions\.(\w+)")
+# A commit whose connection broke: nobody told Spark whether it landed.
+_LOST_POST = re.compile(r"RESTException: Error occurred while processing POST request")
+_OF_CATALOG: dict[str, tuple[type[FloeStorageError], str]] = {
+    "NotAuthorizedException": (CatalogAuthenticationError, "The catalog does not accept Spark's credentials"),
+    "ForbiddenException": (CatalogAuthorizationError, "The catalog refuses Spark's request"),
+    "ServiceUnavailableException": (CatalogUnavailableError, "The catalog is not available to Spark"),
+    "ServiceFailureException": (CatalogUnavailableError, "The catalog failed Spark's request"),
+    "RESTException": (CatalogUnavailableError, "The catalog failed Spark's request"),
+}
 _LOST_ENGINE = re.compile(
     r"OutOfMemoryError|Java heap space|StatusCode\.UNAVAILABLE|RETRIES_EXCEEDED|SparkContext was shut down"
     r"|stopped SparkContext|INVALID_HANDLE\.SESSION|Connection refused"
@@ -40,6 +53,10 @@ _MISSING_REF = re.compile(
 _MISSING_SNAPSHOT = re.compile(r"Cannot find (?:a )?snapshot", re.IGNORECASE)
 _TIME_TYPE = re.compile(r"Spark does not support time fields|Cannot convert.*\btime\b", re.IGNORECASE)
 _CONFLICT = re.compile(r"conflicting|[Mm]issing (?:data|required) files")
+# Java allows clocks a minute apart, and calls what is beyond it a bug of its own.
+_CLOCK_SKEW = re.compile(
+    r"Invalid (?:update|snapshot) timestamp|Expected sorted (?:snapshot|previous metadata) log entries"
+)
 _REASON = re.compile(r"(?:\w+\.)+\w*(?:Exception|Error): (?P<reason>[^\n]+)")
 
 
@@ -66,6 +83,8 @@ def reason_of(err: BaseException) -> str:
 
 def _better(err: Exception, table: str, operation_id: str) -> FloeStorageError | None:
     text = str(err)
+    if found := _of_iceberg(err, text, table, operation_id):
+        return found
     # The bridge to a classic driver has errors of its own, in a package that only PySpark depends on.
     if type(err).__name__ == "Py4JNetworkError" or isinstance(err, ConnectionError) or _LOST_ENGINE.search(text):
         msg = "Spark died or lost its driver during the operation."
@@ -73,18 +92,24 @@ def _better(err: Exception, table: str, operation_id: str) -> FloeStorageError |
             "If it ran out of memory, raise compute.driver_memory; a local server is restarted with: floe spark start"
         )
         return EngineUnavailableError(msg, hint=hint, table=table)
-    return _of_iceberg(err, text, table, operation_id) or _of_spark(err, text, table)
+    return _of_spark(err, text, table)
 
 
 def _of_iceberg(err: Exception, text: str, table: str, operation_id: str) -> FloeStorageError | None:
     names = set(_ICEBERG_EXCEPTION.findall(text))
-    if "CommitStateUnknownException" in names:
+    if "CommitStateUnknownException" in names or (operation_id and _LOST_POST.search(text)):
         msg = f"Spark cannot tell whether its commit to '{table}' landed."
         return CommitStateUnknownError(msg, operation_id=operation_id, table=table)
     if "NoSuchTableException" in names:
         return _missing_table(table)
     if "CommitFailedException" in names or ("ValidationException" in names and _CONFLICT.search(text)):
         return ConcurrencyConflictError(f"Spark's commit to '{table}' lost: {reason_of(err)}", table=table)
+    for name, (kind, what) in _OF_CATALOG.items():
+        if name in names:
+            return kind(f"{what}: {reason_of(err)}", table=table)
+    if _CLOCK_SKEW.search(text):
+        msg = f"Table '{table}' was changed by a writer whose clock is ahead of Spark's: {reason_of(err)}"
+        return ClockSkewError(msg, hint="Set the clocks of all writers (NTP), and try again later.", table=table)
     return None
 
 

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 from pyiceberg.table import update as pyiceberg_update
 
-from floe_iceberg import clocks
+from floe_core.errors import ClockSkewError
+from floe_iceberg import IcebergTableManager, IcebergTableManagerConfig, WriteMode, clocks, engine_writes
 from floe_iceberg.models import SchemaChange, SchemaChangeKind
 from floe_testing.embedded_tables import local_path
 
@@ -142,8 +143,6 @@ def test_s36_a_change_of_metadata_by_a_fast_clock_beside_a_commit_is_no_step_bac
 @pytest.mark.spark
 @pytest.mark.parametrize("skews", ORDERS, ids=["ahead first", "behind first"])
 def test_s36_java_accepts_the_metadata_of_every_operation(spark_tables, spark_session, set_clock, skews):
-    from floe_iceberg import IcebergTableManager
-
     manager = IcebergTableManager(spark_tables.catalog)
     manager.create_namespace("bronze")
     manager.create_table("bronze.t", SCHEMA)
@@ -159,3 +158,38 @@ def test_s36_java_accepts_the_metadata_of_every_operation(spark_tables, spark_se
     set_clock(0)
     read = sorted(row.id for row in spark_session.sql("SELECT id FROM floe.bronze.t").collect())
     assert read == sorted(manager.scan("bronze.t")["id"].to_pylist())
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("mode", [WriteMode.APPEND, WriteMode.UPSERT])
+def test_s36_spark_waits_for_a_clock_that_is_ahead(spark_tables, set_clock, mode):
+    manager = IcebergTableManager(spark_tables.catalog, compute=spark_tables.plane)
+    manager.create_namespace("bronze")
+    manager.create_table("bronze.t", SCHEMA)
+    # Java allows a minute; two seconds are left to wait for.
+    set_clock(62)
+    manager.append("bronze.t", rows(1))
+    set_clock(0)
+    manager.write_data("bronze.t", rows(2), mode, keys=["id"] if mode is WriteMode.UPSERT else None, engine="spark")
+    assert sorted(manager.scan("bronze.t")["id"].to_pylist()) == [1, 2]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("waits", [True, False], ids=["before Spark works", "told by Spark"])
+def test_s36_a_clock_too_far_ahead_for_spark_is_told_and_nothing_is_written(
+    spark_tables, set_clock, monkeypatch, waits
+):
+    config = IcebergTableManagerConfig(commit_timeout_seconds=5)
+    manager = IcebergTableManager(spark_tables.catalog, config=config, compute=spark_tables.plane)
+    manager.create_namespace("bronze")
+    manager.create_table("bronze.t", SCHEMA)
+    set_clock(TWO_MINUTES)
+    manager.append("bronze.t", rows(1))
+    set_clock(0)
+    if not waits:
+        # As on a server whose own clock is behind.
+        monkeypatch.setattr(engine_writes, "seconds_until_java_writes", lambda _: 0.0)
+    before = manager.load_table("bronze.t").metadata_location
+    with pytest.raises(ClockSkewError, match="clock is"):
+        manager.append("bronze.t", rows(2), engine="spark")
+    assert manager.load_table("bronze.t").metadata_location == before

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -45,7 +46,7 @@ class Plan:
         seed: Everything that is drawn follows from it.
         commits: Operations in all.
         rest: Share of them that goes over REST.
-        spark: Operations on Spark, on top.
+        spark: Operations on Spark, on top, on each of two catalogs, with as many beside them.
         fault_share: Share of operations that meet a fault.
         minutes: When writers stop, whatever is left; None for never.
         kill_share: Share of the faults that are kills.
@@ -132,7 +133,12 @@ class Torture:
         stack.callback(services.leave)
         store = services.start(Minio())
         server = services.start(IcebergRest(store))
-        for name, vended, count in (("REST", False, 2), ("REST, vended credentials", True, 1)):
+        for name, vended, count in (
+            ("REST", False, 2),
+            ("REST, vended credentials", True, 1),
+            *([("REST, Spark and Arrow", False, 1)] if self.plan.spark else []),
+        ):
+            with_spark = "Spark" in name
             gateway = stack.enter_context(FaultGateway(server.url))
             gateway.keeps_exchanges = False
             tokens = gateway.require_tokens(client_id=CLIENT_ID, client_secret=CLIENT_SECRET, lifetime_seconds=20)
@@ -147,10 +153,12 @@ class Torture:
                 # Writers meet the refusal itself.
                 self.storage[-1].announce_expiry = False
                 keys = {}
-            space = f"torture_{self.folder.name.replace('-', '_')}_{'vended' if vended else 'keys'}"
-            crew = Crew(Arena(name, {f"{space}.one": 2, f"{space}.old": 1}, uri=gateway.url, store=keys))
-            share = operations // 3
-            self._add_writers(crew, count=count, operations=share)
+            space = f"torture_{self.folder.name.replace('-', '_')}_{'_'.join(re.findall('[a-z]+', name.lower()))}"
+            tables = {f"{space}.both": 2} if with_spark else {f"{space}.one": 2, f"{space}.old": 1}
+            crew = Crew(Arena(name, tables, uri=gateway.url, store=keys))
+            self._add_writers(crew, count=count, operations=self.plan.spark if with_spark else operations // 3)
+            if with_spark:
+                self._add_writers(crew, count=1, operations=self.plan.spark, spark=True)
             yield crew
 
     def _add_writers(self, crew: Crew, *, count: int, operations: int, spark: bool = False) -> None:

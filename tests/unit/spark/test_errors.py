@@ -6,6 +6,10 @@ import pytest
 
 from floe_core.errors import (
     CapabilityError,
+    CatalogAuthenticationError,
+    CatalogAuthorizationError,
+    CatalogUnavailableError,
+    ClockSkewError,
     CommitStateUnknownError,
     ConcurrencyConflictError,
     EngineUnavailableError,
@@ -35,6 +39,25 @@ class Raised(Exception):  # noqa: N818 - stands for any of Spark's
         ),
         (UNKNOWN_AND_FAILED, CommitStateUnknownError),
         ("x: org.apache.iceberg.exceptions.NoSuchTableException: Table does not exist: a.b", TableNotFoundError),
+        (
+            "x: org.apache.iceberg.exceptions.RESTException: Error occurred while processing POST request",
+            CommitStateUnknownError,
+        ),
+        (
+            "x: org.apache.iceberg.exceptions.RESTException: GET\nCaused by: java.net.X: Connection refused",
+            CatalogUnavailableError,
+        ),
+        (
+            "x: org.apache.iceberg.exceptions.ServiceUnavailableException: Service unavailable: x",
+            CatalogUnavailableError,
+        ),
+        ("x: org.apache.iceberg.exceptions.NotAuthorizedException: Not authorized: x", CatalogAuthenticationError),
+        ("x: org.apache.iceberg.exceptions.ForbiddenException: Forbidden: x", CatalogAuthorizationError),
+        ("java.lang.IllegalArgumentException: [BUG] Expected sorted snapshot log entries.", ClockSkewError),
+        (
+            "java.lang.IllegalArgumentException: Invalid update timestamp 1: before last snapshot log entry at 2",
+            ClockSkewError,
+        ),
         ("java.lang.OutOfMemoryError: Java heap space", EngineUnavailableError),
         ("<_InactiveRpcError of RPC: status = StatusCode.UNAVAILABLE>", EngineUnavailableError),
         ("java.lang.UnsupportedOperationException: Spark does not support time fields", CapabilityError),
