@@ -144,7 +144,9 @@ class Torture:
             tokens = gateway.require_tokens(client_id=CLIENT_ID, client_secret=CLIENT_SECRET, lifetime_seconds=20)
             self.chaos.append(GatewayChaos(f"{self.plan.seed} {name}", share=0.0))
             gateway.chaos = self.chaos[-1]
-            stack.enter_context(self._in_background(self._revoke, tokens))
+            if not with_spark:
+                # Java's client renews a token before it expires, and does not ask for another when it is refused.
+                stack.enter_context(self._in_background(self._revoke, tokens))
             keys = store_properties(store)
             if vended:
                 front = stack.enter_context(FaultGateway(store.url))
@@ -176,7 +178,8 @@ class Torture:
                 "spark": spark,
                 "fault_share": self.plan.fault_share,
                 "kill_share": 0.05 if spark else self.plan.kill_share,
-                "skew": skews[number % len(skews)],
+                # Spark goes by the machine's clock, whatever the process around it believes.
+                "skew": 0.0 if spark else skews[number % len(skews)],
                 "stop_at": time.monotonic() + self.plan.minutes * 60 if self.plan.minutes else None,
             }
             (self.folder / f"writer-{number}.config").write_text(json.dumps(config), encoding="utf-8")
