@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from io import BytesIO
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from floe_core.errors import (
     StorageAuthenticationError,
     StorageError,
 )
+from floe_core.redaction import redact_text
 from floe_iceberg.context import identifier_of
 from floe_iceberg.errors import storage_error
 from floe_iceberg.reconciling import ReconcilingCatalog
@@ -40,6 +42,11 @@ if TYPE_CHECKING:
 
 _MAGIC = b"Obj\x01"
 _MARKER = 16
+# Arrow reports a damaged file and a store that does not answer by the same class; the text tells them apart.
+_OUT_OF_REACH = re.compile(
+    r"AWS Error|curlCode|\btime(?:d ?out|out)\b|\bconnect(?:ion|ing)?\b|google::cloud|Azure::|HTTP (?:status )?5\d\d",
+    re.IGNORECASE,
+)
 _RESTORE = (
     "Restore the file from a backup, or roll the table back to a snapshot that does not need it; "
     "'floe tables snapshots' lists them."
@@ -155,6 +162,9 @@ def unreadable(path: str, *, table: str, err: Exception) -> FloeStorageError:
         return StorageError(f"'{path}' of table '{table}' may not be read.", hint=hint, table=table)
     if isinstance(err, OSError) and isinstance(refused := storage_error(err, table=table), StorageAuthenticationError):
         return refused
+    if isinstance(err, OSError) and _OUT_OF_REACH.search(str(err)):
+        msg = f"'{path}' of table '{table}' could not be read: {redact_text(str(err))}"
+        return StorageError(msg, hint="The store, or the way to it, failed. Try again.", table=table)
     return CorruptFileError(f"'{path}' of table '{table}' is damaged.", path=path, hint=_RESTORE, table=table)
 
 

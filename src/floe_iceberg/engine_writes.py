@@ -204,8 +204,8 @@ class _EngineLoop:
         self._await_clock(table)
         base = self._head(table, self._scope.branch)
         branch = self._own_branch(self._backoff.tries)
-        self._set_ref(table, branch, base, expected=self._head(table, branch))
         try:
+            self._set_ref(table, branch, base, expected=self._head(table, branch))
             self._run(branch)
             table = self._load()
             head = self._head(table, branch)
@@ -216,7 +216,10 @@ class _EngineLoop:
                 return None
             # An engine commits a delete that matched nothing as well.
             return self._publish(table, made, base) if changes_anything(made) else Outcome(table, None)
-        except ConcurrencyConflictError:
+        except (ConcurrencyConflictError, CommitFailedException):
+            return None
+        except CommitStateUnknownException:
+            # Nobody knows whether the branch was made. The next try makes one of another name.
             return None
         finally:
             self._remove(branch)

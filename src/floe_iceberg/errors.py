@@ -16,6 +16,7 @@ from floe_core.errors import (
     CatalogAuthorizationError,
     CatalogConnectionError,
     CatalogUnavailableError,
+    CommitStateUnknownError,
     ConcurrencyConflictError,
     FloeStorageError,
     NamespaceNotFoundError,
@@ -81,13 +82,20 @@ def _translation(err: Exception, catalog: Catalog, identifier: TableIdentifier) 
         case pyiceberg_errors.TableAlreadyExistsError():
             msg = f"Table '{name}' already exists in catalog '{catalog.name}'."
             return TableExistsError(msg, hint="Pass if_not_exists=True to use it as it is.", table=name)
-        case pyiceberg_errors.CommitFailedException():
-            msg = f"Another writer changed '{name}' at the same time."
-            return ConcurrencyConflictError(msg, hint="Try again.", table=name)
+        case pyiceberg_errors.CommitFailedException() | pyiceberg_errors.CommitStateUnknownException():
+            return _commit_translation(err, name)
         case pyiceberg_errors.RESTError():
             return _rest_translation(err, catalog, name)
         case _:
             return beyond_pyiceberg(err, name)
+
+
+def _commit_translation(err: Exception, name: str) -> FloeStorageError:
+    if isinstance(err, pyiceberg_errors.CommitFailedException):
+        msg = f"Another writer changed '{name}' at the same time."
+        return ConcurrencyConflictError(msg, hint="Try again.", table=name)
+    msg = f"The catalog gave no answer that tells whether the change of '{name}' landed; nothing was deleted."
+    return CommitStateUnknownError(msg, operation_id="", hint="Look at the table, and try again.", table=name)
 
 
 def beyond_pyiceberg(err: Exception, name: str) -> CapabilityError | None:

@@ -68,3 +68,16 @@ def test_s01_s02_s03_what_spark_landed_is_success_whatever_was_answered(gateway,
     act(manager, table)
     assert rule.hits == 1
     assert content(manager, table) == expected
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("operation", ["merge", "delete"])
+@pytest.mark.parametrize("kind", [pytest.param(409, marks=pytest.mark.live), 500], ids=str)
+def test_s03_a_branch_that_nobody_knows_of_does_not_end_a_row_level_write(gateway, manager, table, operation, kind):
+    act, expected = OPERATIONS[operation]
+    # The first commit makes the branch that the engine writes to; it does not land.
+    rule = gateway.answer(kind, method="POST", path=COMMIT_PATH)
+    act(manager, table)
+    assert rule.hits == 1
+    assert content(manager, table) == expected
+    assert list(manager.load_table(table).metadata.refs) == ["main"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from floe_core.errors import CorruptFileError, StorageAuthenticationError
+from floe_core.errors import CorruptFileError, StorageAuthenticationError, StorageError
 from floe_iceberg import inspection, maintenance, reads
 from floe_iceberg.corruption import unreadable
 from floe_testing.embedded_tables import files_of, local_path, make_context
@@ -142,3 +142,29 @@ def test_s13_refused_credentials_are_no_damage():
     error = unreadable("s3://lake/t/m0.avro", table="bronze.t", err=refused)
     assert isinstance(error, StorageAuthenticationError)
     assert isinstance(unreadable("s3://lake/t/m0.avro", table="bronze.t", err=OSError("cut short")), CorruptFileError)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "When reading information for key 'm0.avro': AWS Error NETWORK_CONNECTION during GetObject: curlCode: 28",
+        "HTTPConnectionPool(host='127.0.0.1', port=1): Read timed out. (read timeout=8.0)",
+        "('Connection aborted.', RemoteDisconnected('Remote end closed connection without response'))",
+    ],
+)
+def test_s13_a_store_that_does_not_answer_is_no_damage(text):
+    error = unreadable("s3://lake/t/m0.avro", table="bronze.t", err=OSError(text))
+    assert type(error) is StorageError
+    assert "Try again" in str(error)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Couldn't deserialize thrift: TProtocolException: Invalid data",
+        "Unexpected end of stream: Page was smaller (12) than expected (40)",
+        "could not verify page integrity, CRC checksum verification failed for page_ordinal 0",
+    ],
+)
+def test_s13_a_page_that_cannot_be_decoded_is_damage(text):
+    assert isinstance(unreadable("s3://lake/t/0.parquet", table="bronze.t", err=OSError(text)), CorruptFileError)
