@@ -17,10 +17,9 @@ from pyiceberg.io.pyarrow import (
     ArrowScan,
     _combine_positional_deletes,
     _get_column_projection_values,
-    _get_file_format,
     _read_all_delete_files,
     expression_to_pyarrow,
-    pyarrow_to_schema,
+    schema_to_pyarrow,
 )
 from pyiceberg.manifest import FileFormat
 from pyiceberg.schema import prune_columns, visit_with_partner
@@ -28,17 +27,24 @@ from pyiceberg.types import FixedType, TimestampType, TimestamptzType, UUIDType
 
 from floe_core.errors import CapabilityError
 from floe_iceberg.arrow_types import with_children
+from floe_iceberg.file_columns import FileColumns, file_columns
 
 if TYPE_CHECKING:
+    import builtins
     from collections.abc import Iterable, Iterator
 
     import pyarrow.compute as pc
     from pyiceberg.schema import Schema
     from pyiceberg.table import FileScanTask
-    from pyiceberg.types import ListType, MapType, NestedField
+    from pyiceberg.types import ListType, MapType, NestedField, StructType
 
 _READABLE = (FileFormat.PARQUET, FileFormat.ORC)
-_READ_OPTIONS: dict[str, Any] = {"pre_buffer": True, "buffer_size": 8 * 1024 * 1024}
+# Arrow takes the timestamps of old writers (INT96) for nanoseconds, which end in 2262.
+_READ_OPTIONS: dict[str, Any] = {
+    "pre_buffer": True,
+    "buffer_size": 8 * 1024 * 1024,
+    "coerce_int96_timestamp_unit": "us",
+}
 _NEWEST_IN_MICROSECONDS = 2
 _UUID = 16
 
@@ -77,23 +83,18 @@ class RowScan(ArrowScan):
         if downcast is None:
             downcast = metadata.format_version <= _NEWEST_IN_MICROSECONDS
         with self._io.new_input(task.file.file_path).open() as stream:
-            fragment = _get_file_format(task.file.file_format, **_READ_OPTIONS).make_fragment(stream)
+            fragment = _format_of(task).make_fragment(stream)
             physical = fragment.physical_schema
-            file_schema = pyarrow_to_schema(
-                physical,
-                metadata.name_mapping(),
-                downcast_ns_timestamp_to_us=downcast,
-                format_version=metadata.format_version,
-            )
+            columns = file_columns(physical, metadata, downcast=downcast, path=task.file.file_path)
             constants = _get_column_projection_values(
                 task.file,
                 self._projected_schema,
                 metadata.schema(),
                 metadata.specs().get(task.file.spec_id),
-                file_schema.field_ids,
+                columns.schema.field_ids,
             )
-            condition = self._condition(file_schema, constants)
-            stored = prune_columns(file_schema, self._projected_field_ids, select_full_types=False)
+            condition = self._condition(columns, constants)
+            stored = prune_columns(columns.schema, self._projected_field_ids, select_full_types=False)
             scanner = ds.Scanner.from_fragment(
                 fragment=fragment,
                 schema=physical,
@@ -116,10 +117,12 @@ class RowScan(ArrowScan):
                 if rows.num_rows:
                     yield projection.of(self._projected_schema, rows)
 
-    def _condition(self, file_schema: Schema, constants: dict[int, Any]) -> pc.Expression | None:
-        """Translate the row filter to the names and types of one file."""
-        if isinstance(self._bound_row_filter, AlwaysTrue):
+    def _condition(self, columns: FileColumns, constants: dict[int, Any]) -> pc.Expression | None:
+        """Translate the row filter to the names and types of one file; the rows that pass are filtered once more."""
+        # The types of a file that was taken in are its writer's, and a literal may not fit them.
+        if isinstance(self._bound_row_filter, AlwaysTrue) or columns.mapped:
             return None
+        file_schema = columns.schema
         translated: BooleanExpression = translate_column_names(
             self._bound_row_filter,
             file_schema,
@@ -127,6 +130,10 @@ class RowScan(ArrowScan):
             projected_field_values=constants,
         )
         return expression_to_pyarrow(bind(file_schema, translated, self._case_sensitive), file_schema)
+
+
+def _format_of(task: FileScanTask) -> ds.FileFormat:
+    return ds.OrcFileFormat() if task.file.file_format == FileFormat.ORC else ds.ParquetFileFormat(**_READ_OPTIONS)
 
 
 def _surviving(
@@ -154,6 +161,8 @@ class Projection(ArrowProjectionVisitor):
         ORC keeps fixed values and UUIDs as plain binary, and Arrow reads its timestamps as nanoseconds.
         """
         kind = field.field_type
+        if field.field_id in self._projected_missing_fields:
+            return values
         if isinstance(kind, TimestampType | TimestamptzType) and getattr(values.type, "unit", "") == "ns":
             return values.cast(pa.timestamp("us", "UTC" if isinstance(kind, TimestamptzType) else None), safe=False)
         if isinstance(kind, FixedType | UUIDType) and (
@@ -162,6 +171,23 @@ class Projection(ArrowProjectionVisitor):
             sized = values.cast(pa.binary(len(kind) if isinstance(kind, FixedType) else _UUID))
             return sized if isinstance(kind, FixedType) else pa.ExtensionArray.from_storage(pa.uuid(), sized)
         return super()._cast_if_needed(field, values)
+
+    def struct(
+        self, struct: StructType, struct_array: pa.Array | None, field_results: builtins.list[pa.Array | None]
+    ) -> pa.Array | None:
+        """Put projected fields into their struct; one that the file lacks has the value of its partition."""
+        if struct_array is not None:
+            field_results = [
+                self._constant(field, len(struct_array)) if found is None else found
+                for field, found in zip(struct.fields, field_results, strict=True)
+            ]
+        return super().struct(struct, struct_array, field_results)
+
+    def _constant(self, field: NestedField, rows: int) -> pa.Array | None:
+        value = self._projected_missing_fields.get(field.field_id)
+        if value is None:
+            return None
+        return pa.repeat(pa.scalar(value, schema_to_pyarrow(field.field_type, include_field_ids=False)), rows)
 
     def list(self, list_type: ListType, list_array: pa.Array | None, value_array: pa.Array | None) -> pa.Array | None:
         """Put projected elements into their lists."""

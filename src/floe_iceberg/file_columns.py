@@ -1,0 +1,156 @@
+"""Which column of the table each column of a data file is.
+
+A file that was taken in as it is, by Spark's ``add_files`` or ``migrate`` or by PyIceberg's ``add_files``, has no field
+ids, and the table's property ``schema.name-mapping.default`` says which name stands for which id. A column that neither
+has an id nor is in the mapping is no column of the table, and is passed over. PyIceberg gives up on a file with such a
+column, and takes a file in which one id is missing for a file without any.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyiceberg.io.pyarrow import (
+    PYARROW_PARQUET_FIELD_ID_KEY,
+    UnsupportedPyArrowTypeException,
+    _get_field_id,
+    _HasIds,
+    pyarrow_to_schema,
+    visit_pyarrow,
+)
+
+from floe_core.errors import CapabilityError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pyiceberg.schema import Schema
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.name_mapping import MappedField
+
+NAME_MAPPING = "schema.name-mapping.default"
+
+
+@dataclass(frozen=True)
+class FileColumns:
+    """The columns of one data file.
+
+    Attributes:
+        schema: The file's columns with their field ids; those that are no columns of the table are left out.
+        mapped: Whether the ids come from the table's name mapping.
+    """
+
+    schema: Schema
+    mapped: bool = False
+
+
+def file_columns(physical: pa.Schema, metadata: TableMetadata, *, downcast: bool, path: str) -> FileColumns:
+    """Find the columns of a data file by their ids, or by the table's name mapping when it has none.
+
+    Args:
+        physical: The file's schema as Arrow reads it.
+        metadata: The table's metadata.
+        downcast: Whether nanoseconds count as microseconds.
+        path: The file, for errors.
+
+    Raises:
+        CapabilityError: The file has no ids and the table no mapping, or a column has a type that is not read here.
+    """
+    mapped = False
+    if not visit_pyarrow(physical, _HasIds()):
+        mapped = not any(_ids(physical))
+        columns = _Columns(path)
+        physical = pa.schema(columns.by_name(physical, _mapping(metadata, path)) if mapped else columns.by_id(physical))
+    try:
+        schema = pyarrow_to_schema(
+            physical, downcast_ns_timestamp_to_us=downcast, format_version=metadata.format_version
+        )
+    except (TypeError, ValueError, UnsupportedPyArrowTypeException) as err:
+        msg = f"Data file '{path}' has a column of a type that is not read in process: {err}"
+        raise CapabilityError(msg, hint="Pass engine='spark', or read the table as a frame.") from err
+    return FileColumns(schema, mapped)
+
+
+def _mapping(metadata: TableMetadata, path: str) -> list[MappedField]:
+    try:
+        mapping = metadata.name_mapping()
+    except ValueError as err:
+        msg = f"Data file '{path}' has no field ids, and the table's property {NAME_MAPPING} cannot be read."
+        raise CapabilityError(msg, hint="Correct the property.") from err
+    if mapping is None:
+        msg = f"Data file '{path}' has no field ids, and the table has no name mapping that tells its columns by name."
+        hint = f"Set the table property {NAME_MAPPING}, or pass engine='spark', which tells columns by their place."
+        raise CapabilityError(msg, hint=hint)
+    return mapping.root
+
+
+def _ids(fields: Iterable[pa.Field]) -> Iterator[bool]:
+    for field in fields:
+        yield _get_field_id(field) is not None
+        yield from _ids(_children(field.type))
+
+
+def _children(kind: pa.DataType) -> list[pa.Field]:
+    if isinstance(kind, pa.StructType):
+        return list(kind)
+    if isinstance(kind, pa.MapType):
+        return [kind.key_field, kind.item_field]
+    if isinstance(kind, pa.ListType | pa.LargeListType | pa.FixedSizeListType):
+        return [kind.value_field]
+    return []
+
+
+def _rebuilt(kind: pa.DataType, children: list[pa.Field]) -> pa.DataType:
+    if isinstance(kind, pa.StructType):
+        return pa.struct(children)
+    if isinstance(kind, pa.MapType):
+        return pa.map_(*children)
+    return pa.list_(*children) if children else kind
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Leaves the columns of one file that are columns of the table, each with its id."""
+
+    path: str
+
+    def by_id(self, fields: Iterable[pa.Field], parent: str = "") -> list[pa.Field]:
+        found = []
+        for field in fields:
+            name, kind = f"{parent}{field.name}", field.type
+            if _get_field_id(field) is None:
+                continue
+            children = self.by_id(_children(kind), f"{name}.")
+            if not isinstance(kind, pa.StructType) and len(children) < len(_children(kind)):
+                raise self._incomplete(name)
+            found.append(field.with_type(_rebuilt(kind, children)))
+        return found
+
+    def by_name(self, fields: Iterable[pa.Field], mapping: Iterable[MappedField], parent: str = "") -> list[pa.Field]:
+        known = {name: entry for entry in mapping for name in entry.names}
+        found = []
+        for field in fields:
+            entry = known.get(field.name)
+            if entry is None or entry.field_id is None:
+                continue
+            name, kind = f"{parent}{field.name}", field.type
+            children = self.by_name(_spelled(kind), entry.fields, f"{name}.")
+            if not isinstance(kind, pa.StructType) and len(children) < len(_children(kind)):
+                raise self._incomplete(name)
+            number = {PYARROW_PARQUET_FIELD_ID_KEY: str(entry.field_id).encode()}
+            found.append(field.with_type(_rebuilt(kind, children)).with_metadata(number))
+        return found
+
+    def _incomplete(self, column: str) -> CapabilityError:
+        msg = f"Column '{column}' of data file '{self.path}' has no field ids for its elements, keys or values."
+        return CapabilityError(msg, hint=f"Complete the table property {NAME_MAPPING}, or pass engine='spark'.")
+
+
+def _spelled(kind: pa.DataType) -> list[pa.Field]:
+    """Return a type's parts by the names that mappings have for them, whatever the writer called them."""
+    children = _children(kind)
+    if isinstance(kind, pa.MapType):
+        return [field.with_name(name) for field, name in zip(children, ("key", "value"), strict=True)]
+    return children if isinstance(kind, pa.StructType) else [field.with_name("element") for field in children]
