@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from io import BytesIO
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
@@ -11,7 +12,9 @@ from pyiceberg.exceptions import ValidationError
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
 from pyiceberg.manifest import DataFileContent, FileFormat, ManifestContent
 from pyiceberg.serializers import FromInputFile
-from pyiceberg.table import ManifestGroupPlanner
+from pyiceberg.table import FileScanTask, ManifestGroupPlanner
+from pyiceberg.table.delete_file_index import DeleteFileIndex
+from pyiceberg.typedef import Record
 
 from floe_core.errors import (
     CapabilityError,
@@ -22,8 +25,10 @@ from floe_core.errors import (
     StorageError,
 )
 from floe_core.redaction import redact_text
+from floe_iceberg.capabilities import require_known_partitions
 from floe_iceberg.context import identifier_of
 from floe_iceberg.errors import storage_error
+from floe_iceberg.partitioning import record_key
 from floe_iceberg.reconciling import ReconcilingCatalog
 from floe_iceberg.versions import name_of
 
@@ -32,7 +37,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile
-    from pyiceberg.table import FileScanTask, Table
+    from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
@@ -211,11 +216,12 @@ def metadata_location(catalog: Catalog, identifier: TableIdentifier) -> str | No
         return session.scalar(query)
 
 
-def manifests_of(table: Table, snapshot: Snapshot | None) -> list[ManifestFile]:
-    """Read the manifest list of a snapshot, none for None.
+def manifests_of(table: Table, snapshot: Snapshot | None, *, to_read: bool = True) -> list[ManifestFile]:
+    """Read the manifest list of a snapshot, none for None; ``to_read`` says whether the manifests are read next.
 
     Raises:
         CorruptFileError: It is damaged or missing.
+        CapabilityError: The manifests cannot be read in process.
     """
     if snapshot is None:
         return []
@@ -224,6 +230,8 @@ def manifests_of(table: Table, snapshot: Snapshot | None) -> list[ManifestFile]:
     except Exception as err:
         raise unreadable(snapshot.manifest_list, table=name_of(table), err=err) from err
     check_manifest_list(table, snapshot, len(found))
+    if to_read:
+        require_known_partitions(table, (manifest.partition_spec_id for manifest in found))
     return found
 
 
@@ -261,15 +269,38 @@ def planned(
 ) -> list[FileScanTask]:
     """Return the files of manifests that may hold rows of a filter, and the delete files that apply to them."""
     planner = ManifestGroupPlanner(metadata, io)
-    if row_filter.always:
-        return list(planner.plan_files(manifests))
-    pruner = row_filter.pruner(metadata)
-
-    def wanted(entry: ManifestEntry) -> bool:
+    pruner = None if row_filter.always else row_filter.pruner(metadata)
+    if pruner is not None:
+        manifests = [manifest for manifest in manifests if pruner.may_list(manifest)]
+    data: list[ManifestEntry] = []
+    deletes = DeleteFileIndex()
+    for entry in chain.from_iterable(planner.plan_manifest_entries(manifests)):
         file = entry.data_file
-        return pruner.may_have(file) if file.content == DataFileContent.DATA else pruner.may_apply(file)
+        if file.content == DataFileContent.DATA:
+            if pruner is None or pruner.may_have(file):
+                data.append(entry)
+        elif file.content == DataFileContent.POSITION_DELETES:
+            if pruner is None or pruner.may_apply(file):
+                deletes.add_delete_file(entry, partition_key=_partition_key(file))
+        elif pruner is None or pruner.may_apply(file):
+            msg = "PyIceberg does not apply equality deletes"
+            raise ValueError(msg)
+    if deletes.is_empty():
+        return [FileScanTask(entry.data_file) for entry in data]
+    return [
+        FileScanTask(
+            entry.data_file,
+            delete_files=deletes.for_data_file(
+                entry.sequence_number or 0, entry.data_file, partition_key=_partition_key(entry.data_file)
+            ),
+        )
+        for entry in data
+    ]
 
-    return list(planner.plan_files([manifest for manifest in manifests if pruner.may_list(manifest)], wanted))
+
+def _partition_key(file: DataFile) -> Record:
+    """Return a partition that is equal to itself: PyIceberg compares the values, and NaN is equal to nothing."""
+    return Record(*record_key(file.partition))
 
 
 def check_manifest_list(table: Table, snapshot: Snapshot, manifests: int) -> None:

@@ -13,6 +13,9 @@ from floe_iceberg.models import Engine
 from floe_iceberg.versions import name_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from floe_iceberg.context import ManagerContext
 
 _TOTAL = "total-equality-deletes"
+_TOTAL_FILES = "total-delete-files"
 
 
 def has_equality_deletes(table: Table, snapshot: Snapshot | None) -> bool:
@@ -39,6 +43,26 @@ def has_equality_deletes(table: Table, snapshot: Snapshot | None) -> bool:
         for manifest in found
         for entry in manifest.fetch_manifest_entry(io)
     )
+
+
+def dangling_deletes(table: Table, live: Iterable[FileScanTask]) -> list[DataFile]:
+    """Return the position delete files of main that apply to no data file any more.
+
+    Args:
+        table: The table.
+        live: The data files that stay, each with the delete files that apply to it. New ones need not be among them:
+            a position delete does not apply to a file of a later commit.
+    """
+    snapshot = table.metadata.current_snapshot()
+    if snapshot is None or (snapshot.summary and snapshot.summary.additional_properties.get(_TOTAL_FILES) == "0"):
+        return []
+    found = [m for m in manifests_of(table, snapshot) if m.content == ManifestContent.DELETES]
+    if not found:
+        return []
+    needed = {file.file_path for task in live for file in task.delete_files}
+    io = CheckedIO(table.io, {m.manifest_path: m.manifest_length for m in found}, name_of(table))
+    files = [entry.data_file for manifest in found for entry in manifest.fetch_manifest_entry(io)]
+    return [file for file in files if file.content == DataFileContent.POSITION_DELETES and file.file_path not in needed]
 
 
 def plane_for_equality_deletes(context: ManagerContext, table: Table, engine: Engine | str | None) -> DataPlane:

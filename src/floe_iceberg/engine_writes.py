@@ -25,7 +25,13 @@ from pyiceberg.table.update import (
 from pyiceberg.utils.concurrent import ExecutorFactory
 
 from floe_core.dataplane import WriteKind, WriteRequest
-from floe_core.errors import ClockSkewError, CommitStateUnknownError, ConcurrencyConflictError
+from floe_core.errors import (
+    CapabilityError,
+    ClockSkewError,
+    CommitStateUnknownError,
+    ConcurrencyConflictError,
+)
+from floe_iceberg.capabilities import require_known_partitions
 from floe_iceberg.clocks import seconds_until_java_writes
 from floe_iceberg.commits import Backoff, Outcome, WriteScope, ancestry, find_operation, require_branch
 from floe_iceberg.context import identifier_of
@@ -109,15 +115,19 @@ def _require_isolation(context: ManagerContext, target: TableTarget) -> None:
 
 
 def is_readable(table: Table, snapshot: Snapshot) -> bool:
-    """Whether every file that a snapshot added is there."""
+    """Whether every file that a snapshot added is there; what only the engine can read is taken for readable."""
     try:
+        manifests = [m for m in snapshot.manifests(table.io) if m.added_snapshot_id == snapshot.snapshot_id]
+        require_known_partitions(table, (manifest.partition_spec_id for manifest in manifests))
         added = [
             entry.data_file.file_path
-            for manifest in snapshot.manifests(table.io)
+            for manifest in manifests
             for entry in manifest.fetch_manifest_entry(table.io)
-            if manifest.added_snapshot_id == snapshot.snapshot_id and entry.status == ManifestEntryStatus.ADDED
+            if entry.status == ManifestEntryStatus.ADDED
         ]
         return all(ExecutorFactory.get_or_create().map(lambda path: table.io.new_input(path).exists(), added))
+    except CapabilityError:
+        return True
     except OSError:
         return False
 

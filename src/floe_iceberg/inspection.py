@@ -82,7 +82,8 @@ def manifests(
     """List the manifests of a version."""
     with context.operation("iceberg.manifests", target, snapshot_id=snapshot_id, ref=ref):
         table = load_table(context, target)
-        found = manifests_of(table, resolve(table, snapshot_id=snapshot_id, as_of=as_of, ref=ref).snapshot)
+        version = resolve(table, snapshot_id=snapshot_id, as_of=as_of, ref=ref)
+        found = manifests_of(table, version.snapshot, to_read=False)
         return [
             ManifestInfo(
                 path=manifest.manifest_path,

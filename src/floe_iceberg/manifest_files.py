@@ -5,23 +5,44 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from pyiceberg.avro.file import AvroFile, AvroOutputFile
 from pyiceberg.conversions import from_bytes, to_bytes
-from pyiceberg.manifest import ManifestWriter, ManifestWriterV1, ManifestWriterV2
-from pyiceberg.types import DoubleType, FloatType, UUIDType
+from pyiceberg.manifest import (
+    MANIFEST_ENTRY_SCHEMAS,
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestWriter,
+    ManifestWriterV1,
+    ManifestWriterV2,
+    _inherit_from_manifest,
+    data_file_with_partition,
+    manifest_entry_schema_with_data_file,
+)
+from pyiceberg.types import DoubleType, FloatType, StructType, UUIDType
 
 from floe_iceberg.partitioning import spec_schema
 
 if TYPE_CHECKING:
     from pyiceberg.avro.codecs import AvroCompressionCodec
-    from pyiceberg.io import OutputFile
+    from pyiceberg.io import FileIO, OutputFile
     from pyiceberg.manifest import ManifestFile
+    from pyiceberg.schema import Schema
     from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.typedef import TableVersion
 
 
 # Where a summary of a partition field keeps its bounds, each with the sign that belongs there when both zeros occur.
 _LOWER, _UPPER = 2, 3
 _BOUNDS = {_LOWER: -1.0, _UPPER: 1.0}
 
+
+# The record in which PyIceberg knows the data file that a delete file refers to, and what version 2 lacks of it.
+_WITH_REFERENCE: TableVersion = 3
+_ONLY_IN_VERSION_3 = frozenset({142, 144, 145})
 
 # The signs of both halves of a UUID.
 _SIGNS = 1 << 127 | 1 << 63
@@ -69,14 +90,55 @@ class _Version2(_OrderedAsInJava, ManifestWriterV2):
         return {**super()._meta, "schema-id": str(self._schema.schema_id)}
 
 
-def manifest_writer(
+class _Deletes(_Version2):
+    """Lists delete files, each with the data file that all its deletes refer to, which PyIceberg leaves out."""
+
+    def content(self) -> ManifestContent:
+        return ManifestContent.DELETES
+
+    @property
+    def _meta(self) -> dict[str, str]:
+        return {**super()._meta, "content": "deletes"}
+
+    def new_writer(self) -> AvroOutputFile[ManifestEntry]:
+        return AvroOutputFile[ManifestEntry](
+            output_file=self._output_file,
+            file_schema=self._schema_without(_ONLY_IN_VERSION_3),
+            record_schema=self._schema_without(frozenset()),
+            schema_name="manifest_entry",
+            metadata=self._meta,
+        )
+
+    def _schema_without(self, left_out: frozenset[int]) -> Schema:
+        partition = self._spec.partition_type(self._schema)
+        whole = data_file_with_partition(partition_type=partition, format_version=_WITH_REFERENCE)
+        kept = StructType(*(field for field in whole.fields if field.field_id not in left_out))
+        return manifest_entry_schema_with_data_file(format_version=2, data_file=kept)
+
+
+def delete_entries(manifest: ManifestFile, io: FileIO) -> list[ManifestEntry]:
+    """Read the live entries of a manifest of delete files, as a manifest of such files is written."""
+    with AvroFile[ManifestEntry](
+        io.new_input(manifest.manifest_path),
+        MANIFEST_ENTRY_SCHEMAS[_WITH_REFERENCE],
+        read_types={-1: ManifestEntry, 2: DataFile},
+        read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
+    ) as reader:
+        live = (entry for entry in reader if entry.status != ManifestEntryStatus.DELETED)
+        return [_inherit_from_manifest(entry, manifest) for entry in live]
+
+
+def manifest_writer(  # noqa: PLR0913 - options by keyword
     metadata: TableMetadata,
     spec_id: int,
     *,
     output_file: OutputFile,
     snapshot_id: int,
     codec: AvroCompressionCodec,
+    content: ManifestContent = ManifestContent.DATA,
 ) -> ManifestWriter:
     """Return a writer of a manifest of one partition spec; format version 1 or 2."""
-    writer = _Version1 if metadata.format_version == 1 else _Version2
+    writer: type[ManifestWriter] = _Version1 if metadata.format_version == 1 else _Version2
+    if content is ManifestContent.DELETES:
+        writer = _Deletes
     return writer(metadata.specs()[spec_id], spec_schema(metadata, spec_id), output_file, snapshot_id, codec)

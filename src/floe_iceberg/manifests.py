@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pyiceberg.manifest import (
+    DataFileContent,
     ManifestContent,
     ManifestEntry,
     ManifestEntryStatus,
@@ -23,11 +24,11 @@ from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, Asser
 
 from floe_core.errors import WriteError
 from floe_iceberg.avro_codecs import manifest_codec
-from floe_iceberg.capabilities import require_writable
+from floe_iceberg.capabilities import require_known_partitions, require_writable
 from floe_iceberg.clocks import next_moment
 from floe_iceberg.commits import Attempt, Staged
 from floe_iceberg.corruption import CheckedIO, check_manifest_list, explain, unreadable
-from floe_iceberg.manifest_files import manifest_writer
+from floe_iceberg.manifest_files import delete_entries, manifest_writer
 from floe_iceberg.manifest_lists import ManifestLists
 from floe_iceberg.reconciling import ReconcilingCatalog
 from floe_iceberg.summaries import summarize
@@ -82,7 +83,7 @@ class SnapshotDraft:
             table: The table as it is.
             operation: What the summary says happened.
             added: New data files.
-            removed: Data files to drop.
+            removed: Data and delete files to drop.
             staged: Schema updates that go along in the same commit.
 
         Raises:
@@ -177,7 +178,10 @@ class _Build:
     def manifests(self, added: Sequence[DataFile], removed: Sequence[DataFile]) -> list[ManifestFile]:
         existing = self._existing()
         live = [manifest for manifest in existing if manifest.has_added_files() or manifest.has_existing_files()]
-        kept = self._without(live, removed) if removed else live
+        kept = live
+        for content in (ManifestContent.DATA, ManifestContent.DELETES):
+            if gone := [file for file in removed if _listed_as(file) is content]:
+                kept = self._without(kept, gone, content)
         if self._draft.merge:
             return self._merged(added, kept)
         return [*self._added_manifest(added), *kept]
@@ -190,6 +194,7 @@ class _Build:
         except Exception as err:
             raise explain(err, self._table, self._parent) from err
         check_manifest_list(self._table, self._parent, len(manifests))
+        require_known_partitions(self._table, (manifest.partition_spec_id for manifest in manifests))
         return manifests
 
     def _read(self, manifest: ManifestFile, *, discard_deleted: bool) -> list[ManifestEntry]:
@@ -197,6 +202,8 @@ class _Build:
         name = ".".join(self._table.name())
         checked = CheckedIO(self._io, {manifest.manifest_path: manifest.manifest_length}, name)
         try:
+            if manifest.content == ManifestContent.DELETES:
+                return delete_entries(manifest, checked)
             return manifest.fetch_manifest_entry(checked, discard_deleted=discard_deleted)
         except Exception as err:
             raise unreadable(manifest.manifest_path, table=name, err=err) from err
@@ -224,14 +231,16 @@ class _Build:
             for file in added
         ]
 
-    def _without(self, manifests: list[ManifestFile], removed: Sequence[DataFile]) -> list[ManifestFile]:
+    def _without(
+        self, manifests: list[ManifestFile], removed: Sequence[DataFile], content: ManifestContent
+    ) -> list[ManifestFile]:
         missing = {file.file_path for file in removed}
         specs = {file.spec_id for file in removed}
         kept: list[ManifestFile] = []
         gone: dict[int, list[ManifestEntry]] = {}
         for manifest in manifests:
             spec_id = manifest.partition_spec_id
-            if manifest.content != ManifestContent.DATA or spec_id not in specs or not missing:
+            if manifest.content != content or spec_id not in specs or not missing:
                 kept.append(manifest)
                 continue
             entries = self._read(manifest, discard_deleted=True)
@@ -242,17 +251,17 @@ class _Build:
             if not hit:
                 kept.append(manifest)
             elif left:
-                kept.append(self._write(spec_id, _marked(left, ManifestEntryStatus.EXISTING)))
+                kept.append(self._write(spec_id, _marked(left, ManifestEntryStatus.EXISTING), content))
         if missing:
             msg = f"Files to be removed are not part of the table: {', '.join(sorted(missing))}"
             raise FileGoneError(msg, table=".".join(self._table.name()))
         # One manifest for all of a spec's removals: a compaction empties hundreds of manifests at once.
-        return [*kept, *(self._removals(spec_id, entries) for spec_id, entries in gone.items() if entries)]
+        return [*kept, *(self._removals(spec_id, entries, content) for spec_id, entries in gone.items() if entries)]
 
-    def _removals(self, spec_id: int, entries: list[ManifestEntry]) -> ManifestFile:
+    def _removals(self, spec_id: int, entries: list[ManifestEntry], content: ManifestContent) -> ManifestFile:
         for entry in entries:
             entry.snapshot_id = self._snapshot_id
-        return self._write(spec_id, _marked(entries, ManifestEntryStatus.DELETED))
+        return self._write(spec_id, _marked(entries, ManifestEntryStatus.DELETED), content)
 
     def _merged(self, added: Sequence[DataFile], kept: list[ManifestFile]) -> list[ManifestFile]:
         """Put manifests of one spec together until each reaches the target size; the new files join the first."""
@@ -290,7 +299,9 @@ class _Build:
                 entries.append(entry)
         return entries
 
-    def _write(self, spec_id: int, entries: list[ManifestEntry]) -> ManifestFile:
+    def _write(
+        self, spec_id: int, entries: list[ManifestEntry], content: ManifestContent = ManifestContent.DATA
+    ) -> ManifestFile:
         path = self._draft.next_path(self._provider)
         self.files.append(path)
         with manifest_writer(
@@ -299,6 +310,7 @@ class _Build:
             output_file=self._io.new_output(path),
             snapshot_id=self._snapshot_id,
             codec=self._codec,
+            content=content,
         ) as writer:
             for entry in entries:
                 writer.add_entry(entry)
@@ -332,6 +344,12 @@ class _Build:
         version = self._metadata.format_version
         self._lists.write(snapshot, manifests, self._io, format_version=version, codec=self._codec)
         return snapshot
+
+
+def _listed_as(file: DataFile) -> ManifestContent:
+    """Return the kind of manifest that lists a file; one that was read from a manifest of version 1 does not say."""
+    deletes = (DataFileContent.POSITION_DELETES, DataFileContent.EQUALITY_DELETES)
+    return ManifestContent.DELETES if file.content in deletes else ManifestContent.DATA
 
 
 def _marked(entries: list[ManifestEntry], status: ManifestEntryStatus) -> list[ManifestEntry]:

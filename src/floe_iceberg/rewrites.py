@@ -11,6 +11,7 @@ from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.manifest import DataFileContent, ManifestContent
 from pyiceberg.table.refs import MAIN_BRANCH
 
+from floe_iceberg.capabilities import require_known_partitions
 from floe_iceberg.corruption import CheckedIO, check_manifest_list, checked_plan, explain
 from floe_iceberg.data_files import Layout, write_rows
 from floe_iceberg.partitioning import partition_codes, record_key
@@ -91,6 +92,7 @@ class Branch:
         manifests = self.head.manifests(self.table.io) if self.head else []
         if self.head is not None:
             check_manifest_list(self.table, self.head, len(manifests))
+            require_known_partitions(self.table, (manifest.partition_spec_id for manifest in manifests))
         lengths = {manifest.manifest_path: manifest.manifest_length for manifest in manifests}
         return CheckedIO(self.table.io, lengths, ".".join(self.table.name()))
 

@@ -114,8 +114,7 @@ def test_s34_every_operation_is_right_on_every_kind_of_delete(deleted, spark, ki
     if kind != "equality" or operation.startswith("compact"):
         read = manager.scan(NAME, ["id", "name"]).to_pylist()
         assert {row["id"]: row["name"] for row in read} == expected
-    if operation.startswith("compact") and (kind, operation) != ("position", "compact"):
-        # In process the files of applied position deletes stay, and refer to nothing any more.
+    if operation.startswith("compact"):
         assert manager.table_health(NAME).delete_files == 0
 
 

@@ -10,7 +10,12 @@ from floe_core.errors import CapabilityError, ConcurrencyConflictError, Configur
 from floe_iceberg.commits import WriteScope, commit, new_operation_id
 from floe_iceberg.context import identifier_of
 from floe_iceberg.corruption import load_table
-from floe_iceberg.delete_files import data_files, has_equality_deletes, plane_for_equality_deletes
+from floe_iceberg.delete_files import (
+    dangling_deletes,
+    data_files,
+    has_equality_deletes,
+    plane_for_equality_deletes,
+)
 from floe_iceberg.engine_commits import engine_only, required_plane
 from floe_iceberg.maintenance.engines import plane_for
 from floe_iceberg.maintenance.file_groups import FileGroup, plan_groups
@@ -23,7 +28,7 @@ from floe_iceberg.spec_terms import sort_order as parsed_sort_order
 from floe_iceberg.versions import name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyiceberg.table import FileScanTask, Table
     from pyiceberg.table.sorting import SortOrder
@@ -52,13 +57,20 @@ class _Job:
 
 @dataclass(frozen=True)
 class _Files:
-    """The live files of a snapshot."""
+    """The live files of a snapshot; what its summary says of them, where only the engine can list them."""
 
     snapshot_id: int | None
     tasks: list[FileScanTask]
+    summary: Mapping[str, str] | None = None
+
+    @property
+    def count(self) -> int:
+        return len(self.tasks) if self.summary is None else int(self.summary.get("total-data-files", 0))
 
     @property
     def size(self) -> int:
+        if self.summary is not None:
+            return int(self.summary.get("total-files-size", 0))
         return sum(task.file.file_size_in_bytes for task in self.tasks)
 
 
@@ -90,7 +102,7 @@ def compact_table(  # noqa: PLR0913 - options by keyword
     Args:
         context: The manager's context.
         target: The table.
-        strategy: BINPACK puts small files together and applies delete files; SORT rewrites files in order;
+        strategy: BINPACK puts small files together, and applies and removes delete files; SORT rewrites files in order;
             ZORDER clusters by several columns and needs Spark.
         target_file_size: Bytes a file should have; by default the table's ``write.target-file-size-bytes``.
         row_filter: Only files that may hold such rows.
@@ -107,14 +119,15 @@ def compact_table(  # noqa: PLR0913 - options by keyword
         table = load_table(context, target)
         job = _job(table, kind, target_file_size, row_filter, sort_order)
         plane = _only_plane(context, table, engine, job)
-        before = _files(table)
+        by_engine = plane is not None or Engine(engine or context.config.engine) is Engine.SPARK
+        before = _files(table, by_engine=by_engine)
         if plane is None:
             plane = _plane_by_size(context, engine, before)
         done = _Done()
-        if plane is not None or job.row_filter is not None or _groups(table, job, before.tasks):
+        if plane is not None or job.row_filter is not None or _has_work(table, job, before.tasks):
             with maintenance_lease(context, target, f"compact_table ({kind.value})"):
                 done = _by_engine(context, target, plane, job) if plane else _in_process(context, target, job, before)
-        result = _result(kind, before, done, load_table(context, target))
+        result = _result(kind, before, done, load_table(context, target), by_engine=by_engine)
         operation.set(engine=plane.name if plane else "arrow", **result.model_dump(exclude={"strategy"}))
         return result
 
@@ -164,10 +177,16 @@ def _plane_by_size(context: ManagerContext, engine: Engine | str | None, files: 
     return plane_for(context, engine, size=files.size, largest=context.config.spark_threshold_bytes, what="bytes")
 
 
-def _files(table: Table) -> _Files:
+def _files(table: Table, *, by_engine: bool) -> _Files:
     current = table.metadata.current_snapshot()
-    counted = engine_only(table.metadata) or has_equality_deletes(table, current)
-    return _Files(current.snapshot_id if current else None, data_files(table) if counted else live_tasks(table))
+    number = current.snapshot_id if current else None
+    try:
+        counted = engine_only(table.metadata) or has_equality_deletes(table, current)
+        return _Files(number, data_files(table) if counted else live_tasks(table))
+    except CapabilityError:
+        if not by_engine or current is None or current.summary is None:
+            raise
+        return _Files(number, [], current.summary.additional_properties)
 
 
 def _groups(table: Table, job: _Job, tasks: list[FileScanTask]) -> list[FileGroup]:
@@ -176,15 +195,20 @@ def _groups(table: Table, job: _Job, tasks: list[FileScanTask]) -> list[FileGrou
     )
 
 
+def _has_work(table: Table, job: _Job, tasks: list[FileScanTask]) -> bool:
+    return bool(_groups(table, job, tasks) or dangling_deletes(table, tasks))
+
+
 def _in_process(context: ManagerContext, target: TableTarget, job: _Job, known: _Files) -> _Done:
     done = _Done()
     finished: set[str] = set()
-    for _ in range(_MOST_PASSES):
+    for number in range(_MOST_PASSES):
         table = load_table(context, target)
         unchanged = job.row_filter is None and table.metadata.current_snapshot_id == known.snapshot_id
         tasks = known.tasks if unchanged else live_tasks(table, job.expression)
         groups = _groups(table, job, [task for task in tasks if task.file.file_path not in finished])
-        if not groups or not _pass(context, target, table, job, groups, done, finished):
+        # The first pass may have delete files alone to remove.
+        if (number and not groups) or not _pass(context, target, table, job, groups, done, finished):
             return done
     if done.snapshot_id is None:
         msg = f"Writers to table '{name_of(table)}' changed its files faster than they could be compacted."
@@ -259,22 +283,22 @@ def _position_deletes(table: Table) -> bool:
     return summary.get("total-position-deletes", "0") != "0"
 
 
-def _result(kind: CompactionKind, before: _Files, done: _Done, table: Table) -> CompactionResult:
+def _result(kind: CompactionKind, before: _Files, done: _Done, table: Table, *, by_engine: bool) -> CompactionResult:
     current = table.metadata.current_snapshot()
     ours = current is not None and (current.snapshot_id, current.parent_snapshot_id) == (
         done.snapshot_id,
         before.snapshot_id,
     )
     if ours and done.added_bytes:
-        files = len(before.tasks) - done.rewritten_files + done.added_files
+        files = before.count - done.rewritten_files + done.added_files
         size = before.size - done.rewritten_bytes + done.added_bytes
     else:
         unchanged = table.metadata.current_snapshot_id == before.snapshot_id
-        after = before if unchanged else _files(table)
-        files, size = len(after.tasks), after.size
+        after = before if unchanged else _files(table, by_engine=by_engine)
+        files, size = after.count, after.size
     return CompactionResult(
         strategy=kind,
-        files_before=len(before.tasks),
+        files_before=before.count,
         files_after=files,
         bytes_before=before.size,
         bytes_after=size,

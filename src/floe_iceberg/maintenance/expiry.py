@@ -91,7 +91,7 @@ def expire_snapshots(  # noqa: PLR0913 - options by keyword
         plan = _plan(table, rule)
         if dry_run or not (plan.snapshot_ids or plan.refs):
             return ExpiredSnapshots(len(plan.snapshot_ids), snapshot_ids=plan.snapshot_ids)
-        manifests = manifests_of(table, table.metadata.current_snapshot())
+        manifests = manifests_of(table, table.metadata.current_snapshot(), to_read=False)
         plane = _plane(context, table, engine, len(manifests))
         with maintenance_lease(context, target, "expire_snapshots"):
             expired = _by_engine(context, target, plane, rule) if plane else _in_process(context, target, rule)

@@ -81,10 +81,10 @@ class _PendingMerge:
 
 
 def _count(table: Table) -> int:
-    return len(manifests_of(table, table.metadata.current_snapshot()))
+    return len(manifests_of(table, table.metadata.current_snapshot(), to_read=False))
 
 
 def _specs(table: Table) -> int:
-    manifests = manifests_of(table, table.metadata.current_snapshot())
+    manifests = manifests_of(table, table.metadata.current_snapshot(), to_read=False)
     deletes = sum(manifest.content == ManifestContent.DELETES for manifest in manifests)
     return deletes + len({m.partition_spec_id for m in manifests if m.content == ManifestContent.DATA})

@@ -18,6 +18,7 @@ from pyiceberg.utils.concurrent import ExecutorFactory
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 from floe_core.errors import CorruptFileError
+from floe_iceberg.capabilities import require_known_partitions
 from floe_iceberg.corruption import CheckedIO, check_manifest_list, unreadable
 from floe_iceberg.own_files import normal
 from floe_iceberg.versions import name_of
@@ -35,10 +36,10 @@ METADATA_FILE = re.compile(r"(?P<folder>.*)/[^/]+\.metadata\.json(\.gz)?$")
 
 _Wanted = dict[int, Any]
 
-# Field ids of the specification. Paths and sizes are all that counts here; skipping the column statistics makes
+# Field ids of the specification. Paths, sizes and specs are all that counts here; skipping the column statistics makes
 # reading several times faster.
 _FIELDS: dict[str, _Wanted] = {
-    "manifest list": {500: None, 501: None},
+    "manifest list": {500: None, 501: None, 502: None},
     "manifest": {0: None, 2: {100: None, 104: None}},
 }
 
@@ -78,6 +79,7 @@ class FileReader:
         try:
             io = CheckedIO(self.table.io, {snapshot.manifest_list: None}, name_of(self.table))
             records = _records(io.new_input(snapshot.manifest_list), "manifest list")
+            require_known_partitions(self.table, (entry[2] for entry in records))
             found = {entry[0]: entry[1] for entry in records}
             check_manifest_list(self.table, snapshot, len(found))
         except Exception as err:  # noqa: BLE001 - Avro decoding fails in many ways; each means the same here

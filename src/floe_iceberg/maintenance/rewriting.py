@@ -16,6 +16,7 @@ from pyiceberg.table.update import AddSnapshotUpdate
 from floe_core.errors import MaintenanceError
 from floe_iceberg.corruption import checked_plan, explain
 from floe_iceberg.data_files import DataFileWriter, Layout, write_rows
+from floe_iceberg.delete_files import dangling_deletes
 from floe_iceberg.fitting import fit
 from floe_iceberg.manifests import FileGoneError, SnapshotDraft
 from floe_iceberg.predicates import EVERY_ROW
@@ -179,7 +180,8 @@ class PendingReplace:
     """The swap of rewritten files, which holds whatever others do meanwhile.
 
     A group takes part only while each of its files is still in the table with the same delete files applying to it:
-    then its new files hold exactly the rows that count. A group that lost a file drops out.
+    then its new files hold exactly the rows that count. A group that lost a file drops out. Position delete files that
+    apply to no file any more go along.
 
     Attributes:
         rewritten: The groups.
@@ -198,6 +200,7 @@ class PendingReplace:
         self.taken = self._untouched(table)
         removed = [task.file for entry in self.taken for task in entry.group.tasks]
         added = [file for entry in self.taken for file in entry.added]
+        removed += dangling_deletes(table, _others(table, {file.file_path for file in removed}))
         if not removed:
             return None
         try:
@@ -238,6 +241,11 @@ def as_replace(attempt: Attempt) -> Attempt:
         for update in attempt.updates
     )
     return replace(attempt, updates=updates, snapshot=snapshot)
+
+
+def _others(table: Table, paths: set[str]) -> Iterator[FileScanTask]:
+    """Plan the files of main that are not among the given, once somebody asks for them."""
+    yield from (task for task in live_tasks(table) if task.file.file_path not in paths)
 
 
 def _deletes(task: FileScanTask) -> set[str]:
