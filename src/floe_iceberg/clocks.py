@@ -21,6 +21,8 @@ from pyiceberg.table.update import (
     _TableMetadataUpdateContext,
 )
 
+from floe_iceberg.metadata_updates import with_version_1_fields
+
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
@@ -70,7 +72,7 @@ class _Begin(SetPropertiesUpdate):
 
 
 class _End(SetPropertiesUpdate):
-    """Sets nothing but the clock, after the updates of a commit."""
+    """Sets the clock, and the fields of format version 1 alone, after the updates of a commit."""
 
     updates: dict[str, str] = Field(default_factory=dict)
 
@@ -82,7 +84,10 @@ class _Began(_TableMetadataUpdateContext):
 
 
 def clocked(updates: tuple[TableUpdate, ...]) -> tuple[TableUpdate, ...]:
-    """Return updates for PyIceberg to apply in this process, so that the table's clock does not run backwards."""
+    """Return updates for PyIceberg to apply in this process, so that the table's clock does not run backwards.
+
+    The fields of format version 1 alone follow the current schema and spec.
+    """
     return (_Begin(), *updates, _End())
 
 
@@ -96,4 +101,6 @@ def _(update: _Begin, base_metadata: TableMetadata, context: _TableMetadataUpdat
 @_apply_table_update.register(_End)
 def _(update: _End, base_metadata: TableMetadata, context: _TableMetadataUpdateContext) -> TableMetadata:
     del update
-    return in_order(cast("_Began", context).base, base_metadata) if context.has_changes() else base_metadata
+    if not context.has_changes():
+        return base_metadata
+    return with_version_1_fields(in_order(cast("_Began", context).base, base_metadata))

@@ -30,7 +30,6 @@ from pyiceberg.table.update import (
 from sqlalchemy import select, update
 
 from floe_iceberg.clocks import clocked, earliest_moment
-from floe_iceberg.metadata_updates import with_version_1_fields
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -81,6 +80,14 @@ class SqlMetastore:
             catalog=self._catalog,
         )
 
+    def exists(self, identifier: Identifier) -> bool:
+        """Tell whether there is a row of that name, whatever its metadata file holds."""
+        try:
+            self._location(identifier)
+        except NoSuchTableError:
+            return False
+        return True
+
     def commit(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> CommitTableResponse:
@@ -107,7 +114,6 @@ class SqlMetastore:
                 raise CommitFailedException(msg) from err
             if changed == base:
                 return CommitTableResponse(metadata=base, metadata_location=base_location)
-            changed = with_version_1_fields(changed)
         provider = load_location_provider(changed.location, changed.properties)
         location = provider.new_table_metadata_file_location(_version(base_location) + 1)
         io = self._io(changed.properties, location)

@@ -3,6 +3,12 @@
 A call that landed can still be answered with a conflict, a server error or silence. PyIceberg then deletes the files
 the new snapshot refers to, or reports a table as missing that it has just dropped. This wrapper looks before it
 believes: a call says what the catalog would hold after it, so after a doubtful answer the catalog is asked.
+
+Drops, renames, registrations and changes of namespaces look before the call as well, although most answers leave no
+doubt. What a look afterwards shows has two meanings without it: a name that is free was freed by this call or never
+taken, a table that is there is the one to be dropped or a new one of somebody else, and a 404 or 409 is about this
+call sent twice, by a proxy for one, or about another's. Told wrong, the caller repeats a drop and loses the other's
+table, or takes over a namespace that is not its own. These calls are rare, and one more read each is the price.
 """
 
 from __future__ import annotations
@@ -283,8 +289,17 @@ class ReconcilingCatalog(Catalog):
         return self._own(self._settled(lambda: self.inner.rename_table(from_identifier, to_identifier), renamed))
 
     def table_exists(self, identifier: str | Identifier) -> bool:
-        """Tell whether a table exists."""
-        return self._patiently(lambda: self.inner.table_exists(identifier))
+        """Tell whether a table exists, whether or not its metadata can be read here."""
+        return self._patiently(lambda: self._exists(identifier))
+
+    def _exists(self, identifier: str | Identifier) -> bool:
+        if self._sql is not None:
+            return self._sql.exists(Catalog.identifier_to_tuple(identifier))
+        try:
+            return self.inner.table_exists(identifier)
+        except (ValueError, TypeError):
+            # Where the client has to read the metadata for an answer, it is there and beyond PyIceberg's parser.
+            return True
 
     def drop_table(self, identifier: str | Identifier) -> None:
         """Drop a table.

@@ -231,17 +231,20 @@ def drop_table(context: ManagerContext, target: TableTarget, *, purge: bool = Fa
     Raises:
         TableNotFoundError: The table does not exist.
         SharedFilesError: ``gc.enabled=false`` says that other tables share the files; nothing was dropped.
-        CapabilityError: The catalog does not purge.
+        CapabilityError: The catalog does not purge, or only Spark can read the table; nothing was dropped.
     """
     identifier = identifier_of(target)
     with context.operation("iceberg.drop_table", identifier, purge=purge) as operation:
         if not purge:
             context.catalog.drop_table(identifier.parts)
             return PurgeResult()
-        table = load_checked(context, identifier)
-        require_collected(table.metadata, table=str(identifier), what="A purge")
-        # Collected first: once the table is gone, nothing leads to the files.
-        files = table_files(table)
+        try:
+            table = load_checked(context, identifier)
+            require_collected(table.metadata, table=str(identifier), what="A purge")
+            # Collected first: once the table is gone, nothing leads to the files.
+            files = table_files(table)
+        except CapabilityError as err:
+            raise unknown_files(str(identifier), err) from err
         on_server = not isinstance(_innermost(context), MetastoreCatalog)
         if on_server and not foreign_files(table, files):
             _purge_on_server(context, identifier)
@@ -251,6 +254,13 @@ def drop_table(context: ManagerContext, target: TableTarget, *, purge: bool = Fa
         result = purge_files(context, table, files)
         operation.set(deleted_files=result.deleted_files, kept_foreign_files=len(result.foreign_files))
         return result
+
+
+def unknown_files(table: str, err: CapabilityError) -> CapabilityError:
+    """Describe a purge of a table whose files only Spark can list."""
+    msg = f"Table '{table}' cannot be purged in process. {err.message}"
+    hint = "Drop it without purge and delete its folder, or purge it with Spark SQL: DROP TABLE … PURGE."
+    return CapabilityError(msg, hint=hint, table=table)
 
 
 def _purge_on_server(context: ManagerContext, identifier: TableIdentifier) -> None:

@@ -15,6 +15,7 @@ from floe_testing.plugins import CatalogPluginContract
 from floe_testing.rest_fixtures import store_properties
 from floe_testing.services.glue import keep_aws_to
 from floe_testing.tables import NAMESPACE, TableManagerContract
+from floe_testing.version_1 import check_version_1_fields
 
 pytestmark = pytest.mark.live
 
@@ -79,6 +80,9 @@ class GlueTables(TableManagerContract):
 
 class TestGlueArrow(GlueTables):
     engine = Engine.ARROW
+
+    def test_the_fields_of_version_1_alone_follow_the_schema_and_the_spec(self, manager):
+        check_version_1_fields(manager, f"{NAMESPACE}.v{uuid.uuid4().hex[:12]}")
 
 
 @pytest.mark.spark

@@ -18,6 +18,7 @@ from floe_core.schemas import CatalogConfig, CompiledArtifacts
 from floe_iceberg import Engine, IcebergTableManager
 from floe_testing.plugins import CatalogPluginContract
 from floe_testing.tables import NAMESPACE, TableManagerContract
+from floe_testing.version_1 import check_version_1_fields
 
 pytestmark = pytest.mark.live
 
@@ -66,6 +67,9 @@ class HiveTables(TableManagerContract):
 
 class TestHiveArrow(HiveTables):
     engine = Engine.ARROW
+
+    def test_the_fields_of_version_1_alone_follow_the_schema_and_the_spec(self, manager):
+        check_version_1_fields(manager, f"{NAMESPACE}.v{uuid.uuid4().hex[:12]}")
 
 
 @pytest.mark.spark

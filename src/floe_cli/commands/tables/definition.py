@@ -8,7 +8,7 @@ from floe_cli.commands.tables.options import DryRunOption, TableArgument, YesOpt
 from floe_cli.declaration import declared_table, name_in_project, typed_table
 from floe_cli.output import Report, ago, confirm, count, fields, grid, size, working
 from floe_cli.workspace import Workspace
-from floe_core.errors import ConfigurationError
+from floe_core.errors import USER_ERROR, CapabilityError, ConfigurationError
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -24,7 +24,10 @@ def list_tables(
     *,
     long: Annotated[bool, typer.Option("--long", "-l", help="Open each table, for rows, size and age.")] = False,
 ) -> Report:
-    """List tables, and declared ones that are not there yet."""
+    """List tables, and declared ones that are not there yet.
+
+    The exit code is 1 when --long cannot open a table that only Spark can read.
+    """
     with working("Reading the catalog"), workspace.tables() as manager:
         names = _table_names(manager, namespace)
         declared = [name for name in workspace.artifacts.tables if namespace is None or _below(name, namespace)]
@@ -33,7 +36,13 @@ def list_tables(
     missing = [{"table": name, "exists": False, "declared": True} for name in declared if name not in names]
     if not found and not missing:
         return Report(data=[], text=["No tables yet. Declare some in floe.yaml, then: floe tables create --all"])
-    return Report(data=[*found, *missing], text=[_listing(found, missing, long=long)])
+    closed = [entry["problem"] for entry in found if "problem" in entry]
+    listing = _listing(found, missing, long=long)
+    return Report(
+        data=[*found, *missing],
+        text=[listing, *(["", *closed] if closed else [])],
+        exit_code=USER_ERROR if closed else 0,
+    )
 
 
 def _below(name: str, namespace: str) -> bool:
@@ -52,7 +61,10 @@ def _table_names(manager: "IcebergTableManager", namespace: str | None) -> list[
 def _listed(manager: "IcebergTableManager", name: str, declared: bool, *, long: bool) -> dict[str, Any]:  # noqa: FBT001
     entry: dict[str, Any] = {"table": name, "exists": True, "declared": declared}
     if long:
-        snapshot = manager.get_current_snapshot(name)
+        try:
+            snapshot = manager.get_current_snapshot(name)
+        except CapabilityError as err:
+            return entry | {"rows": None, "files": None, "bytes": None, "changed": None, "problem": err.message}
         summary = snapshot.summary if snapshot else {}
         entry |= {
             "rows": int(summary.get("total-records", 0)),
@@ -68,7 +80,9 @@ def _listing(found: list[dict[str, Any]], missing: list[dict[str, Any]], *, long
         notes = [(entry["table"], "" if entry["declared"] else "not in floe.yaml") for entry in found]
         return grid(["TABLE", ""], [*notes, *((entry["table"], "declared, not created yet") for entry in missing)])
     rows = [
-        (
+        (entry["table"], "", "", "", "needs Spark")
+        if "problem" in entry
+        else (
             entry["table"],
             f"{entry['rows']:,}",
             entry["files"],
@@ -204,13 +218,9 @@ def drop(
 ) -> Report:
     """Drop a table; its files stay unless --purge is given."""
     with workspace.tables() as manager:
-        loaded = manager.load_table(table)
-        location = loaded.location()
-        if purge:
-            from floe_iceberg.own_files import require_collected
-
-            require_collected(loaded.metadata, table=table, what="A purge")
-        files = f"and delete its files in {location}" if purge else f"and leave its files in {location}"
+        location = _location(manager, table, purge=purge)
+        place = f"in {location}" if location else "where they are"
+        files = f"and delete its files {place}" if purge else f"and leave its files {place}"
         data = {"table": table, "location": location, "purge": purge}
         if dry_run:
             return Report(data=data | {"dropped": False}, text=[f"Would drop {table} {files}."])
@@ -222,6 +232,23 @@ def drop(
         data=data | {"dropped": True, "kept_foreign_files": list(kept)},
         text=[f"Dropped {table} {'with' if purge else 'without'} its files.", *foreign_lines(kept)],
     )
+
+
+def _location(manager: "IcebergTableManager", table: str, *, purge: bool) -> str | None:
+    """Return where a table is; None for one that only Spark can read, which cannot be purged."""
+    try:
+        loaded = manager.load_table(table)
+    except CapabilityError as err:
+        if not purge:
+            return None
+        from floe_iceberg.tables import unknown_files
+
+        raise unknown_files(table, err) from err
+    if purge:
+        from floe_iceberg.own_files import require_collected
+
+        require_collected(loaded.metadata, table=table, what="A purge")
+    return loaded.location()
 
 
 _LAYOUT_LINES = (("Partitioned by", "partition_by"), ("Sorted by", "sort_by"))
