@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from floe_core.dataplane import CompactionKind
 from floe_core.errors import InvalidIdentifierError
 from floe_core.schemas import TableConfig
+from floe_iceberg.names import is_usable
 
 if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
@@ -109,12 +110,15 @@ class TableIdentifier(Value):
         """Parse ``namespace.table``.
 
         Raises:
-            InvalidIdentifierError: No namespace, or an empty part (a ``ValueError`` as well).
+            InvalidIdentifierError: No namespace, or a part that is empty or cannot be used (a ``ValueError`` as well).
         """
         parts = identifier.split(".")
-        if len(parts) < 2 or not all(part and part == part.strip() for part in parts):  # noqa: PLR2004 - two parts
-            msg = f"'{identifier}' is no table name."
-            raise InvalidIdentifierError(msg, hint="Write namespace.table, such as bronze.customers.")
+        if len(parts) < 2 or not all(map(is_usable, parts)):  # noqa: PLR2004 - two parts
+            msg = f"{identifier!r} is not a valid table name."
+            hint = (
+                "Write namespace.table, such as bronze.customers: printable characters, no slashes, no spaces at ends."
+            )
+            raise InvalidIdentifierError(msg, hint=hint)
         return cls(namespace=".".join(parts[:-1]), name=parts[-1])
 
 

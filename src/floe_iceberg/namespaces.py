@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from floe_core.errors import (
     NamespaceNotFoundError,
 )
 from floe_core.telemetry import get_logger, get_tracer, traced
+from floe_iceberg.names import is_usable
 from floe_iceberg.reconciling import ReconcilingCatalog
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 NamespaceName = str | tuple[str, ...]
 
 _SHOWN = 10
-_SEPARATORS = frozenset("./\\")
 
 
 def parse_namespace(namespace: NamespaceName) -> tuple[str, ...]:
@@ -45,16 +44,12 @@ def parse_namespace(namespace: NamespaceName) -> tuple[str, ...]:
         msg = f"The namespace name {shown!r} has an empty part."
         raise InvalidIdentifierError(msg, hint="Write parts separated by single dots, such as bronze.raw.")
     for part in parts:
-        if part != part.strip() or part == ".." or any(_forbidden(character) for character in part):
+        if not is_usable(part):
             msg = f"The namespace name {shown!r} has a part that cannot be used: {part!r}."
             raise InvalidIdentifierError(
                 msg, hint="Use printable characters without dots, slashes or spaces at the ends of a part."
             )
     return parts
-
-
-def _forbidden(character: str) -> bool:
-    return character in _SEPARATORS or unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -31,7 +31,7 @@ def test_an_identifier_is_read_from_text_and_written_back():
 
 @pytest.mark.parametrize("text", ["events", "", ".", "a.", ".a", "a..b", " a.b", "a. b"])
 def test_text_that_names_no_table_is_refused_as_a_value_error(text):
-    with pytest.raises(ValueError, match="is no table name"):
+    with pytest.raises(ValueError, match="is not a valid table name"):
         TableIdentifier.from_string(text)
 
 
