@@ -49,6 +49,13 @@ _SORTED_AT_ONCE = 2 * 1024**3
 _COUNTABLE = 1_000_000
 # File systems allow 255 bytes for the name of a folder.
 _LONGEST_FOLDER = 200
+_NO_ROOM = (
+    "Correct the value, or partition and sort by another term. engine='spark' is no way out: it wraps the number "
+    "around, and range filters then miss the row."
+)
+_NO_ROOM_DECIMAL = (
+    "Correct the value, or partition and sort by another term. engine='spark' is no way out: it cannot write it either."
+)
 _HOUR = {"s": 3600, "ms": 3_600_000, "us": 3_600_000_000, "ns": 3_600_000_000_000}
 _UNITS: dict[type[Any], Any] = {YearTransform: "Y", MonthTransform: "M", DayTransform: "D", HourTransform: "h"}
 
@@ -267,7 +274,7 @@ def _require_room(values: pa.ChunkedArray, transform: TruncateTransform[Any], so
     number = decimal_to_unscaled(lowest) if isinstance(source, DecimalType) else lowest
     if number - number % transform.width < least:
         msg = f"{transform} of {lowest} in column '{column}' is below what {source} holds."
-        raise InvalidDataError(msg, hint="Correct the value, or partition and sort by another term.")
+        raise InvalidDataError(msg, hint=_NO_ROOM_DECIMAL if isinstance(source, DecimalType) else _NO_ROOM)
 
 
 def _encoded(table: pa.Table, field: PartitionField, schema: Schema) -> tuple[np.ndarray[Any, Any], list[Any]]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from datetime import UTC, date, datetime
-from decimal import Decimal
 from functools import reduce
 from random import Random
 
@@ -13,52 +11,16 @@ import pyarrow as pa
 import pytest
 
 from floe_iceberg import IcebergTableManager, WriteMode
+from floe_testing import filter_samples
+from floe_testing.filter_samples import LITERALS
 from floe_testing.sql_model import evaluate, filter_text, random_predicate, remaining, selected, spark_text
 
 pytestmark = pytest.mark.spark
 
 PREDICATES = int(os.environ.get("FLOE_FILTER_PREDICATES", "40"))
-SCHEMA = pa.schema(
-    [
-        ("row", pa.int64()),
-        ("i", pa.int32()),
-        ("x", pa.float64()),
-        ("f", pa.float32()),
-        ("d", pa.decimal128(9, 2)),
-        ("s", pa.string()),
-        ("b", pa.binary()),
-        ("day", pa.date32()),
-        ("ts", pa.timestamp("us")),
-        ("tz", pa.timestamp("us", "UTC")),
-        ("flag", pa.bool_()),
-    ]
-)
-DAYS = [date(1970, 1, 1), date(1969, 12, 31), date(2024, 2, 29)]
-MOMENTS = [datetime.fromisoformat(text) for text in ("1970-01-01", "1969-12-31T23:59:59.999999", "2024-02-29T12:30")]
-VALUES = {
-    "i": [0, 1, 2, -1, -(2**31), 2**31 - 1, None],
-    "x": [0.0, -0.0, 0.1, 1.5, math.inf, -math.inf, math.nan, None],
-    "f": [0.0, -0.0, 0.10000000149011612, 1.5, math.nan, None],
-    "d": [Decimal("1.00"), Decimal("1.01"), Decimal("-9999999.99"), None],
-    "s": ["", "a", "ab", "it's", "Ω", "\U0001f600", "100%", "a_b", "\\", "${env:HOME}", "z" * 40, None],
-    "b": [b"", b"a", b"\x00", b"\xff" * 20, None],
-    "day": [*DAYS, None],
-    "ts": [*MOMENTS, None],
-    "tz": [*(moment.replace(tzinfo=UTC) for moment in MOMENTS), None],
-    "flag": [True, False, None],
-}
-LITERALS = {
-    "i": [0, 1, Decimal("1.5"), Decimal("1.0"), 3_000_000_000, -(2**31)],
-    "x": [0.0, -0.0, 0.1, 1.5, 0, 1],
-    "f": [0.1, 0.0, -0.0, 1.5, 2],
-    "d": [Decimal("1.005"), Decimal("1.00"), 1, 10**12],
-    "s": [value for value in VALUES["s"] if value is not None],
-    "b": [value for value in VALUES["b"] if value is not None],
-    "day": DAYS,
-    "ts": MOMENTS,
-    "tz": [moment.replace(tzinfo=UTC) for moment in MOMENTS],
-    "flag": [True, False],
-}
+# Each row has a number to be known by, and any value may be null.
+SCHEMA = pa.schema([("row", pa.int64()), *filter_samples.SCHEMA])
+VALUES = {name: [*values, None] for name, values in filter_samples.VALUES.items()}
 
 
 def drawn(seed):

@@ -267,3 +267,23 @@ def test_a_partition_column_may_be_dropped_once_no_new_file_uses_it(manager, rew
 def test_pyiceberg_still_reads_doubles_as_floats():
     """When this fails, PyIceberg has caught up: ``avro_doubles`` can go."""
     assert new_decoder(struct.pack("<d", 0.1)).read_double() != 0.1
+
+
+@pytest.mark.live
+@pytest.mark.spark
+def test_spark_is_no_way_out_for_a_number_that_truncates_below_its_type(spark_session, spark_tables, manager):
+    spark_tables.catalog.create_namespace_if_not_exists("bronze")
+    for name, kind in (("i", "int"), ("d", "decimal(9,2)")):
+        spark_session.sql(
+            f"CREATE TABLE floe.bronze.{name} (p {kind}) USING iceberg PARTITIONED BY (truncate(10, p))"
+        ).collect()
+    spark_session.sql("INSERT INTO floe.bronze.i VALUES (-2147483648)").collect()
+    assert spark_session.sql("SELECT * FROM floe.bronze.i").count() == 1
+    assert spark_session.sql("SELECT * FROM floe.bronze.i WHERE p < 0").count() == 0
+    with pytest.raises(Exception, match=r"too large|too many|precision|requires"):
+        spark_session.sql("INSERT INTO floe.bronze.d VALUES (-9999999.99)").collect()
+    for number, values in enumerate([pa.array([-(2**31)], pa.int32()), pa.array([Decimal("-9999999.99")])]):
+        manager.create_table(f"bronze.t{number}", numbered(values).schema, partition_spec=["truncate(10, p)"])
+        with pytest.raises(InvalidDataError) as refused:
+            manager.append(f"bronze.t{number}", numbered(values))
+        assert "engine='spark' is no way out" in refused.value.hint
