@@ -2,7 +2,8 @@
 
 Spark gets values of the column's own type, and nothing that its session's settings could read in another way. NaN and
 the two zeros are spelled out, because Iceberg's Java library leaves files out by statistics that do not count NaN, and
-takes -0.0 for less than 0.0, where Spark itself does not.
+takes -0.0 for less than 0.0, where Spark itself does not. So is null: Java takes a partition of null for less than
+every value, and would delete it whole.
 """
 
 from __future__ import annotations
@@ -57,8 +58,10 @@ def spark_sql(bound: Bound) -> str:
         case In(column, values):
             return _in(column, values)
         case Matches(column, pattern, negated, _):
-            word = "NOT LIKE" if negated else "LIKE"
-            return f"{quoted_path(column.path)} {word} {text_literal(_like(pattern))} ESCAPE '!'"
+            name, text = quoted_path(column.path), text_literal(_like(pattern))
+            if negated:
+                return f"({name} IS NOT NULL AND {name} NOT LIKE {text} ESCAPE '!')"
+            return f"{name} LIKE {text} ESCAPE '!'"
 
 
 def quoted_name(name: str) -> str:
@@ -122,16 +125,15 @@ def _spans(name: str, column: Column, values: ValueSet) -> list[str]:
 
 def _span(name: str, column: Column, span: Span, values: ValueSet) -> str:
     first, last = values.order.limits or (None, None)
-    parts = []
     if span.low is not None and span.low != first:
         # Java takes -0.0 for less than 0.0: the lower end is the lower zero.
         low = _literal(-0.0 if span.low == 0 and is_float(column.type) else span.low, column.type)
-        parts.append(f"{name} {'>' if span.low_open else '>='} {low}")
+        parts = [f"{name} {'>' if span.low_open else '>='} {low}"]
+    else:
+        parts = [f"{name} IS NOT NULL"]
     if span.high is not None and span.high != last:
         high = _literal(0.0 if span.high == 0 and is_float(column.type) else span.high, column.type)
         parts.append(f"{name} {'<' if span.high_open else '<='} {high}")
-    if not parts:
-        parts.append(f"{name} IS NOT NULL")
     if is_float(column.type) and span.high is None and not values.nan:
         parts.append(f"NOT isnan({name})")
     return parts[0] if len(parts) == 1 else f"({' AND '.join(parts)})"
