@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
@@ -99,11 +100,21 @@ def to_arrow(data: object) -> pa.Table | pa.RecordBatchReader:
         InvalidDataError: The data is no frame, or two columns have one name.
     """
     frame = _as_arrow(data)
-    names = frame.schema.names
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    if twice := sorted(_repeated(list(frame.schema))):
         msg = f"The data has two columns of one name: {', '.join(twice)}."
         raise InvalidDataError(msg, hint="Rename one of them.")
     return frame
+
+
+def _repeated(fields: list[pa.Field], prefix: str = "") -> set[str]:
+    """Return the names that two columns share, or two fields of a struct."""
+    names = [field.name for field in fields]
+    found = {prefix + name for name in names if names.count(name) > 1}
+    for field in fields:
+        inner = [field.type.field(place) for place in range(field.type.num_fields)]
+        if inner:
+            found |= _repeated(inner, f"{prefix}{field.name}.")
+    return found
 
 
 def _as_arrow(data: object) -> pa.Table | pa.RecordBatchReader:
@@ -112,13 +123,23 @@ def _as_arrow(data: object) -> pa.Table | pa.RecordBatchReader:
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
     if isinstance(data, list) and all(isinstance(row, dict) for row in data):
-        return pa.Table.from_pylist(data)
+        return _from_rows(data)
     frame = _from_library(data)
     if frame is not None:
         return frame
     msg = f"{type(data).__name__} is no data floe can write."
     hint = "Pass a PyArrow table or reader, a pandas, Polars or PySpark DataFrame, or a list of dicts."
     raise InvalidDataError(msg, hint=hint)
+
+
+def _from_rows(rows: list[dict[str, Any]]) -> pa.Table:
+    # PyArrow's own conversion takes the columns of the first row, and drops what only later ones have.
+    names = dict.fromkeys(name for row in rows for name in row)
+    try:
+        return pa.table({name: pa.array([row.get(name) for row in rows]) for name in names})
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as err:
+        msg = f"The rows do not become Arrow: {err}"
+        raise InvalidDataError(msg, hint="Give each column values of one type.") from err
 
 
 def _from_library(data: Any) -> pa.Table | pa.RecordBatchReader | None:  # noqa: ANN401 - libraries that may be absent
@@ -273,6 +294,7 @@ def cast_column(values: pa.ChunkedArray, target: pa.DataType, column: str) -> pa
     """
     if values.type == target:
         return values
+    values = without_list_views(values)
     if isinstance(values.type, pa.RunEndEncodedType):
         values = pa.chunked_array([pc.run_end_decode(chunk) for chunk in values.chunks], values.type.value_type)
     if isinstance(values.type, pa.BaseExtensionType) and not isinstance(target, pa.BaseExtensionType):
@@ -283,6 +305,52 @@ def cast_column(values: pa.ChunkedArray, target: pa.DataType, column: str) -> pa
         msg = f"Column '{column}' does not become {target}: {err}"
         hint = "Iceberg keeps microseconds: round the values first." if "lose data" in str(err) else None
         raise InvalidDataError(msg, hint=hint) from err
+
+
+def without_list_views(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column with plain lists for list views, however deep: PyArrow's own cast (26.0) loses their elements."""
+    if not _has_list_view(values.type):
+        return values
+    chunks = [_without_list_views(chunk) for chunk in values.chunks]
+    return pa.chunked_array(chunks, None if chunks else known_type(values.type, ""))
+
+
+def _has_list_view(dtype: pa.DataType) -> bool:
+    if isinstance(dtype, pa.ListViewType | pa.LargeListViewType):
+        return True
+    return any(_has_list_view(dtype.field(place).type) for place in range(dtype.num_fields))
+
+
+def _without_list_views(values: pa.Array) -> pa.Array:
+    kind = values.type
+    if not _has_list_view(kind):
+        return values
+    if isinstance(kind, pa.StructType):
+        parts = [_without_list_views(values.field(place)) for place in range(kind.num_fields)]
+        fields = [kind.field(place).with_type(part.type) for place, part in enumerate(parts)]
+        return pa.StructArray.from_arrays(parts, fields=fields, mask=values.is_null())
+    if isinstance(kind, pa.MapType):
+        keys, items = _without_list_views(values.keys), _without_list_views(values.items)
+        target = pa.map_(kind.key_field.with_type(keys.type), kind.item_field.with_type(items.type))
+        entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
+        return with_children(values, target, entries)
+    if isinstance(kind, pa.FixedSizeListType):
+        values = values.cast(pa.list_(kind.value_field))
+    if isinstance(kind, pa.ListViewType | pa.LargeListViewType):
+        values = _as_list(values)
+    elements = _without_list_views(values.values)
+    plain = pa.large_list if isinstance(values.type, pa.LargeListType) else pa.list_
+    return with_children(values, plain(kind.value_field.with_type(elements.type)), elements)
+
+
+def _as_list(values: pa.Array) -> pa.Array:
+    large = isinstance(values.type, pa.LargeListViewType)
+    lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    offsets = pa.array(ends, pa.int64() if large else pa.int32())
+    plain, made = (pa.large_list, pa.LargeListArray) if large else (pa.list_, pa.ListArray)
+    target = plain(values.type.value_field)
+    return made.from_arrays(offsets, values.flatten(), type=target, mask=values.is_null())
 
 
 def with_field_id(field: pa.Field, field_id: int) -> pa.Field:

@@ -10,7 +10,7 @@ from pyiceberg.schema import Schema, sanitize_column_names
 from pyiceberg.types import ListType, MapType, NestedField, StructType
 
 from floe_core.errors import InvalidDataError
-from floe_iceberg.arrow_types import cast_column, with_children, with_field_id
+from floe_iceberg.arrow_types import cast_column, with_children, with_field_id, without_list_views
 
 if TYPE_CHECKING:
     from pyiceberg.types import IcebergType
@@ -119,7 +119,8 @@ def _column(values: pa.ChunkedArray | None, field: NestedField, target: pa.DataT
     elif _same_fields(values.type, target):
         values = cast_column(values, target, field.name)
     else:
-        values = pa.chunked_array([_shaped(chunk, target, field.name) for chunk in values.chunks], target)
+        chunks = without_list_views(values).chunks
+        values = pa.chunked_array([_shaped(chunk, target, field.name) for chunk in chunks], target)
     if field.required and values.null_count:
         msg = f"Column '{field.name}' is required and holds {values.null_count} nulls."
         raise InvalidDataError(msg, hint=_FILL_IN)

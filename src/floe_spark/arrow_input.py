@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import types as spark
 
 from floe_core.errors import CapabilityError, InvalidDataError
+from floe_iceberg.arrow_types import without_list_views
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,7 +115,7 @@ def spark_table(table: pa.Table, target: spark.StructType) -> pa.Table:
     columns = []
     for field, column in zip(schema, table.columns, strict=True):
         try:
-            chunks = [_converted(chunk, field.type) for chunk in column.chunks]
+            chunks = [_converted(chunk, field.type) for chunk in without_list_views(column).chunks]
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as err:
             msg = f"Column '{field.name}' of type {column.type} cannot become {field.type}: {err}"
             raise InvalidDataError(msg) from err

@@ -152,3 +152,49 @@ def test_a_column_of_nulls_has_no_type_for_a_new_table():
 def test_docs_come_along():
     field = pa.field("a", pa.int64(), metadata={"doc": "The key"})
     assert iceberg_schema(pa.schema([field])).find_field("a").doc == "The key"
+
+
+def test_rows_keep_the_columns_that_only_later_ones_have():
+    table = to_arrow([{"id": 1}, {"id": 2, "note": "x"}, {"note": "y", "id": 3}])
+    assert table.to_pylist() == [{"id": 1, "note": None}, {"id": 2, "note": "x"}, {"id": 3, "note": "y"}]
+
+
+def test_rows_of_mixed_types_are_refused():
+    with pytest.raises(InvalidDataError, match="do not become Arrow"):
+        to_arrow([{"id": 1}, {"id": "two"}])
+
+
+def test_a_struct_with_two_fields_of_one_name_is_refused():
+    twice = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
+    with pytest.raises(InvalidDataError, match=r"two columns of one name: s\.a"):
+        to_arrow(pa.table({"s": twice}))
+    with pytest.raises(InvalidDataError, match=r"l\.item\.a"):
+        to_arrow(pa.table({"l": pa.ListArray.from_arrays([0, 1], twice)}))
+
+
+LISTS = [[1, 2], [3], None, [], [None, 6], [7]]
+
+
+@pytest.mark.parametrize("view", [pa.list_view, pa.large_list_view], ids=["list_view", "large_list_view"])
+@pytest.mark.parametrize(
+    "column",
+    [
+        lambda kind: pa.array(LISTS, kind),
+        lambda kind: pa.array([None if part is None else {"f": part} for part in LISTS], pa.struct([("f", kind)])),
+        lambda kind: pa.array([[part, part] for part in LISTS], pa.list_(kind)),
+        lambda kind: pa.array([[part, part] for part in LISTS], pa.list_(kind, 2)),
+        lambda kind: pa.array([[("k", part)] for part in LISTS], pa.map_(pa.string(), kind)),
+    ],
+    ids=["top", "struct", "list", "fixed size list", "map"],
+)
+@pytest.mark.parametrize(("start", "length"), [(0, 6), (1, 4), (3, 3), (2, 1)])
+def test_list_views_keep_their_elements(view, column, start, length):
+    array = column(view(pa.int16())).slice(start, length)
+    table = normalised(pa.table({"c": array}))
+    table.validate(full=True)
+    assert table["c"].to_pylist() == array.to_pylist()
+
+
+def test_elements_of_list_views_in_any_order_are_found():
+    array = pa.ListViewArray.from_arrays([2, 0, 1], [2, 1, 0], pa.array([1, 2, 3, 4]))
+    assert normalised(pa.table({"c": array}))["c"].to_pylist() == [[3, 4], [1], []]
