@@ -43,6 +43,11 @@ def normal(location: str) -> str:
     return f"{scheme}:{rest}"
 
 
+def real(location: str) -> str:
+    """Return one name for all names of a file: links to the folder of a local file are followed."""
+    return _resolved(location) or normal(location)
+
+
 def path_alone(location: str) -> str:
     """Return the path of a location, without scheme and store."""
     scheme, rest = _split(location)

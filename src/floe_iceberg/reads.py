@@ -76,14 +76,16 @@ def incremental_scan(  # noqa: PLR0913 - options by keyword
     Args:
         context: The manager's context.
         target: The table.
-        from_snapshot: Rows of this snapshot and before are left out; None begins with the table.
+        from_snapshot: Rows of this snapshot and before are left out; None begins with the table's first snapshot,
+            which must not have expired.
         to_snapshot: Last snapshot to read; None is the current one.
         columns: Columns in the order they come back; None for all.
         row_filter: Predicate as text or expression.
 
     Raises:
         SnapshotNotFoundError: No such snapshot.
-        ScanError: The two are not of one history, or rows were changed or deleted between them.
+        ScanError: The two are not of one history, its beginning has expired, or rows were changed or deleted
+            between them.
     """
     with context.operation(
         "iceberg.incremental_scan",
@@ -384,6 +386,10 @@ def _appends_between(table: Table, start: int | None, end: Snapshot) -> list[Sna
             hint = "Swap the two." if later else "They lie on different branches; read each with scan."
             raise ScanError(msg, hint=hint, table=name_of(table))
         history = history[: ids.index(start)]
+    elif history and (gone := history[-1].parent_snapshot_id) is not None:
+        msg = f"The history of table '{name_of(table)}' begins with snapshot {gone}, which has expired."
+        hint = f"Pass from_snapshot={history[-1].snapshot_id} or a later one, or read the table whole with scan."
+        raise ScanError(msg, hint=hint, table=name_of(table))
     # A replace (compaction) changes files, not rows.
     harmless = {Operation.APPEND, Operation.REPLACE}
     changed = [s for s in history if s.summary is not None and s.summary.operation not in harmless]

@@ -127,3 +127,14 @@ def test_an_empty_table_is_swept_too(context, new_table):
     age(path, 100)
     assert len(maintenance.sweep_orphans(context, "bronze.none", dry_run=False).files) == 1
     assert not path.exists()
+
+
+def test_a_table_whose_location_is_a_link_keeps_its_files(context, events, tmp_path):
+    from pyiceberg.table.update import SetLocationUpdate
+
+    folder = local_path(events.location())
+    (tmp_path / "link").symlink_to(folder)
+    for path in folder.rglob("*"):
+        age(path, 100)
+    context.catalog.commit_table(context.load(NAME), (), (SetLocationUpdate(location=f"file://{tmp_path}/link"),))
+    assert maintenance.sweep_orphans(context, NAME, dry_run=False).files == ()

@@ -16,7 +16,7 @@ from floe_core.errors import (
     SnapshotNotFoundError,
     TableNotFoundError,
 )
-from floe_iceberg import reads, snapshots
+from floe_iceberg import maintenance, reads, snapshots, writes
 from floe_testing.embedded_tables import local_path
 
 pytest_plugins = ["floe_testing.table_fixtures"]
@@ -279,6 +279,26 @@ def test_an_increment_the_wrong_way_round_is_explained(context, orders):
     third, _, first = snapshots.list_snapshots(context, "bronze.orders")
     with pytest.raises(ScanError, match="Swap the two"):
         reads.incremental_scan(context, "bronze.orders", from_snapshot=third.snapshot_id, to_snapshot=first.snapshot_id)
+
+
+def test_an_increment_from_a_beginning_that_has_expired_is_refused(context, orders):
+    third, second, first = snapshots.list_snapshots(context, "bronze.orders")
+    maintenance.expire_snapshots(context, "bronze.orders", snapshot_ids=[first.snapshot_id])
+    with pytest.raises(ScanError, match=f"{first.snapshot_id}, which has expired") as caught:
+        reads.incremental_scan(context, "bronze.orders")
+    assert str(second.snapshot_id) in caught.value.hint
+    later = reads.incremental_scan(context, "bronze.orders", from_snapshot=second.snapshot_id)
+    assert sorted(later.column("id").to_pylist()) == list(range(20, 30))
+    assert third.snapshot_id == snapshots.current_snapshot(context, "bronze.orders").snapshot_id
+
+
+def test_a_filter_finds_a_field_of_a_struct_whose_name_has_a_dot(context, new_table):
+    kind = pa.struct([("a.b", pa.int64()), ("a", pa.int64())])
+    table = pa.table({"s": pa.array([{"a.b": 1, "a": 2}, None], kind)})
+    new_table("bronze.dotted", table.schema)
+    writes.write_data(context, "bronze.dotted", table)
+    for row_filter in ("s.`a.b` = 1", "s.a = 2"):
+        assert reads.scan(context, "bronze.dotted", row_filter=row_filter).num_rows == 1
 
 
 def test_an_increment_of_an_empty_table_is_empty(context, new_table):
