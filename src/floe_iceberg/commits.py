@@ -247,6 +247,7 @@ class _CommitLoop:
         self._lost: list[Attempt] = []
         self._in_doubt = False
         self._refused: tuple[str, ...] = ()
+        self._uuid = table.metadata.table_uuid
 
     def run(self) -> Outcome:
         backoff = Backoff(self._context.config.commit_timeout_seconds)
@@ -256,6 +257,7 @@ class _CommitLoop:
                     return outcome
                 waited = backoff.wait()
                 self._table = self._context.load(self._target)
+                self._require_same_table()
                 if not waited:
                     self._give_up()
         except CommitStateUnknownError:
@@ -322,6 +324,13 @@ class _CommitLoop:
             self._pending.discard(self._table.io)
         return Outcome(self._table, found, repeated=True)
 
+    def _require_same_table(self) -> None:
+        """Refuse a new table of the same name: its columns may have the numbers of other ones in the files."""
+        if self._table.metadata.table_uuid != self._uuid:
+            name = ".".join(self._table.name())
+            msg = f"Table '{name}' was dropped and created anew while it was written to; nothing was written."
+            raise ConcurrencyConflictError(msg, hint="Start the write again if the new table is meant.", table=name)
+
     def _give_up(self) -> None:
         name, tries = ".".join(self._table.name()), len(self._lost)
         msg = f"Other writers to table '{name}' were faster {tries} times; nothing was written."
@@ -329,7 +338,9 @@ class _CommitLoop:
 
     def _clean_up(self) -> None:
         metadata = self._table.metadata
-        if not self._in_doubt and all(_dead(attempt, metadata, self._scope.branch) for attempt in self._lost):
+        replaced = metadata.table_uuid != self._uuid
+        dead = replaced or all(_dead(attempt, metadata, self._scope.branch) for attempt in self._lost)
+        if not self._in_doubt and dead:
             _delete(self._table.io, {*self._refused, *(path for attempt in self._lost for path in attempt.files)})
             self._pending.discard(self._table.io)
 

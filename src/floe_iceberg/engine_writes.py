@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
-    from pyiceberg.table.update import TableUpdate
+    from pyiceberg.table.update import TableRequirement, TableUpdate
 
     from floe_core.dataplane import DataPlane
     from floe_iceberg.context import ManagerContext, TableTarget
@@ -310,9 +310,10 @@ class _EngineLoop:
             updates: tuple[TableUpdate, ...] = (RemoveSnapshotRefUpdate(ref_name=branch),)
             if own:
                 updates += (RemoveSnapshots(snapshot_ids=own),)
-            requirements = (
+            # A ref that was moved onto one of these snapshots meanwhile would be dropped with it.
+            requirements: tuple[TableRequirement, ...] = (
                 AssertTableUUID(uuid=metadata.table_uuid),
-                AssertRefSnapshotId(ref=branch, snapshot_id=metadata.refs[branch].snapshot_id),
+                *(AssertRefSnapshotId(ref=name, snapshot_id=ref.snapshot_id) for name, ref in metadata.refs.items()),
             )
             commit_metadata(self._context, table, requirements, updates)
 

@@ -20,7 +20,13 @@ from pyiceberg.manifest import (
 )
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot
-from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, AssertTableUUID, SetSnapshotRefUpdate
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssertCurrentSchemaId,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    SetSnapshotRefUpdate,
+)
 
 from floe_core.errors import WriteError
 from floe_iceberg.avro_codecs import manifest_codec
@@ -64,7 +70,7 @@ class SnapshotDraft:
     branch: str | None = None
     merge: bool = False
     _snapshot_id: int | None = None
-    _added: tuple[tuple[object, ...], ManifestFile] | None = None
+    _added: tuple[tuple[object, ...], list[ManifestFile]] | None = None
     _uuid: uuid.UUID = field(default_factory=uuid.uuid4)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
@@ -113,11 +119,13 @@ class SnapshotDraft:
         requirements = (
             AssertTableUUID(uuid=table.metadata.table_uuid),
             AssertRefSnapshotId(ref=branch, snapshot_id=parent_id),
+            # A column may have been made required, and the new files may hold nulls in it.
+            AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id),
         )
         schema_requirements = tuple(
             requirement
             for requirement in (staged.requirements if staged else ())
-            if not isinstance(requirement, AssertTableUUID)
+            if not isinstance(requirement, AssertTableUUID | AssertCurrentSchemaId)
         )
         return Attempt(
             updates=(*(staged.updates if staged else ()), AddSnapshotUpdate(snapshot=snapshot), moved),
@@ -137,23 +145,22 @@ class SnapshotDraft:
         """Return a place for another manifest."""
         return provider.new_metadata_location(f"{self._uuid}-m{next(self._numbers)}.avro")
 
-    def known_manifest(self, added: Sequence[DataFile], metadata: TableMetadata) -> ManifestFile | None:
-        """Return the manifest an earlier attempt wrote for the same files, without a sequence number."""
+    def known_manifests(self, added: Sequence[DataFile], metadata: TableMetadata) -> list[ManifestFile] | None:
+        """Return the manifests an earlier attempt wrote for the same files, without sequence numbers."""
         if self._added is None or self._added[0] != _contents(added, metadata):
             return None
         return self._added[1]
 
-    def keep_manifest(self, added: Sequence[DataFile], metadata: TableMetadata, manifest: ManifestFile) -> None:
-        """Keep the manifest of new files for the next attempt."""
-        self._added = (_contents(added, metadata), manifest)
+    def keep_manifests(self, added: Sequence[DataFile], metadata: TableMetadata, manifests: list[ManifestFile]) -> None:
+        """Keep the manifests of new files for the next attempt."""
+        self._added = (_contents(added, metadata), manifests)
 
 
 def _contents(added: Sequence[DataFile], metadata: TableMetadata) -> tuple[object, ...]:
-    """Name all that decides what is in a manifest of new files."""
+    """Name all that decides what is in the manifests of new files."""
     return (
         metadata.format_version,
         metadata.current_schema_id,
-        metadata.default_spec_id,
         *(file.file_path for file in added),
     )
 
@@ -184,7 +191,7 @@ class _Build:
                 kept = self._without(kept, gone, content)
         if self._draft.merge:
             return self._merged(added, kept)
-        return [*self._added_manifest(added), *kept]
+        return [*self._added_manifests(added), *kept]
 
     def _existing(self) -> list[ManifestFile]:
         if self._parent is None:
@@ -208,16 +215,16 @@ class _Build:
         except Exception as err:
             raise unreadable(manifest.manifest_path, table=name, err=err) from err
 
-    def _added_manifest(self, added: Sequence[DataFile]) -> list[ManifestFile]:
-        if not added:
-            return []
-        manifest = self._draft.known_manifest(added, self._metadata)
-        if manifest is None:
-            manifest = self._write(self._metadata.default_spec_id, self._added_entries(added))
-            self._draft.keep_manifest(added, self._metadata, manifest)
+    def _added_manifests(self, added: Sequence[DataFile]) -> list[ManifestFile]:
+        """List new files under the spec each was written with: the table may have got another one meanwhile."""
+        manifests = self._draft.known_manifests(added, self._metadata)
+        if manifests is None:
+            by_spec = _by_spec(added).items()
+            manifests = [self._write(spec_id, self._added_entries(files)) for spec_id, files in by_spec]
+            self._draft.keep_manifests(added, self._metadata, manifests)
         else:
-            self.files.append(manifest.manifest_path)
-        return [manifest]
+            self.files += [manifest.manifest_path for manifest in manifests]
+        return manifests
 
     def _added_entries(self, added: Sequence[DataFile]) -> list[ManifestEntry]:
         return [
@@ -268,7 +275,8 @@ class _Build:
         properties = self._metadata.properties
         target = int(properties.get(_TARGET_BYTES, 8 * 1024 * 1024))
         least = max(2, int(properties.get(_MIN_COUNT, 2)))
-        groups: dict[int, list[ManifestFile]] = {self._metadata.default_spec_id: []} if added else {}
+        by_spec = _by_spec(added)
+        groups: dict[int, list[ManifestFile]] = {spec_id: [] for spec_id in by_spec}
         merged = []
         for manifest in kept:
             if manifest.content == ManifestContent.DATA:
@@ -276,9 +284,9 @@ class _Build:
             else:
                 merged.append(manifest)
         for spec_id, group in groups.items():
-            new = self._added_entries(added) if spec_id == self._metadata.default_spec_id else []
+            new = self._added_entries(by_spec.get(spec_id, ()))
             if len(group) + bool(new) < least:
-                merged += [*self._added_manifest(added if new else ()), *group]
+                merged += [*([self._write(spec_id, new)] if new else ()), *group]
                 continue
             first, *others = _packed(group, target)
             merged += [self._write(spec_id, [*new, *self._entries(first)])] if new or len(first) > 1 else first
@@ -350,6 +358,13 @@ def _listed_as(file: DataFile) -> ManifestContent:
     """Return the kind of manifest that lists a file; one that was read from a manifest of version 1 does not say."""
     deletes = (DataFileContent.POSITION_DELETES, DataFileContent.EQUALITY_DELETES)
     return ManifestContent.DELETES if file.content in deletes else ManifestContent.DATA
+
+
+def _by_spec(files: Sequence[DataFile]) -> dict[int, list[DataFile]]:
+    found: dict[int, list[DataFile]] = {}
+    for file in files:
+        found.setdefault(file.spec_id, []).append(file)
+    return found
 
 
 def _marked(entries: list[ManifestEntry], status: ManifestEntryStatus) -> list[ManifestEntry]:

@@ -29,7 +29,7 @@ from pyiceberg.types import BinaryType, DateType, DecimalType, FixedType, Intege
 from pyiceberg.utils.concurrent import ExecutorFactory
 from pyiceberg.utils.decimal import decimal_to_unscaled
 
-from floe_core.errors import CapabilityError, InvalidDataError
+from floe_core.errors import CapabilityError, ConfigurationError, InvalidDataError
 from floe_iceberg import float_bits
 
 if TYPE_CHECKING:
@@ -126,6 +126,17 @@ def _key(value: Any) -> Any:  # noqa: ANN401 - of any type
     if not isinstance(value, float):
         return value
     return "NaN" if value != value else struct.pack("<d", value)  # noqa: PLR0124 - only NaN is
+
+
+def require_partitions(spec: PartitionSpec, *, table: str) -> None:
+    """Refuse a spec without partitions, in which one partition is the whole table.
+
+    Raises:
+        ConfigurationError: Every field was dropped; format version 1 leaves them as void.
+    """
+    if all(isinstance(field.transform, VoidTransform) for field in spec.fields):
+        msg = f"Table '{table}' has no partitions to overwrite."
+        raise ConfigurationError(msg, hint="Use mode overwrite, with or without a filter.", table=table)
 
 
 def column_path(fields: pa.Schema | pa.StructType, name: str) -> list[str] | None:

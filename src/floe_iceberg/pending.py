@@ -11,7 +11,7 @@ from pyiceberg.types import PrimitiveType
 
 from floe_core.errors import ConcurrencyConflictError
 from floe_iceberg.data_files import Layout, write_rows
-from floe_iceberg.partitioning import record_key
+from floe_iceberg.partitioning import record_key, require_partitions
 from floe_iceberg.rewrites import Branch, ReadSet, Rewrite, read_set, without_matching, without_partitions
 from floe_iceberg.schema import require_fit, stage_changes, widens
 from floe_iceberg.streams import write_stream
@@ -89,8 +89,11 @@ def _columns_fit(written: Schema, now: Schema) -> bool:
     for field_id in written.field_ids:
         if now.find_column_name(field_id) != written.find_column_name(field_id):
             return False
-        before, after = written.find_field(field_id).field_type, now.find_field(field_id).field_type
-        if isinstance(before, PrimitiveType) and before != after and not widens(before, after):
+        before, after = written.find_field(field_id), now.find_field(field_id)
+        if after.required and not before.required:
+            return False
+        kind = before.field_type
+        if isinstance(kind, PrimitiveType) and kind != after.field_type and not widens(kind, after.field_type):
             return False
     return True
 
@@ -150,6 +153,8 @@ class Replace:
     def _plan(self, table: Table, metadata: TableMetadata, files: Sequence[DataFile]) -> Rewrite:
         branch = Branch.of(table, self._draft.branch)
         if self._partitions:
+            # Somebody may have dropped the last partition field since the write began.
+            require_partitions(metadata.spec(), table=".".join(table.name()))
             records = {record_key(file.partition) for file in files}
             self._drop_kept()
             layout = Layout(metadata, table.io)

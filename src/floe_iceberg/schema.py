@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, cast
 import pyarrow as pa
 from pyiceberg.exceptions import ResolveError, ValidationError
 from pyiceberg.schema import Schema, promote
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+from pyiceberg.table.update import AssertRefSnapshotId
 from pyiceberg.types import (
     BinaryType,
     DecimalType,
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pyiceberg.table import Table, Transaction
+    from pyiceberg.table.refs import SnapshotRef
+    from pyiceberg.table.update import TableRequirement
     from pyiceberg.table.update.schema import UpdateSchema
 
     from floe_core.schemas import ColumnConfig
@@ -251,7 +255,8 @@ def evolve_schema(
             staged = stage_changes(table, changes, allow_incompatible=allow_incompatible_changes)
             wanted = staged.metadata.schema()
             columns = column_requests(table, changes)
-            return Change(staged.updates, staged.requirements, columns) if staged.updates else None
+            requirements = (*staged.requirements, *_rows_looked_at(table, changes))
+            return Change(staged.updates, requirements, columns) if staged.updates else None
 
         table = commit_change(context, target, plan, what="the change of schema")
         operation.set(schema_id=table.metadata.current_schema_id)
@@ -341,8 +346,22 @@ def _refused_by_rows(
 
 def _may_hold_nulls(table: Table, field_id: int) -> bool:
     # Counts of nested fields are not kept, so a missing count is no proof.
-    files = (task.file for task in table.scan().plan_files())
+    heads = {ref.snapshot_id for ref in _branches(table).values()}
+    files = (task.file for head in heads for task in table.scan(snapshot_id=head).plan_files())
     return any((file.null_value_counts or {}).get(field_id, 1) > 0 for file in files)
+
+
+def _rows_looked_at(table: Table, changes: Sequence[SchemaChange]) -> tuple[TableRequirement, ...]:
+    """Return what must hold for changes that depend on the rows: nobody may have written to a branch since."""
+    if not any(change.kind is SchemaChangeKind.MAKE_REQUIRED for change in changes):
+        return ()
+    heads = {MAIN_BRANCH: None} | {name: ref.snapshot_id for name, ref in _branches(table).items()}
+    return tuple(AssertRefSnapshotId(ref=name, snapshot_id=head) for name, head in heads.items())
+
+
+def _branches(table: Table) -> dict[str, SnapshotRef]:
+    # A branch is read with the table's schema, a tag with the schema of its time.
+    return {name: ref for name, ref in table.metadata.refs.items() if ref.snapshot_ref_type is SnapshotRefType.BRANCH}
 
 
 def _role(table: Table, field_id: int) -> str | None:

@@ -19,7 +19,7 @@ from floe_iceberg.engine_commits import engine_only, required_plane
 from floe_iceberg.engine_writes import EngineWrite, write_on_engine
 from floe_iceberg.manifests import SnapshotDraft
 from floe_iceberg.models import CommitStrategy, Engine, SnapshotInfo, WriteMode
-from floe_iceberg.partitioning import column_path
+from floe_iceberg.partitioning import column_path, require_partitions
 from floe_iceberg.pending import Append, NewRows, Replace, Upsert
 from floe_iceberg.predicates import parse_row_filter
 from floe_iceberg.tables import KEYS_PROPERTY
@@ -217,7 +217,7 @@ class _Write:
         if mode is WriteMode.APPEND:
             outcome = self._commit(Append(rows, self._draft()))
         elif mode is WriteMode.OVERWRITE_PARTITIONS:
-            self._require_partitions()
+            require_partitions(self._table.spec(), table=".".join(self._table.name()))
             outcome = self._commit(Replace(rows, self._draft(), partitions=True))
         else:
             row_filter = self._parsed(overwrite_filter) if overwrite_filter is not None else None
@@ -253,7 +253,7 @@ class _Write:
         arrow = None if plane.accepts(data) else to_arrow(data)
         schema = plane.arrow_schema(data) if arrow is None else arrow.schema
         if mode is WriteMode.OVERWRITE_PARTITIONS:
-            self._require_partitions()
+            require_partitions(self._table.spec(), table=".".join(self._table.name()))
         chosen = tuple(self._keys(keys, schema)) if mode is WriteMode.UPSERT else ()
         self.num_rows = arrow.num_rows if isinstance(arrow, pa.Table) else None
         frame = data if arrow is None else arrow
@@ -279,13 +279,6 @@ class _Write:
     def _parsed(self, row_filter: RowFilter) -> RowPredicate:
         table = self._table
         return parse_row_filter(row_filter, table.schema(), table=".".join(table.name()))
-
-    def _require_partitions(self) -> None:
-        table = self._table
-        if table.spec().is_unpartitioned():
-            name = ".".join(table.name())
-            msg = f"Table '{name}' has no partitions to overwrite."
-            raise ConfigurationError(msg, hint="Use mode overwrite, with or without a filter.", table=name)
 
     def _keys(self, keys: Sequence[str] | None, data: pa.Schema) -> list[str]:
         table = self._table
