@@ -247,7 +247,9 @@ class _Write:
         if self._output.branch is None:
             return {}
         text = replaced.text if replaced is not None else None
-        return HeldMark(self._output.branch, mode, text, self._output.settings.keys).properties()
+        names = self._data.columns if _is_spark(self._data) else self._data.schema.names
+        columns = tuple(names) if mode is WriteMode.UPSERT else ()
+        return HeldMark(self._output.branch, mode, text, self._output.settings.keys, columns).properties()
 
 
 def _frame(manager: IcebergTableManager, data: object) -> Any:  # noqa: ANN401 - Arrow data, or the engine's own frame

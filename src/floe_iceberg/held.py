@@ -6,6 +6,7 @@ top of a main that has moved meanwhile, and to find out later whether it was pub
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,8 @@ _BRANCH = "floe.audit.branch"
 _MODE = "floe.audit.mode"
 _FILTER = "floe.audit.filter"
 _KEYS = "floe.audit.keys"
-_OWN = (_BRANCH, _MODE, _FILTER, _KEYS, OPERATION_ID_PROPERTY)
+_COLUMNS = "floe.audit.columns"
+_OWN = (_BRANCH, _MODE, _FILTER, _KEYS, _COLUMNS, OPERATION_ID_PROPERTY)
 
 
 class HeldWrite(Value):
@@ -45,6 +47,7 @@ class HeldWrite(Value):
     mode: WriteMode
     row_filter: str | None
     keys: tuple[str, ...]
+    columns: tuple[str, ...] = ()
     operation_id: str
     summary: dict[str, str]
 
@@ -58,12 +61,14 @@ class HeldMark:
         mode: What it does to the rows already there.
         row_filter: Rows that an overwrite replaces, as text; None for all.
         keys: Columns that identify a row, for an upsert.
+        columns: Columns that an upsert changes; the others keep the values that main has by then.
     """
 
     branch: str
     mode: WriteMode
     row_filter: str | None = None
     keys: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
 
     def properties(self) -> dict[str, str]:
         """The mark as snapshot properties."""
@@ -72,6 +77,8 @@ class HeldMark:
             marks[_FILTER] = self.row_filter
         if self.keys:
             marks[_KEYS] = ",".join(self.keys)
+        if self.columns:
+            marks[_COLUMNS] = json.dumps(self.columns)
         return marks
 
 
@@ -222,6 +229,7 @@ def _held(table: Table, branch: str) -> HeldWrite | None:
                 mode=WriteMode(summary[_MODE]),
                 row_filter=summary.get(_FILTER),
                 keys=tuple(summary[_KEYS].split(",")) if _KEYS in summary else (),
+                columns=tuple(json.loads(summary.get(_COLUMNS, "[]"))),
                 operation_id=summary[OPERATION_ID_PROPERTY],
                 summary=dict(summary),
             )
@@ -247,7 +255,7 @@ def _redo(manager: IcebergTableManager, table: Table, held: HeldWrite) -> str:
     if branch in manager.load_table(table).metadata.refs:
         manager.remove_branch(table, branch)
     manager.create_branch(table, branch)
-    mark = HeldMark(first, held.mode, held.row_filter, held.keys)
+    mark = HeldMark(first, held.mode, held.row_filter, held.keys, held.columns)
     manager.write_data(
         table,
         _rows(manager, table, held),
@@ -278,8 +286,9 @@ def _rows(manager: IcebergTableManager, table: Table, held: HeldWrite) -> Any:  
         return plane.frame(ReadRequest(name, row_filter=written.sql, snapshot_id=held.snapshot_id))
     if held.mode is WriteMode.UPSERT:
         # Whatever the branch has and its base has not are the rows that were changed or added.
-        before = plane.frame(ReadRequest(name, snapshot_id=base.snapshot_id))
-        return plane.frame(ReadRequest(name, snapshot_id=held.snapshot_id)).exceptAll(before)
+        columns = held.columns or None
+        before = plane.frame(ReadRequest(name, columns=columns, snapshot_id=base.snapshot_id))
+        return plane.frame(ReadRequest(name, columns=columns, snapshot_id=held.snapshot_id)).exceptAll(before)
     msg = f"A waiting write of mode {held.mode.value} cannot be done again on table '{name}'."
     raise CapabilityError(msg, hint="Discard it and write it again.", table=name)
 

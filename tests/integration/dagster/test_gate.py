@@ -220,6 +220,32 @@ def test_when_main_moves_the_write_is_done_again_on_top_of_it(mode, run, tables,
     assert operation.startswith("dagster:orders:")
 
 
+def test_a_redone_upsert_leaves_the_columns_alone_that_it_does_not_have(run, tables, monkeypatch):
+    metadata = {"write_mode": "upsert", "upsert_keys": ["id"]}
+
+    def asset(**columns):
+        @dg.asset(name="orders", metadata=metadata)
+        def orders() -> pa.Table:
+            return pa.table(columns)
+
+        return orders
+
+    assert run(asset(id=[1, 2], price=[10, 10], stock=[5, 5]), NO_NULLS).success
+    original = tables.publish_branch
+    moved = []
+
+    def late(table, branch, **options):
+        if not moved:
+            moved.append(branch)
+            tables.upsert("public.orders", pa.table({"id": [1], "stock": [4]}), keys=["id"])
+        return original(table, branch, **options)
+
+    monkeypatch.setattr(tables, "publish_branch", late)
+    assert run(asset(id=[1], price=[11]), NO_NULLS).success
+    found = {row["id"]: (row["price"], row["stock"]) for row in tables.scan("public.orders").to_pylist()}
+    assert found == {1: (11, 4), 2: (10, 5)}
+
+
 def test_what_the_redone_write_makes_of_main_is_checked_again(run, tables, monkeypatch):
     unique = check("unique", column="id")
     assert run(orders_asset([1]), unique).success
