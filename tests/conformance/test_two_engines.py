@@ -25,7 +25,7 @@ from hypothesis.stateful import (
 )
 
 from floe_core.errors import ConcurrencyConflictError
-from floe_iceberg import CommitStrategy, CompactionStrategy, Engine, SchemaChange, SchemaChangeKind
+from floe_iceberg import CommitStrategy, CompactionStrategy, Engine
 from floe_testing.java_judge import JavaJudge
 from floe_testing.shared_table import Change, SharedTable, spark_literal
 from floe_testing.sql_model import (
@@ -40,6 +40,7 @@ from floe_testing.sql_model import (
     remaining,
     spark_text,
 )
+from floe_testing.table_history import TableHistory, in_columns
 from floe_testing.table_model import upserted
 
 pytestmark = pytest.mark.spark
@@ -77,7 +78,10 @@ VALUES = {
     "t": st.sampled_from(TIMES),
     "x": st.sampled_from(LISTS),
 }
+# Columns that come and go: their names are used again, and a renamed one has values under its new name.
 ADDED = ("bigint", pa.int64())
+PASSING = {f"{letter}{number}": st.sampled_from([None, 1, 2]) for letter in "cd" for number in range(3)}
+VALUES |= PASSING
 
 ROWS = st.lists(st.fixed_dictionaries(VALUES), min_size=1, max_size=5)
 UNIQUE_ROWS = st.lists(st.fixed_dictionaries(VALUES), min_size=1, max_size=4, unique_by=lambda row: row["k"])
@@ -131,6 +135,8 @@ NEGATED = st.sampled_from(["i", "s", "p", "t"]).flatmap(
         )
     )
 )
+# Which of the earlier states a step looks at, or goes back to.
+PLACES = st.integers(min_value=0, max_value=1_000)
 ENGINES = st.sampled_from([Engine.AUTO, Engine.AUTO, Engine.ARROW, Engine.SPARK])
 
 
@@ -161,6 +167,7 @@ class Machine(RuleBasedStateMachine):
         note(f"table {self.name} version {version} spec {spec}")
         self.table = SharedTable(self.engines, self.name, dict(TYPES), int(version))
         self.table.create(spec, {"write.distribution-mode": distribution}, rows)
+        self.history = TableHistory(self.table)
 
     def perform(self, change, *rivals, spared=0):
         note(f"{change.name} against {[rival.name for rival in rivals]}")
@@ -270,27 +277,45 @@ class Machine(RuleBasedStateMachine):
 
     @rule(engine=ENGINES)
     def expire(self, engine):
-        now = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=1)
+        self.perform(self.history.expire(dt.datetime.now(dt.UTC) + dt.timedelta(seconds=1), engine))
 
-        def run():
-            return self.manager.expire_snapshots(self.name, older_than=now, retain_last=1, engine=engine)
+    @rule(engine=ENGINES)
+    def sweep(self, engine):
+        self.perform(self.history.sweep(engine))
 
-        self.perform(Change(f"floe expire {engine}", run, lambda rows: rows))
+    @precondition(lambda self: self.manager.get_current_snapshot(self.name) is not None)
+    @rule(aged=st.booleans())
+    def tag(self, aged):
+        name = f"tag{len(self.history.tags)}"
+        if name not in self.history.tags:
+            self.perform(self.history.tag(name, aged=aged))
+
+    @rule(number=PLACES)
+    def roll_back(self, number):
+        if kept := self.history.ancestors():
+            self.perform(self.history.roll_back(kept[number % len(kept)]))
+
+    @rule(number=PLACES, spark=st.booleans())
+    def look_back(self, number, spark):
+        note(f"look back {number}")
+        if kept := self.history.kept():
+            self.history.snapshot_agrees(kept[number % len(kept)], spark=spark)
+            self.history.moment_agrees(number)
+        if line := self.history.ancestors():
+            self.history.increment_agrees(line[number % len(line)])
+        for tag in self.history.tags:
+            self.history.tag_agrees(tag, spark=spark)
 
     @rule(
-        kind=st.sampled_from(["add", "widen", "repartition", "repartition", "upgrade"]),
+        kind=st.sampled_from(["add", "rename", "drop", "widen", "repartition", "repartition", "upgrade"]),
         term=st.sampled_from(["bucket(3, k)", "truncate(1, s)", "days(t)", "p"]),
         drop=st.booleans(),
     )
     def evolve(self, kind, term, drop):
         note(f"evolve {kind} {term} {drop}")
         match kind:
-            case "add" if len(self.table.columns) < 10:
-                name = f"c{len(self.table.columns)}"
-                change = SchemaChange(kind=SchemaChangeKind.ADD, column=name, type="long")
-                self.manager.evolve_schema(self.name, [change])
-                self.table.columns = {**self.table.columns, name: ADDED}
-                self.table.rows = self.table.full(self.table.rows)
+            case "add" | "rename" | "drop":
+                self.change_columns(kind)
             case "widen" if self.table.columns["i"][0] == "int":
                 self.table.sql(f"ALTER TABLE {self.table.name} ALTER COLUMN i TYPE bigint")
                 self.table.columns = {**self.table.columns, "i": ("bigint", pa.int64())}
@@ -301,6 +326,21 @@ class Machine(RuleBasedStateMachine):
                 self.table.sql(
                     f"ALTER TABLE {self.table.name} SET TBLPROPERTIES ('format-version' = '{self.table.version}')"
                 )
+
+    def change_columns(self, kind):
+        passing = [name for name in self.table.columns if name in PASSING]
+        unused = [name for name in PASSING if name not in passing]
+        names = {name: name for name in self.table.columns}
+        if kind == "add" and len(passing) < len(PASSING) // 2:
+            self.history.add_column(unused[0], ADDED)
+        elif passing and kind == "rename":
+            self.history.rename_column(passing[0], unused[-1])
+            names[passing[0]] = unused[-1]
+        elif passing and kind == "drop":
+            self.history.drop_column(passing[0])
+            del names[passing[0]]
+        self.table.rows = self.table.full(in_columns(self.table.rows, names))
+        self.branch = self.branch and self.table.full(in_columns(self.branch, names))
 
     def repartition(self, term, *, drop):
         fields = [field for field in self.manager.load_table(self.name).spec().fields if str(field.transform) != "void"]
@@ -441,9 +481,14 @@ class Machine(RuleBasedStateMachine):
             self.table.agree()
             if self.branch is not None:
                 self.table.floe_agrees(self.branch, ref="audit")
+            self.history.remember()
 
     def teardown(self):
         if self.table is not None:
+            for snapshot_id in self.history.kept():
+                self.history.snapshot_agrees(snapshot_id)
+            for tag in self.history.tags:
+                self.history.tag_agrees(tag)
             judge = JavaJudge(self.engines.session, self.table.name)
             judge.check_tables(self.manager.load_table(self.name).metadata_location)
 
