@@ -12,11 +12,13 @@ from pathlib import Path
 
 from tests.torture.run import ROOT, Plan, Torture, clean, remove
 
+_OPERATIONS_PER_COMMIT = 1.4
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.torture", description=__doc__)
     parser.add_argument("--seed", type=int, default=None, help="replays the operations and faults of a run")
-    parser.add_argument("--commits", type=int, default=10_000)
+    parser.add_argument("--commits", type=int, default=10_000, help="about how many operations are to land")
     parser.add_argument("--spark", type=int, default=120, help="operations on Spark, and as many beside them")
     parser.add_argument("--rest", type=float, default=0.3, help="share of the operations that goes over REST")
     parser.add_argument("--faults", type=float, default=0.3, help="share of the operations that meets a fault")
@@ -29,7 +31,9 @@ def main() -> int:
     plan = (
         Plan.soak(seed, given.soak)
         if given.soak
-        else Plan(seed, given.commits, given.rest, given.spark, given.faults, given.minutes)
+        else Plan(
+            seed, round(given.commits * _OPERATIONS_PER_COMMIT), given.rest, given.spark, given.faults, given.minutes
+        )
     )
     folder = ROOT / ".floe-dev" / "torture" / f"{seed}-{time.time_ns() // 1_000_000}"
     folder.mkdir(parents=True)

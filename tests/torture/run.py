@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +44,7 @@ class Plan:
 
     Attributes:
         seed: Everything that is drawn follows from it.
-        commits: Operations in all.
+        operations: Operations in all; about seven of ten land, the others meet a fault that ends them.
         rest: Share of them that goes over REST.
         spark: Operations on Spark, on top, on each of two catalogs, with as many beside them.
         fault_share: Share of operations that meet a fault.
@@ -53,7 +53,7 @@ class Plan:
     """
 
     seed: int
-    commits: int = 10_000
+    operations: int = 14_000
     rest: float = 0.3
     spark: int = 120
     fault_share: float = 0.3
@@ -63,17 +63,22 @@ class Plan:
     @classmethod
     def soak(cls, seed: int, minutes: float) -> Plan:
         """Run for a time with few faults and no kills, to see whether anything grows."""
-        return cls(seed, commits=10_000_000, spark=0, fault_share=0.03, minutes=minutes, kill_share=0.0)
+        return cls(seed, operations=10_000_000, spark=0, fault_share=0.03, minutes=minutes, kill_share=0.0)
 
 
 @dataclass
 class Crew:
-    """The processes of one arena."""
+    """The processes of one arena, and the arena as the judge sees it: with lasting credentials."""
 
     arena: Arena
+    judged: Arena
     writers: list[dict[str, Any]] = field(default_factory=list)
     ledgers: list[Path] = field(default_factory=list)
     restarts: int = 0
+
+    @classmethod
+    def of(cls, arena: Arena) -> Crew:
+        return cls(arena, arena)
 
 
 class Torture:
@@ -112,16 +117,16 @@ class Torture:
         plan = self.plan
         disk = self.folder / "disk"
         stack.enter_context(small_disk(disk, megabytes=_DISK_MEGABYTES))
-        over_rest = int(plan.commits * plan.rest)
-        embedded = plan.commits - over_rest
+        over_rest = int(plan.operations * plan.rest)
+        embedded = plan.operations - over_rest
         (disk / "embedded").mkdir()
         tables = {"bronze.one": 2, "bronze.two": 2, "bronze.old": 1}
-        crew = Crew(Arena("embedded", tables, root=str(disk / "embedded")))
+        crew = Crew.of(Arena("embedded", tables, root=str(disk / "embedded")))
         self._add_writers(crew, count=4, operations=embedded // 4)
         if plan.spark:
             (self.folder / "shared").mkdir()
             yield crew
-            crew = Crew(Arena("embedded, Spark and Arrow", {"bronze.both": 2}, root=str(self.folder / "shared")))
+            crew = Crew.of(Arena("embedded, Spark and Arrow", {"bronze.both": 2}, root=str(self.folder / "shared")))
             self._add_writers(crew, count=1, operations=plan.spark)
             self._add_writers(crew, count=1, operations=plan.spark, spark=True)
         yield crew
@@ -157,7 +162,8 @@ class Torture:
                 keys = {}
             space = f"torture_{self.folder.name.replace('-', '_')}_{'_'.join(re.findall('[a-z]+', name.lower()))}"
             tables = {f"{space}.both": 2} if with_spark else {f"{space}.one": 2, f"{space}.old": 1}
-            crew = Crew(Arena(name, tables, uri=gateway.url, store=keys))
+            arena = Arena(name, tables, uri=gateway.url, store=keys)
+            crew = Crew(arena, replace(arena, store=store_properties(store)))
             self._add_writers(crew, count=count, operations=self.plan.spark if with_spark else operations // 3)
             if with_spark:
                 self._add_writers(crew, count=1, operations=self.plan.spark, spark=True)
@@ -258,7 +264,7 @@ class Torture:
         arenas, books = {}, []
         for crew in crews:
             books.append(open_books(crew.ledgers, crew.arena, self.plan.seed))
-            manager = crew.arena.manager()
+            manager = crew.judged.manager()
             arenas[crew.arena.name] = {
                 "restarts": crew.restarts,
                 "tables": {table: judge_table(manager, table, books[-1]) for table in crew.arena.tables},

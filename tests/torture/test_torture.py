@@ -17,7 +17,7 @@ def test_nothing_is_lost_doubled_or_half_visible_under_faults(seed, request):
     # What an earlier run that failed has left to look at.
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    result = Torture(Plan(seed, commits=1_500, spark=0, minutes=3), folder).run()
+    result = Torture(Plan(seed, operations=1_500, spark=0, minutes=3), folder).run()
     arenas = result.pop("arenas")
     assert result["commits"] > 100
     assert result["faults"]
