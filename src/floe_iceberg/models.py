@@ -115,9 +115,7 @@ class TableIdentifier(Value):
         parts = identifier.split(".")
         if len(parts) < 2 or not all(map(is_usable, parts)):  # noqa: PLR2004 - two parts
             msg = f"{identifier!r} is not a valid table name."
-            hint = (
-                "Write namespace.table, such as bronze.customers: printable characters, no slashes, no spaces at ends."
-            )
+            hint = "Write namespace.table, such as bronze.customers: printable characters without slashes, # and ?."
             raise InvalidIdentifierError(msg, hint=hint)
         return cls(namespace=".".join(parts[:-1]), name=parts[-1])
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 
-_SEPARATORS = frozenset("./\\")
+# What separates the parts of a name or of a path, and what ends the path of a location: PyIceberg cuts off the rest.
+_SEPARATORS = frozenset("./\\#?")
 # Control, format and surrogate characters, and the separators of lines and paragraphs.
 _UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 

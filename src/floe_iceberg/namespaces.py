@@ -47,7 +47,7 @@ def parse_namespace(namespace: NamespaceName) -> tuple[str, ...]:
         if not is_usable(part):
             msg = f"The namespace name {shown!r} has a part that cannot be used: {part!r}."
             raise InvalidIdentifierError(
-                msg, hint="Use printable characters without dots, slashes or spaces at the ends of a part."
+                msg, hint="Use printable characters without dots, slashes, # and ?, or spaces at the ends of a part."
             )
     return parts
 

@@ -18,16 +18,30 @@ INJECTION = "x`; DROP TABLE floe`n`victim; --"
 # Every character that ends a name, a literal, a statement or a comment somewhere, in one name or another.
 NAMES = [
     INJECTION,
-    'it\'s "q" /* c */ # % ? * = : & <b> {x} [y] (z) $1 ~ ^ | ! @ , +',
+    'it\'s "q" % * = : & <b> {x} [y] (z) $1 ~ ^ | ! @ , +',
     "select",
     "Ωμέγα \N{DROPLET} 数据",
     "snapshots",
     "branch_main",
-    "tag_v1",
-    "2026-01",
     "VICTIM",
 ]
-REFUSED = ["", " ", ".", "..", "a/b", "/etc", "..\\x", "a\nb", "a\tb", "a\0b", " padded ", "a\u2028b", "a\u202eb"]
+REFUSED = [
+    "",
+    " ",
+    ".",
+    "..",
+    "a/b",
+    "/etc",
+    "..\\x",
+    "a\nb",
+    "a\tb",
+    "a\0b",
+    " padded ",
+    "a\u2028b",
+    "a\u202eb",
+    "a#b",
+    "a?b",
+]
 # The first holds the quotes and the statement; the others differ in what a catalog or a folder makes of them.
 QUICK = NAMES[:1]
 
