@@ -326,7 +326,7 @@ class PurgeResult(Value):
     """What was deleted along with a table.
 
     Attributes:
-        deleted_files: Files deleted; 0 when the catalog's server deletes them.
+        deleted_files: Files deleted from here; a catalog's server that purges does not say how many it deletes.
         foreign_files: Files outside the table's own places, or of tables in its folder; they were kept.
     """
 

@@ -9,6 +9,7 @@ from pyiceberg import exceptions as pyiceberg_errors
 from pyiceberg.table.update import (
     AddSchemaUpdate,
     AddSnapshotUpdate,
+    AssertRefSnapshotId,
     AssignUUIDUpdate,
     RemovePropertiesUpdate,
     RemoveSnapshotRefUpdate,
@@ -138,6 +139,17 @@ def _holds(metadata: TableMetadata, update: TableUpdate) -> bool:  # noqa: PLR09
             return not any(key in metadata.properties for key in update.removals)
         case _:
             return False
+
+
+def guards_of_the_number(metadata: TableMetadata, updates: tuple[TableUpdate, ...]) -> tuple[AssertRefSnapshotId, ...]:
+    """Return what else must hold, so that no commit to another branch takes the sequence number of a new snapshot.
+
+    Catalogs refuse a snapshot whose number is taken, except one without a parent: the first of a branch.
+    """
+    added = [update.snapshot for update in updates if isinstance(update, AddSnapshotUpdate)]
+    if metadata.format_version == 1 or all(snapshot.parent_snapshot_id is not None for snapshot in added):
+        return ()
+    return tuple(AssertRefSnapshotId(ref=name, snapshot_id=ref.snapshot_id) for name, ref in metadata.refs.items())
 
 
 def overtaken(metadata: TableMetadata, updates: tuple[TableUpdate, ...]) -> bool:

@@ -15,7 +15,7 @@ from floe_iceberg.own_files import OwnFiles, normal
 from floe_iceberg.versions import name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable
 
     from pyarrow.fs import FileSystem
     from pyiceberg.table import Table
@@ -25,12 +25,50 @@ if TYPE_CHECKING:
 _FOLDERS = ("data", "metadata")
 
 
-def table_files(table: Table) -> set[str]:
-    """Return every file that the table's metadata refers to, metadata included.
+class Remains:
+    """What a table leaves when it goes, noted while it is there: a new table of its name gets the same folder.
 
-    What is missing or damaged already leads nowhere, and must not keep the table alive.
+    Files outside the table's own places are kept, and so is every table whose folder lies below this one's. What is
+    missing or damaged already leads nowhere, and must not keep the table alive.
+
+    Attributes:
+        foreign: Files that the metadata refers to and that are kept.
+        server_may_purge: Whether a server that deletes whatever the manifests name would delete the own files only.
     """
-    metadata, reader = table.metadata, FileReader(table)
+
+    def __init__(self, table: Table) -> None:
+        """Read the metadata and list the folder."""
+        reader = FileReader(table)
+        named = _named_files(table, reader)
+        owned = OwnFiles.of(table.metadata)
+        self._table = table
+        self._folder = _Folder(table)
+        inside = (f"{other}/{folder}" for other in self._folder.tables for folder in _FOLDERS)
+        self._named, self.foreign = owned.without(inside).split(named)
+        self._leftovers = owned.without(self._folder.tables).split(self._folder.leftovers - named)[0]
+        # Iceberg's own purge deletes the files of removed entries too.
+        self.server_may_purge = not reader.skipped and not owned.split(named | reader.removed)[1]
+
+    def delete(self, context: ManagerContext) -> PurgeResult:
+        """Delete the table's own files, and what else lies in its data and metadata folders."""
+        if kept := self.foreign:
+            name = name_of(self._table)
+            context.logger.warning("iceberg.purge", table=name, kept_foreign_files=len(kept), first=kept[0])
+        return self._deleted(context, [*self._named, *self._leftovers])
+
+    def delete_leftovers(self, context: ManagerContext) -> PurgeResult:
+        """Delete what lies in the table's folders and no version of the table names; a server took the rest."""
+        return self._deleted(context, self._leftovers)
+
+    def _deleted(self, context: ManagerContext, files: Iterable[str]) -> PurgeResult:
+        gone = delete_files(context, self._table.io, files)
+        self._folder.remove_empty()
+        return PurgeResult(deleted_files=len(gone), foreign_files=self.foreign)
+
+
+def _named_files(table: Table, reader: FileReader) -> set[str]:
+    """Return every file that the table's metadata refers to, metadata included."""
+    metadata = table.metadata
     manifests = reader.manifests(metadata.snapshots, lenient=True)
     return {
         table.metadata_location,
@@ -40,27 +78,6 @@ def table_files(table: Table) -> set[str]:
         *manifests,
         *reader.data_files(manifests, lenient=True),
     }
-
-
-def foreign_files(table: Table, files: Iterable[str]) -> tuple[str, ...]:
-    """Return the files that are not the table's own."""
-    return OwnFiles.of(table.metadata).split(files)[1]
-
-
-def purge_files(context: ManagerContext, table: Table, files: Collection[str]) -> PurgeResult:
-    """Delete files, and what else lies in the table's own data and metadata folders.
-
-    Files outside the table's own places are kept, and so is every table whose folder lies below this one's.
-    """
-    below = _Folder(table)
-    own = OwnFiles.of(table.metadata).without(f"{other}/{folder}" for other in below.tables for folder in _FOLDERS)
-    doomed, kept = own.split(files)
-    doomed += OwnFiles.of(table.metadata).without(below.tables).split(below.leftovers - set(files))[0]
-    if kept:
-        context.logger.warning("iceberg.purge", table=name_of(table), kept_foreign_files=len(kept), first=kept[0])
-    gone = delete_files(context, table.io, doomed)
-    below.remove_empty()
-    return PurgeResult(deleted_files=len(gone), foreign_files=kept)
 
 
 class _Folder:

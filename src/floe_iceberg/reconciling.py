@@ -26,7 +26,7 @@ from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate
 from floe_iceberg.clocks import clocked
 from floe_iceberg.manifest_lists import ManifestLists
 from floe_iceberg.metastore import sql_metastore
-from floe_iceberg.outcomes import DEFINITE, PATIENCE_SECONDS, PAUSES, Looks, landed, overtaken
+from floe_iceberg.outcomes import DEFINITE, PATIENCE_SECONDS, PAUSES, Looks, guards_of_the_number, landed, overtaken
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,6 +97,7 @@ class ReconcilingCatalog(Catalog):
             except pyiceberg_errors.CommitStateUnknownException as err:
                 return self._reconcile(table, updates, err)
         in_process = isinstance(self.inner, MetastoreCatalog) and not creates
+        requirements = (*requirements, *guards_of_the_number(table.metadata, updates))
         try:
             return self.inner.commit_table(table, requirements, clocked(updates) if in_process else updates)
         except Exception as err:  # noqa: BLE001 - whatever went wrong, the table itself knows the outcome
@@ -317,10 +318,17 @@ class ReconcilingCatalog(Catalog):
         """
         self._settled(lambda: _done(self.inner.purge_table(identifier)), self._gone(identifier))
 
+    def _seems_there(self, identifier: str | Identifier) -> bool:
+        """Tell whether a table exists, or is so damaged that the catalog cannot tell."""
+        try:
+            return self.table_exists(identifier)
+        except Exception:  # noqa: BLE001 - only a table that is there can be damaged
+            return True
+
     def _gone(self, identifier: str | Identifier) -> Callable[[], bool | None]:
         """Return a look that tells whether the table that bears a name now is gone later on."""
         ours = self._uuid_of(identifier)
-        there = ours is not None or self.table_exists(identifier)
+        there = ours is not None or self._seems_there(identifier)
 
         def gone() -> bool | None:
             try:

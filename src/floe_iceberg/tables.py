@@ -17,7 +17,7 @@ from floe_iceberg.corruption import load_table as load_checked
 from floe_iceberg.errors import beyond_pyiceberg, namespace_not_found
 from floe_iceberg.models import PurgeResult
 from floe_iceberg.own_files import require_collected
-from floe_iceberg.purge import foreign_files, purge_files, table_files
+from floe_iceberg.purge import Remains
 from floe_iceberg.reconciling import ReconcilingCatalog
 from floe_iceberg.schema import declared_schema, iceberg_schema
 from floe_iceberg.spec_terms import check_spec, partition_spec, sort_order
@@ -242,16 +242,17 @@ def drop_table(context: ManagerContext, target: TableTarget, *, purge: bool = Fa
             table = load_checked(context, identifier)
             require_collected(table.metadata, table=str(identifier), what="A purge")
             # Collected first: once the table is gone, nothing leads to the files.
-            files = table_files(table)
+            remains = Remains(table)
         except CapabilityError as err:
             raise unknown_files(str(identifier), err) from err
         on_server = not isinstance(_innermost(context), MetastoreCatalog)
-        if on_server and not foreign_files(table, files):
+        if on_server and remains.server_may_purge:
             _purge_on_server(context, identifier)
-            return PurgeResult()
-        # A server deletes whatever the metadata names, so a table with foreign files is purged from here.
-        context.catalog.drop_table(identifier.parts)
-        result = purge_files(context, table, files)
+            result = remains.delete_leftovers(context)
+        else:
+            # A server deletes whatever the metadata names, so a table with foreign files is purged from here.
+            context.catalog.drop_table(identifier.parts)
+            result = remains.delete(context)
         operation.set(deleted_files=result.deleted_files, kept_foreign_files=len(result.foreign_files))
         return result
 

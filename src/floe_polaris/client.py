@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from email.utils import parsedate_to_datetime
 from functools import partial
@@ -25,6 +26,7 @@ from floe_core.redaction import redact_text
 from floe_core.retry import CircuitBreaker
 from floe_core.schemas import AccessDelegation
 from floe_core.telemetry import traced
+from floe_iceberg.corruption import unreadable
 from floe_iceberg.namespaces import NamespaceName, Namespaces, parse_namespace
 from floe_polaris.auth import authenticator_for
 from floe_polaris.errors import CatalogServerError, server_message
@@ -52,6 +54,7 @@ _COMMIT_ERRORS = {
     404: pyiceberg_errors.NoSuchTableError,
     409: pyiceberg_errors.CommitFailedException,
 }
+_MISSING_METADATA = re.compile(r"Location does not exist: (?P<path>\S+\.metadata\.json)")
 _SMALL_OFFSET_SECONDS = 10
 _KNOWN_OPERATIONS = frozenset({"read", "write", "list", "delete"})
 
@@ -154,6 +157,23 @@ class PolarisCatalog(RestCatalog):
             # Nessie lists nothing where nothing is.
             msg = f"Namespace does not exist: {namespace}"
             raise pyiceberg_errors.NoSuchNamespaceError(msg)
+        return found
+
+    def load_table(self, identifier: str | Identifier) -> Table:
+        """Load a table.
+
+        Raises:
+            NoSuchTableError: The table does not exist.
+            CorruptFileError: The catalog knows the table, and its metadata file is missing.
+        """
+        try:
+            found: Table = super().load_table(identifier)
+        except (pyiceberg_errors.NoSuchTableError, pyiceberg_errors.BadRequestError) as err:
+            # Servers answer 404 or 400 to this, as they do to a table that was never there.
+            if (missing := _MISSING_METADATA.search(str(err))) is None:
+                raise
+            table = ".".join(self.identifier_to_tuple(identifier))
+            raise unreadable(missing["path"], table=table, err=FileNotFoundError(missing["path"])) from err
         return found
 
     def vend_credentials(self, table_path: str, operations: Sequence[str] = ("read", "write")) -> dict[str, str]:

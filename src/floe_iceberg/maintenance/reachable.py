@@ -46,9 +46,16 @@ _FIELDS: dict[str, _Wanted] = {
 
 @dataclass
 class FileReader:
-    """Reads manifest lists and manifests of one table, each file once: they never change."""
+    """Reads manifest lists and manifests of one table, each file once: they never change.
+
+    Attributes:
+        removed: Files that the manifests read so far name as removed.
+        skipped: Manifest lists and manifests that a lenient reading passed over.
+    """
 
     table: Table
+    removed: set[str] = field(default_factory=set)
+    skipped: set[str] = field(default_factory=set)
     _lists: dict[str, dict[str, int]] = field(default_factory=dict)
     _manifests: dict[str, dict[str, int]] = field(default_factory=dict)
 
@@ -57,10 +64,12 @@ class FileReader:
         wanted = {snapshot.manifest_list: snapshot for snapshot in snapshots}
         missing = [snapshot for path, snapshot in wanted.items() if path not in self._lists]
         for snapshot, found in zip(missing, ExecutorFactory.get_or_create().map(self._read_list, missing), strict=True):
-            if isinstance(found, CorruptFileError) and not lenient:
-                raise found
             if not isinstance(found, CorruptFileError):
                 self._lists[snapshot.manifest_list] = found
+            elif lenient:
+                self.skipped.add(snapshot.manifest_list)
+            else:
+                raise found
         return {path: length for key in wanted for path, length in self._lists.get(key, {}).items()}
 
     def data_files(self, manifests: dict[str, int], *, lenient: bool = False) -> dict[str, int]:
@@ -69,10 +78,12 @@ class FileReader:
         io = CheckedIO(self.table.io, manifests, name_of(self.table))
         read = ExecutorFactory.get_or_create().map(lambda path: self._read_manifest(io, path), missing)
         for path, found in zip(missing, read, strict=True):
-            if isinstance(found, CorruptFileError) and not lenient:
-                raise found
             if not isinstance(found, CorruptFileError):
                 self._manifests[path] = found
+            elif lenient:
+                self.skipped.add(path)
+            else:
+                raise found
         return {file: size for path in manifests for file, size in self._manifests.get(path, {}).items()}
 
     def _read_list(self, snapshot: Snapshot) -> dict[str, int] | CorruptFileError:
@@ -89,6 +100,7 @@ class FileReader:
     def _read_manifest(self, io: CheckedIO, path: str) -> dict[str, int] | CorruptFileError:
         try:
             records = _records(io.new_input(path), "manifest")
+            self.removed.update(entry[1][0] for entry in records if entry[0] == ManifestEntryStatus.DELETED)
             return {entry[1][0]: entry[1][1] for entry in records if entry[0] != ManifestEntryStatus.DELETED}
         except Exception as err:  # noqa: BLE001 - Avro decoding fails in many ways; each means the same here
             return self._failure(path, err)
