@@ -35,7 +35,7 @@ def add_position_deletes(spark: SparkSession, table_name: str, positions: Mappin
     change = delta.table.newRowDelta()
     for path, places in positions.items():
         spec, partition = delta.place_of(path)
-        output = delta.outputs("PARQUET").newOutputFile(spec, partition)
+        output = delta.output(spec, partition)
         writer = factory.newPositionDeleteWriter(output, spec, partition)
         for place in sorted(places):
             writer.write(delta.iceberg.deletes.PositionDelete.create().set(path, place))
@@ -65,7 +65,7 @@ def add_equality_deletes(
     change = delta.table.newRowDelta()
     # An equality delete with a partition applies to that partition only, so each that has files gets one.
     for spec, partition in delta.places():
-        output = delta.outputs("PARQUET").newOutputFile(spec, partition)
+        output = delta.output(spec, partition)
         writer = factory.newEqualityDeleteWriter(output, spec, partition)
         for row in rows:
             writer.write(delta.record(schema, dict(zip(ids, row, strict=True))))
@@ -154,6 +154,12 @@ class JavaDelta:
         """Return a factory of files in the table's data location, with names of their own."""
         builder = self.iceberg.io.OutputFileFactory.builderFor(self.table, 1, 1)
         return builder.format(getattr(self.iceberg.FileFormat, file_format)).operationId(str(uuid.uuid4())).build()
+
+    def output(self, spec: Any, partition: Any) -> Any:
+        """Return a new Parquet file in a partition's folder."""
+        outputs = self.outputs("PARQUET")
+        # An empty partition would make an empty folder name, which some object stores refuse.
+        return outputs.newOutputFile() if spec.isUnpartitioned() else outputs.newOutputFile(spec, partition)
 
     def record(self, schema: Any, values: Mapping[int, object]) -> Any:
         """Return a record; the JSON form of the spec gives each number the Java type of its column."""

@@ -60,9 +60,7 @@ class JavaTable:
         factory = delta.writers().equalityFieldIds(delta.java_ints(ids)).equalityDeleteRowSchema(schema).build()
         change = delta.table.newRowDelta()
         for spec, partition in delta.places():
-            writer = factory.newEqualityDeleteWriter(
-                delta.outputs("PARQUET").newOutputFile(spec, partition), spec, partition
-            )
+            writer = factory.newEqualityDeleteWriter(delta.output(spec, partition), spec, partition)
             for row in rows:
                 writer.write(delta.record(schema, dict(zip(ids, (row[key] for key in keys), strict=True))))
             writer.close()
@@ -81,9 +79,7 @@ class JavaTable:
         factory = delta.writers().build()
         for paths in groups.values():
             spec, partition = delta.place_of(paths[0])
-            writer = factory.newPositionDeleteWriter(
-                delta.outputs("PARQUET").newOutputFile(spec, partition), spec, partition
-            )
+            writer = factory.newPositionDeleteWriter(delta.output(spec, partition), spec, partition)
             for path in sorted(paths):
                 for number in sorted(found[path]):
                     writer.write(delta.iceberg.deletes.PositionDelete.create().set(path, number))
@@ -103,7 +99,7 @@ def _data_files(delta: JavaDelta, rows: Sequence[Row]) -> Iterator[Any]:
         key.partition(wrapper.wrap(record))
         place = key.toString()
         if place not in writers:
-            writers[place] = factory.newDataWriter(delta.outputs("PARQUET").newOutputFile(spec, key), spec, key)
+            writers[place] = factory.newDataWriter(delta.output(spec, key), spec, key)
         writers[place].write(record)
     for writer in writers.values():
         writer.close()

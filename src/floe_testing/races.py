@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, cast
 
 from sqlalchemy import event
 
+from floe_testing.gateway import COMMIT_PATH
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from sqlalchemy import Engine
+
+    from floe_testing.gateway import Exchange, FaultGateway
 
 
 @contextmanager
@@ -39,6 +44,42 @@ def losing_races(engine: Engine, *rivals: Callable[[], object]) -> Iterator[list
         yield waiting
     finally:
         event.remove(engine, "before_cursor_execute", before)
+
+
+@contextmanager
+def losing_races_over_rest(
+    gateway: FaultGateway, *rivals: Callable[[], object]
+) -> Iterator[list[Callable[[], object]]]:
+    """Let a rival commit while each of the next commits is on its way to a REST catalog, so that each of them loses.
+
+    Args:
+        gateway: What the commits pass; what a rival itself sends may pass it too.
+        rivals: What happens before the first commit, the second, and so on; one that does nothing loses no race.
+
+    Yields:
+        The rivals that have not had their turn.
+    """
+    waiting = list(rivals)
+    acting: list[Callable[[], object]] = []
+    failures: list[Exception] = []
+
+    def before(exchange: Exchange) -> None:
+        if waiting and not acting and exchange.method == "POST" and re.search(COMMIT_PATH, exchange.path):
+            acting.append(waiting.pop(0))
+            try:
+                acting[0]()
+            except Exception as err:  # noqa: BLE001 - raised below, where the test sees it
+                failures.append(err)
+            finally:
+                acting.clear()
+
+    gateway.chaos = before
+    try:
+        yield waiting
+    finally:
+        gateway.chaos = None
+        if failures:
+            raise failures[0]
 
 
 def run_at_once(commands: Sequence[list[str]], *, seconds: float = 280) -> list[int]:

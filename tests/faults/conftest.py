@@ -6,6 +6,8 @@ from floe_iceberg import IcebergTableManager, IcebergTableManagerConfig
 from floe_iceberg.maintenance.rewriting import Rewriter
 from floe_testing.database_faults import DatabaseFaults
 from floe_testing.embedded_tables import open_catalog
+from floe_testing.rest_fixtures import store_properties
+from floe_testing.sites import EmbeddedAddress, RestAddress, open_site
 
 
 @pytest.fixture
@@ -21,6 +23,52 @@ def open_manager(tmp_path):
     yield open_
     for catalog in opened:
         catalog.close()
+
+
+@pytest.fixture(params=["embedded", pytest.param("rest", marks=pytest.mark.live)])
+def site(request, tmp_path):
+    """Where a scenario runs: on the embedded catalog, and over REST."""
+    address = EmbeddedAddress(str(tmp_path))
+    if request.param == "rest":
+        server, minio = request.getfixturevalue("iceberg_rest"), request.getfixturevalue("minio")
+        namespace = request.getfixturevalue("namespace")
+        address = RestAddress(server.url, server["warehouse"], namespace, store_properties(minio))
+    with open_site(address) as site:
+        yield site
+
+
+@pytest.fixture
+def context(site):
+    """A manager's context at the site."""
+    return site.open_context()
+
+
+@pytest.fixture
+def manager(site):
+    """A manager at the site."""
+    return site.open_manager()
+
+
+@pytest.fixture
+def plane(site, spark_engine, spark_settings):
+    """Spark on the site's tables."""
+    return site.open_plane(spark_settings)
+
+
+@pytest.fixture
+def name(site):
+    """The name of a table that no other test has."""
+    return site.name("events")
+
+
+@pytest.fixture
+def new_table(site, context):
+    """Create tables of the site."""
+
+    def create(name, schema, **options):
+        return context.catalog.create_table(tuple(name.split(".")), schema, **options)
+
+    return create
 
 
 @pytest.fixture

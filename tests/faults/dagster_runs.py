@@ -1,7 +1,7 @@
 """Runs a job of one asset with Dagster, as a fresh run or as the re-execution of another; a script for S11 and S28.
 
-Everything lies below ``FLOE_TEST_ROOT``: catalog, warehouse, Dagster's instance, and files by which a test steers the
-asset. Usage: ``python dagster_runs.py JOB [PARENT_RUN_ID [all]]``; prints one JSON object.
+The tables are at the site of ``FLOE_TEST_ADDRESS``; Dagster's instance, and files by which a test steers the asset, lie
+below ``FLOE_TEST_ROOT``. Usage: ``python dagster_runs.py JOB [PARENT_RUN_ID [all]]``; prints one JSON object.
 """
 
 import json
@@ -18,9 +18,12 @@ from floe_core.schemas import CompiledArtifacts
 from floe_dagster import IcebergIOManager
 from floe_dagster.tables_source import TablesSource
 from floe_iceberg import IcebergTableManager
+from floe_testing.sites import address_of
 
+ADDRESS = address_of(os.environ["FLOE_TEST_ADDRESS"])
 ROOT = Path(os.environ["FLOE_TEST_ROOT"])
 MASTER = os.environ.get("FLOE_TEST_MASTER", "local[2]")
+PAUSE = int(os.environ.get("FLOE_TEST_PAUSE", "1500"))
 ROWS = 8
 
 
@@ -36,7 +39,7 @@ def once(name):
 def open_tables() -> IcebergTableManager:
     conf = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.executor.memory": "600m"}
     compute = {"master": MASTER, "driver_memory": "1g", "conf": conf}
-    settings = {"name": "faults", "floe_version": "0.1.0", "compute": compute}
+    settings = {"name": "faults", "floe_version": "0.1.0", "compute": compute, **ADDRESS.project()}
     return IcebergTableManager.from_artifacts(CompiledArtifacts.model_validate(settings).rooted_at(ROOT))
 
 
@@ -56,12 +59,12 @@ def io_manager():
     return UnluckyIOManager(source=TablesSource(open_tables))
 
 
-@dg.asset(key=["bronze", "orders"])
+@dg.asset(key=[ADDRESS.namespace, "orders"])
 def orders():
     return pa.table({"id": list(range(ROWS))})
 
 
-@dg.asset(key=["bronze", "patient_orders"], retry_policy=dg.RetryPolicy(max_retries=2))
+@dg.asset(key=[ADDRESS.namespace, "patient_orders"], retry_policy=dg.RetryPolicy(max_retries=2))
 def patient_orders():
     return pa.table({"id": list(range(ROWS))})
 
@@ -73,11 +76,11 @@ def report():
         raise ValueError(message)
 
 
-@dg.asset(key=["bronze", "slow_orders"], required_resource_keys={"spark"})
+@dg.asset(key=[ADDRESS.namespace, "slow_orders"], required_resource_keys={"spark"})
 def slow_orders(context):
-    """Take a second for each of two files, so that there is time to kill something."""
-    seconds = 0 if (ROOT / "hurry").exists() else 1500
-    sleep = f"reflect('java.lang.Thread', 'sleep', cast({seconds} as bigint)) as slept"
+    """Take its time for each of four files, so that there is time to kill something."""
+    pause = 0 if (ROOT / "hurry").exists() else PAUSE
+    sleep = f"reflect('java.lang.Thread', 'sleep', cast({pause} as bigint)) as slept"
     return context.resources.spark.range(0, ROWS, 1, 4).selectExpr("id", sleep)
 
 

@@ -9,25 +9,25 @@ import json
 import os
 import signal
 import sys
-import time
-from pathlib import Path
 
 import pyarrow as pa
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
 from floe_iceberg import IcebergTableManager, metastore
-from floe_testing.embedded_tables import open_catalog
+from floe_polaris.client import PolarisCatalog
+from floe_testing.sites import Address, address_of, open_site
 
 OPERATIONS = {
-    "append": lambda manager: manager.append("bronze.t", pa.table({"id": [5, 6], "p": ["a", "b"]})),
-    "overwrite": lambda manager: manager.overwrite("bronze.t", pa.table({"id": [5], "p": ["a"]})),
-    "upsert": lambda manager: manager.upsert("bronze.t", pa.table({"id": [2, 5], "p": ["a", "a"]}), keys=["id"]),
-    "delete": lambda manager: manager.delete("bronze.t", "id > 1"),
+    "append": lambda manager, table: manager.append(table, pa.table({"id": [5, 6], "p": ["a", "b"]})),
+    "overwrite": lambda manager, table: manager.overwrite(table, pa.table({"id": [5], "p": ["a"]})),
+    "upsert": lambda manager, table: manager.upsert(table, pa.table({"id": [2, 5], "p": ["a", "a"]}), keys=["id"]),
+    "delete": lambda manager, table: manager.delete(table, "id > 1"),
 }
+TABLE = "t"
 
 
-def open_manager(root: str) -> IcebergTableManager:
-    return IcebergTableManager(open_catalog(Path(root)))
+def open_manager(address: Address) -> IcebergTableManager:
+    return IcebergTableManager(address.open_catalog())
 
 
 def in_child(work) -> tuple[int, str]:
@@ -46,7 +46,7 @@ def in_child(work) -> tuple[int, str]:
 
 
 def arm(step: int) -> None:
-    """Die at the given I/O step: before a file is created, deleted, or the catalog row is swapped, or right after."""
+    """Die at the given I/O step: before or right after a file is created or deleted, or the catalog commits."""
     count = 0
 
     def step_on() -> None:
@@ -68,49 +68,50 @@ def arm(step: int) -> None:
 
     around(PyArrowFile, "create")
     around(PyArrowFileIO, "delete")
+    # The embedded catalog's row, and the request to a server with its answer.
     around(metastore.SqlMetastore, "_swap")
+    around(PolarisCatalog, "commit_table")
 
 
-def prepare(root: str) -> list[int]:
-    manager = open_manager(root)
-    manager.create_table("bronze.t", pa.schema([("id", pa.int64()), ("p", pa.string())]), partition_spec=["p"])
-    manager.append("bronze.t", pa.table({"id": [1, 2, 3], "p": ["a", "a", "b"]}))
+def prepare(address: Address) -> list[int]:
+    manager, table = open_manager(address), address.name(TABLE)
+    manager.create_table(table, pa.schema([("id", pa.int64()), ("p", pa.string())]), partition_spec=["p"])
+    manager.append(table, pa.table({"id": [1, 2, 3], "p": ["a", "a", "b"]}))
     return []
 
 
-def look(root: str) -> list[int]:
-    manager = open_manager(root)
-    return sorted(manager.scan("bronze.t")["id"].to_pylist())
+def look(address: Address) -> list[int]:
+    return sorted(open_manager(address).scan(address.name(TABLE))["id"].to_pylist())
 
 
-def sweep(root: str) -> dict[str, int]:
-    old = time.time() - 10 * 86_400
-    for path in Path(root).rglob("*"):
-        os.utime(path, (old, old))
-    manager = open_manager(root)
-    found = manager.sweep_orphans("bronze.t", older_than_hours=48, dry_run=False)
-    again = manager.sweep_orphans("bronze.t", older_than_hours=48, dry_run=True)
-    return {"swept": len(found.files), "left": len(again.files), "rows": len(look(root))}
+def sweep(address: Address) -> dict[str, int]:
+    with open_site(address) as site:
+        manager, table = site.open_manager(), site.name(TABLE)
+        for file in site.files_of(manager.load_table(table)):
+            site.age(file, 240)
+        found = manager.sweep_orphans(table, older_than_hours=48, dry_run=False)
+        again = manager.sweep_orphans(table, older_than_hours=48, dry_run=True)
+        return {"swept": len(found.files), "left": len(again.files), "rows": len(look(address))}
 
 
-def main(root: str, operation: str) -> None:
-    in_child(lambda: prepare(root))
+def main(address: Address, operation: str) -> None:
+    in_child(lambda: prepare(address))
     states = []
     for step in range(1, 200):
 
         def attempt(step: int = step) -> list[int]:
-            manager = open_manager(root)
+            manager = open_manager(address)
             arm(step)
-            OPERATIONS[operation](manager)
+            OPERATIONS[operation](manager, address.name(TABLE))
             return []
 
         status, _ = in_child(attempt)
-        states.append(json.loads(in_child(lambda: look(root))[1]))
+        states.append(json.loads(in_child(lambda: look(address))[1]))
         if status == 0 or states[-1] != states[0]:
             break
-    _, swept = in_child(lambda: sweep(root))
+    _, swept = in_child(lambda: sweep(address))
     sys.stdout.write(json.dumps({"states": states, "sweep": json.loads(swept)}))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    main(address_of(sys.argv[1]), sys.argv[2])

@@ -14,10 +14,17 @@ AFTER = {"append": [1, 2, 3, 5, 6], "overwrite": [5], "upsert": [1, 2, 3, 5], "d
 
 
 @pytest.mark.req("TM-14", "TM-16")
-@pytest.mark.parametrize("operation", AFTER)
-def test_s10_a_killed_write_leaves_the_table_as_it_was_or_complete(tmp_path, operation):
+@pytest.mark.parametrize(
+    ("site", "operation"),
+    [
+        *(("embedded", operation) for operation in AFTER),
+        *(pytest.param("rest", operation, marks=pytest.mark.live) for operation in ("append", "upsert")),
+    ],
+    indirect=["site"],
+)
+def test_s10_a_killed_write_leaves_the_table_as_it_was_or_complete(site, operation):
     run = subprocess.run(
-        [sys.executable, str(SCRIPT), str(tmp_path), operation],
+        [sys.executable, str(SCRIPT), site.address.text(), operation],
         capture_output=True,
         text=True,
         timeout=280,

@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
 
 SCRIPT = Path(__file__).with_name("dagster_runs.py")
 ROWS = 8
@@ -19,11 +18,11 @@ ROWS = 8
 class Runs:
     """Runs jobs in processes of their own and looks at what became of the table."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root, site) -> None:
+        self.root, self.site = root, site
 
     def __call__(self, job: str, *parent: str) -> dict | int:
-        environment = os.environ | {"FLOE_TEST_ROOT": str(self.root)}
+        environment = os.environ | {"FLOE_TEST_ROOT": str(self.root), "FLOE_TEST_ADDRESS": self.site.address.text()}
         command = [sys.executable, str(SCRIPT), job, *parent]
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=250)
         if done.returncode < 0:
@@ -31,37 +30,26 @@ class Runs:
         assert done.returncode == 0, done.stderr[-3000:]
         return json.loads(done.stdout.splitlines()[-1])
 
-    def table(self, name: str):
-        [path] = self.root.rglob("catalog.db")
-        catalog = SqlCatalog("local", uri=f"sqlite:///{path}", warehouse=f"file://{path.parent}/warehouse")
-        try:
-            # Whatever name the catalog has, its file holds the one table.
-            with catalog.engine.connect() as connection:
-                row = connection.exec_driver_sql(
-                    "select metadata_location from iceberg_tables where table_name = ?", (name,)
-                ).one()
-        finally:
-            catalog.close()
-        from pyiceberg.table import StaticTable
-
-        return StaticTable.from_metadata(row[0])
+    def rows_and_snapshots(self, name: str) -> tuple[int, int]:
+        table = self.site.open_manager().load_table(self.site.name(name))
+        return table.scan().to_arrow().num_rows, len(table.metadata.snapshots)
 
 
 @pytest.fixture
-def runs(tmp_path):
+def runs(site, tmp_path):
     """Give a way to run jobs."""
-    return Runs(tmp_path)
+    return Runs(tmp_path, site)
 
 
-def rows_and_snapshots(table):
-    return table.scan().to_arrow().num_rows, len(table.metadata.snapshots)
+on_embedded = pytest.mark.parametrize("site", ["embedded"], indirect=True)
 
 
+@on_embedded
 @pytest.mark.req("TM-14")
 def test_s11_a_retried_step_finds_its_own_write(runs):
     (runs.root / "lose").touch()
     assert runs("patient_job")["success"]
-    assert rows_and_snapshots(runs.table("patient_orders")) == (ROWS, 1)
+    assert runs.rows_and_snapshots("patient_orders") == (ROWS, 1)
 
 
 @pytest.mark.req("TM-14")
@@ -71,18 +59,19 @@ def test_s11_a_re_executed_run_finds_its_own_write(runs):
     assert not first["success"]
     second = runs("orders_job", first["run_id"])
     assert second["success"]
-    assert rows_and_snapshots(runs.table("orders")) == (ROWS, 1)
+    assert runs.rows_and_snapshots("orders") == (ROWS, 1)
 
 
 @pytest.mark.req("TM-14")
 def test_s11_a_killed_run_is_taken_up_where_it_was(runs):
     (runs.root / "kill").touch()
     assert runs("orders_job") == -signal.SIGKILL
-    assert rows_and_snapshots(runs.table("orders")) == (ROWS, 1)
+    assert runs.rows_and_snapshots("orders") == (ROWS, 1)
     assert runs("orders_job", "last", "all")["success"]
-    assert rows_and_snapshots(runs.table("orders")) == (ROWS, 1)
+    assert runs.rows_and_snapshots("orders") == (ROWS, 1)
 
 
+@on_embedded
 @pytest.mark.req("TM-14")
 def test_s11_running_all_steps_of_a_failed_run_again_repeats_none_that_had_landed(runs):
     (runs.root / "break").touch()
@@ -91,9 +80,9 @@ def test_s11_running_all_steps_of_a_failed_run_again_repeats_none_that_had_lande
     (runs.root / "break").unlink()
     second = runs("orders_job", first["run_id"], "all")
     assert second["success"]
-    assert rows_and_snapshots(runs.table("orders")) == (ROWS, 1)
+    assert runs.rows_and_snapshots("orders") == (ROWS, 1)
     # The chain has ended well; to run it once more is new work.
     assert runs("orders_job", second["run_id"], "all")["success"]
-    assert rows_and_snapshots(runs.table("orders")) == (2 * ROWS, 2)
+    assert runs.rows_and_snapshots("orders") == (2 * ROWS, 2)
     assert runs("orders_job")["success"]
-    assert rows_and_snapshots(runs.table("orders")) == (3 * ROWS, 3)
+    assert runs.rows_and_snapshots("orders") == (3 * ROWS, 3)

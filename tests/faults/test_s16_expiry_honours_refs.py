@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,11 +12,7 @@ from hypothesis import strategies as st
 from floe_core.errors import SnapshotNotFoundError
 from floe_iceberg import maintenance, reads, snapshots
 from floe_iceberg.maintenance.expiry import commit_change
-from floe_testing.embedded_tables import files_of, local_path, make_context
 
-pytest_plugins = ["floe_testing.table_fixtures"]
-
-NAME = "bronze.events"
 SCHEMA = pa.schema([("id", pa.int64())])
 ALL = {"older_than_days": 0, "retain_last": 1}
 
@@ -23,58 +21,58 @@ def row(number):
     return pa.table({"id": [number]}, schema=SCHEMA)
 
 
-def ids(context, **version):
-    return sorted(reads.scan(context, NAME, **version).column("id").to_pylist())
+def ids(context, name, **version):
+    return sorted(reads.scan(context, name, **version).column("id").to_pylist())
 
 
 def reachable(table):
     """Every data file that some kept snapshot reads."""
     return {
-        local_path(task.file.file_path)
+        task.file.file_path
         for snapshot in table.snapshots()
         for task in table.scan(snapshot_id=snapshot.snapshot_id).plan_files()
     }
 
 
-def test_s16_a_tag_and_a_branch_keep_what_they_read(context, new_table):
-    table = new_table(NAME, SCHEMA)
+def test_s16_a_tag_and_a_branch_keep_what_they_read(site, context, new_table, name):
+    table = new_table(name, SCHEMA)
     table.append(row(1))
     table.append(row(2))
-    snapshots.create_tag(context, NAME, "v1")
-    snapshots.create_branch(context, NAME, "trial")
+    snapshots.create_tag(context, name, "v1")
+    snapshots.create_branch(context, name, "trial")
     table.refresh().append(row(3), branch="trial")
     table.delete("id >= 0")
     table.append(row(9))
-    maintenance.compact_table(context, NAME)
-    expired = maintenance.expire_snapshots(context, NAME, **ALL)
+    maintenance.compact_table(context, name)
+    expired = maintenance.expire_snapshots(context, name, **ALL)
     assert expired == 2
-    assert ids(context) == [9]
-    assert ids(context, ref="v1") == [1, 2]
-    assert ids(context, ref="trial") == [1, 2, 3]
-    assert set(files_of(table, ".parquet")) == reachable(context.load(NAME))
+    assert ids(context, name) == [9]
+    assert ids(context, name, ref="v1") == [1, 2]
+    assert ids(context, name, ref="trial") == [1, 2, 3]
+    assert set(site.files_of(table, ".parquet")) == reachable(context.load(name))
 
 
-def test_s16_once_the_refs_are_gone_so_is_what_they_kept(context, new_table):
-    table = new_table(NAME, SCHEMA)
+def test_s16_once_the_refs_are_gone_so_is_what_they_kept(site, context, new_table, name):
+    table = new_table(name, SCHEMA)
     table.append(row(1))
-    snapshots.create_tag(context, NAME, "v1")
+    snapshots.create_tag(context, name, "v1")
     table.refresh().delete("id = 1")
     table.append(row(2))
-    maintenance.expire_snapshots(context, NAME, **ALL)
-    assert ids(context, ref="v1") == [1]
-    snapshots.remove_tag(context, NAME, "v1")
-    maintenance.expire_snapshots(context, NAME, **ALL)
-    assert ids(context) == [2]
-    assert set(files_of(table, ".parquet")) == reachable(context.load(NAME))
+    maintenance.expire_snapshots(context, name, **ALL)
+    assert ids(context, name, ref="v1") == [1]
+    snapshots.remove_tag(context, name, "v1")
+    maintenance.expire_snapshots(context, name, **ALL)
+    assert ids(context, name) == [2]
+    assert set(site.files_of(table, ".parquet")) == reachable(context.load(name))
 
 
-def test_s16_a_rollback_that_comes_first_is_honoured(context, new_table, tmp_path, monkeypatch):
-    table = new_table(NAME, SCHEMA)
+def test_s16_a_rollback_that_comes_first_is_honoured(site, context, new_table, name, monkeypatch):
+    table = new_table(name, SCHEMA)
     for number in range(4):
         table.append(row(number))
-    first = snapshots.list_snapshots(context, NAME)[-1]
-    other = make_context(tmp_path)
-    waiting = [lambda: snapshots.rollback(other, NAME, snapshot_id=first.snapshot_id)]
+    first = snapshots.list_snapshots(context, name)[-1]
+    other = site.open_context()
+    waiting = [lambda: snapshots.rollback(other, name, snapshot_id=first.snapshot_id)]
 
     def late(context, target, plan, *, what):
         def planned(table, doubtful):
@@ -86,21 +84,21 @@ def test_s16_a_rollback_that_comes_first_is_honoured(context, new_table, tmp_pat
         return commit_change(context, target, planned, what=what)
 
     monkeypatch.setattr("floe_iceberg.maintenance.expiry.commit_change", late)
-    maintenance.expire_snapshots(context, NAME, **ALL)
-    assert ids(context) == [0]
-    assert snapshots.current_snapshot(context, NAME).snapshot_id == first.snapshot_id
+    maintenance.expire_snapshots(context, name, **ALL)
+    assert ids(context, name) == [0]
+    assert snapshots.current_snapshot(context, name).snapshot_id == first.snapshot_id
 
 
-def test_s16_an_expired_snapshot_is_gone_for_good(context, new_table):
-    table = new_table(NAME, SCHEMA)
+def test_s16_an_expired_snapshot_is_gone_for_good(context, new_table, name):
+    table = new_table(name, SCHEMA)
     table.append(row(1))
     gone = table.current_snapshot().snapshot_id
     table.append(row(2))
-    maintenance.expire_snapshots(context, NAME, **ALL)
+    maintenance.expire_snapshots(context, name, **ALL)
     for use in (
-        lambda: reads.scan(context, NAME, snapshot_id=gone),
-        lambda: snapshots.rollback(context, NAME, snapshot_id=gone),
-        lambda: snapshots.create_tag(context, NAME, "late", snapshot_id=gone),
+        lambda: reads.scan(context, name, snapshot_id=gone),
+        lambda: snapshots.rollback(context, name, snapshot_id=gone),
+        lambda: snapshots.create_tag(context, name, "late", snapshot_id=gone),
     ):
         with pytest.raises(SnapshotNotFoundError):
             use()
@@ -129,21 +127,17 @@ STEPS = st.lists(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(steps=STEPS)
-def test_s16_no_order_of_operations_loses_a_file_that_is_needed_or_keeps_one_that_is_not(context, steps):
-    name = f"bronze.t{len(context.catalog.list_tables('bronze'))}"
+def test_s16_no_order_of_operations_loses_a_file_that_is_needed_or_keeps_one_that_is_not(site, context, steps):
+    name = site.name(f"t{uuid.uuid4().hex[:12]}")
     table = context.catalog.create_table(tuple(name.split(".")), SCHEMA)
     table.append(row(0))
     for number, (step, argument) in enumerate(steps, start=1):
         _take(context, name, step, argument, number)
     table.refresh()
-    promised = {ref: _rows(context, name, ref=ref) for ref in table.refs()}
+    promised = {ref: ids(context, name, ref=ref) for ref in table.refs()}
     maintenance.expire_snapshots(context, name, **ALL)
-    assert {ref: _rows(context, name, ref=ref) for ref in promised} == promised
-    assert set(files_of(table, ".parquet")) == reachable(context.load(name))
-
-
-def _rows(context, name, **version):
-    return sorted(reads.scan(context, name, **version).column("id").to_pylist())
+    assert {ref: ids(context, name, ref=ref) for ref in promised} == promised
+    assert set(site.files_of(table, ".parquet")) == reachable(context.load(name))
 
 
 def _take(context, name, step, argument, number):
@@ -151,7 +145,7 @@ def _take(context, name, step, argument, number):
     refs = table.refs()
     if step == "append" and argument in refs:
         table.append(row(number), branch=argument)
-    elif step == "delete" and argument in _rows(context, name):
+    elif step == "delete" and argument in ids(context, name):
         table.delete(f"id = {argument}")
     elif step == "tag" and argument not in refs:
         snapshots.create_tag(context, name, argument)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
-import time
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -16,17 +14,13 @@ from floe_core.errors import UnsafeRetentionError
 from floe_iceberg import maintenance, reads
 from floe_iceberg.maintenance import orphans
 from floe_iceberg.models import IcebergTableManagerConfig
-from floe_testing.embedded_tables import files_of, local_path, make_context
 
-pytest_plugins = ["floe_testing.table_fixtures"]
-
-NAME = "bronze.events"
 SCHEMA = pa.schema([("id", pa.int64())])
 
 
 @pytest.fixture
-def events(new_table):
-    table = new_table(NAME, SCHEMA)
+def events(new_table, name):
+    table = new_table(name, SCHEMA)
     table.append(pa.table({"id": [1]}, schema=SCHEMA))
     return table
 
@@ -40,11 +34,6 @@ def staged(table):
 def commit(table, file):
     with table.transaction() as transaction, transaction.update_snapshot().fast_append() as append:
         append.append_data_file(file)
-
-
-def age(location, hours):
-    when = time.time() - hours * 3600
-    os.utime(local_path(location), (when, when))
 
 
 def test_s17_a_dry_run_is_the_default():
@@ -63,11 +52,12 @@ def test_s17_a_dry_run_is_the_default():
     ids=["now", "almost-a-day", "future-hours", "tomorrow", "local-now"],
 )
 @pytest.mark.parametrize("dry_run", [True, False])
-def test_s17_a_limit_that_could_hit_a_running_write_is_refused(context, events, limit, dry_run):
-    before = set(files_of(events))
+def test_s17_a_limit_that_could_hit_a_running_write_is_refused(site, context, events, limit, dry_run):
+    name = site.name("events")
+    before = site.files_of(events)
     with pytest.raises(UnsafeRetentionError, match=r"24 hours|still running"):
-        maintenance.sweep_orphans(context, NAME, dry_run=dry_run, **limit)
-    assert set(files_of(events)) == before
+        maintenance.sweep_orphans(context, name, dry_run=dry_run, **limit)
+    assert site.files_of(events) == before
 
 
 def test_s17_no_setting_switches_the_limit_off():
@@ -75,23 +65,23 @@ def test_s17_no_setting_switches_the_limit_off():
         IcebergTableManagerConfig(min_orphan_age_hours=0)
 
 
-def test_s17_a_lower_limit_is_a_matter_of_configuration(tmp_path, events):
-    context = make_context(tmp_path, config=IcebergTableManagerConfig(min_orphan_age_hours=1))
+def test_s17_a_lower_limit_is_a_matter_of_configuration(site, events, name):
+    context = site.open_context(min_orphan_age_hours=1)
     stray = staged(events)
-    age(stray.file_path, 2)
-    assert maintenance.sweep_orphans(context, NAME, older_than_hours=1).files == (stray.file_path,)
+    site.age(stray.file_path, 2)
+    assert maintenance.sweep_orphans(context, name, older_than_hours=1).files == (stray.file_path,)
 
 
-def test_s17_the_files_of_a_running_write_survive(context, events):
+def test_s17_the_files_of_a_running_write_survive(context, events, name):
     running = staged(events)
-    assert maintenance.sweep_orphans(context, NAME, older_than_hours=24, dry_run=False).files == ()
+    assert maintenance.sweep_orphans(context, name, older_than_hours=24, dry_run=False).files == ()
     commit(events.refresh(), running)
-    assert reads.scan(context, NAME).num_rows == 2
+    assert reads.scan(context, name).num_rows == 2
 
 
-def test_s17_a_file_that_is_committed_while_the_folder_is_listed_survives(context, events, monkeypatch):
+def test_s17_a_file_that_is_committed_while_the_folder_is_listed_survives(site, context, events, name, monkeypatch):
     slow = staged(events)
-    age(slow.file_path, 200)
+    site.age(slow.file_path, 200)
     original = orphans._list_files
 
     def listed_then_committed(table):
@@ -100,13 +90,13 @@ def test_s17_a_file_that_is_committed_while_the_folder_is_listed_survives(contex
         return found
 
     monkeypatch.setattr(orphans, "_list_files", listed_then_committed)
-    assert maintenance.sweep_orphans(context, NAME, dry_run=False).files == ()
-    assert reads.scan(context, NAME).num_rows == 2
+    assert maintenance.sweep_orphans(context, name, dry_run=False).files == ()
+    assert reads.scan(context, name).num_rows == 2
 
 
-def test_s17_a_file_that_is_committed_while_manifests_are_read_survives(context, events, monkeypatch):
+def test_s17_a_file_that_is_committed_while_manifests_are_read_survives(site, context, events, name, monkeypatch):
     slow = staged(events)
-    age(slow.file_path, 200)
+    site.age(slow.file_path, 200)
     original = orphans._unreferenced
     looks = []
 
@@ -118,6 +108,6 @@ def test_s17_a_file_that_is_committed_while_manifests_are_read_survives(context,
         return found
 
     monkeypatch.setattr(orphans, "_unreferenced", looked_then_committed)
-    assert maintenance.sweep_orphans(context, NAME, dry_run=False).files == ()
+    assert maintenance.sweep_orphans(context, name, dry_run=False).files == ()
     assert looks == [1, 0]
-    assert reads.scan(context, NAME).num_rows == 2
+    assert reads.scan(context, name).num_rows == 2

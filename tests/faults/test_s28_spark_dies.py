@@ -11,25 +11,31 @@ import time
 from pathlib import Path
 
 import pytest
-from pyiceberg.table import StaticTable
-from sqlalchemy import create_engine
 
+from floe_testing.sites import EmbeddedSite
 from floe_testing.spark import standalone_cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 SCRIPT = Path(__file__).with_name("dagster_runs.py")
 ROWS = 8
+on_embedded = pytest.mark.parametrize("site", ["embedded"], indirect=True)
 _EXECUTOR = "CoarseGrainedExecutorBackend"
 
 
 class SlowRun:
     """A run that writes slowly in a process of its own."""
 
-    def __init__(self, root: Path, *parent: str, master: str = "local[2]") -> None:
-        environment = os.environ | {"FLOE_TEST_ROOT": str(root), "FLOE_TEST_MASTER": master}
+    def __init__(self, site, root: Path, *parent: str, master: str = "local[2]") -> None:
+        environment = os.environ | {
+            "FLOE_TEST_ADDRESS": site.address.text(),
+            "FLOE_TEST_ROOT": str(root),
+            "FLOE_TEST_MASTER": master,
+            # An object store shows a file when it is whole; the others must not be, by then.
+            "FLOE_TEST_PAUSE": "1500" if isinstance(site, EmbeddedSite) else "3000",
+        }
         command = [sys.executable, str(SCRIPT), "slow_job", *parent]
-        self.root = root
+        self.site, self.root = site, root
         self.log = (root / "run.log").open("w")
         self.process = subprocess.Popen(
             command, env=environment, stdout=subprocess.PIPE, stderr=self.log, text=True, start_new_session=True
@@ -38,7 +44,7 @@ class SlowRun:
     def wait_for_files(self) -> None:
         """Wait until Spark has begun to write data."""
         deadline = time.monotonic() + 240
-        while not any(self.root.rglob("slow_orders/data/**/*.parquet")):
+        while not self.site.files_below(f"{self.site.folder('slow_orders')}/data", ".parquet"):
             assert self.process.poll() is None, (self.root / "run.log").read_text()[-3000:]
             assert time.monotonic() < deadline, "Spark never began to write"
             time.sleep(0.1)
@@ -81,74 +87,67 @@ def _group(pid: int) -> int:
         return -1
 
 
-def table_at(root: Path) -> StaticTable:
-    [path] = root.rglob("catalog.db")
-    engine = create_engine(f"sqlite:///{path}")
-    with engine.connect() as connection:
-        query = "select metadata_location from iceberg_tables where table_name = 'slow_orders'"
-        location = connection.exec_driver_sql(query).scalar_one()
-    engine.dispose()
-    return StaticTable.from_metadata(location)
-
-
-def rows_and_snapshots(root: Path) -> tuple[int, int]:
-    table = table_at(root)
+def rows_and_snapshots(site) -> tuple[int, int]:
+    table = site.open_manager().load_table(site.name("slow_orders"))
     return table.scan().to_arrow().num_rows, len(table.metadata.snapshots)
 
 
-def rerun(root: Path, *parent: str) -> None:
+def rerun(site, root: Path, *parent: str) -> None:
     (root / "hurry").touch()
-    assert SlowRun(root, *parent).end()["success"]
-    assert rows_and_snapshots(root) == (ROWS, 1)
+    assert SlowRun(site, root, *parent).end()["success"]
+    assert rows_and_snapshots(site) == (ROWS, 1)
 
 
 @pytest.mark.req("TM-14")
-def test_s28_a_killed_driver_leaves_no_partial_snapshot_and_a_rerun_lands_once(tmp_path):
-    run = SlowRun(tmp_path)
+def test_s28_a_killed_driver_leaves_no_partial_snapshot_and_a_rerun_lands_once(site, tmp_path):
+    run = SlowRun(site, tmp_path)
     run.wait_for_files()
     for jvm in run.below("org.apache.spark.deploy.SparkSubmit"):
         os.kill(jvm, signal.SIGKILL)
     assert not run.end()["success"]
-    assert rows_and_snapshots(tmp_path) == (0, 0)
-    rerun(tmp_path, "last")
+    assert rows_and_snapshots(site) == (0, 0)
+    rerun(site, tmp_path, "last")
 
 
+@on_embedded
 @pytest.mark.req("TM-14")
-def test_s28_a_killed_run_with_its_driver_leaves_no_partial_snapshot(tmp_path):
-    run = SlowRun(tmp_path)
+def test_s28_a_killed_run_with_its_driver_leaves_no_partial_snapshot(site, tmp_path):
+    run = SlowRun(site, tmp_path)
     run.wait_for_files()
     os.killpg(run.process.pid, signal.SIGKILL)
     assert run.end() == -signal.SIGKILL
-    assert rows_and_snapshots(tmp_path) == (0, 0)
-    rerun(tmp_path, "last", "all")
+    assert rows_and_snapshots(site) == (0, 0)
+    rerun(site, tmp_path, "last", "all")
 
 
+@on_embedded
 @pytest.mark.req("TM-14")
-def test_s28_a_killed_executor_is_made_up_for_by_another(tmp_path):
+def test_s28_a_killed_executor_is_made_up_for_by_another(site, tmp_path):
     cluster = tmp_path / "cluster"
     project = tmp_path / "project"
     cluster.mkdir()
     project.mkdir()
     with standalone_cluster(cluster) as master:
-        run = SlowRun(project, master=master)
+        run = SlowRun(site, project, master=master)
         run.wait_for_files()
         executors = [pid for pid, line in _processes() if _EXECUTOR in line and cluster in _folders(pid)]
         assert executors
         os.kill(executors[0], signal.SIGKILL)
         assert run.end()["success"]
-    assert rows_and_snapshots(project) == (ROWS, 1)
+    assert rows_and_snapshots(site) == (ROWS, 1)
 
 
+@on_embedded
 @pytest.mark.live
 @pytest.mark.req("TM-14")
 def test_s28_what_a_killed_client_left_running_on_a_server_does_not_land_beside_its_repetition(
-    tmp_path, connect_server
+    site, tmp_path, connect_server
 ):
     script = str(Path(__file__).with_name("connect_append.py"))
-    command = [sys.executable, script, str(tmp_path), connect_server.url]
+    command = [sys.executable, script, site.address.text(), str(tmp_path), connect_server.url]
     with subprocess.Popen([*command, "4000"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as first:
         deadline = time.monotonic() + 240
-        while not any(tmp_path.rglob("slow_orders/data/**/*.parquet")):
+        while not site.files_below(f"{site.folder('slow_orders')}/data", ".parquet"):
             assert first.poll() is None
             assert time.monotonic() < deadline, "Spark never began to write"
             time.sleep(0.1)
@@ -158,4 +157,4 @@ def test_s28_what_a_killed_client_left_running_on_a_server_does_not_land_beside_
     assert second.returncode == 0, second.stderr[-3000:]
     assert second.stdout.split() == [str(ROWS), "1"]
     time.sleep(12)
-    assert rows_and_snapshots(tmp_path) == (ROWS, 1)
+    assert rows_and_snapshots(site) == (ROWS, 1)

@@ -9,26 +9,30 @@ import pyarrow as pa
 import pytest
 
 from floe_core.errors import InvalidScanError
-from floe_iceberg import IcebergTableManager, WriteMode
+from floe_iceberg import WriteMode
 
 pytest_plugins = ["floe_testing.table_fixtures"]
 
 INTS = pa.table({"id": pa.array([1, 2, None, 3], pa.int32())})
 NUMBERS = pa.table({"x": pa.array([0.0, -0.0, 1.5, math.nan, None])})
 PRICES = pa.table({"price": pa.array([Decimal("1.00"), Decimal("1.01"), None], pa.decimal128(10, 2))})
-SPECS = [[], ["id"], ["truncate(2, id)"], ["bucket(2, id)"]]
 
 
-@pytest.fixture
-def manager(context):
-    return IcebergTableManager(context.catalog)
+def on(*specs):
+    """Run on every partitioning on the embedded catalog, and on the last of them over REST."""
+    cases = [pytest.param("embedded", spec, id=f"embedded-{spec}") for spec in specs]
+    cases.append(pytest.param("rest", specs[-1], id=f"rest-{specs[-1]}", marks=pytest.mark.live))
+    return pytest.mark.parametrize(("site", "spec"), cases, indirect=["site"])
+
+
+OF_INTS = on([], ["truncate(2, id)"], ["bucket(2, id)"], ["id"])
 
 
 def left(manager, name, column):
     return sorted(map(repr, manager.scan(name)[column].to_pylist()))
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=str)
+@OF_INTS
 @pytest.mark.parametrize(
     ("row_filter", "kept"),
     [
@@ -44,9 +48,9 @@ def left(manager, name, column):
         ("id not between 1 and 2", [1, 2, None]),
     ],
 )
-def test_s32_a_delete_and_an_overwrite_keep_rows_for_which_the_filter_is_null(manager, spec, row_filter, kept):
+def test_s32_a_delete_and_an_overwrite_keep_rows_for_which_the_filter_is_null(site, manager, spec, row_filter, kept):
     for operation in ("delete", "overwrite"):
-        name = f"bronze.{operation}"
+        name = site.name(operation)
         manager.create_table(name, INTS.schema, partition_spec=spec)
         manager.append(name, INTS)
         rest = pa.table({"id": manager.scan(name, row_filter=row_filter)["id"]})
@@ -65,7 +69,7 @@ def _without(values, kept):
     return values
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=str)
+@OF_INTS
 @pytest.mark.parametrize(
     ("row_filter", "found"),
     [
@@ -84,15 +88,15 @@ def _without(values, kept):
         ("id = 2e0", [2]),
     ],
 )
-def test_s32_a_number_is_compared_exactly_with_an_integer_column(manager, spec, row_filter, found):
-    manager.create_table("bronze.ints", INTS.schema, partition_spec=spec)
-    manager.append("bronze.ints", INTS)
-    assert sorted(manager.scan("bronze.ints", row_filter=row_filter)["id"].to_pylist()) == found
-    manager.delete("bronze.ints", row_filter)
-    assert left(manager, "bronze.ints", "id") == sorted(map(repr, _without([1, 2, None, 3], found)))
+def test_s32_a_number_is_compared_exactly_with_an_integer_column(manager, name, spec, row_filter, found):
+    manager.create_table(name, INTS.schema, partition_spec=spec)
+    manager.append(name, INTS)
+    assert sorted(manager.scan(name, row_filter=row_filter)["id"].to_pylist()) == found
+    manager.delete(name, row_filter)
+    assert left(manager, name, "id") == sorted(map(repr, _without([1, 2, None, 3], found)))
 
 
-@pytest.mark.parametrize("spec", [[], ["x"]], ids=str)
+@on([], ["x"])
 @pytest.mark.parametrize(
     ("row_filter", "found"),
     [
@@ -109,16 +113,14 @@ def test_s32_a_number_is_compared_exactly_with_an_integer_column(manager, spec, 
         ("not (x <= 1)", [1.5, math.nan]),
     ],
 )
-def test_s32_nan_is_the_greatest_number_and_the_zeros_are_equal(manager, spec, row_filter, found):
-    manager.create_table("bronze.numbers", NUMBERS.schema, partition_spec=spec)
+def test_s32_nan_is_the_greatest_number_and_the_zeros_are_equal(manager, name, spec, row_filter, found):
+    manager.create_table(name, NUMBERS.schema, partition_spec=spec)
     for number in range(NUMBERS.num_rows):  # one file a value, so that statistics are put to the test
-        manager.append("bronze.numbers", NUMBERS.slice(number, 1))
-    assert sorted(map(repr, manager.scan("bronze.numbers", row_filter=row_filter)["x"].to_pylist())) == sorted(
-        map(repr, found)
-    )
+        manager.append(name, NUMBERS.slice(number, 1))
+    assert sorted(map(repr, manager.scan(name, row_filter=row_filter)["x"].to_pylist())) == sorted(map(repr, found))
 
 
-@pytest.mark.parametrize("spec", [[], ["price"], ["bucket(2, price)"], ["truncate(10, price)"]], ids=str)
+@on([], ["price"], ["bucket(2, price)"], ["truncate(10, price)"])
 @pytest.mark.parametrize(
     ("row_filter", "found"),
     [
@@ -130,19 +132,19 @@ def test_s32_nan_is_the_greatest_number_and_the_zeros_are_equal(manager, spec, r
         ("price < 1e30", ["1.00", "1.01"]),
     ],
 )
-def test_s32_a_decimal_of_another_scale_is_compared_exactly(manager, spec, row_filter, found):
-    manager.create_table("bronze.prices", PRICES.schema, partition_spec=spec)
-    manager.append("bronze.prices", PRICES)
-    assert sorted(str(v) for v in manager.scan("bronze.prices", row_filter=row_filter)["price"].to_pylist()) == found
+def test_s32_a_decimal_of_another_scale_is_compared_exactly(manager, name, spec, row_filter, found):
+    manager.create_table(name, PRICES.schema, partition_spec=spec)
+    manager.append(name, PRICES)
+    assert sorted(str(v) for v in manager.scan(name, row_filter=row_filter)["price"].to_pylist()) == found
 
 
-def test_s32_a_float_column_is_compared_as_double(manager):
+def test_s32_a_float_column_is_compared_as_double(manager, name):
     rows = pa.table({"f": pa.array([0.1, 0.5], pa.float32())})
-    manager.create_table("bronze.floats", rows.schema)
-    manager.append("bronze.floats", rows)
-    assert manager.scan("bronze.floats", row_filter="f = 0.1").num_rows == 0
-    assert manager.scan("bronze.floats", row_filter="f > 0.1").num_rows == 2
-    assert manager.scan("bronze.floats", row_filter="f = 0.5").num_rows == 1
+    manager.create_table(name, rows.schema)
+    manager.append(name, rows)
+    assert manager.scan(name, row_filter="f = 0.1").num_rows == 0
+    assert manager.scan(name, row_filter="f > 0.1").num_rows == 2
+    assert manager.scan(name, row_filter="f = 0.5").num_rows == 1
 
 
 @pytest.mark.parametrize(
@@ -162,20 +164,20 @@ def test_s32_a_float_column_is_compared_as_double(manager):
         (pa.int64(), "c", "Compare it"),
     ],
 )
-def test_s32_a_value_of_another_type_is_refused_with_the_way_to_write_it(manager, kind, row_filter, hint):
-    manager.create_table("bronze.refused", pa.schema([("c", kind)]))
+def test_s32_a_value_of_another_type_is_refused_with_the_way_to_write_it(manager, name, kind, row_filter, hint):
+    manager.create_table(name, pa.schema([("c", kind)]))
     for use in (manager.scan, manager.delete):
         with pytest.raises(InvalidScanError, match="column 'c'") as caught:
-            use("bronze.refused", row_filter=row_filter)
+            use(name, row_filter=row_filter)
         assert hint in str(caught.value)
 
 
-def test_s32_the_whole_partition_goes_by_metadata_only_when_every_row_matches(manager, opened_files):
+def test_s32_the_whole_partition_goes_by_metadata_only_when_every_row_matches(manager, name, opened_files):
     rows = pa.table({"p": pa.array([1, 1, None, None], pa.int32()), "v": pa.array([1, None, 1, None], pa.int32())})
-    manager.create_table("bronze.whole", rows.schema, partition_spec=["p"])
-    manager.append("bronze.whole", rows)
+    manager.create_table(name, rows.schema, partition_spec=["p"])
+    manager.append(name, rows)
     with opened_files(".parquet") as opened:
-        manager.delete("bronze.whole", "p = 1 and p is not null")
+        manager.delete(name, "p = 1 and p is not null")
     assert opened == []
-    manager.delete("bronze.whole", "p is null and v != 1")
-    assert manager.scan("bronze.whole")["v"].to_pylist() == [1, None]
+    manager.delete(name, "p is null and v != 1")
+    assert manager.scan(name)["v"].to_pylist() == [1, None]
