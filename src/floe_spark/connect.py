@@ -6,6 +6,7 @@ import contextlib
 import re
 import threading
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from floe_spark.settings import SparkSettings
 
 # PySpark's own patience with a dead server is ten minutes.
+_CREATING = threading.Lock()
 _RETRIES = 6
 _POLL_SECONDS = 0.2
 _ANNOUNCED = "TEMP_TABLE_OR_VIEW_ALREADY_EXISTS"
@@ -161,7 +163,7 @@ class ConnectEngine:
         builder = SparkSession.builder.remote(url)
         for key, value in (self._settings.session_conf() | dict(conf)).items():
             builder = builder.config(key, value)
-        with _unreachable_is_unavailable(self._url):
+        with _unreachable_is_unavailable(self._url), _quiet_about_old_settings():
             # PySpark's decorators hide from type checkers what these two are.
             session: SparkSession = builder.create()  # type: ignore[operator, no-any-return, unused-ignore]
             session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES)])  # type: ignore[operator]
@@ -174,6 +176,15 @@ class ConnectEngine:
         if (thread := self._threads.pop(session, None)) is not None:
             thread.shutdown(wait=False)
         session.stop()
+
+
+@contextlib.contextmanager
+def _quiet_about_old_settings() -> Iterator[None]:
+    """Keep the server's remark on a setting to ourselves: we turn it off, in case somebody has turned it on."""
+    # What Python ignores is the process's, so that only one session is made at a time.
+    with _CREATING, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"The SQL config 'spark\.sql\.parser\.escapedStringLiterals'")
+        yield
 
 
 def _id_of(session: SparkSession) -> str:
