@@ -25,6 +25,7 @@ class DriftKind(StrEnum):
     COLUMN_ORDER = "column_order"
     PARTITIONING = "partitioning"
     SORT_ORDER = "sort_order"
+    KEYS = "keys"
     PROPERTY = "property"
     LOCATION = "location"
 

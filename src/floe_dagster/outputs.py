@@ -12,11 +12,13 @@ from pyiceberg.io.pyarrow import expression_to_pyarrow
 from floe_core.errors import InvalidDataError
 from floe_core.schemas import TableConfig
 from floe_dagster.partitions import ColumnChoice, tie
+from floe_dagster.upsert_keys import declared_keys, missing_keys, require_keys_for_new_table
 from floe_iceberg.arrow_types import normalised, to_arrow
 from floe_iceberg.commits import find_operation
 from floe_iceberg.held import HeldMark, open_held, require_branches
 from floe_iceberg.models import Engine, SnapshotInfo, WriteMode
 from floe_iceberg.reads import plain_arrow_schema
+from floe_iceberg.row_keys import recorded_keys, records_keys
 from floe_iceberg.schema import declared_schema, fits, iceberg_schema
 from floe_iceberg.tables import declared_properties
 
@@ -101,6 +103,7 @@ def write(manager: IcebergTableManager, data: object, output: Materialisation, d
         TableNotFoundError: The table does not exist, and ``auto_create`` is off.
         SchemaEvolutionError: The data does not fit the table.
         InvalidDataError: The data is no frame, or has rows outside the partitions that are written.
+        ConfigurationError: An upsert has no keys, or the table cannot have those that are declared.
         CapabilityError: The output is to wait on a branch, and the catalog keeps none.
     """
     if output.branch is not None:
@@ -121,13 +124,16 @@ class _Write:
         self._output = output
         self._defaults = defaults
         self._on_spark = _is_spark(data) or manager.config.engine is Engine.SPARK
+        self._keys: tuple[str, ...] = ()
 
     def run(self) -> Written | None:
-        table = self._table()
+        mode = self._mode()
+        declared = self._declared_keys() if mode is WriteMode.UPSERT else ()
+        table = self._table(mode, declared)
         if table is None:
             return None
+        self._keys = self._agreed_keys(table, declared) if mode is WriteMode.UPSERT else ()
         rows = self._rows(table)
-        mode = self._mode()
         replaced = rows if mode is WriteMode.OVERWRITE else None
         if (published := self._published(table)) is not None:
             return Written(published, mode, rows, None, None, table)
@@ -139,7 +145,21 @@ class _Write:
         snapshot = self._write(mode, replaced)
         return Written(snapshot, mode, rows, count, self._output.branch, self._manager.load_table(table))
 
-    def _table(self) -> Table | None:
+    def _declared_keys(self) -> tuple[str, ...]:
+        output = self._output
+        declared = self._defaults.declared.get(output.table)
+        return declared_keys(output.settings, declared, asset=output.asset, table=output.table)
+
+    def _agreed_keys(self, table: Table, declared: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the keys of an upsert; what the table records follows what is declared, or nothing is written."""
+        if declared and not records_keys(table, declared):
+            self._manager.set_keys(table, declared)
+        keys = declared or recorded_keys(table)
+        if not keys:
+            raise missing_keys(self._output.asset, self._output.table)
+        return keys
+
+    def _table(self, mode: WriteMode, keys: tuple[str, ...]) -> Table | None:
         """Load the table, making it first when that is allowed."""
         manager, name = self._manager, self._output.table
         if not self._defaults.auto_create or manager.table_exists(name):
@@ -149,11 +169,15 @@ class _Write:
         schema = self._schema()
         if not len(schema):
             return None
+        declared = self._defaults.declared.get(name, TableConfig())
+        if mode is WriteMode.UPSERT:
+            declared = declared.model_copy(update={"keys": keys})
+            design = declared_schema(declared.columns) if declared.columns else iceberg_schema(schema)
+            require_keys_for_new_table(keys, design.column_names, asset=self._output.asset, table=name)
         manager.create_namespace(name.rpartition(".")[0])
-        return self._create(schema)
+        return self._create(schema, declared)
 
-    def _create(self, schema: pa.Schema) -> Table:
-        declared = self._defaults.declared.get(self._output.table, TableConfig())
+    def _create(self, schema: pa.Schema, declared: TableConfig) -> Table:
         properties = {**declared.properties, **self._output.settings.properties}
         if declared.columns:
             config = declared.model_copy(update={"properties": properties})
@@ -222,7 +246,6 @@ class _Write:
 
     def _write(self, mode: WriteMode, replaced: RowSelection | None) -> SnapshotInfo:
         output = self._output
-        keys = output.settings.keys
         row_filter = None
         if replaced is not None:
             row_filter = replaced.expression
@@ -231,7 +254,7 @@ class _Write:
                 output.table,
                 self._data,
                 mode,
-                keys=keys if mode is WriteMode.UPSERT else None,
+                keys=self._keys or None,
                 overwrite_filter=row_filter,
                 evolve_schema=self._defaults.evolve if output.settings.evolve is None else output.settings.evolve,
                 operation_id=output.operation_id,
@@ -249,7 +272,7 @@ class _Write:
         text = replaced.text if replaced is not None else None
         names = self._data.columns if _is_spark(self._data) else self._data.schema.names
         columns = tuple(names) if mode is WriteMode.UPSERT else ()
-        return HeldMark(self._output.branch, mode, text, self._output.settings.keys, columns).properties()
+        return HeldMark(self._output.branch, mode, text, self._keys, columns).properties()
 
 
 def _frame(manager: IcebergTableManager, data: object) -> Any:  # noqa: ANN401 - Arrow data, or the engine's own frame

@@ -5,16 +5,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from floe_core.drift import DriftItem, DriftKind, DriftSeverity
 from floe_dagster.checks import PUBLISHED
+from floe_dagster.upsert_keys import declared_keys
+from floe_iceberg.drift import key_difference
 from floe_iceberg.models import WriteMode
+from floe_iceberg.row_keys import recorded_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dagster import AssetKey
+    from pyiceberg.table import Table
 
+    from floe_core.schemas import TableConfig
     from floe_dagster.pipeline import Pipeline
     from floe_iceberg.manager import IcebergTableManager
+
+
+_NO_KEYS = DriftItem(
+    kind=DriftKind.KEYS,
+    path="keys",
+    declared=None,
+    actual=None,
+    severity=DriftSeverity.BREAKING,
+    fix="The run stops before it writes. Set keys for the table in floe.yaml.",
+)
 
 
 @dataclass(frozen=True)
@@ -31,6 +47,7 @@ class PlannedAsset:
         checks: What has to hold before the rows are published; empty when they are written straight to main.
         exists: Whether the table is there already.
         rows: Rows it has now.
+        differences: Where the table is not what is declared, and what the run does about it.
     """
 
     asset: str
@@ -42,6 +59,7 @@ class PlannedAsset:
     checks: tuple[str, ...]
     exists: bool
     rows: int
+    differences: tuple[DriftItem, ...] = ()
 
     @property
     def effect(self) -> str:
@@ -66,23 +84,43 @@ def _planned(
     pipeline: Pipeline, tables: IcebergTableManager, key: AssetKey, partitions: tuple[str, ...]
 ) -> PlannedAsset:
     table, settings, declared = pipeline.table(key), pipeline.settings(key), pipeline.declared(key)
-    exists = tables.table_exists(table)
-    snapshot = tables.get_current_snapshot(table) if exists else None
+    found = tables.load_table(table) if tables.table_exists(table) else None
+    snapshot = found.current_snapshot() if found is not None else None
     partitioned = pipeline.partitioned(key)
     mode = settings.write_mode or (WriteMode.OVERWRITE if partitioned else WriteMode.APPEND)
-    keys = settings.keys or (declared.keys if declared else ())
+    asset = key.to_user_string()
+    upserts = mode is WriteMode.UPSERT
+    keys = declared_keys(settings, declared, asset=asset, table=table) if upserts else _keys(declared)
+    keys, differences = _compared(found, keys, upserts=upserts)
     checks = [name for name in pipeline.check_names(key) if name != PUBLISHED]
     return PlannedAsset(
-        asset=key.to_user_string(),
+        asset=asset,
         table=table,
         reads=tuple(sorted(pipeline.table(dependency) for dependency in pipeline.upstream(key))),
         mode=mode,
-        keys=keys if mode is WriteMode.UPSERT else (),
+        keys=keys if upserts else (),
         partitions=partitions if partitioned else (),
         checks=tuple(checks) if settings.gate else (),
-        exists=exists,
-        rows=int(snapshot.summary.get("total-records", 0)) if snapshot else 0,
+        exists=found is not None,
+        rows=int(snapshot.summary.additional_properties.get("total-records", 0))
+        if snapshot and snapshot.summary
+        else 0,
+        differences=differences,
     )
+
+
+def _keys(declared: TableConfig | None) -> tuple[str, ...]:
+    return declared.keys if declared is not None else ()
+
+
+def _compared(
+    table: Table | None, keys: tuple[str, ...], *, upserts: bool
+) -> tuple[tuple[str, ...], tuple[DriftItem, ...]]:
+    """Return the keys that an upsert goes by, and where the table differs from what is declared."""
+    if table is not None and (difference := key_difference(table, keys)) is not None:
+        return keys, (difference,)
+    keys = keys or (recorded_keys(table) if table is not None else ())
+    return keys, (_NO_KEYS,) if upserts and not keys else ()
 
 
 def _counted(partitions: Sequence[str]) -> str:

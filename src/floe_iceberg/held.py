@@ -16,6 +16,7 @@ from floe_iceberg.commits import Backoff, ancestry
 from floe_iceberg.context import identifier_of
 from floe_iceberg.models import SnapshotInfo, Value, WriteMode
 from floe_iceberg.predicates import parse_row_filter
+from floe_iceberg.row_keys import keys_shown, keys_text, parse_keys, recorded_keys, same_keys
 from floe_iceberg.versions import ref_not_found
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class HeldMark:
         if self.row_filter is not None:
             marks[_FILTER] = self.row_filter
         if self.keys:
-            marks[_KEYS] = ",".join(self.keys)
+            marks[_KEYS] = keys_text(self.keys)
         if self.columns:
             marks[_COLUMNS] = json.dumps(self.columns)
         return marks
@@ -165,6 +166,7 @@ def publish_held(
             return _drop_unwritten(manager, table, branch)
         if audit is None:
             _refuse_outdated(table, held)
+            _refuse_other_keys(table, held)
         try:
             return manager.publish_branch(target, branch, remove=True)
         except ConcurrencyConflictError:
@@ -188,6 +190,18 @@ def _refuse_outdated(table: Table, held: HeldWrite) -> None:
             )
             hint = f"Discard it with: floe discard {held.table} {held.branch}. To have its rows, run the asset again."
             raise WriteError(msg, hint=hint, table=held.table)
+
+
+def _refuse_other_keys(table: Table, held: HeldWrite) -> None:
+    """Refuse an upsert by keys that are not those of the table any more: its rows were matched by the wrong ones."""
+    recorded = recorded_keys(table)
+    if held.mode is WriteMode.UPSERT and held.keys and recorded and not same_keys(held.keys, recorded):
+        msg = (
+            f"The write on branch '{held.branch}' of table '{held.table}' matched rows by {keys_shown(held.keys)}; "
+            f"the keys of the table are {keys_shown(recorded)} now."
+        )
+        hint = f"Run the asset again, and discard the branch with: floe discard {held.table} {held.branch}"
+        raise WriteError(msg, hint=hint, table=held.table)
 
 
 def _work(branch: str) -> str:
@@ -228,7 +242,7 @@ def _held(table: Table, branch: str) -> HeldWrite | None:
                 timestamp_ms=snapshot.timestamp_ms,
                 mode=WriteMode(summary[_MODE]),
                 row_filter=summary.get(_FILTER),
-                keys=tuple(summary[_KEYS].split(",")) if _KEYS in summary else (),
+                keys=parse_keys(summary.get(_KEYS, "")),
                 columns=tuple(json.loads(summary.get(_COLUMNS, "[]"))),
                 operation_id=summary[OPERATION_ID_PROPERTY],
                 summary=dict(summary),

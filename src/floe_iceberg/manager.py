@@ -10,7 +10,7 @@ from floe_core.errors import ConfigurationError
 from floe_core.plugins import CatalogPlugin
 from floe_core.schemas import CatalogConfig
 from floe_core.telemetry import get_logger, get_tracer
-from floe_iceberg import inspection, maintenance, reads, schema, snapshots, tables, writes
+from floe_iceberg import inspection, maintenance, reads, row_keys, schema, snapshots, tables, writes
 from floe_iceberg.context import ManagerContext
 from floe_iceberg.drift import DriftDetector
 from floe_iceberg.models import CompactionStrategy, IcebergTableManagerConfig, WriteMode
@@ -320,6 +320,10 @@ class IcebergTableManager:
         return schema.plan_evolution(
             self._context, identifier, changes, allow_incompatible_changes=allow_incompatible_changes
         )
+
+    def set_keys(self, identifier: TableTarget, keys: Sequence[str]) -> Table:
+        """Record the columns that identify a row, if the rows are unique by them; see ``row_keys.set_keys``."""
+        return row_keys.set_keys(self._context, identifier, keys)
 
     # Reads
 

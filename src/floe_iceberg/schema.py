@@ -386,7 +386,7 @@ def _wanted_type(change: SchemaChange) -> IcebergType | None:
 
 
 def _apply(update: UpdateSchema, change: SchemaChange, schema: Schema) -> None:
-    path = _path(change.column, schema)
+    path = column_parts(change.column, schema)
     wanted = _wanted_type(change)
     match change.kind:
         case SchemaChangeKind.ADD:
@@ -418,7 +418,7 @@ def column_requests(table: Table, changes: Sequence[SchemaChange]) -> tuple[Colu
         return ColumnRequest(
             # An engine knows no column that refuses null from its first row on.
             kind="add required" if change.kind is SchemaChangeKind.ADD and change.required else change.kind.value,
-            path=_path(change.column, schema),
+            path=column_parts(change.column, schema),
             type=type_text(wanted) if wanted is not None else None,
             new_name=change.new_name,
             doc=change.doc,
@@ -428,11 +428,11 @@ def column_requests(table: Table, changes: Sequence[SchemaChange]) -> tuple[Colu
     return tuple(request(change) for change in changes)
 
 
-def _path(column: str, schema: Schema) -> tuple[str, ...]:
+def column_parts(column: str, schema: Schema) -> tuple[str, ...]:
     """Split a dotted name, unless a column's own name holds the dots."""
     if _find(schema, column) is not None and any(field.name == column for field in schema.fields):
         return (column,)
     parent, _, name = column.rpartition(".")
     if parent and _find(schema, parent) is not None:
-        return (*_path(parent, schema), name)
+        return (*column_parts(parent, schema), name)
     return tuple(column.split(".")) if parent and _find(schema, column) is not None else (column,)

@@ -19,6 +19,7 @@ from floe_iceberg.models import PurgeResult
 from floe_iceberg.own_files import require_collected
 from floe_iceberg.purge import Remains
 from floe_iceberg.reconciling import ReconcilingCatalog
+from floe_iceberg.row_keys import KEYS_PROPERTY, keys_text
 from floe_iceberg.schema import declared_schema, iceberg_schema
 from floe_iceberg.spec_terms import check_spec, partition_spec, sort_order
 
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from floe_iceberg.context import ManagerContext, TableTarget
     from floe_iceberg.models import TableIdentifier
 
-KEYS_PROPERTY = "floe.keys"
 _DAY_MS = 24 * 60 * 60 * 1000
 
 
@@ -130,7 +130,7 @@ def declared_properties(config: TableConfig) -> dict[str, str]:
     if config.description:
         properties["comment"] = config.description
     if config.keys:
-        properties[KEYS_PROPERTY] = ",".join(config.keys)
+        properties[KEYS_PROPERTY] = keys_text(config.keys)
     if config.retention.snapshot_days is not None:
         properties["history.expire.max-snapshot-age-ms"] = str(config.retention.snapshot_days * _DAY_MS)
     if config.retention.min_snapshots is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,16 +49,39 @@ def require_keys(rows: pa.Table, keys: Sequence[str], *, table: str) -> None:
         counted = ", ".join(f"{key} ({count} rows)" for key, count in empty.items())
         msg = f"The upsert into '{table}' has null in its keys: {counted}."
         raise InvalidDataError(msg, hint="Fill in or drop those rows, or write them with append.", table=table)
+    if repeated := repeated_keys(rows, keys):
+        shown = ", ".join(str(example) for example in repeated.examples)
+        msg = f"The data has several rows for {repeated.count} of its keys ({', '.join(keys)}), such as {shown}."
+        raise InvalidDataError(msg, hint="Keep one row per key before the upsert.", table=table)
+
+
+@dataclass(frozen=True)
+class RepeatedKeys:
+    """Keys that several rows have.
+
+    Attributes:
+        count: How many keys.
+        examples: Some of them, by column.
+    """
+
+    count: int
+    examples: list[dict[str, Any]]
+
+
+def repeated_keys(rows: pa.Table, keys: Sequence[str]) -> RepeatedKeys | None:
+    """Find keys that several rows have, None when there are none; null is equal to nothing."""
+    given = {key: column_of(rows, key) for key in keys}
     columns = _comparable(given)
-    numbered = columns.append_column(_SOURCE, pa.array(np.arange(columns.num_rows)))
+    numbered = _numbered(columns, _SOURCE)
+    for name in columns.column_names:
+        if numbered[name].null_count:
+            numbered = numbered.filter(numbered[name].is_valid())
     counts = numbered.group_by(columns.column_names).aggregate([(_SOURCE, "count"), (_SOURCE, "min")])
-    if counts.num_rows == columns.num_rows:
-        return
+    if counts.num_rows == numbered.num_rows:
+        return None
     repeated = counts.filter(pc.field(f"{_SOURCE}_count") > 1)
     examples = pa.table(given).take(repeated.slice(0, _SHOWN)[f"{_SOURCE}_min"]).to_pylist()
-    shown = ", ".join(str(example) for example in examples)
-    msg = f"The data has several rows for {repeated.num_rows} of its keys ({', '.join(keys)}), such as {shown}."
-    raise InvalidDataError(msg, hint="Keep one row a key before the upsert.", table=table)
+    return RepeatedKeys(repeated.num_rows, examples)
 
 
 def _comparable(columns: dict[str, pa.ChunkedArray]) -> pa.Table:

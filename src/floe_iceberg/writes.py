@@ -22,7 +22,7 @@ from floe_iceberg.models import CommitStrategy, Engine, SnapshotInfo, WriteMode
 from floe_iceberg.partitioning import column_path, require_partitions
 from floe_iceberg.pending import Append, NewRows, Replace, Upsert
 from floe_iceberg.predicates import parse_row_filter
-from floe_iceberg.tables import KEYS_PROPERTY
+from floe_iceberg.row_keys import recorded_keys
 from floe_iceberg.upserts import require_keys
 
 if TYPE_CHECKING:
@@ -283,22 +283,16 @@ class _Write:
     def _keys(self, keys: Sequence[str] | None, data: pa.Schema) -> list[str]:
         table = self._table
         chosen = list(keys or ()) if not isinstance(keys, str) else [keys]
-        chosen = chosen or _own_keys(table)
+        chosen = chosen or list(recorded_keys(table))
         name = ".".join(table.name())
         if not chosen:
             msg = f"An upsert into '{name}' needs keys."
-            raise ConfigurationError(msg, hint="Pass keys=[…], or declare them for the table.", table=name)
+            raise ConfigurationError(msg, hint="Pass keys=[…], or record them with set_keys.", table=name)
         missing = [key for key in chosen if column_path(data, key) is None or not _has(table.schema(), key)]
         if missing:
             msg = f"Upsert keys that the data or table '{name}' does not have: {', '.join(missing)}."
             raise ConfigurationError(msg, hint=f"Columns of the data: {', '.join(data.names)}.", table=name)
         return chosen
-
-
-def _own_keys(table: Table) -> list[str]:
-    if declared := table.properties.get(KEYS_PROPERTY):
-        return [key.strip() for key in declared.split(",")]
-    return sorted(table.schema().identifier_field_names())
 
 
 def _has(schema: Schema, column: str) -> bool:

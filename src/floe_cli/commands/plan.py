@@ -16,6 +16,7 @@ from floe_cli.output import Report, count, grid, working
 from floe_cli.workspace import Workspace
 
 if TYPE_CHECKING:
+    from floe_core.drift import DriftItem
     from floe_dagster.plans import PlannedAsset
 
 app = single_command()
@@ -59,6 +60,7 @@ def plan(
             grid(["TABLE", "NOW", "WRITE", "WAY", "READS"], rows, right=["NOW"]),
             "",
             f"{count(len(planned), 'table')} would be written{scope}, in this order: {where}.",
+            *[_difference(asset, item) for asset in planned for item in asset.differences],
         ],
     )
 
@@ -70,6 +72,11 @@ def _there(asset: "PlannedAsset") -> str:
 def _write(asset: "PlannedAsset") -> str:
     by = f" by {', '.join(asset.keys)}" if asset.keys else ""
     return f"{asset.effect}{by}"
+
+
+def _difference(asset: "PlannedAsset", item: "DriftItem") -> str:
+    declared, actual = item.declared or "nothing", item.actual or "nothing"
+    return f"{asset.table}: {item.path} declared {declared}, the table has {actual}. {item.fix}"
 
 
 def _way(asset: "PlannedAsset") -> str:

@@ -1,0 +1,221 @@
+"""What identifies a row: the keys that a table records, and how they follow a declaration.
+
+A table records its keys as a property, and as Iceberg's identifier fields where all of them are required. The record
+serves upserts that name no keys. A declaration comes first: the record follows it as long as the rows that are there
+are unique by the declared keys, and whoever wants to write is told otherwise before anything is written.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, SetPropertiesUpdate
+
+from floe_core.dataplane import ReadRequest
+from floe_core.errors import CapabilityError, ConfigurationError, FloeStorageError
+from floe_iceberg.commits import stage
+from floe_iceberg.engine_commits import commits_by_engine
+from floe_iceberg.filters.spark_sql import quoted_name
+from floe_iceberg.metadata_commits import Change, commit_change
+from floe_iceberg.reads import scan
+from floe_iceberg.schema import column_parts
+from floe_iceberg.upserts import repeated_keys
+from floe_iceberg.versions import name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+    from pyiceberg.table.update import TableRequirement, TableUpdate
+
+    from floe_iceberg.context import ManagerContext, TableTarget
+
+KEYS_PROPERTY = "floe.keys"
+
+_SHOWN = 3
+# What a key takes in memory while it is compared, roughly.
+_BYTES_PER_KEY = 64
+
+
+def keys_text(keys: Sequence[str]) -> str:
+    """Write keys as the text of a property: with commas between, as JSON where a name would be mistaken."""
+    plain = all("," not in key and key == key.strip() and not key.startswith("[") for key in keys)
+    return ",".join(keys) if plain else json.dumps(list(keys))
+
+
+def parse_keys(text: str) -> tuple[str, ...]:
+    """Read keys from the text of a property."""
+    if text.lstrip().startswith("["):
+        try:
+            return tuple(str(key) for key in json.loads(text))
+        except ValueError:
+            pass
+    return tuple(key.strip() for key in text.split(",") if key.strip())
+
+
+def recorded_keys(table: Table) -> tuple[str, ...]:
+    """Return the keys that a table records, empty when it records none."""
+    if text := table.properties.get(KEYS_PROPERTY):
+        return parse_keys(text)
+    return tuple(sorted(table.schema().identifier_field_names()))
+
+
+def records_keys(table: Table, keys: Sequence[str]) -> bool:
+    """Whether a table records these keys, and nothing that says otherwise."""
+    return same_keys(recorded_keys(table), keys) and _identifiers(table.schema(), keys) is None
+
+
+def same_keys(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether two lists of keys identify the same rows."""
+    return set(one) == set(other)
+
+
+def keys_shown(keys: Sequence[str]) -> str:
+    """Write keys for people."""
+    return ", ".join(keys) or "none"
+
+
+def set_keys(context: ManagerContext, target: TableTarget, keys: Sequence[str]) -> Table:
+    """Record the columns that identify a row of a table, unless it records them already.
+
+    Returns:
+        The table with its record.
+
+    Raises:
+        ConfigurationError: No key is given, the table lacks a column, or several of its rows have the same key.
+        CapabilityError: The identifier fields would change, and only Spark SQL can do that.
+    """
+    if not keys:
+        msg = f"No keys were given for table '{target}'."
+        raise ConfigurationError(msg, hint="Name the columns that identify a row.")
+    wanted = tuple(keys)
+
+    def plan(table: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
+        return None if records_keys(table, wanted) else _Step(context, table, wanted).change()
+
+    with context.operation("iceberg.set_keys", target, keys=keys_text(wanted)):
+        return commit_change(context, target, plan, what="the change of keys")
+
+
+@dataclass(frozen=True)
+class _Step:
+    """The way from a table as it is to the keys it shall have."""
+
+    context: ManagerContext
+    table: Table
+    keys: tuple[str, ...]
+
+    def change(self) -> Change:
+        """Return the change, after a look at the rows."""
+        self._require_columns()
+        self._require_unique()
+        updates: tuple[TableUpdate, ...] = (SetPropertiesUpdate(updates={KEYS_PROPERTY: keys_text(self.keys)}),)
+        head = self.table.metadata.refs.get(MAIN_BRANCH)
+        # The rows were looked at as of this snapshot.
+        requirements: tuple[TableRequirement, ...] = (
+            AssertTableUUID(uuid=self.table.metadata.table_uuid),
+            AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=head.snapshot_id if head else None),
+        )
+        if (names := _identifiers(self.table.schema(), self.keys)) is not None:
+            self._require_changeable_identifiers(names)
+            with_names = stage(self.table, lambda transaction: _identify(transaction, names))
+            updates += with_names.updates
+            requirements += with_names.requirements
+        return Change(updates, requirements)
+
+    def _require_changeable_identifiers(self, names: tuple[str, ...]) -> None:
+        if not commits_by_engine(self.context, self.table):
+            return
+        name = name_of(self.table)
+        columns = ", ".join(names or sorted(self.table.schema().identifier_field_names()))
+        msg = f"The identifier fields of table '{name}' have to follow its keys, and only Spark SQL can change them."
+        hint = f"Run: ALTER TABLE {name} {'SET' if names else 'DROP'} IDENTIFIER FIELDS {columns}"
+        raise CapabilityError(msg, hint=hint, table=name)
+
+    def _require_columns(self) -> None:
+        schema = self.table.schema()
+        missing = [key for key in self.keys if key not in schema.column_names]
+        if missing:
+            why = f"It has no column {', '.join(missing)}."
+            hint = f"Columns there: {', '.join(field.name for field in schema.fields)}."
+            raise self._refused(why, hint)
+
+    def _require_unique(self) -> None:
+        found = _repeated(self.context, self.table, self.keys)
+        if found:
+            shown = ", ".join(str(example) for example in found)
+            why = f"Its rows are not unique by {keys_shown(self.keys)}: there are several for {shown}."
+            hint = "Remove the repeated rows, or declare keys that tell rows apart."
+            raise self._refused(why, hint)
+
+    def _refused(self, why: str, hint: str) -> ConfigurationError:
+        name, current = name_of(self.table), recorded_keys(self.table)
+        msg = (
+            f"The declared keys of table '{name}' are {keys_shown(self.keys)}; the table records "
+            f"{keys_shown(current)}. {why} Nothing was written."
+        )
+        return ConfigurationError(msg, hint=hint, table=name)
+
+
+def _identifiers(schema: Schema, keys: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the identifier fields that a table should have instead of its own; None when they are in step or unused.
+
+    Only columns that refuse null can be identifier fields, so that other keys leave none.
+    """
+    current = schema.identifier_field_names()
+    if not current or current == set(keys):
+        return None
+    return tuple(keys) if all(_is_required(schema, key) for key in keys) else ()
+
+
+def _is_required(schema: Schema, key: str) -> bool:
+    """Whether a key and everything it lies in refuse null."""
+    return key in schema.column_names and all(
+        schema.find_field(".".join(parts)).required for parts in _prefixes(column_parts(key, schema))
+    )
+
+
+def _prefixes(parts: Sequence[str]) -> list[Sequence[str]]:
+    return [parts[: number + 1] for number in range(len(parts))]
+
+
+def _identify(transaction: Any, names: Sequence[str]) -> None:  # noqa: ANN401 - a PyIceberg transaction
+    with transaction.update_schema() as update:
+        update.set_identifier_fields(*names)
+
+
+def _repeated(context: ManagerContext, table: Table, keys: Sequence[str]) -> list[dict[str, Any]]:
+    """Return examples of keys that several rows of main have."""
+    head = table.metadata.current_snapshot()
+    if head is None:
+        return []
+    total = head.summary.additional_properties.get("total-records") if head.summary else None
+    rows = int(total) if total is not None else None
+    if rows == 0:
+        return []
+    if rows is not None and rows * _BYTES_PER_KEY * len(keys) > context.config.spark_threshold_bytes:
+        try:
+            return _repeated_on_engine(context, table, keys)
+        except FloeStorageError as err:
+            context.logger.info("keys are compared in process", reason=str(err))
+    try:
+        found = scan(context, table, columns=list(keys), snapshot_id=head.snapshot_id)
+    except CapabilityError:
+        # Only the engine can read such a table.
+        return _repeated_on_engine(context, table, keys)
+    repeated = repeated_keys(found, keys)
+    return repeated.examples if repeated else []
+
+
+def _repeated_on_engine(context: ManagerContext, table: Table, keys: Sequence[str]) -> list[dict[str, Any]]:
+    frame = context.plane().frame(ReadRequest(name_of(table), snapshot_id=table.metadata.current_snapshot_id))
+    names = [f"key_{number}" for number in range(len(keys))]
+    paths = [".".join(quoted_name(part) for part in column_parts(key, table.schema())) for key in keys]
+    columns = frame.selectExpr(*(f"{path} as {name}" for path, name in zip(paths, names, strict=True)))
+    known = columns.where(" and ".join(f"{name} is not null" for name in names))
+    repeated = known.groupBy(*names).count().where("count > 1").limit(_SHOWN).collect()
+    return [dict(zip(keys, row, strict=False)) for row in repeated]
