@@ -30,6 +30,13 @@ class WriteKind(StrEnum):
     DELETE = "delete"
 
 
+class NullKeys(StrEnum):
+    """What an upsert does with null in a key."""
+
+    REFUSE = "refuse"
+    MATCH = "match"
+
+
 class CompactionKind(StrEnum):
     """How data files are rewritten."""
 
@@ -47,7 +54,8 @@ class WriteRequest:
         kind: What happens to the rows already there.
         data: Engine frame, or Arrow table or reader; None for a delete.
         row_filter: SQL predicate for OVERWRITE_FILTER and DELETE.
-        keys: Columns that identify a row, for UPSERT.
+        keys: Columns that identify a row, for UPSERT; dotted for fields of structs.
+        null_keys: Whether null in a key is refused or equals null, for UPSERT.
         branch: Target branch; None means main.
         snapshot_properties: Go into the snapshot summary, the operation id among them.
         options: Engine write options.
@@ -58,6 +66,7 @@ class WriteRequest:
     data: object | None = None
     row_filter: str | None = None
     keys: tuple[str, ...] = ()
+    null_keys: NullKeys = NullKeys.REFUSE
     branch: str | None = None
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dagster import MetadataValue
 
 from floe_core.errors import CapabilityError, ConfigurationError
-from floe_iceberg.models import WriteMode
+from floe_iceberg.models import NullKeys, WriteMode
 
 if TYPE_CHECKING:
     from dagster import OutputContext
@@ -26,6 +26,7 @@ class AssetSettings:
     Attributes:
         write_mode: What happens to the rows already there; None when the asset does not say.
         keys: Columns that identify a row, for an upsert; empty for the table's own.
+        null_keys: What an upsert does with null in a key; None when the asset does not say.
         partition_columns: Column by partition dimension; the key ``""`` stands for an asset with a single dimension.
         evolve: Whether the table may follow the data's schema; None when the asset does not say.
         properties: Table properties.
@@ -34,6 +35,7 @@ class AssetSettings:
 
     write_mode: WriteMode | None = None
     keys: tuple[str, ...] = ()
+    null_keys: NullKeys | None = None
     partition_columns: Mapping[str, str] = field(default_factory=dict)
     evolve: bool | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -59,6 +61,7 @@ def settings_from(metadata: Mapping[str, Any], *, asset: str) -> AssetSettings:
     return AssetSettings(
         write_mode=_write_mode(plain.get("write_mode"), asset),
         keys=_names(keys, "upsert_keys", asset),
+        null_keys=_null_keys(plain.get("null_keys"), asset),
         partition_columns=_partition_columns(plain, asset),
         evolve=_evolve(plain, asset),
         properties={key: str(value) for key, value in _mapping(plain, "table_properties", asset).items()},
@@ -83,6 +86,16 @@ def _write_mode(value: Any, asset: str) -> WriteMode | None:  # noqa: ANN401 - m
         modes = ", ".join(WriteMode)
         msg = f"Asset '{asset}' has write_mode {value!r}."
         raise ConfigurationError(msg, hint=f"Use one of: {modes}.") from None
+
+
+def _null_keys(value: Any, asset: str) -> NullKeys | None:  # noqa: ANN401 - metadata holds anything
+    if value is None:
+        return None
+    try:
+        return NullKeys(value)
+    except ValueError:
+        msg = f"Asset '{asset}' has null_keys {value!r}."
+        raise ConfigurationError(msg, hint=f"Use one of: {', '.join(NullKeys)}.") from None
 
 
 def _names(value: Any, key: str, asset: str) -> tuple[str, ...]:  # noqa: ANN401 - metadata holds anything

@@ -12,13 +12,13 @@ from pyiceberg.io.pyarrow import expression_to_pyarrow
 from floe_core.errors import InvalidDataError
 from floe_core.schemas import TableConfig
 from floe_dagster.partitions import ColumnChoice, tie
-from floe_dagster.upsert_keys import declared_keys, missing_keys, require_keys_for_new_table
+from floe_dagster.upsert_keys import DeclaredKeys, missing_keys, require_keys_for_new_table
 from floe_iceberg.arrow_types import normalised, to_arrow
 from floe_iceberg.commits import find_operation
 from floe_iceberg.held import HeldMark, open_held, require_branches
-from floe_iceberg.models import Engine, SnapshotInfo, WriteMode
+from floe_iceberg.models import Engine, NullKeys, SnapshotInfo, WriteMode
 from floe_iceberg.reads import plain_arrow_schema
-from floe_iceberg.row_keys import recorded_keys, records_keys
+from floe_iceberg.row_keys import recorded_keys, recorded_null_keys, records_keys
 from floe_iceberg.schema import declared_schema, fits, iceberg_schema
 from floe_iceberg.tables import declared_properties
 
@@ -125,14 +125,16 @@ class _Write:
         self._defaults = defaults
         self._on_spark = _is_spark(data) or manager.config.engine is Engine.SPARK
         self._keys: tuple[str, ...] = ()
+        self._null_keys: NullKeys | None = None
 
     def run(self) -> Written | None:
         mode = self._mode()
-        declared = self._declared_keys() if mode is WriteMode.UPSERT else ()
+        declared = self._declared_keys() if mode is WriteMode.UPSERT else DeclaredKeys()
         table = self._table(mode, declared)
         if table is None:
             return None
-        self._keys = self._agreed_keys(table, declared) if mode is WriteMode.UPSERT else ()
+        if mode is WriteMode.UPSERT:
+            self._keys, self._null_keys = self._agreed_keys(table, declared)
         rows = self._rows(table)
         replaced = rows if mode is WriteMode.OVERWRITE else None
         if (published := self._published(table)) is not None:
@@ -145,21 +147,21 @@ class _Write:
         snapshot = self._write(mode, replaced)
         return Written(snapshot, mode, rows, count, self._output.branch, self._manager.load_table(table))
 
-    def _declared_keys(self) -> tuple[str, ...]:
+    def _declared_keys(self) -> DeclaredKeys:
         output = self._output
         declared = self._defaults.declared.get(output.table)
-        return declared_keys(output.settings, declared, asset=output.asset, table=output.table)
+        return DeclaredKeys.of(output.settings, declared, asset=output.asset, table=output.table)
 
-    def _agreed_keys(self, table: Table, declared: tuple[str, ...]) -> tuple[str, ...]:
+    def _agreed_keys(self, table: Table, declared: DeclaredKeys) -> tuple[tuple[str, ...], NullKeys]:
         """Return the keys of an upsert; what the table records follows what is declared, or nothing is written."""
-        if declared and not records_keys(table, declared):
-            self._manager.set_keys(table, declared)
-        keys = declared or recorded_keys(table)
+        keys = declared.keys or recorded_keys(table)
         if not keys:
             raise missing_keys(self._output.asset, self._output.table)
-        return keys
+        if not records_keys(table, keys, declared.null_keys):
+            table = self._manager.set_keys(table, keys, null_keys=declared.null_keys)
+        return keys, recorded_null_keys(table)
 
-    def _table(self, mode: WriteMode, keys: tuple[str, ...]) -> Table | None:
+    def _table(self, mode: WriteMode, wanted: DeclaredKeys) -> Table | None:
         """Load the table, making it first when that is allowed."""
         manager, name = self._manager, self._output.table
         if not self._defaults.auto_create or manager.table_exists(name):
@@ -171,9 +173,9 @@ class _Write:
             return None
         declared = self._defaults.declared.get(name, TableConfig())
         if mode is WriteMode.UPSERT:
-            declared = declared.model_copy(update={"keys": keys})
+            declared = declared.model_copy(update={"keys": wanted.keys, "null_keys": wanted.null_keys})
             design = declared_schema(declared.columns) if declared.columns else iceberg_schema(schema)
-            require_keys_for_new_table(keys, design.column_names, asset=self._output.asset, table=name)
+            require_keys_for_new_table(wanted.keys, design.column_names, asset=self._output.asset, table=name)
         manager.create_namespace(name.rpartition(".")[0])
         return self._create(schema, declared)
 
@@ -255,6 +257,7 @@ class _Write:
                 self._data,
                 mode,
                 keys=self._keys or None,
+                null_keys=self._null_keys,
                 overwrite_filter=row_filter,
                 evolve_schema=self._defaults.evolve if output.settings.evolve is None else output.settings.evolve,
                 operation_id=output.operation_id,
@@ -272,7 +275,7 @@ class _Write:
         text = replaced.text if replaced is not None else None
         names = self._data.columns if _is_spark(self._data) else self._data.schema.names
         columns = tuple(names) if mode is WriteMode.UPSERT else ()
-        return HeldMark(self._output.branch, mode, text, self._keys, columns).properties()
+        return HeldMark(self._output.branch, mode, text, self._keys, columns, self._null_keys).properties()
 
 
 def _frame(manager: IcebergTableManager, data: object) -> Any:  # noqa: ANN401 - Arrow data, or the engine's own frame

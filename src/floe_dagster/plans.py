@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from floe_core.drift import DriftItem, DriftKind, DriftSeverity
 from floe_dagster.checks import PUBLISHED
-from floe_dagster.upsert_keys import declared_keys
-from floe_iceberg.drift import key_difference
+from floe_dagster.upsert_keys import DeclaredKeys
+from floe_iceberg.drift import key_differences
 from floe_iceberg.models import WriteMode
 from floe_iceberg.row_keys import recorded_keys
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from dagster import AssetKey
     from pyiceberg.table import Table
 
-    from floe_core.schemas import TableConfig
     from floe_dagster.pipeline import Pipeline
     from floe_iceberg.manager import IcebergTableManager
 
@@ -90,8 +89,10 @@ def _planned(
     mode = settings.write_mode or (WriteMode.OVERWRITE if partitioned else WriteMode.APPEND)
     asset = key.to_user_string()
     upserts = mode is WriteMode.UPSERT
-    keys = declared_keys(settings, declared, asset=asset, table=table) if upserts else _keys(declared)
-    keys, differences = _compared(found, keys, upserts=upserts)
+    wanted = DeclaredKeys.of_table(declared)
+    if upserts:
+        wanted = DeclaredKeys.of(settings, declared, asset=asset, table=table)
+    keys, differences = _compared(found, wanted, upserts=upserts)
     checks = [name for name in pipeline.check_names(key) if name != PUBLISHED]
     return PlannedAsset(
         asset=asset,
@@ -109,18 +110,14 @@ def _planned(
     )
 
 
-def _keys(declared: TableConfig | None) -> tuple[str, ...]:
-    return declared.keys if declared is not None else ()
-
-
 def _compared(
-    table: Table | None, keys: tuple[str, ...], *, upserts: bool
+    table: Table | None, wanted: DeclaredKeys, *, upserts: bool
 ) -> tuple[tuple[str, ...], tuple[DriftItem, ...]]:
     """Return the keys that an upsert goes by, and where the table differs from what is declared."""
-    if table is not None and (difference := key_difference(table, keys)) is not None:
-        return keys, (difference,)
-    keys = keys or (recorded_keys(table) if table is not None else ())
-    return keys, (_NO_KEYS,) if upserts and not keys else ()
+    keys = wanted.keys or (recorded_keys(table) if table is not None else ())
+    if upserts and not keys:
+        return keys, (_NO_KEYS,)
+    return keys, tuple(key_differences(table, wanted.keys, wanted.null_keys)) if table is not None else ()
 
 
 def _counted(partitions: Sequence[str]) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from floe_core.dataplane import NullKeys
 from floe_core.errors import ConfigurationError
 from floe_iceberg.row_keys import keys_shown, same_keys
 
@@ -16,20 +18,44 @@ if TYPE_CHECKING:
 _WAY_OUT = "Set keys for the table in floe.yaml, or upsert_keys in the asset's metadata."
 
 
-def declared_keys(settings: AssetSettings, declared: TableConfig | None, *, asset: str, table: str) -> tuple[str, ...]:
-    """Return the keys that floe.yaml or an asset's metadata declares; empty when neither does.
+@dataclass(frozen=True)
+class DeclaredKeys:
+    """What floe.yaml or an asset's metadata says about the keys of its table.
 
-    Raises:
-        ConfigurationError: Both do, and they differ.
+    Attributes:
+        keys: Columns that identify a row, empty when neither says.
+        null_keys: What an upsert does with null in a key, None when neither says.
     """
-    of_table = declared.keys if declared is not None else ()
-    if of_table and settings.keys and not same_keys(of_table, settings.keys):
-        msg = (
-            f"Asset '{asset}' has upsert_keys {keys_shown(settings.keys)}, and floe.yaml declares the keys "
-            f"{keys_shown(of_table)} for its table '{table}'."
-        )
-        raise ConfigurationError(msg, hint="Remove upsert_keys from the asset, or make the two agree.", table=table)
-    return of_table or settings.keys
+
+    keys: tuple[str, ...] = ()
+    null_keys: NullKeys | None = None
+
+    @classmethod
+    def of(cls, settings: AssetSettings, declared: TableConfig | None, *, asset: str, table: str) -> DeclaredKeys:
+        """Take what the two say.
+
+        Raises:
+            ConfigurationError: Both say something, and not the same.
+        """
+        of_table = cls.of_table(declared)
+        if of_table.keys and settings.keys and not same_keys(of_table.keys, settings.keys):
+            raise _disagreement(asset, table, "upsert_keys", keys_shown(settings.keys), keys_shown(of_table.keys))
+        if of_table.null_keys and settings.null_keys and of_table.null_keys is not settings.null_keys:
+            raise _disagreement(asset, table, "null_keys", settings.null_keys, of_table.null_keys)
+        keys = of_table.keys or settings.keys
+        # Whoever names keys and says nothing of null wants null refused.
+        return cls(keys, of_table.null_keys or settings.null_keys or (NullKeys.REFUSE if keys else None))
+
+    @classmethod
+    def of_table(cls, declared: TableConfig | None) -> DeclaredKeys:
+        """Take what floe.yaml says."""
+        return cls(declared.keys, declared.null_keys) if declared is not None else cls()
+
+
+def _disagreement(asset: str, table: str, setting: str, of_asset: str, of_table: str) -> ConfigurationError:
+    in_yaml = "keys" if setting == "upsert_keys" else setting
+    msg = f"Asset '{asset}' has {setting} {of_asset}, and floe.yaml declares {in_yaml} {of_table} for '{table}'."
+    return ConfigurationError(msg, hint=f"Remove {setting} from the asset, or make the two agree.", table=table)
 
 
 def missing_keys(asset: str, table: str) -> ConfigurationError:

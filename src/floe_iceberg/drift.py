@@ -12,7 +12,14 @@ from floe_core.drift import DriftItem, DriftKind, DriftReport, DriftSeverity
 from floe_core.errors import ConfigurationError, TableNotFoundError
 from floe_iceberg.context import identifier_of
 from floe_iceberg.corruption import load_table
-from floe_iceberg.row_keys import KEYS_PROPERTY, keys_shown, recorded_keys, same_keys
+from floe_iceberg.row_keys import (
+    KEYS_PROPERTY,
+    NULL_KEYS_PROPERTY,
+    keys_shown,
+    recorded_keys,
+    recorded_null_keys,
+    same_keys,
+)
 from floe_iceberg.schema import declared_schema
 from floe_iceberg.spec_terms import partition_spec, sort_order
 from floe_iceberg.tables import declared_properties
@@ -27,6 +34,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.sorting import SortOrder
     from pyiceberg.types import IcebergType
 
+    from floe_core.dataplane import NullKeys
     from floe_core.schemas import TableConfig
     from floe_iceberg.context import ManagerContext, TableTarget
     from floe_iceberg.manager import IcebergTableManager
@@ -76,24 +84,32 @@ def _differences(table: Table, declared: TableConfig) -> Iterator[DriftItem]:
         yield from _column_order(wanted, actual)
     yield from _partitioning(declared, table.spec(), actual)
     yield from _sort_order(declared, table.sort_order(), actual)
-    if (keys := key_difference(table, declared.keys)) is not None:
-        yield keys
+    yield from key_differences(table, declared.keys, declared.null_keys)
     yield from _properties(declared, table)
 
 
-def key_difference(table: Table, declared: Sequence[str]) -> DriftItem | None:
-    """Compare declared keys with those that a table records; a declaration without keys leaves the record alone."""
-    recorded = recorded_keys(table)
-    if not declared or same_keys(recorded, declared):
-        return None
-    return DriftItem(
-        kind=DriftKind.KEYS,
-        path="keys",
-        declared=keys_shown(declared),
-        actual=keys_shown(recorded) if recorded else None,
-        severity=DriftSeverity.WARNING,
-        fix="The next upsert records the declared keys if rows are unique by them, and else stops before it writes.",
-    )
+def key_differences(table: Table, keys: Sequence[str], null_keys: NullKeys | None) -> Iterator[DriftItem]:
+    """Compare declared keys with those that a table records; what is not declared leaves the record alone."""
+    recorded, nulls = recorded_keys(table), recorded_null_keys(table)
+    fix = "The next upsert records what is declared if rows are unique by it, and else stops before it writes."
+    if keys and not same_keys(recorded, keys):
+        yield DriftItem(
+            kind=DriftKind.KEYS,
+            path="keys",
+            declared=keys_shown(keys),
+            actual=keys_shown(recorded) if recorded else None,
+            severity=DriftSeverity.WARNING,
+            fix=fix,
+        )
+    if null_keys is not None and null_keys is not nulls:
+        yield DriftItem(
+            kind=DriftKind.KEYS,
+            path="null_keys",
+            declared=null_keys.value,
+            actual=nulls.value,
+            severity=DriftSeverity.WARNING,
+            fix=fix,
+        )
 
 
 def _struct(wanted: StructType, actual: StructType, prefix: str) -> Iterator[DriftItem]:
@@ -243,7 +259,7 @@ def _sort_order(declared: TableConfig, order: SortOrder, schema: Schema) -> Iter
 
 def _properties(declared: TableConfig, table: Table) -> Iterator[DriftItem]:
     for key, value in sorted(declared_properties(declared).items()):
-        if key != KEYS_PROPERTY and table.properties.get(key) != value:
+        if key not in {KEYS_PROPERTY, NULL_KEYS_PROPERTY} and table.properties.get(key) != value:
             yield DriftItem(
                 kind=DriftKind.PROPERTY,
                 path=key,

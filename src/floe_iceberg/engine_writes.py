@@ -24,7 +24,7 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.utils.concurrent import ExecutorFactory
 
-from floe_core.dataplane import WriteKind, WriteRequest
+from floe_core.dataplane import NullKeys, WriteKind, WriteRequest
 from floe_core.errors import (
     CapabilityError,
     ClockSkewError,
@@ -70,6 +70,7 @@ class EngineWrite:
     data: object | None = None
     schema: pa.Schema | None = None
     keys: tuple[str, ...] = ()
+    null_keys: NullKeys = NullKeys.REFUSE
     row_filter: str | None = None
 
 
@@ -265,6 +266,7 @@ class _EngineLoop:
             data=self._write.data,
             row_filter=self._write.row_filter,
             keys=self._write.keys,
+            null_keys=self._write.null_keys,
             branch=None if branch in {None, MAIN_BRANCH} else branch,
             snapshot_properties=self._properties,
         )

@@ -14,7 +14,7 @@ from floe_core.dataplane import OPERATION_ID_PROPERTY, ReadRequest
 from floe_core.errors import CapabilityError, ConcurrencyConflictError, RefNotFoundError, WriteError
 from floe_iceberg.commits import Backoff, ancestry
 from floe_iceberg.context import identifier_of
-from floe_iceberg.models import SnapshotInfo, Value, WriteMode
+from floe_iceberg.models import NullKeys, SnapshotInfo, Value, WriteMode
 from floe_iceberg.predicates import parse_row_filter
 from floe_iceberg.row_keys import keys_shown, keys_text, parse_keys, recorded_keys, same_keys
 from floe_iceberg.versions import ref_not_found
@@ -35,7 +35,8 @@ _MODE = "floe.audit.mode"
 _FILTER = "floe.audit.filter"
 _KEYS = "floe.audit.keys"
 _COLUMNS = "floe.audit.columns"
-_OWN = (_BRANCH, _MODE, _FILTER, _KEYS, _COLUMNS, OPERATION_ID_PROPERTY)
+_NULL_KEYS = "floe.audit.null-keys"
+_OWN = (_BRANCH, _MODE, _FILTER, _KEYS, _COLUMNS, _NULL_KEYS, OPERATION_ID_PROPERTY)
 
 
 class HeldWrite(Value):
@@ -49,6 +50,7 @@ class HeldWrite(Value):
     row_filter: str | None
     keys: tuple[str, ...]
     columns: tuple[str, ...] = ()
+    null_keys: NullKeys | None = None
     operation_id: str
     summary: dict[str, str]
 
@@ -63,6 +65,7 @@ class HeldMark:
         row_filter: Rows that an overwrite replaces, as text; None for all.
         keys: Columns that identify a row, for an upsert.
         columns: Columns that an upsert changes; the others keep the values that main has by then.
+        null_keys: What an upsert does with null in a key.
     """
 
     branch: str
@@ -70,6 +73,7 @@ class HeldMark:
     row_filter: str | None = None
     keys: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
+    null_keys: NullKeys | None = None
 
     def properties(self) -> dict[str, str]:
         """The mark as snapshot properties."""
@@ -80,6 +84,8 @@ class HeldMark:
             marks[_KEYS] = keys_text(self.keys)
         if self.columns:
             marks[_COLUMNS] = json.dumps(self.columns)
+        if self.null_keys is not None:
+            marks[_NULL_KEYS] = self.null_keys.value
         return marks
 
 
@@ -244,6 +250,7 @@ def _held(table: Table, branch: str) -> HeldWrite | None:
                 row_filter=summary.get(_FILTER),
                 keys=parse_keys(summary.get(_KEYS, "")),
                 columns=tuple(json.loads(summary.get(_COLUMNS, "[]"))),
+                null_keys=NullKeys(summary[_NULL_KEYS]) if _NULL_KEYS in summary else None,
                 operation_id=summary[OPERATION_ID_PROPERTY],
                 summary=dict(summary),
             )
@@ -269,12 +276,13 @@ def _redo(manager: IcebergTableManager, table: Table, held: HeldWrite) -> str:
     if branch in manager.load_table(table).metadata.refs:
         manager.remove_branch(table, branch)
     manager.create_branch(table, branch)
-    mark = HeldMark(first, held.mode, held.row_filter, held.keys, held.columns)
+    mark = HeldMark(first, held.mode, held.row_filter, held.keys, held.columns, held.null_keys)
     manager.write_data(
         table,
         _rows(manager, table, held),
         held.mode,
         keys=held.keys or None,
+        null_keys=held.null_keys,
         overwrite_filter=held.row_filter,
         operation_id=held.operation_id,
         branch=branch,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from floe_core.dataplane import DataPlane
     from floe_core.plugins import ComputePlugin
-    from floe_iceberg.models import CommitStrategy, Engine, IcebergTableManagerConfig
+    from floe_iceberg.models import CommitStrategy, Engine, IcebergTableManagerConfig, NullKeys
     from floe_iceberg.predicates import RowFilter
     from floe_iceberg.versions import Moment
 
@@ -36,6 +36,7 @@ class WriteKeywords(TypedDict, total=False):
         operation_id: Makes the write repeatable: a second call with the same id changes nothing.
         branch: Target branch, main by default.
         engine: Who moves the rows.
+        null_keys: Whether an upsert refuses null in a key or matches it with null; as the table records by default.
     """
 
     snapshot_properties: Mapping[str, str] | None
@@ -43,6 +44,7 @@ class WriteKeywords(TypedDict, total=False):
     operation_id: str | None
     branch: str | None
     engine: Engine | None
+    null_keys: NullKeys | None
 
 
 class ModeKeywords(WriteKeywords, total=False):

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         HistoryEntry,
         ManifestInfo,
         ManifestRewriteResult,
+        NullKeys,
         OrphanSweepResult,
         PartitionInfo,
         PurgeResult,
@@ -321,9 +322,9 @@ class IcebergTableManager:
             self._context, identifier, changes, allow_incompatible_changes=allow_incompatible_changes
         )
 
-    def set_keys(self, identifier: TableTarget, keys: Sequence[str]) -> Table:
+    def set_keys(self, identifier: TableTarget, keys: Sequence[str], *, null_keys: NullKeys | None = None) -> Table:
         """Record the columns that identify a row, if the rows are unique by them; see ``row_keys.set_keys``."""
-        return row_keys.set_keys(self._context, identifier, keys)
+        return row_keys.set_keys(self._context, identifier, keys, null_keys=null_keys)
 
     # Reads
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from floe_core.dataplane import CompactionKind
+from floe_core.dataplane import CompactionKind, NullKeys
 from floe_core.errors import InvalidIdentifierError
 from floe_core.schemas import TableConfig
 from floe_iceberg.names import is_usable
@@ -28,6 +28,7 @@ __all__ = [
     "IcebergTableManagerConfig",
     "ManifestInfo",
     "ManifestRewriteResult",
+    "NullKeys",
     "OrphanSweepResult",
     "PartitionInfo",
     "PurgeResult",

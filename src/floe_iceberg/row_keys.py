@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, SetPropertiesUpdate
 
-from floe_core.dataplane import ReadRequest
+from floe_core.dataplane import NullKeys, ReadRequest
 from floe_core.errors import CapabilityError, ConfigurationError, FloeStorageError
 from floe_iceberg.commits import stage
 from floe_iceberg.engine_commits import commits_by_engine
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from floe_iceberg.context import ManagerContext, TableTarget
 
 KEYS_PROPERTY = "floe.keys"
+NULL_KEYS_PROPERTY = "floe.null-keys"
 
 _SHOWN = 3
 # What a key takes in memory while it is compared, roughly.
@@ -57,6 +58,11 @@ def parse_keys(text: str) -> tuple[str, ...]:
     return tuple(key.strip() for key in text.split(",") if key.strip())
 
 
+def recorded_null_keys(table: Table) -> NullKeys:
+    """Return what an upsert into a table does with null in a key."""
+    return NullKeys.MATCH if table.properties.get(NULL_KEYS_PROPERTY) == NullKeys.MATCH else NullKeys.REFUSE
+
+
 def recorded_keys(table: Table) -> tuple[str, ...]:
     """Return the keys that a table records, empty when it records none."""
     if text := table.properties.get(KEYS_PROPERTY):
@@ -64,9 +70,10 @@ def recorded_keys(table: Table) -> tuple[str, ...]:
     return tuple(sorted(table.schema().identifier_field_names()))
 
 
-def records_keys(table: Table, keys: Sequence[str]) -> bool:
-    """Whether a table records these keys, and nothing that says otherwise."""
-    return same_keys(recorded_keys(table), keys) and _identifiers(table.schema(), keys) is None
+def records_keys(table: Table, keys: Sequence[str], null_keys: NullKeys | None = None) -> bool:
+    """Whether a table records these keys, what they do with null unless that is None, and nothing else."""
+    same_nulls = null_keys in {None, recorded_null_keys(table)}
+    return same_nulls and same_keys(recorded_keys(table), keys) and _identifiers(table.schema(), keys) is None
 
 
 def same_keys(one: Sequence[str], other: Sequence[str]) -> bool:
@@ -79,8 +86,16 @@ def keys_shown(keys: Sequence[str]) -> str:
     return ", ".join(keys) or "none"
 
 
-def set_keys(context: ManagerContext, target: TableTarget, keys: Sequence[str]) -> Table:
+def set_keys(
+    context: ManagerContext, target: TableTarget, keys: Sequence[str], *, null_keys: NullKeys | None = None
+) -> Table:
     """Record the columns that identify a row of a table, unless it records them already.
+
+    Args:
+        context: The manager's context.
+        target: The table.
+        keys: The columns, dotted for fields of structs.
+        null_keys: Whether upserts refuse null in a key or match it with null; None leaves that as it is.
 
     Returns:
         The table with its record.
@@ -95,7 +110,9 @@ def set_keys(context: ManagerContext, target: TableTarget, keys: Sequence[str]) 
     wanted = tuple(keys)
 
     def plan(table: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
-        return None if records_keys(table, wanted) else _Step(context, table, wanted).change()
+        if records_keys(table, wanted, null_keys):
+            return None
+        return _Step(context, table, wanted, NullKeys(null_keys or recorded_null_keys(table))).change()
 
     with context.operation("iceberg.set_keys", target, keys=keys_text(wanted)):
         return commit_change(context, target, plan, what="the change of keys")
@@ -108,12 +125,16 @@ class _Step:
     context: ManagerContext
     table: Table
     keys: tuple[str, ...]
+    null_keys: NullKeys
 
     def change(self) -> Change:
         """Return the change, after a look at the rows."""
         self._require_columns()
         self._require_unique()
-        updates: tuple[TableUpdate, ...] = (SetPropertiesUpdate(updates={KEYS_PROPERTY: keys_text(self.keys)}),)
+        properties = {KEYS_PROPERTY: keys_text(self.keys), NULL_KEYS_PROPERTY: self.null_keys.value}
+        if self.null_keys is recorded_null_keys(self.table):
+            del properties[NULL_KEYS_PROPERTY]
+        updates: tuple[TableUpdate, ...] = (SetPropertiesUpdate(updates=properties),)
         head = self.table.metadata.refs.get(MAIN_BRANCH)
         # The rows were looked at as of this snapshot.
         requirements: tuple[TableRequirement, ...] = (
@@ -145,7 +166,7 @@ class _Step:
             raise self._refused(why, hint)
 
     def _require_unique(self) -> None:
-        found = _repeated(self.context, self.table, self.keys)
+        found = _repeated(self.context, self.table, self.keys, self.null_keys)
         if found:
             shown = ", ".join(str(example) for example in found)
             why = f"Its rows are not unique by {keys_shown(self.keys)}: there are several for {shown}."
@@ -188,7 +209,7 @@ def _identify(transaction: Any, names: Sequence[str]) -> None:  # noqa: ANN401 -
         update.set_identifier_fields(*names)
 
 
-def _repeated(context: ManagerContext, table: Table, keys: Sequence[str]) -> list[dict[str, Any]]:
+def _repeated(context: ManagerContext, table: Table, keys: Sequence[str], null_keys: NullKeys) -> list[dict[str, Any]]:
     """Return examples of keys that several rows of main have."""
     head = table.metadata.current_snapshot()
     if head is None:
@@ -199,23 +220,26 @@ def _repeated(context: ManagerContext, table: Table, keys: Sequence[str]) -> lis
         return []
     if rows is not None and rows * _BYTES_PER_KEY * len(keys) > context.config.spark_threshold_bytes:
         try:
-            return _repeated_on_engine(context, table, keys)
+            return _repeated_on_engine(context, table, keys, null_keys)
         except FloeStorageError as err:
             context.logger.info("keys are compared in process", reason=str(err))
     try:
         found = scan(context, table, columns=list(keys), snapshot_id=head.snapshot_id)
     except CapabilityError:
         # Only the engine can read such a table.
-        return _repeated_on_engine(context, table, keys)
-    repeated = repeated_keys(found, keys)
+        return _repeated_on_engine(context, table, keys, null_keys)
+    repeated = repeated_keys(found, keys, null_keys=null_keys)
     return repeated.examples if repeated else []
 
 
-def _repeated_on_engine(context: ManagerContext, table: Table, keys: Sequence[str]) -> list[dict[str, Any]]:
+def _repeated_on_engine(
+    context: ManagerContext, table: Table, keys: Sequence[str], null_keys: NullKeys
+) -> list[dict[str, Any]]:
     frame = context.plane().frame(ReadRequest(name_of(table), snapshot_id=table.metadata.current_snapshot_id))
     names = [f"key_{number}" for number in range(len(keys))]
     paths = [".".join(quoted_name(part) for part in column_parts(key, table.schema())) for key in keys]
     columns = frame.selectExpr(*(f"{path} as {name}" for path, name in zip(paths, names, strict=True)))
-    known = columns.where(" and ".join(f"{name} is not null" for name in names))
-    repeated = known.groupBy(*names).count().where("count > 1").limit(_SHOWN).collect()
+    if null_keys is NullKeys.REFUSE:
+        columns = columns.where(" and ".join(f"{name} is not null" for name in names))
+    repeated = columns.groupBy(*names).count().where("count > 1").limit(_SHOWN).collect()
     return [dict(zip(keys, row, strict=False)) for row in repeated]

@@ -15,11 +15,11 @@ from floe_iceberg.capabilities import NEWEST_WRITTEN
 from floe_iceberg.context import identifier_of
 from floe_iceberg.corruption import load_table as load_checked
 from floe_iceberg.errors import beyond_pyiceberg, namespace_not_found
-from floe_iceberg.models import PurgeResult
+from floe_iceberg.models import NullKeys, PurgeResult
 from floe_iceberg.own_files import require_collected
 from floe_iceberg.purge import Remains
 from floe_iceberg.reconciling import ReconcilingCatalog
-from floe_iceberg.row_keys import KEYS_PROPERTY, keys_text
+from floe_iceberg.row_keys import KEYS_PROPERTY, NULL_KEYS_PROPERTY, keys_text
 from floe_iceberg.schema import declared_schema, iceberg_schema
 from floe_iceberg.spec_terms import check_spec, partition_spec, sort_order
 
@@ -131,6 +131,8 @@ def declared_properties(config: TableConfig) -> dict[str, str]:
         properties["comment"] = config.description
     if config.keys:
         properties[KEYS_PROPERTY] = keys_text(config.keys)
+    if config.null_keys is NullKeys.MATCH:
+        properties[NULL_KEYS_PROPERTY] = config.null_keys.value
     if config.retention.snapshot_days is not None:
         properties["history.expire.max-snapshot-age-ms"] = str(config.retention.snapshot_days * _DAY_MS)
     if config.retention.min_snapshots is not None:

@@ -15,20 +15,23 @@ from pyiceberg.expressions import (
     BooleanExpression,
     GreaterThanOrEqual,
     In,
+    IsNull,
     LessThanOrEqual,
+    Or,
     Reference,
 )
 from pyiceberg.expressions.literals import DateLiteral, Literal, TimestampLiteral, literal
 
+from floe_core.dataplane import NullKeys
 from floe_core.errors import InvalidDataError
 from floe_iceberg import float_bits
 from floe_iceberg.data_files import Layout, write_rows
 from floe_iceberg.fitting import fit
-from floe_iceberg.partitioning import column_of
+from floe_iceberg.partitioning import column_of, column_path
 from floe_iceberg.rewrites import Branch, Rewrite
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import FileScanTask
@@ -38,21 +41,28 @@ _SHOWN = 3
 _SOURCE, _TARGET = "__floe_source", "__floe_target"
 
 
-def require_keys(rows: pa.Table, keys: Sequence[str], *, table: str) -> None:
-    """Refuse data that has two rows for one key, or none: null is equal to nothing, so a rerun would add it again.
+def require_keys(rows: pa.Table, keys: Sequence[str], *, table: str, null_keys: NullKeys = NullKeys.REFUSE) -> None:
+    """Refuse data that has two rows for one key, or null in one unless null equals null: a rerun would add it again.
 
     Raises:
         InvalidDataError: Names the keys that repeat, or the columns that hold null.
     """
     given = {key: column_of(rows, key) for key in keys}
-    if empty := {key: values.null_count for key, values in given.items() if values.null_count}:
-        counted = ", ".join(f"{key} ({count} rows)" for key, count in empty.items())
-        msg = f"The upsert into '{table}' has null in its keys: {counted}."
-        raise InvalidDataError(msg, hint="Fill in or drop those rows, or write them with append.", table=table)
-    if repeated := repeated_keys(rows, keys):
+    empty = {key: values.null_count for key, values in given.items() if values.null_count}
+    if empty and null_keys is NullKeys.REFUSE:
+        raise null_in_keys(empty, table=table)
+    if repeated := repeated_keys(rows, keys, null_keys=null_keys):
         shown = ", ".join(str(example) for example in repeated.examples)
         msg = f"The data has several rows for {repeated.count} of its keys ({', '.join(keys)}), such as {shown}."
         raise InvalidDataError(msg, hint="Keep one row per key before the upsert.", table=table)
+
+
+def null_in_keys(counts: Mapping[str, int], *, table: str) -> InvalidDataError:
+    """Describe data that has null in its keys, by the number of rows of each column."""
+    counted = ", ".join(f"{key} ({count} row{'s' if count != 1 else ''})" for key, count in counts.items())
+    msg = f"The upsert into '{table}' has null in its keys: {counted}. Nothing was written."
+    hint = "Fill in or drop those rows, or set null_keys: match to have null equal null."
+    return InvalidDataError(msg, hint=hint, table=table)
 
 
 @dataclass(frozen=True)
@@ -68,13 +78,13 @@ class RepeatedKeys:
     examples: list[dict[str, Any]]
 
 
-def repeated_keys(rows: pa.Table, keys: Sequence[str]) -> RepeatedKeys | None:
-    """Find keys that several rows have, None when there are none; null is equal to nothing."""
+def repeated_keys(rows: pa.Table, keys: Sequence[str], *, null_keys: NullKeys = NullKeys.REFUSE) -> RepeatedKeys | None:
+    """Find keys that several rows have, None when there are none; null is equal to nothing unless it matches."""
     given = {key: column_of(rows, key) for key in keys}
     columns = _comparable(given)
     numbered = _numbered(columns, _SOURCE)
     for name in columns.column_names:
-        if numbered[name].null_count:
+        if null_keys is NullKeys.REFUSE and numbered[name].null_count:
             numbered = numbered.filter(numbered[name].is_valid())
     counts = numbered.group_by(columns.column_names).aggregate([(_SOURCE, "count"), (_SOURCE, "min")])
     if counts.num_rows == numbered.num_rows:
@@ -97,11 +107,24 @@ def _as_key(values: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
 
 def key_filter(rows: pa.Table, keys: Sequence[str]) -> BooleanExpression:
     """Return a filter that every row with one of the keys matches, for leaving files out by their statistics."""
-    terms = [term for key in keys for term in _key_terms(column_of(rows, key), key)]
     expression: BooleanExpression = AlwaysTrue()
-    for term in terms:
-        expression = And(expression, term)
+    for key in keys:
+        expression = And(expression, _key_range(rows, key))
     return expression
+
+
+def _key_range(rows: pa.Table, key: str) -> BooleanExpression:
+    values = column_of(rows, key)
+    expression: BooleanExpression = AlwaysTrue()
+    for term in _key_terms(values, key):
+        expression = And(expression, term)
+    if not values.null_count:
+        return expression
+    # Null that reaches this place matches null. How many a field of a struct has is not known of every file.
+    if len(column_path(rows.schema, key) or ()) != 1:
+        return AlwaysTrue()
+    missing = IsNull(term=Reference(key))
+    return missing if values.null_count == len(values) else Or(expression, missing)
 
 
 def _key_terms(values: pa.ChunkedArray, key: str) -> list[BooleanExpression]:
@@ -132,7 +155,7 @@ def upsert_rows(
     """Update the rows whose keys match and add the others.
 
     Columns that the data lacks keep their values in updated rows and are null in new ones. A file none of whose rows
-    would change is left alone.
+    would change is left alone. Null in a key equals null: who wants it refused does so before.
     """
     source = fit(rows, layout.schema)
     given = [name for name in source.column_names if name in set(rows.column_names)]
@@ -159,26 +182,45 @@ def upsert_rows(
 
 
 class KeyIndex:
-    """Finds rows of the source by key."""
+    """Finds rows of the source by key; null equals null."""
 
     def __init__(self, source: pa.Table, keys: Sequence[str]) -> None:
         """Index the source by its keys."""
         self._columns = {key: column_of(source, key) for key in keys}
         self._table = _comparable(self._columns).combine_chunks()
         self._single = self._table.column(0).combine_chunks() if len(self._columns) == 1 else None
+        # Arrow's join takes null for equal to nothing, which only matters where the source has some.
+        self._nullable = [name for name in self._table.column_names if self._table[name].null_count]
+        self._stand_ins = {name: _any_value(self._table[name]) for name in self._nullable}
+        self._joined = _numbered(self._without_nulls(self._table), _SOURCE)
 
     def lookup(self, target: pa.Table) -> pa.Table:
         """Return the pairs of row numbers, in the source and in the target, whose keys are equal."""
         same_types = {key: column_of(target, key).cast(values.type) for key, values in self._columns.items()}
         columns = _comparable(same_types)
         if self._single is not None:
-            found = pc.index_in(columns.column(0), value_set=self._single, skip_nulls=True).combine_chunks()
+            found = pc.index_in(columns.column(0), value_set=self._single).combine_chunks()
             at = pc.indices_nonzero(found.is_valid())
             return pa.table({_SOURCE: found.take(at).cast(pa.int64()), _TARGET: at.cast(pa.int64())})
-        joined = _numbered(self._table, _SOURCE).join(
+        columns = self._without_nulls(columns)
+        joined = self._joined.join(
             _numbered(columns, _TARGET), keys=columns.column_names, join_type="inner", use_threads=True
         )
         return joined.select([_SOURCE, _TARGET]).combine_chunks()
+
+    def _without_nulls(self, columns: pa.Table) -> pa.Table:
+        """Split columns that may hold null in two: whether there is a value, and the value or one in its place."""
+        for name in self._nullable:
+            values, stand_in = columns[name], self._stand_ins[name]
+            columns = columns.drop_columns([name]).append_column(f"{name} is there", values.is_valid())
+            if stand_in is not None:
+                columns = columns.append_column(name, pc.fill_null(values, stand_in))
+        return columns
+
+
+def _any_value(values: pa.ChunkedArray) -> pa.Scalar | None:
+    known = values.drop_null()
+    return known[0] if len(known) else None
 
 
 def _numbered(columns: pa.Table, name: str) -> pa.Table:

@@ -18,11 +18,11 @@ from floe_iceberg.delete_files import has_equality_deletes, plane_for_equality_d
 from floe_iceberg.engine_commits import engine_only, required_plane
 from floe_iceberg.engine_writes import EngineWrite, write_on_engine
 from floe_iceberg.manifests import SnapshotDraft
-from floe_iceberg.models import CommitStrategy, Engine, SnapshotInfo, WriteMode
+from floe_iceberg.models import CommitStrategy, Engine, NullKeys, SnapshotInfo, WriteMode
 from floe_iceberg.partitioning import column_path, require_partitions
 from floe_iceberg.pending import Append, NewRows, Replace, Upsert
 from floe_iceberg.predicates import parse_row_filter
-from floe_iceberg.row_keys import recorded_keys
+from floe_iceberg.row_keys import recorded_keys, recorded_null_keys
 from floe_iceberg.upserts import require_keys
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class WriteOptions:
         operation_id: Makes the write repeatable: a second call with the same id changes nothing.
         branch: Target branch, main by default.
         engine: Who moves the rows; the manager's default when None.
+        null_keys: What an upsert does with null in a key; what the table records when None, or else refuse it.
     """
 
     commit_strategy: CommitStrategy | None = None
@@ -63,6 +64,7 @@ class WriteOptions:
     operation_id: str | None = None
     branch: str | None = None
     engine: Engine | None = None
+    null_keys: NullKeys | None = None
 
     @classmethod
     def of(cls, **options: Unpack[ModeKeywords]) -> WriteOptions:
@@ -97,7 +99,8 @@ def write_data(  # noqa: PLR0913 - options by keyword
     Raises:
         TableNotFoundError: The table does not exist.
         SchemaEvolutionError: The data does not fit; the error lists each column.
-        InvalidDataError: A value cannot be written, or an upsert has several rows for one key or null in one.
+        InvalidDataError: A value cannot be written, or an upsert has several rows for one key, or null in one
+            unless ``null_keys`` says match.
         ConcurrencyConflictError: Others won every race; nothing was written.
         CommitStateUnknownError: Nobody can tell whether the write landed; no file was deleted.
     """
@@ -106,6 +109,9 @@ def write_data(  # noqa: PLR0913 - options by keyword
     if overwrite_filter is not None and mode is not WriteMode.OVERWRITE:
         msg = f"overwrite_filter does not go with mode {mode.value}."
         raise ConfigurationError(msg, hint="Use mode overwrite.")
+    if options.null_keys is not None and mode is not WriteMode.UPSERT:
+        msg = f"null_keys does not go with mode {mode.value}."
+        raise ConfigurationError(msg, hint="Use mode upsert.")
     scope = _scope(options)
     with context.operation(_SPANS[mode], target, mode=mode.value, operation_id=scope.operation_id) as operation:
         write = _Write(context, target, options, scope)
@@ -228,7 +234,7 @@ class _Write:
     def _upsert(self, frame: pa.Table | pa.RecordBatchReader, keys: Sequence[str] | None) -> Outcome:
         table = normalised(frame.read_all() if isinstance(frame, pa.RecordBatchReader) else frame)
         keys = self._keys(keys, table.schema)
-        require_keys(table, keys, table=str(identifier_of(self._target)))
+        require_keys(table, keys, table=str(identifier_of(self._target)), null_keys=self._null_keys())
         self.num_rows = table.num_rows
         return self._commit(Upsert(table, keys, self._draft(), evolve=self._options.evolve_schema))
 
@@ -257,7 +263,8 @@ class _Write:
         chosen = tuple(self._keys(keys, schema)) if mode is WriteMode.UPSERT else ()
         self.num_rows = arrow.num_rows if isinstance(arrow, pa.Table) else None
         frame = data if arrow is None else arrow
-        return self._on_engine(EngineWrite(kind, frame, schema, keys=chosen, row_filter=sql))
+        null_keys = self._null_keys() if chosen else NullKeys.REFUSE
+        return self._on_engine(EngineWrite(kind, frame, schema, chosen, null_keys, sql))
 
     def _on_engine(self, write: EngineWrite) -> Outcome:
         properties = self._properties()
@@ -279,6 +286,9 @@ class _Write:
     def _parsed(self, row_filter: RowFilter) -> RowPredicate:
         table = self._table
         return parse_row_filter(row_filter, table.schema(), table=".".join(table.name()))
+
+    def _null_keys(self) -> NullKeys:
+        return NullKeys(self._options.null_keys or recorded_null_keys(self._table))
 
     def _keys(self, keys: Sequence[str] | None, data: pa.Schema) -> list[str]:
         table = self._table

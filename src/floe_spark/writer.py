@@ -10,20 +10,22 @@ import uuid
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import reduce
-from operator import and_
+from operator import or_
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
 
-from floe_core.dataplane import OPERATION_ID_PROPERTY, SOURCE_ROWS_PROPERTY, WriteKind, WriteRequest
+from floe_core.dataplane import OPERATION_ID_PROPERTY, SOURCE_ROWS_PROPERTY, NullKeys, WriteKind, WriteRequest
 from floe_core.errors import CapabilityError, InvalidDataError
+from floe_iceberg.upserts import null_in_keys
 from floe_spark.arrow_input import ArrowInput
 from floe_spark.sql import quoted, table_name
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrameWriterV2, SparkSession
+    from pyspark.sql import Column, DataFrameWriterV2, SparkSession
 
 PRIVATE_CONF = {
     # Columns that differ only in case are different columns, as they are in process.
@@ -170,24 +172,26 @@ class SparkWrite:
             raise
 
     def _upsert(self, source: DataFrame) -> None:
-        keys = self._request.keys
-        if not keys or (unknown := set(keys) - set(source.columns)):
-            missing = ", ".join(sorted(unknown)) if keys else "none given"
+        keys = {key: _column_path(source.schema, key) for key in self._request.keys}
+        if not keys or not all(keys.values()):
+            missing = ", ".join(key for key, path in keys.items() if not path) or "none given"
             msg = f"An upsert into '{self._request.table}' needs key columns of the data: {missing}."
             raise InvalidDataError(msg, table=self._request.table)
-        rows = self._counted(source)
+        paths = {key: ".".join(quoted(part) for part in path or ()) for key, path in keys.items()}
+        rows = self._counted(source, paths)
         view = f"floe_{uuid.uuid4().hex}"
         source.createTempView(view)
         # The snapshot of a MERGE counts the rows of every file it had to copy as well.
         self._session.conf.set(_SOURCE_ROWS, str(rows))
         try:
-            self._session.sql(self._merge_sql(source.columns, view))
+            self._session.sql(self._merge_sql(source.columns, list(paths.values()), view))
         finally:
             self._session.conf.unset(_SOURCE_ROWS)
             self._session.catalog.dropTempView(view)
 
-    def _merge_sql(self, columns: list[str], view: str) -> str:
-        matched = " AND ".join(f"target.{quoted(key)} = source.{quoted(key)}" for key in self._request.keys)
+    def _merge_sql(self, columns: list[str], keys: list[str], view: str) -> str:
+        equals = "<=>" if self._request.null_keys is NullKeys.MATCH else "="
+        matched = " AND ".join(f"target.{key} {equals} source.{key}" for key in keys)
         changes = ", ".join(
             f"target.{quoted(name)} = source.{quoted(name)}" for name in columns if name not in self._request.keys
         )
@@ -199,31 +203,51 @@ class SparkWrite:
             f"{update}WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values})"
         )
 
-    def _counted(self, source: DataFrame) -> int:
-        """Count the rows, and refuse a key that repeats or holds null.
+    def _counted(self, source: DataFrame, paths: dict[str, str]) -> int:
+        """Count the rows, and refuse a key that repeats, or holds null unless null equals null.
 
-        MERGE itself notices a repeated key only when the table already holds it, and else inserts both rows. Null is
-        equal to nothing, so that every rerun would add such a row again.
+        MERGE itself notices a repeated key only when the table already holds it, and else inserts both rows. Where null
+        is equal to nothing, every rerun would add such a row again.
         """
-        keys = [sf.col(quoted(key)) for key in self._request.keys]
-        known = reduce(and_, (key.isNotNull() for key in keys))
+        names = [f"{_ROWS} {number}" for number in range(len(paths))]
+        keys = [sf.col(path).alias(name) for path, name in zip(paths.values(), names, strict=True)]
         counted = source.groupBy(*keys).agg(sf.count("*").alias(_ROWS))
-        of_known = sf.when(known, sf.col(_ROWS))
+        missing = [sf.col(quoted(name)).isNull() for name in names]
+        compared = sf.col(_ROWS) if self._request.null_keys is NullKeys.MATCH else _unless(missing, sf.col(_ROWS))
         found = counted.agg(
             sf.sum(_ROWS),
-            sf.max(of_known),
-            sf.max_by(sf.struct(*keys), of_known),
-            sf.sum(sf.when(~known, sf.col(_ROWS))),
+            sf.max(compared),
+            sf.max_by(sf.struct(*(quoted(name) for name in names)), compared),
+            *(sf.sum(sf.when(null, sf.col(_ROWS))) for null in missing),
         ).head()
         if found is None:
             return 0
-        rows, most, key, empty = found
-        if empty:
-            names = ", ".join(self._request.keys)
-            msg = f"The upsert into '{self._request.table}' has null in its keys ({names}) in {empty} rows."
-            hint = "Fill in or drop those rows, or write them with append."
-            raise InvalidDataError(msg, hint=hint, table=self._request.table)
+        rows, most, key, *empty = found
+        nulls = {name: count for name, count in zip(paths, empty, strict=True) if count}
+        if nulls and self._request.null_keys is NullKeys.REFUSE:
+            raise null_in_keys(nulls, table=self._request.table)
         if most is not None and most > 1:
-            msg = f"The data holds more than one row for the key {key.asDict()}."
-            raise InvalidDataError(msg, hint="Keep one row a key before the upsert.", table=self._request.table)
+            msg = f"The data has several rows for keys such as {dict(zip(paths, key, strict=True))}."
+            raise InvalidDataError(msg, hint="Keep one row per key before the upsert.", table=self._request.table)
         return int(rows or 0)
+
+
+def _unless(conditions: list[Column], value: Column) -> Column:
+    return sf.when(~reduce(or_, conditions), value)
+
+
+def _column_path(schema: StructType, name: str) -> list[str] | None:
+    """Split a full name into the names that lead to it; a dot in a name is no separator."""
+    fields = {field.name: field.dataType for field in schema.fields}
+    parts = name.split(".")
+    for taken in range(len(parts), 0, -1):
+        head = ".".join(parts[:taken])
+        if head not in fields:
+            continue
+        if taken == len(parts):
+            return [head]
+        kind = fields[head]
+        rest = _column_path(kind, ".".join(parts[taken:])) if isinstance(kind, StructType) else None
+        if rest is not None:
+            return [head, *rest]
+    return None

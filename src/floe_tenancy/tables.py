@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from floe_core.dataplane import NullKeys
 from floe_core.errors import ConfigurationError
 from floe_core.schemas import ColumnConfig, FrozenModel, RetentionConfig, TableConfig
 
@@ -17,6 +18,7 @@ class IcebergTableSpec(FrozenModel):
         partition_by: Partition terms, such as ``day(occurred_at)``.
         sort_by: Sort terms, such as ``occurred_at desc``.
         keys: Columns that identify a row, for upserts.
+        null_keys: What an upsert does with null in a key.
         retention: How long history is kept.
         properties: Table properties.
         description: What the table holds.
@@ -27,6 +29,7 @@ class IcebergTableSpec(FrozenModel):
     partition_by: tuple[str, ...] = ()
     sort_by: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
+    null_keys: NullKeys | None = None
     retention: RetentionConfig = Field(default_factory=RetentionConfig)
     properties: dict[str, str] = Field(default_factory=dict)
     description: str | None = None
@@ -50,6 +53,7 @@ class IcebergTableSpec(FrozenModel):
             partition_by=config.partition_by,
             sort_by=config.sort_by,
             keys=config.keys,
+            null_keys=config.null_keys,
             retention=config.retention,
             properties=config.properties,
             description=config.description,
@@ -63,6 +67,7 @@ class IcebergTableSpec(FrozenModel):
             partition_by=self.partition_by,
             sort_by=self.sort_by,
             keys=self.keys,
+            null_keys=self.null_keys,
             retention=self.retention,
             location=location,
             properties={**properties, **self.properties},

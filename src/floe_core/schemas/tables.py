@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from floe_core.column_types import parse_column_type
+from floe_core.dataplane import NullKeys
 from floe_core.schemas.base import FrozenModel, Setting, Text, WholeNumber
 from floe_core.schemas.checks import CheckConfig
 
@@ -77,6 +78,10 @@ class TableConfig(FrozenModel):
     )
     sort_by: tuple[SortTerm, ...] = Field(default=(), description="Terms such as ts desc nulls last.")
     keys: tuple[Text, ...] = Field(default=(), description="Columns that identify a row, for upserts.")
+    null_keys: NullKeys | None = Field(
+        default=None,
+        description="What an upsert does with null in a key: refuse (the default), or match null with null.",
+    )
     location: Text | None = Field(default=None, description="Storage location; default: warehouse/namespace/table.")
     properties: dict[Text, Setting] = Field(default_factory=dict, description="Iceberg table properties.")
     retention: RetentionConfig = Field(default_factory=RetentionConfig, description="How long history is kept.")

@@ -6,7 +6,7 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
-from floe_core.errors import ConfigurationError, NamespaceNotFoundError
+from floe_core.errors import ConfigurationError, InvalidDataError, NamespaceNotFoundError
 from floe_core.schemas import TableConfig
 from floe_dagster import IcebergIOManager
 from floe_dagster.tables_source import TablesSource
@@ -35,7 +35,7 @@ def upsert(materialize, tables):
 
 
 def found(tables):
-    return sorted(tuple(row.values()) for row in tables.scan(TABLE).to_pylist())
+    return sorted((tuple(row.values()) for row in tables.scan(TABLE).to_pylist()), key=repr)
 
 
 def keys_of(tables):
@@ -138,7 +138,7 @@ def test_identifier_fields_follow_the_keys_where_they_are_used(keys, identifiers
 def test_rows_without_a_key_do_not_stand_in_the_way_of_a_record(upsert, tables):
     upsert([{"id": 1, "code": None}, {"id": 2, "code": None}, {"id": 3, "code": "x"}], keys=["id"])
     upsert([{"id": 4, "code": "x"}], keys=["code"])
-    assert sorted(found(tables), key=repr) == [(1, None), (2, None), (4, "x")]
+    assert found(tables) == [(1, None), (2, None), (4, "x")]
 
 
 def test_names_with_commas_and_brackets_are_keys_like_others(tables):
@@ -193,3 +193,56 @@ def test_drift_shows_keys_that_differ(tables):
     assert not tables.detect_drift(TABLE, TableConfig(keys=("line", "id"))).drifted
     [item] = tables.detect_drift(TABLE, TableConfig(keys=("id",))).items
     assert (item.declared, item.actual) == ("id", "id, line")
+
+
+def test_null_in_a_key_is_refused_with_column_and_rows_before_anything_is_written(upsert, tables):
+    upsert([{"id": 1, "code": "a"}], keys=["id", "code"])
+    before = tables.get_current_snapshot(TABLE)
+    with pytest.raises(InvalidDataError, match=r"null in its keys: code \(2 rows\)") as caught:
+        upsert([{"id": 2, "code": None}, {"id": 3, "code": None}, {"id": 4, "code": "b"}], keys=["id", "code"])
+    assert "null_keys: match" in caught.value.hint
+    assert tables.get_current_snapshot(TABLE) == before
+
+
+@pytest.mark.parametrize("place", ["floe.yaml", "metadata"])
+def test_null_matches_null_by_declaration(place, upsert, tables, materialize):
+    def run(rows):
+        if place == "metadata":
+            return upsert(rows, keys=["id", "code"], null_keys="match")
+        declared = {TABLE: TableConfig(keys=("id", "code"), null_keys="match")}
+        return materialize(orders(rows), io=IcebergIOManager(source=TablesSource(lambda: tables, declared=declared)))
+
+    for value in (1, 2):
+        run([{"id": 1, "code": None, "value": value}, {"id": 1, "code": "a", "value": value}])
+    assert found(tables) == [(1, "a", 2), (1, None, 2)]
+    # The table records it for upserts that say nothing themselves.
+    tables.upsert(TABLE, pa.table({"id": [1], "code": pa.array([None], pa.string()), "value": [3]}))
+    assert found(tables) == [(1, "a", 2), (1, None, 3)]
+    with pytest.raises(InvalidDataError, match="several rows for 1 of its keys"):
+        run([{"id": 7, "code": None, "value": 1}, {"id": 7, "code": None, "value": 2}])
+
+
+def test_null_does_not_begin_to_match_while_rows_share_it(upsert, tables):
+    upsert([{"id": 1, "code": None}, {"id": 2, "code": None}, {"id": 3, "code": "x"}], keys=["id"])
+    with pytest.raises(ConfigurationError, match=r"not unique by code: there are several for \{'code': None\}"):
+        upsert([{"id": 4, "code": "x"}], keys=["code"], null_keys="match")
+
+
+def test_null_keys_that_cannot_be_are_refused(upsert, tables):
+    with pytest.raises(ConfigurationError, match="null_keys 'equal'") as caught:
+        upsert([{"id": 1}], keys=["id"], null_keys="equal")
+    assert caught.value.hint == "Use one of: refuse, match."
+    tables.create_namespace("public")
+    tables.create_table(TABLE, pa.schema([("id", pa.int64())]))
+    with pytest.raises(ConfigurationError, match="does not go with mode append"):
+        tables.append(TABLE, pa.table({"id": [1]}), null_keys="match")
+
+
+def test_a_column_of_nothing_but_null_is_a_key_that_matches(tables):
+    tables.create_namespace("public")
+    tables.create_table(TABLE, pa.schema([("id", pa.int64()), ("code", pa.string()), ("value", pa.int64())]))
+    for keys in (["code"], ["id", "code"]):
+        for value in (1, 2):
+            rows = pa.table({"id": [1], "code": pa.nulls(1), "value": [value]})
+            tables.upsert(TABLE, rows, keys=keys, null_keys="match")
+        assert found(tables) == [(1, None, 2)]
