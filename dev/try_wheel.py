@@ -38,7 +38,7 @@ def main() -> int:
             python,
             "--constraint",
             folder / "lock",
-            f"floe[all] @ {built.as_uri()}",
+            f"floe-lakehouse[all] @ {built.as_uri()}",
         )
         floe = folder / "env/bin/floe"
         call(floe, "--version", cwd=folder)

@@ -18,6 +18,7 @@ from urllib.request import Request, urlopen
 
 from floe_cli.failures import describe
 from floe_cli.output import count, size
+from floe_core.distribution import version as floe_version
 from floe_core.errors import SYSTEM_ERROR, USER_ERROR
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def check_python() -> Check:
     found = ".".join(map(str, sys.version_info[:3]))
     if sys.version_info < OLDEST_PYTHON:
         return failed("python", f"Python {found}", f"Install Python {'.'.join(map(str, OLDEST_PYTHON))} or newer.")
-    return ok("python", f"Python {found}, floe {version('floe')}")
+    return ok("python", f"Python {found}, floe {floe_version()}")
 
 
 def check_pyspark() -> Check:
@@ -104,7 +105,7 @@ def check_pyspark() -> Check:
     try:
         return ok("pyspark", f"PySpark {version('pyspark')}")
     except PackageNotFoundError:
-        return warning("pyspark", "PySpark is not installed", "To run on Spark: pip install 'floe[spark]'")
+        return warning("pyspark", "PySpark is not installed", "To run on Spark: pip install 'floe-lakehouse[spark]'")
 
 
 def check_java(compute: ComputeConfig) -> Check:

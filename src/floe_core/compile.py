@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import BaseModel, ValidationError
@@ -11,6 +10,7 @@ from floe_core.config.checks import PLUGIN_SECTIONS
 from floe_core.config.document import fail
 from floe_core.config.problems import problems_of
 from floe_core.config.project import load_with_places
+from floe_core.distribution import version
 from floe_core.errors import PluginError
 from floe_core.governance import PolicyEnforcer
 from floe_core.plugins.discovery import plugin_key
@@ -81,7 +81,7 @@ def compile_project(
         fail(project.layers.document.file, problems)
     artifacts = CompiledArtifacts(
         **dict(project.config),
-        floe_version=_floe_version(),
+        floe_version=version(),
         environment=environment,
         plugins=_versions(chosen, installed),
         retention=_retention(project.config),
@@ -161,10 +161,3 @@ def _options_schema(
         return None
     keys: Any = type(getattr(project.config, section)).model_fields
     return None if schema is None or keys.keys() & schema.model_fields.keys() else schema
-
-
-def _floe_version() -> str:
-    try:
-        return importlib.metadata.version("floe")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"

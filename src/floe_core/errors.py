@@ -61,6 +61,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from floe_core.distribution import install_hint
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
@@ -199,7 +201,7 @@ class MissingDependencyError(FloeStorageError):
 
     def __init__(self, what: str, *, extra: str) -> None:
         """Name the extra that brings the dependency."""
-        super().__init__(f"{what} needs the extra '{extra}'.", hint=f"Install it with: pip install 'floe[{extra}]'")
+        super().__init__(f"{what} needs the extra '{extra}'.", hint=install_hint(extra))
         self.extra = extra
 
 

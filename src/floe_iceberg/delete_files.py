@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.manifest import DataFileContent, ManifestContent
 from pyiceberg.table import FileScanTask
 
+from floe_core.distribution import install_hint
 from floe_core.errors import CapabilityError, MissingDependencyError
 from floe_iceberg.corruption import CheckedIO, manifests_of
 from floe_iceberg.models import Engine
@@ -79,7 +80,7 @@ def plane_for_equality_deletes(context: ManagerContext, table: Table, engine: En
     try:
         return context.plane()
     except MissingDependencyError as err:
-        raise CapabilityError(msg, hint=f"Install it with: pip install 'floe[{err.extra}]'", table=name) from err
+        raise CapabilityError(msg, hint=install_hint(err.extra), table=name) from err
 
 
 def data_files(table: Table) -> list[FileScanTask]:

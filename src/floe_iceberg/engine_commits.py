@@ -26,6 +26,7 @@ from pyiceberg.table.update import (
 )
 
 from floe_core.dataplane import RefRequest
+from floe_core.distribution import install_hint
 from floe_core.errors import CapabilityError, ConcurrencyConflictError, FloeStorageError, MissingDependencyError
 from floe_iceberg.capabilities import NEWEST_WRITTEN
 from floe_iceberg.models import Engine
@@ -66,7 +67,7 @@ def required_plane(context: ManagerContext, table: Table, engine: Engine | str |
         return context.plane()
     except MissingDependencyError as err:
         msg = f"Table '{name}' has format version {version}, which only Spark can write."
-        raise CapabilityError(msg, hint=f"Install it with: pip install 'floe[{err.extra}]'", table=name) from err
+        raise CapabilityError(msg, hint=install_hint(err.extra), table=name) from err
 
 
 def commit_metadata(

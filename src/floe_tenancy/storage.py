@@ -7,9 +7,9 @@ import json
 import socket
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from floe_core.distribution import version
 from floe_core.errors import ConfigurationError
 from floe_tenancy.identity import refuse_collision
 from floe_tenancy.stores import open_object_store
@@ -108,7 +108,7 @@ def _marker_content(tenant: str) -> dict[str, Any]:
         "tenant": tenant,
         "created_by": f"{_user()}@{socket.gethostname()}",
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "floe_version": version("floe"),
+        "floe_version": version(),
         "marker_version": MARKER_VERSION,
     }
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from floe_core.config.nodes import Entry, MapNode, Place, ScalarNode, child, locate
+from floe_core.distribution import DISTRIBUTION
 from floe_core.errors import ConfigProblem, SchemaVersionError
 from floe_core.schemas import SCHEMA_VERSION
 from floe_core.telemetry import get_logger
@@ -70,7 +71,7 @@ def _with_warehouse(catalog: Entry | None, warehouse: Entry) -> Entry:
 def _too_new(document: Document, version: int) -> SchemaVersionError:
     place: Place = locate(document.root, (_KEY if _KEY in document.root.entries else _OLD_KEY,))
     message = f"schema version {version} is newer than this floe, which reads version {SCHEMA_VERSION}"
-    fix = "Upgrade floe: pip install --upgrade floe"
+    fix = f"Upgrade floe: pip install --upgrade {DISTRIBUTION}"
     problem = ConfigProblem(message, document.file, place.line, place.column, _KEY, fix)
     msg = f"{document.file} was written for a newer floe."
     return SchemaVersionError(msg, problems=[problem], hint=f"{fix}.")

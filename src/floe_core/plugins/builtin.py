@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
-
+from floe_core.distribution import version as installed
 from floe_core.plugins.metadata import PLUGIN_API_VERSION, PluginMetadata
 
 
@@ -13,7 +12,7 @@ class BuiltInPlugin(PluginMetadata):
     @property
     def version(self) -> str:
         """Floe's version: the plugin comes with it."""
-        return version("floe")
+        return installed()
 
     @property
     def floe_api_version(self) -> str:

@@ -20,7 +20,7 @@ def test_list_names_each_plugin_with_its_distribution(floe):
         "type": "storage",
         "group": "floe.storage",
         "name": "local",
-        "distribution": "floe",
+        "distribution": "floe-lakehouse",
         "distribution_version": "0.1.0",
         "target": "floe_storage.local:LocalStoragePlugin",
         "status": "available",

@@ -77,8 +77,8 @@ class Installed:
 def test_a_project_compiles_with_versions_retention_and_fingerprint(tmp_path):
     artifacts = compile_project(project(tmp_path))
     assert artifacts.name == "shop"
-    assert artifacts.floe_version == version("floe")
-    assert artifacts.plugins["floe.catalogs:sql"] == version("floe")
+    assert artifacts.floe_version == version("floe-lakehouse")
+    assert artifacts.plugins["floe.catalogs:sql"] == version("floe-lakehouse")
     assert artifacts.retention["bronze.orders"].snapshot_days == 90
     assert any("policy 7" in line for line in artifacts.retention["bronze.items"].derivation)
     assert len(artifacts.fingerprint) == 64

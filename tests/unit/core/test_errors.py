@@ -101,7 +101,7 @@ def test_a_hint_follows_the_message():
 
 def test_a_missing_extra_is_named_with_the_command():
     assert str(MissingDependencyError("Spark", extra="spark")) == (
-        "Spark needs the extra 'spark'. Install it with: pip install 'floe[spark]'"
+        "Spark needs the extra 'spark'. Install it with: pip install 'floe-lakehouse[spark]'"
     )
 
 
