@@ -158,10 +158,39 @@ def _from_library(data: Any) -> pa.Table | pa.RecordBatchReader | None:  # noqa:
 
 def _from_pandas(data: Any) -> pa.Table:  # noqa: ANN401 - pandas is optional
     try:
-        return pa.Table.from_pandas(data, preserve_index=False).replace_schema_metadata(None)
+        return pa.Table.from_pandas(_with_index(data), preserve_index=False).replace_schema_metadata(None)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as err:
         msg = f"The pandas frame does not become Arrow: {err}"
         raise InvalidDataError(msg, hint="Give the column one type, for example with astype().") from err
+
+
+def _with_index(frame: Any) -> Any:  # noqa: ANN401 - pandas is optional
+    """Return a pandas frame with its named indexes as columns: the keys of a ``groupby`` are rows' own values.
+
+    An unnamed index of integers only numbers the rows.
+
+    Raises:
+        InvalidDataError: The index has values without a name, a column has its name and other values, or the columns
+            have several levels.
+    """
+    index = frame.index
+    if frame.columns.nlevels > 1:
+        msg = f"The pandas frame has {frame.columns.nlevels} levels of column names."
+        hint = "Give each column one name, for example with agg(total=('amount', 'sum'))."
+        raise InvalidDataError(msg, hint=hint)
+    if None in index.names:
+        if index.nlevels == 1 and (index.inferred_type == "integer" or not len(frame)):
+            return frame
+        msg = f"The pandas frame has an index of {index.inferred_type} values without a name."
+        hint = "Name it with rename_axis(...), or drop it with reset_index(drop=True)."
+        raise InvalidDataError(msg, hint=hint)
+    numbered = frame.reset_index(drop=True)
+    repeated = [name for name in index.names if name in frame.columns]
+    for name in repeated:
+        if not index.get_level_values(name).to_series(index=numbered.index).equals(numbered[name]):
+            msg = f"The pandas frame has an index and a column '{name}' with different values."
+            raise InvalidDataError(msg, hint="Rename one of them, or drop the index with reset_index(drop=True).")
+    return frame.droplevel(repeated).reset_index() if len(repeated) < index.nlevels else numbered
 
 
 def known_type(dtype: pa.DataType, column: str) -> pa.DataType:

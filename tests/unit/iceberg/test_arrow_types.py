@@ -114,6 +114,39 @@ def test_every_frame_becomes_arrow(frame):
     assert normalised(table).to_pylist() == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
 
 
+def totals():
+    sales = pd.DataFrame({"shop": ["a", "b", "a"], "day": [1, 1, 2], "amount": [1, 2, 3]})
+    return sales, {
+        "groupby": (sales.groupby("shop").agg({"amount": "sum"}), [("a", 4), ("b", 2)]),
+        "groupby of two": (
+            sales.groupby(["shop", "day"]).agg({"amount": "sum"}),
+            [("a", 1, 1), ("a", 2, 3), ("b", 1, 2)],
+        ),
+        "filtered": (sales[sales.amount > 1], [("b", 1, 2), ("a", 2, 3)]),
+        "column kept": (sales.set_index("shop", drop=False), [("a", 1, 1), ("b", 1, 2), ("a", 2, 3)]),
+    }
+
+
+@pytest.mark.parametrize("kind", ["groupby", "groupby of two", "filtered", "column kept"])
+def test_a_named_pandas_index_is_a_column(kind):
+    frame, expected = totals()[1][kind]
+    assert [tuple(row.values()) for row in to_arrow(frame).to_pylist()] == expected
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        pd.Index(["x", "y", "z"]),
+        pd.MultiIndex.from_tuples([(1, 2), (1, 3), (2, 1)]),
+        pd.Index(["x", "y", "z"], name="shop"),
+    ],
+    ids=["text without a name", "two levels without a name", "the name of a column"],
+)
+def test_a_pandas_index_that_would_be_lost_is_refused(index):
+    with pytest.raises(InvalidDataError, match="reset_index"):
+        to_arrow(totals()[0].set_index(index))
+
+
 def test_a_pandas_index_is_no_column():
     frame = pd.DataFrame({"id": [1, 2]}, index=[10, 20])
     assert to_arrow(frame).schema.names == ["id"]
