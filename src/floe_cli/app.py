@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.main import get_command
 
-from floe_cli.command import LazyGroup, OutputOption, remember_output
+from floe_cli.command import WORKSPACE, LazyGroup, OutputOption, remember_output
 from floe_core.privacy import opt_out_of_usage_statistics
 
 INTERRUPTED = 130
@@ -53,9 +53,9 @@ app = typer.Typer(
 
 def _print_version(value: bool) -> None:  # noqa: FBT001 - called by typer
     if value:
-        from importlib.metadata import version
+        from floe_core.distribution import version
 
-        typer.echo(f"floe {version('floe')}")
+        typer.echo(f"floe {version()}")
         raise typer.Exit
 
 
@@ -79,8 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code."""
     opt_out_of_usage_statistics()
     argv = list(sys.argv[1:] if arguments is None else arguments)
+    shared: dict[str, Any] = {}
     try:
-        code: Any = get_command(app).main(args=argv, prog_name="floe", standalone_mode=False)
+        code: Any = get_command(app).main(args=argv, prog_name="floe", standalone_mode=False, obj=shared)
         sys.stdout.flush()
     except KeyboardInterrupt:
         code = INTERRUPTED
@@ -93,7 +94,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as err:  # noqa: BLE001 - whatever it was, the user gets a message and no traceback
         from floe_cli.failures import show_failure
 
-        code = show_failure(err, argv)
+        workspace = shared.get(WORKSPACE)
+        code = show_failure(err, argv, place=workspace.place if workspace else None)
     if code == INTERRUPTED:
         print("\nInterrupted.", file=sys.stderr)  # noqa: T201 - the command line talks to people
     if code == READER_GONE:

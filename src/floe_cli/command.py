@@ -53,7 +53,7 @@ EnvOption = Annotated[
         "-e",
         metavar="NAME",
         envvar="FLOE_ENV",
-        help="Environment of floe.yaml; default: the one last compiled.",
+        help="Environment of floe.yaml; default: none, the base alone.",
         show_default=False,
         show_envvar=True,
     ),
@@ -146,14 +146,22 @@ def command(
             from floe_cli.output import configure_streams, emit
             from floe_cli.workspace import Workspace
 
-            inherited = (context.find_root().obj or {}).get("output")
+            shared = context.find_root().ensure_object(dict)
+            inherited = shared.get("output")
             output = arguments.pop("output") or inherited or OutputFormat.TEXT
             configure_streams(verbose=arguments.pop("verbose"), debug=arguments.pop("debug"))
+            as_json = output is OutputFormat.JSON
+            workspace: Workspace | None = None
             if WORKSPACE in own.parameters:
-                arguments[WORKSPACE] = Workspace(arguments.pop("project"), arguments.pop("env"))
+                source = context.get_parameter_source("env")
+                named = source is not None and source.name == "COMMANDLINE"
+                workspace = Workspace(
+                    arguments.pop("project"), arguments.pop("env") or None, named=named, spoken=not as_json
+                )
+                arguments[WORKSPACE] = shared[WORKSPACE] = workspace
             report = function(**arguments)
             if report is not None:
-                emit(report, as_json=output is OutputFormat.JSON)
+                emit(report, as_json=as_json, place=workspace.place if workspace else None)
                 raise typer.Exit(report.exit_code)
 
         run.__signature__ = _with_common_options(own)  # type: ignore[attr-defined]

@@ -20,7 +20,7 @@ from floe_core.errors import (
 from floe_core.redaction import redact_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +55,21 @@ class Failure:
         return [redact_text(line) for line in (f"Error: {self.message}", *problems, *hint)]
 
 
-def show_failure(err: Exception, argv: Sequence[str]) -> int:
-    """Print a failure and return the exit code; JSON goes to standard output, everything else to standard error."""
+def show_failure(err: Exception, argv: Sequence[str], *, place: Mapping[str, str | None] | None = None) -> int:
+    """Print a failure and return the exit code; JSON goes to standard output, everything else to standard error.
+
+    Args:
+        err: What was raised.
+        argv: The command line.
+        place: Environment and catalog that the command worked on.
+    """
     failure = describe(err)
     if "--debug" in argv:
         sys.stderr.write(redact_text("".join(traceback.format_exception(err))))
     if wants_json(argv):
         from floe_cli.output import write_json
 
-        write_json(failure.payload())
+        write_json({"ok": False, **(place or {})} | failure.payload())
     else:
         sys.stderr.write("\n".join(failure.lines()) + "\n")
     return failure.exit_code

@@ -16,7 +16,7 @@ from rich.text import Text
 from floe_core.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rich.console import RenderableType
 
@@ -25,6 +25,7 @@ _PIPE_WIDTH = 100_000
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _STEP = 1024
 _AGES = ((60, 1, "second"), (3600, 60, "minute"), (86400, 3600, "hour"), (86400 * 60, 86400, "day"))
+_SNAPSHOT_KEYS = ("snapshot_id", "snapshot_ids")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +45,14 @@ class Report:
     raw: Callable[[TextIO], object] | None = field(default=None)
 
 
-def emit(report: Report, *, as_json: bool) -> None:
-    """Print a report to standard output."""
+class UserRows(list[dict[str, Any]]):
+    """Rows of a user's table: the output leaves their values alone, whatever their columns are called."""
+
+
+def emit(report: Report, *, as_json: bool, place: Mapping[str, str | None] | None = None) -> None:
+    """Print a report to standard output; ``place`` says which environment and catalog it speaks of."""
     if as_json:
-        write_json({"ok": report.exit_code == 0, "data": report.data})
+        write_json({"ok": report.exit_code == 0, **(place or {}), "data": with_text_ids(report.data)})
     elif report.raw is not None:
         report.raw(sys.stdout)
     else:
@@ -75,6 +80,26 @@ def write_json(payload: dict[str, Any]) -> None:
 def json_text(payload: object) -> str:
     """Render JSON; what JSON lacks becomes text, as people write it."""
     return json.dumps(payload, indent=2, default=_as_json, ensure_ascii=False) + "\n"
+
+
+def with_text_ids(value: Any) -> Any:  # noqa: ANN401 - whatever JSON is made of
+    """Return JSON values with snapshot ids as text: they pass 2^53, beyond which most readers round numbers."""
+    if dump := getattr(value, "model_dump", None):
+        value = dump(mode="json")
+    if isinstance(value, dict):
+        return {
+            key: _as_text(item) if str(key).endswith(_SNAPSHOT_KEYS) else with_text_ids(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple) and not isinstance(value, UserRows):
+        return [with_text_ids(item) for item in value]
+    return value
+
+
+def _as_text(ids: Any) -> Any:  # noqa: ANN401 - one id, several or none
+    if isinstance(ids, list | tuple):
+        return [_as_text(item) for item in ids]
+    return str(ids) if isinstance(ids, int) else ids
 
 
 def _as_json(value: object) -> object:
@@ -198,8 +223,14 @@ def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
         yield lambda: bar.advance(task)
 
 
-def confirm(question: str, *, yes: bool) -> None:
+def confirm(question: str, *, yes: bool, answer: str | None = None, has_dry_run: bool = True) -> None:
     """Ask before something that cannot be undone.
+
+    Args:
+        question: What is about to happen, as a question.
+        yes: Whether the command line has answered already.
+        answer: What has to be typed instead of a plain yes: the name of the environment.
+        has_dry_run: Whether the command can be looked at first.
 
     Raises:
         ConfigurationError: There is nobody to ask, or the answer was no.
@@ -207,10 +238,13 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        msg = "This cannot be undone and nobody can be asked."
-        raise ConfigurationError(msg, hint="Look first with --dry-run, then repeat with --yes.")
-    sys.stderr.write(f"{question} [y/N] ")
+        msg = "This cannot be undone. Confirmation required, but there is no terminal."
+        options = f"--env {answer} --yes" if answer else "--yes"
+        look = "Look first with --dry-run, then repeat" if has_dry_run else "Repeat"
+        raise ConfigurationError(msg, hint=f"{look} with {options}.")
+    sys.stderr.write(f"{question} Type '{answer}' to go on: " if answer else f"{question} [y/N] ")
     sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+    given = sys.stdin.readline().strip()
+    if given != answer if answer else given.lower() not in {"y", "yes"}:
         msg = "Nothing was changed."
         raise ConfigurationError(msg)

@@ -74,6 +74,7 @@ def _check_config(workspace: Workspace) -> tuple[Check, CompiledArtifacts | None
 
     def look() -> Check:
         found.append(workspace.artifacts)
+        workspace.announce()
         name, environment = found[0].name, found[0].environment or "no environment"
         return ok("config", f"project '{name}' ({environment}), {count(len(found[0].tables), 'table')} declared")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -38,11 +38,15 @@ class Workspace:
 
     Attributes:
         folder: Where floe.yaml is; None looks for it here and above.
-        environment: Which environment; None takes the one last compiled.
+        environment: Which environment; None takes the base alone, whatever was compiled last.
+        named: Whether the command line itself names the environment, and not a variable.
+        spoken: Whether people read the output; for machines the place is part of the document.
     """
 
     folder: Path | None = None
     environment: str | None = None
+    named: bool = False
+    spoken: bool = True
 
     @cached_property
     def artifacts(self) -> CompiledArtifacts:
@@ -58,9 +62,51 @@ class Workspace:
         from floe_core.schemas import CompiledArtifacts
 
         if deployed := _deployed_artifacts(self.folder):
-            return CompiledArtifacts.from_json_file(deployed)
-        file = project_file(self.folder)
-        return compile_project(file, environment=self.environment or _last_environment(file))
+            return _of_environment(CompiledArtifacts.from_json_file(deployed), self.environment)
+        return compile_project(project_file(self.folder), environment=self.environment)
+
+    @property
+    def place(self) -> dict[str, str | None] | None:
+        """Which environment and catalog the command works on, for machines; None before it has begun to."""
+        if "_announced" not in self.__dict__:
+            return None
+        catalog = self.artifacts.catalog
+        return {"environment": self.artifacts.environment, "catalog": f"{catalog.type}:{catalog.name}"}
+
+    def announce(self) -> None:
+        """Name environment and catalog, once, before the command works on them."""
+        _ = self._announced
+
+    @cached_property
+    def _announced(self) -> bool:
+        environment, catalog = self.artifacts.environment, self.artifacts.catalog
+        if self.spoken:
+            name = f"environment '{environment}'" if environment else "the base environment"
+            sys.stderr.write(f"On {name}, {catalog.type} catalog '{catalog.name}'.\n")
+            sys.stderr.flush()
+        return True
+
+    def confirm(self, question: str, *, yes: bool, has_dry_run: bool = True) -> None:
+        """Ask before something that cannot be undone; in an environment, for the environment's name.
+
+        Raises:
+            ConfigurationError: There is no terminal to ask on, the answer was no, or ``--yes`` comes without an
+                ``--env`` in an environment.
+        """
+        from floe_cli.output import confirm
+        from floe_core.errors import ConfigurationError
+
+        self.announce()
+        environment = self.artifacts.environment
+        if yes and environment and not self.named:
+            msg = f"This cannot be undone, and the command line does not name the environment '{environment}'."
+            raise ConfigurationError(msg, hint=f"Repeat with --env {environment} --yes.")
+        confirm(question, yes=yes, answer=environment, has_dry_run=has_dry_run)
+
+    def confirm_in_environment(self, question: str, *, yes: bool) -> None:
+        """Ask as ``confirm`` does, but never in the base environment."""
+        if self.artifacts.environment:
+            self.confirm(question, yes=yes, has_dry_run=False)
 
     @contextmanager
     def connection(self) -> Iterator[ProjectConnection]:
@@ -69,6 +115,7 @@ class Workspace:
         from floe_iceberg.project import open_project
 
         configure_tracing(self.artifacts.observability)
+        self.announce()
         with open_project(self.artifacts) as connection:
             yield connection
 
@@ -79,6 +126,7 @@ class Workspace:
         from floe_iceberg import IcebergTableManager
 
         configure_tracing(self.artifacts.observability)
+        self.announce()
         with IcebergTableManager.from_artifacts(self.artifacts) as manager:
             yield manager
 
@@ -95,10 +143,12 @@ def _deployed_artifacts(folder: Path | None) -> Path | None:
     return None
 
 
-def _last_environment(project: Path) -> str | None:
-    folder = project if project.is_dir() else project.parent
-    try:
-        content = json.loads((folder / _ARTIFACTS).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return content.get("environment") if isinstance(content, dict) else None
+def _of_environment(artifacts: CompiledArtifacts, environment: str | None) -> CompiledArtifacts:
+    """Return deployed artifacts, provided they are of the environment that was asked for."""
+    from floe_core.errors import ConfigurationError
+
+    if environment is not None and environment != artifacts.environment:
+        compiled = artifacts.environment or "no environment"
+        msg = f"The artifacts here were compiled for {compiled}, not for {environment}."
+        raise ConfigurationError(msg, hint=f"Compile them with: floe compile --env {environment}")
+    return artifacts

@@ -51,6 +51,7 @@ def login(workspace: Workspace) -> Report:
             data={"authentication": kind, "expires_in_seconds": None},
             text=[f"The catalog is reached with {kind}; there is nothing to log in with."],
         )
+    workspace.announce()
     with working("Asking for a token"):
         authenticator.auth_header()
     seconds = authenticator.holds_for()

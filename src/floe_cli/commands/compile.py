@@ -43,7 +43,7 @@ def compile_artifacts(
     """Turn floe.yaml into compiled artifacts, which hold no secret."""
     from floe_core.compile import compile_project, write_artifacts
 
-    artifacts = compile_project(project_file(project), environment=env, allow_missing_env=allow_missing_env)
+    artifacts = compile_project(project_file(project), environment=env or None, allow_missing_env=allow_missing_env)
     proof = None
     if connect:
         from floe_cli.connection import prove_connection
@@ -52,7 +52,7 @@ def compile_artifacts(
         with working("Connecting to the catalog"), open_project(artifacts) as connection:
             proof = prove_connection(connection)
     path = write_artifacts(artifacts, out)
-    summary = f"project '{artifacts.name}', {count(len(artifacts.tables), 'table')}"
+    summary = f"project '{artifacts.name}'{_in(artifacts.environment)}, {count(len(artifacts.tables), 'table')}"
     return Report(
         data={
             "path": str(path),
@@ -65,3 +65,7 @@ def compile_artifacts(
         },
         text=[f"Compiled {path}: {summary}.", *([f"Connected: {proof}."] if proof else [])],
     )
+
+
+def _in(environment: str | None) -> str:
+    return f" in environment '{environment}'" if environment else ""

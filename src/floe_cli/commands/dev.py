@@ -25,6 +25,7 @@ def dev(
     from floe_dagster.ui import DagsterUi, chosen_port, ends_by_interrupt
 
     port = chosen_port(port)
+    workspace.announce()
     with working("Loading the assets"):
         # A mistake in the assets is best told before a server starts.
         Pipeline.of(workspace.artifacts)

@@ -3,7 +3,7 @@
 from floe_cli.command import command, single_command
 from floe_cli.commands.publish import WaitingBranch, WaitingTable, waiting_report, waiting_write
 from floe_cli.commands.tables.options import DryRunOption, YesOption
-from floe_cli.output import Report, confirm, working
+from floe_cli.output import Report, working
 from floe_cli.workspace import Workspace
 
 app = single_command()
@@ -27,7 +27,7 @@ def discard(
         held = waiting_write(manager, table, branch)
         if dry_run:
             return _report(table, held.branch, f"Would throw away the rows on {held.branch}; nothing was changed.")
-        confirm(f"Throw away the rows on {held.branch} of {table}?", yes=yes)
+        workspace.confirm(f"Throw away the rows on {held.branch} of {table}?", yes=yes)
         with working("Discarding"):
             discard_held(manager, table, held.branch)
     done = f"Discarded {held.branch}; its files go when snapshots expire. {table} is as it was."

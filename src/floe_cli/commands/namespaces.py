@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from floe_cli.command import command, command_group
-from floe_cli.output import Report, confirm, fields, working
+from floe_cli.output import Report, fields, working
 from floe_cli.workspace import Workspace
 from floe_core.errors import ConfigurationError
 
@@ -98,7 +98,7 @@ def delete(
                 text=[f"Namespace {name} {verdict}."],
             )
         if not inside:
-            confirm(f"Delete namespace {name}?", yes=yes)
+            workspace.confirm(f"Delete namespace {name}?", yes=yes)
         connection.namespaces.delete(name)
     return Report(data={"namespace": name, "deleted": True, "empty": True}, text=[f"Deleted namespace {name}."])
 

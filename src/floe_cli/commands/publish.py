@@ -48,7 +48,10 @@ def waiting_report(workspace: Workspace, manager: "IcebergTableManager") -> Repo
     ]
     headers = ["TABLE", "BRANCH", "WRITTEN", "MODE", "ROWS"]
     return Report(
-        data=[write.model_dump(mode="json", exclude={"summary"}) for write in held],
+        data=[
+            write.model_dump(mode="json", exclude={"summary"}) | {"rows": int(write.summary.get("added-records", 0))}
+            for write in held
+        ],
         text=[grid(headers, rows, right=["ROWS"]) if rows else "Nothing waits to be published."],
     )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from floe_cli.command import command, command_group
-from floe_cli.output import Report, confirm, count, fields, grid, mark, progress, size, working
+from floe_cli.output import Report, count, fields, grid, mark, progress, size, working
 from floe_cli.workspace import Workspace
 from floe_core.errors import CapabilityError, ConfigurationError, NamespaceNotFoundError
 
@@ -79,6 +79,7 @@ def bootstrap(
     rotate: Annotated[
         bool, typer.Option("--rotate", help="With --isolate: new credentials for those who have some.")
     ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> Report:
     """Make tenants' prefixes, namespaces and tables.
 
@@ -88,6 +89,8 @@ def bootstrap(
     if rotate and not isolate:
         msg = "--rotate replaces credentials, and --isolate is what gives them."
         raise ConfigurationError(msg, hint="Add --isolate.")
+    if rotate:
+        workspace.confirm_in_environment(f"End the present credentials of {count(len(ids), 'tenant')}?", yes=yes)
     from floe_tenancy import TenantState, bootstrap_many
 
     with _opened(workspace) as opened, progress("Bootstrapping", len(ids)) as advance:
@@ -260,7 +263,7 @@ def offboard(
             return Report(data=data, text=_plan_text(plan, export), exit_code=1 if plan.is_blocked else 0)
         plan.refuse_obstacles()
         what = f"{count(len(plan.tables), 'table')}, {count(plan.objects, 'object')}, {size(plan.bytes)}"
-        confirm(f"Remove the tenant {tenant} with {what}? This cannot be undone.", yes=yes)
+        workspace.confirm(f"Remove the tenant {tenant} with {what}? This cannot be undone.", yes=yes)
         with working("Off-boarding"):
             result = offboarding.run(tenant, export_to=export)
     return Report(data=_plan_data(result.plan) | _result_data(result), text=_result_text(result))

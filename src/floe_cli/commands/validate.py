@@ -16,7 +16,7 @@ def validate(
     from floe_core.compile import compile_project
 
     file = project_file(project)
-    artifacts = compile_project(file, environment=env, allow_missing_env=allow_missing_env)
+    artifacts = compile_project(file, environment=env or None, allow_missing_env=allow_missing_env)
     tables = count(len(artifacts.tables), "table")
     return Report(
         data={

@@ -8,7 +8,8 @@ import pytest
 @pytest.mark.req("FR-007", "FR-010")
 def test_create_makes_missing_parents_and_keeps_properties(shop):
     run = shop("namespaces", "create", "bronze.raw", "--property", "owner=sales", "-o", "json")
-    assert run.json == {"ok": True, "data": {"namespace": "bronze.raw", "created": True}}
+    place = {"environment": None, "catalog": "sql:floe"}
+    assert run.json == {"ok": True, **place, "data": {"namespace": "bronze.raw", "created": True}}
     assert shop("namespaces", "create", "bronze.raw", "-o", "json").data["created"] is False
     assert shop("namespaces", "show", "bronze.raw", "-o", "json").data == {
         "namespace": "bronze.raw",

@@ -117,14 +117,6 @@ def test_a_missing_variable_is_located_and_can_be_allowed(shop):
     assert shop("compile", "--env", "prod", "--allow-missing-env").code == 0
 
 
-def test_later_commands_use_the_environment_last_compiled(shop):
-    with_environments()
-    shop("compile", "--env", "dev")
-    assert shop("namespaces", "create", "bronze").code == 0
-    config = next(check for check in shop("doctor", "-o", "json").data if check["name"] == "config")
-    assert "(dev)" in config["detail"]
-
-
 @pytest.mark.req("FR-001")
 def test_compile_can_prove_the_connection(shop):
     run = shop("compile", "--connect")

@@ -6,7 +6,7 @@ import typer
 
 from floe_cli.commands.tables.options import DryRunOption, TableArgument, YesOption, foreign_lines
 from floe_cli.declaration import declared_table, name_in_project, typed_table
-from floe_cli.output import Report, ago, confirm, count, fields, grid, size, working
+from floe_cli.output import Report, ago, count, fields, grid, size, working
 from floe_cli.workspace import Workspace
 from floe_core.errors import USER_ERROR, CapabilityError, ConfigurationError
 
@@ -33,7 +33,8 @@ def list_tables(
         declared = [name for name in workspace.artifacts.tables if namespace is None or _below(name, namespace)]
         known = {name for name in names if name_in_project(workspace.artifacts, name) in workspace.artifacts.tables}
         found = [_listed(manager, name, name in known, long=long) for name in names]
-    missing = [{"table": name, "exists": False, "declared": True} for name in declared if name not in names]
+    unknown = dict.fromkeys(("rows", "files", "bytes", "changed")) if long else {}
+    missing = [{"table": name, "exists": False, "declared": True, **unknown} for name in declared if name not in names]
     if not found and not missing:
         return Report(data=[], text=["No tables yet. Declare some in floe.yaml, then: floe tables create --all"])
     closed = [entry["problem"] for entry in found if "problem" in entry]
@@ -224,7 +225,7 @@ def drop(
         data = {"table": table, "location": location, "purge": purge}
         if dry_run:
             return Report(data=data | {"dropped": False}, text=[f"Would drop {table} {files}."])
-        confirm(f"Drop {table} {files}?", yes=yes)
+        workspace.confirm(f"Drop {table} {files}?", yes=yes)
         with working("Dropping"):
             purged = manager.drop_table(table, purge=purge)
     kept = purged.foreign_files

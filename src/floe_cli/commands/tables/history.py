@@ -6,7 +6,7 @@ import typer
 
 from floe_cli.commands.tables.options import DryRunOption, LimitOption, SnapshotOption, TableArgument, YesOption
 from floe_cli.moments import parse_age, parse_moment
-from floe_cli.output import Report, ago, confirm, count, grid, working
+from floe_cli.output import Report, ago, count, grid, working
 from floe_cli.workspace import Workspace
 from floe_core.errors import ConfigurationError, SnapshotNotFoundError
 
@@ -35,7 +35,7 @@ def snapshots(workspace: Workspace, table: TableArgument, limit: LimitOption = N
     ]
     headers = ["SNAPSHOT", "MADE", "OPERATION", "ADDED ROWS", "ROWS", "REFS"]
     return Report(
-        data=[_snapshot_data(info) | {"refs": names.get(info.snapshot_id, [])} for info in found],
+        data=[_listed(info, names.get(info.snapshot_id, [])) for info in found],
         text=[grid(headers, rows, right=["ADDED ROWS", "ROWS"]) if rows else f"{table} has no snapshots yet."],
     )
 
@@ -90,7 +90,7 @@ def rollback(
         what = f"{table} to snapshot {goal.snapshot_id}, made {ago(goal.timestamp)}"
         if dry_run:
             return Report(data=data | {"rolled_back": False}, text=[f"Would roll back {what}."])
-        confirm(f"Roll back {what}?", yes=yes)
+        workspace.confirm(f"Roll back {what}?", yes=yes)
         manager.rollback(table, snapshot_id=goal.snapshot_id)
     return Report(data=data | {"rolled_back": True}, text=[f"Rolled back {what}."])
 
@@ -107,12 +107,14 @@ def tag(
     ] = None,
     *,
     delete: Annotated[bool, typer.Option("--delete", help="Remove the tag.")] = False,
+    yes: YesOption = False,
 ) -> Report:
     """Name a snapshot, list the names, or remove one."""
     with workspace.tables() as manager:
         if name is None:
             return _refs(manager.list_refs(table), "tag")
         if delete:
+            workspace.confirm_in_environment(f"Remove tag {name} of {table}?", yes=yes)
             manager.remove_tag(table, name)
             return Report(data={"table": table, "tag": name, "removed": True}, text=[f"Removed tag {name}."])
         made = manager.create_tag(table, name, snapshot_id=snapshot, max_ref_age=parse_age(keep) if keep else None)
@@ -132,18 +134,21 @@ def branch(
     *,
     publish: Annotated[bool, typer.Option("--publish", help="Fast-forward main to the branch.")] = False,
     delete: Annotated[bool, typer.Option("--delete", help="Remove the branch; with --publish, afterwards.")] = False,
+    yes: YesOption = False,
 ) -> Report:
     """Start, list, publish to main, or remove branches."""
     with workspace.tables() as manager:
         if name is None:
             return _refs(manager.list_refs(table), "branch")
         if publish:
+            workspace.confirm_in_environment(f"Move main of {table} to branch {name}?", yes=yes)
             head = manager.publish_branch(table, name, remove=delete)
             text = f"Published {name}: {table} is now at snapshot {head.snapshot_id}."
             return Report(
-                data={"table": table, "branch": name, "published": head.snapshot_id, "removed": delete}, text=[text]
+                data={"table": table, "branch": name, "snapshot_id": head.snapshot_id, "removed": delete}, text=[text]
             )
         if delete:
+            workspace.confirm_in_environment(f"Remove branch {name} of {table} with its rows?", yes=yes)
             manager.remove_branch(table, name)
             return Report(data={"table": table, "branch": name, "removed": True}, text=[f"Removed branch {name}."])
         made = manager.create_branch(table, name, snapshot_id=snapshot, max_ref_age=parse_age(keep) if keep else None)
@@ -164,6 +169,12 @@ def _names_by_snapshot(refs: "list[RefInfo]") -> dict[int, list[str]]:
     for ref in refs:
         names.setdefault(ref.snapshot_id, []).append(ref.name)
     return names
+
+
+def _listed(info: "SnapshotInfo", refs: list[str]) -> dict[str, Any]:
+    rows = {name: info.summary.get(key) for name, key in (("added_rows", "added-records"), ("rows", "total-records"))}
+    counted = {name: None if number is None else int(number) for name, number in rows.items()}
+    return _snapshot_data(info) | counted | {"refs": refs}
 
 
 def _snapshot_data(info: "SnapshotInfo") -> dict[str, Any]:

@@ -10,7 +10,7 @@ import typer
 from floe_cli.commands.tables.options import DryRunOption, TableArgument, YesOption, foreign_lines
 from floe_cli.declaration import name_in_project
 from floe_cli.moments import parse_moment
-from floe_cli.output import Report, ago, confirm, count, fields, size, working
+from floe_cli.output import Report, ago, count, fields, size, working
 from floe_cli.workspace import Workspace
 from floe_core.dataplane import CompactionKind
 from floe_core.errors import ConfigurationError, UnsafeRetentionError
@@ -62,7 +62,7 @@ def expire(
         if dry_run or not planned:
             verb = "Would expire" if dry_run else "Nothing to do:"
             return Report(data=shown | {"expired": 0, "snapshot_ids": list(planned)}, text=[*why, f"{verb} {what}."])
-        confirm(f"Expire {what}? They cannot be read any more afterwards.", yes=yes)
+        workspace.confirm(f"Expire {what}? They cannot be read any more afterwards.", yes=yes)
         with working("Expiring"):
             done = manager.expire_snapshots(table, older_than=moment, retain_last=retain_last, engine=_engine(engine))
     figures = {
@@ -148,7 +148,7 @@ def sweep(
             note = "Delete them with --delete." if found.files else "Nothing to delete."
             closing = [f"Found {what}. {note}", *foreign_lines(found.foreign_files)]
             return Report(data=_swept(table, found), text=[*found.files, *closing])
-        confirm(f"Delete {what}?", yes=yes)
+        workspace.confirm(f"Delete {what}?", yes=yes)
         with working("Deleting"):
             done = manager.sweep_orphans(table, older_than=moment, engine=_engine(engine), dry_run=False)
     closing = [f"Deleted {count(len(done.files), 'file')}, {size(done.total_bytes)}."]
