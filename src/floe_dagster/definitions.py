@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from dagster import AssetChecksDefinition, AssetsDefinition, Definitions
+from dagster import AssetChecksDefinition, AssetsDefinition, Definitions, MaterializeResult
 
 from floe_core.errors import CapabilityError, PluginNotFoundError
 from floe_core.expansion import expand_section
 from floe_core.plugins import PluginType
 from floe_core.plugins.registry import PluginRegistry
 from floe_dagster.asset_keys import table_of
+from floe_dagster.asset_review import WrittenAsset, require_sound
 from floe_dagster.gate import audited
 from floe_dagster.io_manager import IcebergIOManager
 from floe_dagster.maintenance import maintenance_jobs
@@ -37,7 +38,8 @@ def create_definitions(artifacts: CompiledArtifacts, *, registry: PluginRegistry
     whose table declares checks, or which has blocking checks of its own. Resources of the module come before floe's.
 
     Raises:
-        ConfigurationError: The module cannot be imported, or a schedule or check cannot be.
+        ConfigurationError: The module cannot be imported, a schedule or check cannot be, or an asset's rerun would do
+            something else than its author expects; every such mistake is listed.
         CapabilityError: A table declares checks, and its catalog keeps no branches.
     """
     # Nothing here calls home, and Dagster asks this variable before it would.
@@ -47,6 +49,7 @@ def create_definitions(artifacts: CompiledArtifacts, *, registry: PluginRegistry
     found = load_project_module(module, artifacts.project_root) if module else Definitions()
     resources = {**create_iceberg_resources(artifacts, registry=registry), **(found.resources or {})}
     project = _ProjectAssets(found, artifacts, resources)
+    require_sound(project.written, artifacts.tables)
     if project.gates:
         _require_branches(artifacts, registry)
     sensors = [tenants_sensor(TablesSource.of_artifacts(artifacts))] if artifacts.orchestration.per_tenant else []
@@ -80,6 +83,7 @@ class _ProjectAssets:
         self.others = [asset for asset in assets if not isinstance(asset, AssetsDefinition)]
         self.assets: list[AssetsDefinition] = []
         self.gates: list[AssetChecksDefinition] = []
+        self.written: list[WrittenAsset] = []
         for asset in assets:
             if isinstance(asset, AssetChecksDefinition):
                 self.checks.append(asset)
@@ -87,6 +91,11 @@ class _ProjectAssets:
                 self._add(asset)
 
     def _add(self, asset: AssetsDefinition) -> None:
+        self.written += [
+            WrittenAsset(spec, self._name(io, spec.key), io.write_mode, returns_rows=_returns_rows(asset, spec.key))
+            for spec in asset.specs
+            if (io := self._io_manager(asset, spec.key)) is not None
+        ]
         checks = {key: self._checks_of(asset, key) for key in asset.keys}
         own = [check for check in self.checks if self._belongs_into_a_gate(check, asset, checks)]
         marked, gates = audited(asset.map_asset_specs(self._presented(asset)), checks, asset_checks=own)
@@ -108,7 +117,11 @@ class _ProjectAssets:
     def _table(self, asset: AssetsDefinition, key: AssetKey) -> str | None:
         """Return the table of an asset, None when it is kept elsewhere."""
         io_manager = self._io_manager(asset, key)
-        return table_of(key.path, default_namespace=io_manager.default_namespace) if io_manager else None
+        return self._name(io_manager, key) if io_manager else None
+
+    @staticmethod
+    def _name(io_manager: IcebergIOManager, key: AssetKey) -> str:
+        return table_of(key.path, default_namespace=io_manager.default_namespace)
 
     def _io_manager(self, asset: AssetsDefinition, key: AssetKey) -> IcebergIOManager | None:
         if not asset.is_executable:
@@ -126,6 +139,14 @@ class _ProjectAssets:
         [key] = targets
         blocking = any(spec.blocking for spec in check.check_specs)
         return self._io_manager(asset, key) is not None and (blocking or bool(declared[key]))
+
+
+def _returns_rows(asset: AssetsDefinition, key: AssetKey) -> bool:
+    """Whether an asset hands rows to its IO manager: not with ``-> None`` or a bare ``-> MaterializeResult``."""
+    output = asset.node_def.output_def_named(asset.get_output_name_for_asset_key(key))
+    function = getattr(getattr(asset.node_def, "compute_fn", None), "decorated_fn", None)
+    said = getattr(function, "__annotations__", {}).get("return")
+    return not output.dagster_type.is_nothing and said is not MaterializeResult
 
 
 def _require_branches(artifacts: CompiledArtifacts, registry: PluginRegistry) -> None:

@@ -233,7 +233,7 @@ ASSET = """
 import dagster as dg
 import pyarrow as pa
 
-@dg.asset(key_prefix="bronze")
+@dg.asset(key_prefix="bronze", metadata={"write_mode": "overwrite"})
 def orders() -> pa.Table:
     return pa.table({"id": [1]})
 """

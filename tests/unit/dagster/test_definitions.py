@@ -31,7 +31,7 @@ ASSETS = """
     def orders() -> pa.Table:
         return pa.table({"id": [1]})
 
-    @dg.asset(key_prefix="silver")
+    @dg.asset(key_prefix="silver", metadata={"write_mode": "overwrite"})
     def customers() -> pa.Table:
         return pa.table({"id": [1]})
 
@@ -97,9 +97,12 @@ def test_blocking_checks_of_ones_own_make_a_gate_and_others_do_not(project):
 
 def test_an_asset_with_another_io_manager_has_no_gate(project):
     code = ASSETS + "\n    defs = dg.Definitions([orders, customers], resources={'io_manager': dg.mem_io_manager})\n"
-    definitions = definitions_of(project(code, tables={"bronze.orders": {"checks": [{"type": "row_count", "min": 1}]}}))
+    definitions = definitions_of(project(code))
     assert check_names(definitions, "bronze", "orders") == []
     assert definitions.resources["io_manager"] is dg.mem_io_manager
+    checked = project(code, tables={"bronze.orders": {"checks": [{"type": "row_count", "min": 1}]}})
+    with pytest.raises(ConfigurationError, match=r"checks for 'bronze\.orders', but no asset writes that table"):
+        definitions_of(checked)
 
 
 def test_a_package_is_loaded_with_its_modules(project, tmp_path):
@@ -108,7 +111,7 @@ def test_a_package_is_loaded_with_its_modules(project, tmp_path):
     (package / "inner").mkdir(parents=True)
     (package / "__init__.py").touch()
     (package / "inner" / "__init__.py").touch()
-    (package / "inner" / "gold.py").write_text("import dagster as dg\n\n@dg.asset\ndef metrics():\n    return None\n")
+    (package / "inner" / "gold.py").write_text("import dagster as dg\n\n@dg.asset\ndef metrics() -> None:\n    pass\n")
     artifacts = artifacts.model_copy(
         update={"orchestration": artifacts.orchestration.model_copy(update={"module": package.name})}
     )
@@ -248,3 +251,32 @@ def test_a_component_hands_out_the_same_definitions(tmp_path):
         with sandbox.load_component_and_build_defs(defs_path=path) as (component, definitions):
             assert isinstance(component, FloeProjectComponent)
             assert check_names(definitions, "silver", "customers") == ["known", "published"]
+
+
+PROCEDURES = """
+    import dagster as dg
+    import pyarrow as pa
+
+    @dg.asset
+    def procedure() -> None:
+        pass
+
+    @dg.asset
+    def measured() -> dg.MaterializeResult:
+        return dg.MaterializeResult(metadata={"seen": 1})
+
+    @dg.multi_asset(specs=[dg.AssetSpec("left"), dg.AssetSpec("right")])
+    def pair():
+        yield dg.MaterializeResult(asset_key="left")
+        yield dg.MaterializeResult(asset_key="right")
+"""
+
+
+def test_assets_that_return_no_rows_need_no_write_mode(project):
+    assert len(list(definitions_of(project(PROCEDURES)).resolve_asset_graph().get_all_asset_keys())) == 4
+
+
+def test_an_asset_that_may_return_rows_has_to_say_its_write_mode(project):
+    code = "import dagster as dg\n\n@dg.asset\ndef rows():\n    return None\n"
+    with pytest.raises(ConfigurationError, match="Asset 'rows' has no partitions and no write_mode"):
+        definitions_of(project(code))

@@ -401,3 +401,23 @@ def test_settings_of_a_run_reach_the_copy_that_dagster_makes(tables):
     for _ in range(2):
         dg.materialize([producer(ROWS)], resources={"io_manager": io})
     assert tables.scan("silver.orders").num_rows == 3
+
+
+def test_a_mistyped_setting_of_one_output_is_refused(materialize, tables):
+    @dg.asset
+    def orders():
+        return dg.Output(ROWS, metadata={"write_mod": "overwrite", "team": "sales"})
+
+    with pytest.raises(ConfigurationError, match="Did you mean 'write_mode'"):
+        materialize(orders)
+    assert not tables.table_exists("public.orders")
+
+
+def test_a_step_that_returned_none_says_that_the_table_is_unchanged(materialize, metadata_of):
+    @dg.asset
+    def orders():
+        return None
+
+    said = metadata_of(materialize(orders), "orders")
+    assert (said["table"], said["num_rows"]) == ("public.orders", 0)
+    assert "unchanged" in said["note"]

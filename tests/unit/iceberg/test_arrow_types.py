@@ -123,11 +123,15 @@ def totals():
             [("a", 1, 1), ("a", 2, 3), ("b", 1, 2)],
         ),
         "filtered": (sales[sales.amount > 1], [("b", 1, 2), ("a", 2, 3)]),
+        "nulls in both": (
+            pd.DataFrame({"shop": ["a", None]}).set_index("shop", drop=False),
+            [("a",), (None,)],
+        ),
         "column kept": (sales.set_index("shop", drop=False), [("a", 1, 1), ("b", 1, 2), ("a", 2, 3)]),
     }
 
 
-@pytest.mark.parametrize("kind", ["groupby", "groupby of two", "filtered", "column kept"])
+@pytest.mark.parametrize("kind", ["groupby", "groupby of two", "filtered", "nulls in both", "column kept"])
 def test_a_named_pandas_index_is_a_column(kind):
     frame, expected = totals()[1][kind]
     assert [tuple(row.values()) for row in to_arrow(frame).to_pylist()] == expected
@@ -145,6 +149,17 @@ def test_a_named_pandas_index_is_a_column(kind):
 def test_a_pandas_index_that_would_be_lost_is_refused(index):
     with pytest.raises(InvalidDataError, match="reset_index"):
         to_arrow(totals()[0].set_index(index))
+
+
+def test_several_levels_of_pandas_columns_are_refused():
+    frame = totals()[0].groupby("shop").agg({"amount": ["sum", "max"]})
+    with pytest.raises(InvalidDataError, match="2 levels of column names"):
+        to_arrow(frame)
+
+
+def test_an_empty_pandas_frame_keeps_its_columns():
+    assert to_arrow(pd.DataFrame({"id": pd.Series(dtype="int64")}, index=pd.Index([], dtype="str"))).num_rows == 0
+    assert to_arrow(totals()[0].iloc[:0].groupby("shop").agg({"amount": "sum"})).column_names == ["shop", "amount"]
 
 
 def test_a_pandas_index_is_no_column():
