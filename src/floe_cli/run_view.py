@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 from rich.text import Text
 
-from floe_cli.output import console, printable
+from floe_cli.output import console, count, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rich.console import Console, ConsoleOptions, RenderResult
 
-    from floe_dagster.progress import AssetProgress
+    from floe_dagster.progress import AssetProgress, CheckProgress
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _FRAMES_A_SECOND = 10
@@ -25,10 +26,12 @@ _MARKS = {
     "waiting": ("·", "dim"),
     "written": ("✓", "green"),
     "published": ("✓", "green"),
+    "nothing written": ("-", "yellow"),
     "held back": ("✋", "yellow"),
     "failed": ("✗", "bold red"),
     "not run": ("-", "dim"),
 }
+_CHECK_STATES = ("passed", "warned", "failed", "not evaluated")
 
 
 class RunView:
@@ -62,8 +65,9 @@ class RunView:
         for asset in self._assets:
             if asset.state.over and asset.asset not in self._told:
                 self._told.add(asset.asset)
-                rows = f", {asset.rows:,} rows" if asset.rows is not None else ""
-                sys.stderr.write(printable(f"{asset.table}: {asset.state}{rows}{_took(asset)}") + "\n")
+                rows = f", {asset.rows:,} rows" if asset.rows is not None and asset.state.wrote else ""
+                trouble = f", {checks_text(asset.checks)}" if any(not check.passed for check in asset.checks) else ""
+                sys.stderr.write(printable(f"{asset.table}: {asset.state}{rows}{trouble}{_took(asset)}") + "\n")
         sys.stderr.flush()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -90,6 +94,8 @@ def asset_table(assets: Sequence[AssetProgress]) -> Table:
 
 
 def _mark(asset: AssetProgress) -> tuple[str, str]:
+    if asset.state.good and any(not check.passed for check in asset.checks):
+        return "!", "yellow"
     if asset.state.value in _MARKS:
         return _MARKS[asset.state.value]
     return _FRAMES[int(time.monotonic() * _FRAMES_A_SECOND) % len(_FRAMES)], "cyan"
@@ -112,9 +118,19 @@ def _place(asset: AssetProgress) -> Text:
     if asset.state.value == "failed":
         return Text("as it was", style="dim")
     if not asset.state.good and asset.branch:
-        done = sum(check.passed for check in asset.checks)
-        return Text(f"on its branch, {done} checks passed" if asset.checks else "on its branch", style="cyan")
-    if asset.total_rows is None:
-        return Text("")
-    checked = f", {len(asset.checks)} checks passed" if asset.checks else ""
-    return Text(f"{asset.total_rows:,} rows, snapshot {asset.snapshot_id}{checked}")
+        return Text(", ".join(filter(None, ("on its branch", checks_text(asset.checks)))), style="cyan")
+    stands = [checks_text(asset.checks)]
+    if asset.state.value == "nothing written":
+        stands.insert(0, "the asset returned nothing")
+    elif asset.total_rows is not None:
+        stands.insert(0, f"{asset.total_rows:,} rows, snapshot {asset.snapshot_id}")
+    return Text(", ".join(filter(None, stands)))
+
+
+def checks_text(checks: Sequence[CheckProgress]) -> str:
+    """Count checks by how they ended: ``3 checks passed, 1 warned``."""
+    totals = Counter(check.state.value for check in checks)
+    found = [state for state in _CHECK_STATES if totals[state]]
+    # The noun goes with the first figure alone.
+    parts = [f"{count(totals[state], 'check')} {state}" for state in found[:1]]
+    return ", ".join([*parts, *(f"{totals[state]:,} {state}" for state in found[1:])])

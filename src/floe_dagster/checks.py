@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from floe_iceberg.manager import IcebergTableManager
 
 PUBLISHED = "published"
+# Metadata of a result that Dagster asks for and that nothing was looked at for.
+NOT_EVALUATED = "not_evaluated"
 
 _PER_COLUMN = {CheckKind.NOT_NULL, CheckKind.RANGE, CheckKind.FRESHNESS, CheckKind.ACCEPTED_VALUES}
 _UNNAMEABLE = re.compile(r"[^A-Za-z0-9_]+")

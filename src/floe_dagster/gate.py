@@ -22,7 +22,7 @@ from dagster import (
 from floe_core.errors import ConfigurationError
 from floe_dagster.asset_keys import audit_branch, origin_run_id
 from floe_dagster.asset_settings import GATE_KEY
-from floe_dagster.checks import PUBLISHED, expand_checks, run_checks
+from floe_dagster.checks import NOT_EVALUATED, PUBLISHED, expand_checks, run_checks
 from floe_dagster.inputs import InputSelection, load
 from floe_dagster.io_manager import IcebergIOManager
 from floe_dagster.tenants import Scope
@@ -189,7 +189,7 @@ class _Audit:
 
     def _already(self, branch: str) -> dict[str, Any]:
         found = find_published(self._manager.load_table(self._table), branch)
-        return {"snapshot_id": found.snapshot_id} if found else {"note": "nothing was waiting to be published"}
+        return {"snapshot_id": found.snapshot_id} if found else {}
 
     def _check(self, ref: str | None) -> list[AssetCheckResult]:
         rows = self._rows()
@@ -253,7 +253,7 @@ class _Audit:
 
     def _verdict(self, held: str | None, published: Mapping[str, Any]) -> AssetCheckResult:
         metadata: dict[str, Any] = {"table": self._table, **published}
-        description = None
+        description = None if published else "Nothing was returned: nothing was published, the table is unchanged."
         if held is not None:
             metadata["branch"] = held
             metadata["look"] = MetadataValue.text(f"floe tables scan {self._table} --ref {held}")
@@ -284,5 +284,6 @@ class _Audit:
                 asset_key=spec.asset_key,
                 check_name=spec.name,
                 passed=True,
-                metadata={"note": f"{self._table} does not exist yet: nothing was written"},
+                metadata={NOT_EVALUATED: f"{self._table} does not exist"},
+                description="Nothing was returned, so there are no rows to look at.",
             )

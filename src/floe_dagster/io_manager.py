@@ -20,7 +20,7 @@ from floe_dagster.asset_keys import (
 )
 from floe_dagster.asset_settings import settings_from, settings_of_output
 from floe_dagster.inputs import load, selection_of
-from floe_dagster.metadata import materialisation_metadata
+from floe_dagster.metadata import materialisation_metadata, nothing_written
 from floe_dagster.outputs import Defaults, Materialisation, write
 from floe_dagster.partitions import ColumnChoice, tie
 from floe_dagster.tables_source import TablesSource
@@ -176,12 +176,13 @@ class IcebergIOManager(ConfigurableIOManager):
             WriteError: The write failed; the table is as it was.
         """
         if obj is None:
-            context.log.debug("The step returned None: nothing is written.")
+            context.add_output_metadata(nothing_written(self.get_table_identifier(context)))
             return
         output = self._materialisation(context)
         written = write(self.tables, obj, output, self._defaults(context, output.table))
         if written is None:
             context.log.warning("The data has no columns and %s does not exist: nothing is written.", output.table)
+            context.add_output_metadata(nothing_written(output.table))
             return
         context.add_output_metadata(materialisation_metadata(self.tables, output, written))
 

@@ -54,6 +54,11 @@ def materialisation_metadata(
     return metadata
 
 
+def nothing_written(table: str) -> dict[str, Any]:
+    """Describe an output that left its table alone."""
+    return {"table": table, "num_rows": 0, "note": "Nothing was returned: the table is unchanged."}
+
+
 def column_schema(schema: Schema) -> TableSchema:
     """Describe a table's columns."""
     return TableSchema(

@@ -8,9 +8,15 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dagster import AssetCheckEvaluation, AssetMaterialization, DagsterEventType
+from dagster import (
+    AssetCheckEvaluation,
+    AssetChecksDefinition,
+    AssetCheckSeverity,
+    AssetMaterialization,
+    DagsterEventType,
+)
 
-from floe_dagster.checks import PUBLISHED
+from floe_dagster.checks import NOT_EVALUATED, PUBLISHED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,6 +34,7 @@ class AssetState(StrEnum):
     CHECKING = "checking"
     WRITTEN = "written"
     PUBLISHED = "published"
+    UNCHANGED = "nothing written"
     HELD = "held back"
     FAILED = "failed"
     SKIPPED = "not run"
@@ -35,6 +42,11 @@ class AssetState(StrEnum):
     @property
     def good(self) -> bool:
         """Whether the asset ended as it should."""
+        return self.wrote or self is AssetState.UNCHANGED
+
+    @property
+    def wrote(self) -> bool:
+        """Whether the asset's rows are on main."""
         return self in {AssetState.WRITTEN, AssetState.PUBLISHED}
 
     @property
@@ -43,14 +55,42 @@ class AssetState(StrEnum):
         return self not in {AssetState.WAITING, AssetState.RUNNING, AssetState.CHECKING}
 
 
+class CheckState(StrEnum):
+    """How a check ended."""
+
+    PASSED = "passed"
+    WARNED = "warned"
+    FAILED = "failed"
+    NOT_EVALUATED = "not evaluated"
+
+
 @dataclass(frozen=True)
 class CheckProgress:
-    """How a check ended, and what it found."""
+    """How a check ended, and what it found.
+
+    Attributes:
+        name: Its name in Dagster.
+        state: How it ended.
+        passed: Whether it holds; true as well for a check that had no rows to look at.
+        blocking: Whether its failure holds rows back.
+        description: What must hold.
+        figures: What was found, by name.
+    """
 
     name: str
+    state: CheckState
     passed: bool
+    blocking: bool = False
     description: str = ""
     figures: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def sentence(self) -> str:
+        """What went wrong, for people."""
+        figures = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in self.figures.items())
+        found = f" ({figures})" if figures else ""
+        expected = f"; expected: {self.description.rstrip('.')}" if self.description else ""
+        return f"check '{self.name}' {self.state}{found}{expected}"
 
 
 @dataclass(frozen=True)
@@ -97,6 +137,11 @@ class RunProgress:
             if gate := pipeline.settings(key).gate:
                 self._gates[gate] = key
         self._gated = set(self._gates.values())
+        self._check_steps = {
+            check.op.name: list(check.check_keys)
+            for check in pipeline.definitions.asset_checks or ()
+            if isinstance(check, AssetChecksDefinition) and check.op.name not in self._gates
+        }
 
     @property
     def assets(self) -> list[AssetProgress]:
@@ -136,9 +181,10 @@ class RunProgress:
         materialisation = event.step_materialization_data.materialization
         metadata = _plain(materialisation)
         waits = event.asset_key in self._gated
+        done = AssetState.WRITTEN if "snapshot_id" in metadata else AssetState.UNCHANGED
         self._change(
             event.asset_key,
-            state=AssetState.CHECKING if waits else AssetState.WRITTEN,
+            state=AssetState.CHECKING if waits else done,
             rows=metadata.get("num_rows"),
             total_rows=metadata.get("dagster/row_count"),
             snapshot_id=str(metadata["snapshot_id"]) if "snapshot_id" in metadata else None,
@@ -154,7 +200,14 @@ class RunProgress:
         if evaluation.check_name == PUBLISHED:
             self._verdict(key, evaluation, figures, moment)
             return
-        check = CheckProgress(evaluation.check_name, evaluation.passed, evaluation.description or "", figures)
+        check = CheckProgress(
+            evaluation.check_name,
+            _check_state(evaluation, figures),
+            passed=evaluation.passed,
+            blocking=bool(evaluation.blocking),
+            description=evaluation.description or "",
+            figures={name: value for name, value in figures.items() if name != NOT_EVALUATED},
+        )
         self._change(key, checks=(*self._assets[key].checks, check))
 
     def _verdict(
@@ -162,10 +215,16 @@ class RunProgress:
     ) -> None:
         asset = self._assets[key]
         if evaluation.passed:
-            snapshot = str(figures.get("snapshot_id") or asset.snapshot_id or "")
-            self._change(key, state=AssetState.PUBLISHED, snapshot_id=snapshot, branch=None, ended=moment)
+            snapshot = figures.get("snapshot_id")
+            self._change(
+                key,
+                state=AssetState.UNCHANGED if snapshot is None else AssetState.PUBLISHED,
+                snapshot_id=None if snapshot is None else str(snapshot),
+                branch=None,
+                ended=moment,
+            )
             return
-        failed = [_sentence(check) for check in asset.checks if not check.passed]
+        failed = [check.sentence for check in asset.checks if not check.passed]
         self._change(
             key,
             state=AssetState.HELD,
@@ -182,6 +241,16 @@ class RunProgress:
         for key in keys:
             if self._assets[key].state is not AssetState.HELD:
                 self._change(key, state=AssetState.FAILED, reason=reason, ended=moment)
+        self._check_failed(event.step_key or "", reason)
+
+    def _check_failed(self, step: str, reason: str) -> None:
+        """Note a check that runs beside its asset and could not be made: no evaluation will come."""
+        for check in self._check_steps.get(step, ()):
+            if check.asset_key in self._assets and all(
+                check.name != known.name for known in self._assets[check.asset_key].checks
+            ):
+                failed = CheckProgress(check.name, CheckState.FAILED, passed=False, description=reason)
+                self._change(check.asset_key, checks=(*self._assets[check.asset_key].checks, failed))
 
     def _skipped(self, event: DagsterEvent, moment: float) -> None:
         for key in self._steps.get(event.step_key or "", ()):
@@ -191,7 +260,7 @@ class RunProgress:
         """Note that a step wrote nothing, when it ended well and never materialised its asset."""
         for key in self._steps.get(event.step_key or "", ()):
             if self._assets[key].state is AssetState.RUNNING:
-                self._change(key, state=AssetState.WRITTEN, rows=0, ended=moment)
+                self._change(key, state=AssetState.UNCHANGED, rows=0, ended=moment)
 
 
 _CLASS = re.compile(r"[A-Za-z_][\w.]*")
@@ -214,9 +283,10 @@ def _plain(event: AssetMaterialization | AssetCheckEvaluation) -> dict[str, Any]
     return {key: value.value for key, value in event.metadata.items()}
 
 
-def _sentence(check: CheckProgress) -> str:
-    figures = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in check.figures.items())
-    return f"{check.name}: not so that {check.description.rstrip('.')}" + (f" ({figures})" if figures else "")
+def _check_state(evaluation: AssetCheckEvaluation, figures: Mapping[str, Any]) -> CheckState:
+    if evaluation.passed:
+        return CheckState.NOT_EVALUATED if NOT_EVALUATED in figures else CheckState.PASSED
+    return CheckState.WARNED if evaluation.severity is AssetCheckSeverity.WARN else CheckState.FAILED
 
 
 def _reason(event: DagsterEvent) -> str:

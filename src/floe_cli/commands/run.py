@@ -1,7 +1,7 @@
 """``floe run``."""
 
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -55,6 +55,7 @@ def run(
     from floe_dagster.runs import run_assets
 
     choice = chosen_partitions(partition, partition_range)
+    workspace.announce()
     require_tenant(workspace, tenant)
     with ExitStack() as open_things:
         with working("Loading the assets"):
@@ -121,10 +122,13 @@ def _report(
     last = outcomes[-1]
     seconds = sum(outcome.seconds for outcome in outcomes)
     what = (f" for {choice}" if partitions else "") + (f" of tenant {tenant}" if tenant else "")
-    good = sum(asset.state.good for asset in last.assets)
-    summary = f"{count(good, 'table')} written{what} in {seconds:.1f} s."
+    troubles = _troubles(outcomes, partitions)
+    wrote = sum(asset.state.wrote for asset in last.assets)
+    silent = sum(asset.state.good and not asset.state.wrote for asset in last.assets)
+    nothing = f", {silent:,} returned nothing" if silent else ""
+    summary = f"{count(wrote, 'table')} written{nothing}{what} in {seconds:.1f} s."
     if not last.success:
-        summary = f"The run{what} did not succeed: {good} of {count(len(last.assets), 'table')} written."
+        summary = f"The run{what} did not succeed: {wrote} of {count(len(last.assets), 'table')} written{nothing}."
     return Report(
         data={
             "success": last.success,
@@ -133,8 +137,9 @@ def _report(
             "partitions": list(partitions),
             "seconds": round(seconds, 3),
             "assets": [_data(asset) for asset in last.assets],
+            "failed_checks": [asdict(trouble) for trouble in troubles],
         },
-        text=[asset_table(last.assets), "", summary, *_reasons(last.assets)],
+        text=[asset_table(last.assets), "", summary, *_warnings(troubles), *_reasons(last.assets)],
         exit_code=0 if last.success else FAILED,
     )
 
@@ -143,6 +148,40 @@ def _data(asset: "AssetProgress") -> dict[str, Any]:
     seconds = round(asset.ended - asset.started, 3) if asset.ended and asset.started else None
     content = asdict(asset)
     return {key: value for key, value in content.items() if key not in {"started", "ended"}} | {"seconds": seconds}
+
+
+@dataclass(frozen=True)
+class _Trouble:
+    """A check that did not pass; the partition is named where each has a run of its own."""
+
+    table: str
+    partition: str | None
+    check: str
+    state: str
+    held_back: bool
+    sentence: str
+
+
+def _troubles(outcomes: "Sequence[RunOutcome]", partitions: "Sequence[str]") -> list[_Trouble]:
+    """Collect what did not pass, of all partitions: the last one's assets say nothing about the others."""
+    keys = list(partitions) if len(outcomes) > 1 else [None]
+    return [
+        _Trouble(asset.table, key, check.name, check.state.value, not asset.state.good, check.sentence)
+        for key, outcome in zip(keys, outcomes, strict=False)
+        for asset in outcome.assets
+        for check in asset.checks
+        if not check.passed
+    ]
+
+
+def _warnings(troubles: "Sequence[_Trouble]") -> list[str]:
+    """Name the checks that did not pass and held nothing back; the reasons tell of the others."""
+    lines = [
+        f"{one.table}{f' for {one.partition}' if one.partition else ''}: {one.sentence}"
+        for one in troubles
+        if not one.held_back
+    ]
+    return ["", *lines] if lines else []
 
 
 def _reasons(assets: "Sequence[AssetProgress]") -> list[str]:

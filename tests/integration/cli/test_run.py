@@ -42,12 +42,12 @@ def revenue(orders: pa.Table) -> pa.Table:
     return pa.table({"revenue": [sum(orders["total"].to_pylist())]})
 
 
-@asset(key=["gold", "broken"])
+@asset(key=["gold", "broken"], metadata={"write_mode": "overwrite"})
 def broken() -> pa.Table:
     raise ValueError("the source went away")
 
 
-@asset(key=["gold", "after"], ins={"broken": AssetIn(["gold", "broken"])})
+@asset(key=["gold", "after"], ins={"broken": AssetIn(["gold", "broken"])}, metadata={"write_mode": "overwrite"})
 def after(broken: pa.Table) -> pa.Table:
     return broken
 
@@ -123,7 +123,7 @@ def test_a_failing_asset_ends_the_run_with_its_reason_and_skips_what_depends_on_
 
 def test_an_asset_that_returns_nothing_is_no_failure(answer):
     code, said = answer("run", "-s", "gold.empty")
-    assert (code, said["data"]["assets"][0]["state"]) == (0, "written")
+    assert (code, said["data"]["assets"][0]["state"]) == (0, "nothing written")
 
 
 def test_runs_are_remembered_in_the_project_without_calling_home(shop, answer):
