@@ -11,6 +11,7 @@ import pytest
 
 from floe_cli.output import (
     Report,
+    UserRows,
     ago,
     confirm,
     console,
@@ -21,6 +22,7 @@ from floe_cli.output import (
     json_text,
     printable,
     size,
+    with_text_ids,
     working,
 )
 from floe_core.errors import ConfigurationError
@@ -144,3 +146,21 @@ def test_a_spinner_shows_on_terminals_only(monkeypatch, capsys):
     with working("Reading"):
         pass
     assert "Reading" in screen.getvalue()
+
+
+def test_snapshot_ids_are_text_wherever_they_are():
+    big = 2**62
+    data = {
+        "snapshot_id": big,
+        "parent_snapshot_id": None,
+        "snapshot_ids": (big, 1),
+        "tables": [{"snapshot_id": big, "rows": 5}],
+        "rows": UserRows([{"snapshot_id": big}]),
+    }
+    assert with_text_ids(data) == {
+        "snapshot_id": str(big),
+        "parent_snapshot_id": None,
+        "snapshot_ids": [str(big), "1"],
+        "tables": [{"snapshot_id": str(big), "rows": 5}],
+        "rows": [{"snapshot_id": big}],
+    }

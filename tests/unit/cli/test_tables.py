@@ -248,6 +248,20 @@ class TestRows:
         [row] = shop("tables", "scan", "x.odd", "-o", "json").data["rows"]
         assert row == {"f": "nan", "b": "0102", "m": {"k": "inf"}, "l": [1, 2]}
 
+    def test_snapshot_ids_are_text_and_rows_are_left_alone(self, shop):
+        created = shop("tables", "create", "x.log", "--schema", "snapshot_id long, nested struct<snapshot_id: long>")
+        assert created.code == 0, created.err
+        big = 2**60 + 1
+        with Workspace().tables() as manager:
+            manager.append("x.log", pa.table({"snapshot_id": [big], "nested": [{"snapshot_id": big}]}))
+        [row] = shop("tables", "scan", "x.log", "-o", "json").data["rows"]
+        assert row == {"snapshot_id": big, "nested": {"snapshot_id": big}}
+        [listed] = shop("tables", "snapshots", "x.log", "-o", "json").data
+        assert shop("tables", "show", "x.log", "-o", "json").data["snapshot_id"] == listed["snapshot_id"]
+        [file] = shop("tables", "files", "x.log", "-o", "json").data
+        assert file["snapshot_id"] == listed["snapshot_id"]
+        assert isinstance(listed["snapshot_id"], str)
+
     def test_an_unknown_column_is_a_user_error(self, tables):
         run = tables("tables", "scan", ORDERS, "--columns", "nope", "-o", "json")
         assert run.code == 1
@@ -269,8 +283,10 @@ class TestHistory:
         assert "no snapshots yet" in tables("tables", "snapshots", ORDERS).out
         first, second = write((1,), (2,))
         data = tables("tables", "snapshots", ORDERS, "-o", "json").data
-        assert [info["snapshot_id"] for info in data] == [second, first]
-        assert set(data[0]) == {*SNAPSHOT_KEYS, "refs"}
+        assert [info["snapshot_id"] for info in data] == [str(second), str(first)]
+        assert [info["parent_snapshot_id"] for info in data] == [str(first), None]
+        assert set(data[0]) == {*SNAPSHOT_KEYS, "added_rows", "rows", "refs"}
+        assert [(info["added_rows"], info["rows"]) for info in data] == [(1, 2), (1, 1)]
         assert data[0]["refs"] == ["main"]
         assert "append" in tables("tables", "snapshots", ORDERS, "--limit", "1").out
 
@@ -282,10 +298,11 @@ class TestHistory:
         assert tables("tables", "rollback", ORDERS, "--snapshot", str(first)).code == 1
         done = tables("tables", "rollback", ORDERS, "--snapshot", str(first), "--yes", "-o", "json").data
         assert set(done) == {"table", "from_snapshot_id", "to", "rolled_back"}
-        assert (done["from_snapshot_id"], done["to"]["snapshot_id"], done["rolled_back"]) == (second, first, True)
+        assert (done["from_snapshot_id"], done["to"]["snapshot_id"]) == (str(second), str(first))
+        assert done["rolled_back"] is True
         assert len(tables("tables", "scan", ORDERS, "-o", "json").data["rows"]) == 1
         entries = tables("tables", "history", ORDERS, "-o", "json").data
-        assert [entry["snapshot_id"] for entry in entries] == [first, second, first]
+        assert [entry["snapshot_id"] for entry in entries] == [str(first), str(second), str(first)]
         assert [entry["is_current_ancestor"] for entry in entries] == [True, False, True]
         assert "STILL AN ANCESTOR" in tables("tables", "history", ORDERS).out
 
@@ -299,7 +316,7 @@ class TestHistory:
         assert tables("tables", "tag", ORDERS).out == "No tag yet.\n"
         [first] = write((1,))
         made = tables("tables", "tag", ORDERS, "v1", "--keep", "30d", "-o", "json").data
-        assert (made["name"], made["kind"], made["snapshot_id"]) == ("v1", "tag", first)
+        assert (made["name"], made["kind"], made["snapshot_id"]) == ("v1", "tag", str(first))
         assert tables("tables", "tag", ORDERS, "-o", "json").data == [made]
         assert "30 days" in tables("tables", "tag", ORDERS).out
         assert tables("tables", "tag", ORDERS, "v1").code == 1
@@ -313,7 +330,7 @@ class TestHistory:
             head = manager.append(ORDERS, orders(2), branch="audit").snapshot_id
         assert len(tables("tables", "scan", ORDERS, "-o", "json").data["rows"]) == 1
         published = tables("tables", "branch", ORDERS, "audit", "--publish", "--delete", "-o", "json").data
-        assert published == {"table": ORDERS, "branch": "audit", "published": head, "removed": True}
+        assert published == {"table": ORDERS, "branch": "audit", "snapshot_id": str(head), "removed": True}
         assert len(tables("tables", "scan", ORDERS, "-o", "json").data["rows"]) == 2
         assert [ref["name"] for ref in tables("tables", "branch", ORDERS, "-o", "json").data] == ["main"]
 
@@ -334,13 +351,13 @@ class TestMaintenance:
         planned = tables(
             "tables", "expire", ORDERS, "--older-than", "0s", "--retain-last", "1", "--dry-run", "-o", "json"
         )
-        assert planned.data["snapshot_ids"] == [first]
+        assert planned.data["snapshot_ids"] == [str(first)]
         assert tables("tables", "expire", ORDERS, "--older-than", "0s", "--retain-last", "1").code == 1
         done = tables(
             "tables", "expire", ORDERS, "--older-than", "0s", "--retain-last", "1", "--yes", "-o", "json"
         ).data
-        assert (done["expired"], done["snapshot_ids"]) == (1, [first])
-        assert [s["snapshot_id"] for s in tables("tables", "snapshots", ORDERS, "-o", "json").data] == [second]
+        assert (done["expired"], done["snapshot_ids"]) == (1, [str(first)])
+        assert [s["snapshot_id"] for s in tables("tables", "snapshots", ORDERS, "-o", "json").data] == [str(second)]
 
     @pytest.mark.req("RD-06")
     def test_expiry_never_undercuts_governance(self, tables):

@@ -11,7 +11,7 @@ import typer
 
 from floe_cli.commands.tables.options import LimitOption, RefOption, SnapshotOption, TableArgument
 from floe_cli.moments import parse_moment
-from floe_cli.output import Report, count, grid, json_text, size, working
+from floe_cli.output import Report, UserRows, count, grid, json_text, size, working
 from floe_cli.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def scan(
             limit=limit or None,
         )
     records = [{name: _plain(value) for name, value in row.items()} for row in rows.to_pylist(maps_as_pydicts="lossy")]
-    data = {"table": table, "columns": rows.column_names, "rows": records}
+    data = {"table": table, "columns": rows.column_names, "rows": UserRows(records)}
     if row_format is RowFormat.CSV:
         return Report(data=data, raw=lambda stream: _write_csv(stream, rows.column_names, records))
     if row_format is RowFormat.JSON:
