@@ -74,12 +74,20 @@ def pytest(name: str, *arguments: str) -> Outcome:
     return Outcome(name, code == 0, time.monotonic() - started, closing[-1] if closing else f"exit code {code}")
 
 
+def servers() -> Outcome:
+    """Fetch and build what the tests use: no test's time limit is for that."""
+    return run("servers", [sys.executable, "dev/services.py", "prepare"], show=True)
+
+
 def tests() -> list[Outcome]:
     """Everything but the wider matrix, with coverage."""
+    if not (ready := servers()).ok:
+        return [ready]
     coverage = ["--durations=15", "--cov", "--cov-report=term:skip-covered", f"--cov-fail-under={COVERAGE_FLOOR}"]
     suite = pytest("tests", "-m", "not live", "-n", WORKERS, "--dist=loadgroup", *coverage)
     floor = f"--fail-under={COVERAGE_FLOOR}"
     return [
+        ready,
         suite,
         *(
             run(f"coverage of {package}", ["coverage", "report", f"--include=src/{package}/*", floor])
@@ -90,7 +98,10 @@ def tests() -> list[Outcome]:
 
 def live() -> list[Outcome]:
     """The wider matrix of servers and engines."""
+    if not (ready := servers()).ok:
+        return [ready]
     return [
+        ready,
         run("chromium", [sys.executable, "dev/chromium.py"]),
         pytest("live", "-m", "live", "-n", WORKERS, "--dist=loadgroup"),
     ]

@@ -1,5 +1,7 @@
 """Starts, shows and stops real servers for people: python dev/services.py start|status|stop [name …].
 
+``prepare`` fetches and builds what the tests use, before they start.
+
 Data lies in .floe-dev/services/dev, logs in .floe-dev/logs; ports are chosen free and kept until the server is stopped.
 """
 
@@ -22,6 +24,7 @@ from floe_testing.services import (
     ServiceError,
     ServiceRun,
 )
+from floe_testing.services.preparation import BY_FIXTURE, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -143,6 +146,9 @@ def main(arguments: list[str]) -> int:
     command, *names = arguments or ["status"]
     run = ServiceRun(DEV, "dev")
     failed = False
+    if command == "prepare":
+        failures = prepare(BY_FIXTURE, DEV, lambda line: print(line, flush=True))
+        return 1 if failures else 0
     if command == "start":
         for name in names or ALL:
             print(f"{name} …", flush=True)

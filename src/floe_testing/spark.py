@@ -17,7 +17,8 @@ import pytest
 
 from floe_core.dataplane import OPERATION_ID_PROPERTY, ReadRequest, WriteKind, WriteRequest
 from floe_spark.connect_server import start_server, stop_server
-from floe_spark.jars import ICEBERG_AWS, spark_home
+from floe_spark.ivy import spark_home
+from floe_spark.jars import ICEBERG_AWS
 from floe_spark.java import find_java
 from floe_spark.settings import LOOPBACK, SparkSettings, launch_environment
 from floe_testing.services.runner import free_port, wait_until

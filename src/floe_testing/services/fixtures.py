@@ -16,11 +16,28 @@ from floe_testing.services.minio import Minio
 from floe_testing.services.nessie import Nessie
 from floe_testing.services.oidc import Oidc
 from floe_testing.services.postgres import Postgres
+from floe_testing.services.preparation import prepare
 from floe_testing.services.runner import Server, Service, ServiceRun
 from floe_testing.services.toolchain import missing_toolchain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+_FAILED = pytest.StashKey[dict[str, str]]()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Prepare the servers that the collected tests name, before the first test's time begins to run."""
+    config = session.config
+    if config.option.collectonly:
+        return
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    fixtures = {name for item in session.items for name in getattr(item, "fixturenames", ())}
+    lines: list[str] = []
+    failures = prepare(fixtures, config.rootpath / ".floe-dev", reporter.write_line if reporter else lines.append)
+    config.stash[_FAILED] = failures
+    if failures and not hasattr(config, "workerinput"):
+        pytest.exit("\n".join(f"{name} could not be prepared: {why}" for name, why in failures.items()), returncode=1)
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +49,9 @@ def start_service(pytestconfig: pytest.Config) -> Iterator[Callable[[Service], S
     def start(service: Service) -> Server:
         if reason := service.missing():
             missing_toolchain(f"{service.name}: {reason}")
+        if reason := pytestconfig.stash.get(_FAILED, {}).get(service.name):
+            # Another try would cost every test the same minutes.
+            pytest.fail(f"{service.name} could not be prepared: {reason}", pytrace=False)
         return run.start(service)
 
     yield start

