@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from floe_spark.connect_server import ServerInfo
+    from floe_spark.idle import Lease
     from floe_spark.settings import SparkSettings
 
 # PySpark's own patience with a dead server is ten minutes.
@@ -44,14 +45,17 @@ class ConnectEngine:
     # of that pool's threads, the process hangs. So sessions are kept for as long as the process lives.
     _kept: ClassVar[list[SparkSession]] = []
 
-    def __init__(self, url: str, settings: SparkSettings, *, server: ServerInfo | None = None) -> None:
-        """Take the server's address; ``server`` tells that it is this project's own."""
+    def __init__(
+        self, url: str, settings: SparkSettings, *, server: ServerInfo | None = None, lease: Lease | None = None
+    ) -> None:
+        """Take the server's address; ``server`` tells that it is this project's own, which ``lease`` keeps alive."""
         if running_driver() is not None:
             msg = "This process already runs a Spark driver; PySpark allows one kind of Spark a process."
             raise EngineSetupError(msg, hint="Use a second process, or stop the other session first.")
         self._url = url
         self._settings = settings
         self._server = server
+        self._lease = lease
         self._lock = threading.Lock()
         self._sessions: list[SparkSession] = []
         self._threads: dict[SparkSession, ThreadPoolExecutor] = {}
@@ -129,6 +133,8 @@ class ConnectEngine:
         """Release our sessions; the server goes on."""
         while self._sessions:
             self._close(self._sessions[-1])
+        if self._lease is not None:
+            self._lease.give_back()
 
     def _left_behind(self, operation_id: str) -> SparkSession | None:
         """Return the session in which a dead process may still run the operation."""

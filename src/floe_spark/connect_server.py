@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from floe_core.errors import EngineSetupError, EngineUnavailableError
 from floe_core.telemetry import get_logger
 from floe_spark.cache import exclusive, write_atomically
-from floe_spark.jars import spark_home
+from floe_spark.idle import Lease, start_watcher
+from floe_spark.ivy import spark_home
 from floe_spark.settings import LOOPBACK, launch_environment
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class ServerInfo:
         log: Where it writes its log.
         started_at: Seconds since the epoch.
         token: What clients show it.
+        idle_timeout_minutes: How long it stays without a client; 0 for ever.
     """
 
     pid: int
@@ -58,6 +60,7 @@ class ServerInfo:
     log: str
     started_at: float
     token: str = field(repr=False)
+    idle_timeout_minutes: float = 0.0
 
     @property
     def address(self) -> str:
@@ -94,6 +97,8 @@ def start_server(settings: SparkSettings) -> ServerInfo:
     with exclusive(settings.state_dir / ".lock"):
         running = server_status(settings.state_dir)
         if running is not None and running.fits(settings):
+            # Whoever asks for it is about to use it.
+            Lease(settings.state_dir).give_back()
             return running
         if running is not None:
             msg = f"A Spark server with other settings runs as process {running.pid}."
@@ -126,6 +131,19 @@ def server_status(state_dir: Path) -> ServerInfo | None:
         _state_path(state_dir).unlink(missing_ok=True)
         return None
     return server
+
+
+def join_server(settings: SparkSettings) -> tuple[ServerInfo, Lease] | None:
+    """Return the project's server with a lease on it, when it runs, answers and was started with these settings."""
+    if not _state_path(settings.state_dir).is_file():
+        return None
+    # The lease comes first: a server that is seen after it was taken does not end under its client.
+    lease = Lease(settings.state_dir)
+    server = server_for(settings)
+    if server is None:
+        lease.give_back()
+        return None
+    return server, lease
 
 
 def server_for(settings: SparkSettings) -> ServerInfo | None:
@@ -191,8 +209,11 @@ def _start(settings: SparkSettings) -> ServerInfo:
         log=str(log),
         started_at=time.time(),
         token=token,
+        idle_timeout_minutes=settings.idle_timeout_minutes,
     )
     write_atomically(_state_path(settings.state_dir), json.dumps(asdict(server)), mode=0o600)
+    if settings.idle_timeout_minutes:
+        start_watcher(settings.state_dir, settings.idle_timeout_minutes)
     return server
 
 

@@ -16,7 +16,7 @@ from floe_core.errors import EngineUnavailableError
 from floe_core.telemetry import get_logger
 from floe_spark.classic import CATALOG_PREFIX, ClassicEngine, running_driver
 from floe_spark.connect import ConnectEngine
-from floe_spark.connect_server import server_for
+from floe_spark.connect_server import join_server
 from floe_spark.sql import tag_of
 
 if TYPE_CHECKING:
@@ -80,9 +80,10 @@ def open_engine(settings: SparkSettings) -> SparkEngine:
     _keep_errors_out_of_the_log()
     if settings.remote:
         return ConnectEngine(settings.master, settings)
-    if settings.local and running_driver() is None and (server := server_for(settings)) is not None:
+    if settings.local and running_driver() is None and (joined := join_server(settings)) is not None:
+        server, lease = joined
         get_logger("floe.spark").info("spark.attach", server=server.address, pid=server.pid)
-        return ConnectEngine(server.url, settings, server=server)
+        return ConnectEngine(server.url, settings, server=server, lease=lease)
     return ClassicEngine(settings)
 
 

@@ -47,6 +47,7 @@ class SparkSettings:
         user_conf: The user's own configuration, which wins over floe's.
         packages: Maven packages beyond floe's base.
         jars_dir: Folder with the jars, for machines without a network.
+        idle_timeout_minutes: How long a warm server stays without a client; 0 for ever.
     """
 
     master: str
@@ -55,6 +56,7 @@ class SparkSettings:
     user_conf: Mapping[str, str] = field(default_factory=dict, repr=False)
     packages: tuple[str, ...] = ()
     jars_dir: Path | None = None
+    idle_timeout_minutes: float = 0.0
 
     @classmethod
     def from_config(cls, config: ComputeConfig, *, project_root: Path, packages: Sequence[str] = ()) -> SparkSettings:
@@ -70,6 +72,7 @@ class SparkSettings:
             user_conf={key: expand(value) for key, value in config.conf.items()},
             packages=tuple(dict.fromkeys((*packages, *config.packages))),
             jars_dir=project_root / expand(config.jars_dir) if config.jars_dir else None,
+            idle_timeout_minutes=config.idle_timeout_minutes,
         )
 
     @property

@@ -1,7 +1,7 @@
 """``floe spark``: a local Spark that stays warm between commands."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +51,7 @@ def status(workspace: Workspace) -> Report:
         ("Process", server.pid),
         ("Address", server.address),
         ("Started", ago(datetime.fromtimestamp(server.started_at, UTC))),
+        ("Ends", _end(server)),
         ("Log", server.log),
     ]
     return Report(data=_data(server), text=[fields(pairs)])
@@ -68,6 +69,7 @@ def spark_settings(artifacts: "CompiledArtifacts", packages: tuple[str, ...] = (
 def shared_spark(workspace: Workspace) -> Iterator[None]:
     """Keep one Spark for all processes of a command; a local one ends with the block unless it ran before."""
     from floe_spark import server_status, start_server, stop_server
+    from floe_spark.idle import in_use
 
     with workspace.connection() as connection:
         settings = spark_settings(connection.artifacts, spark_packages(connection))
@@ -76,10 +78,16 @@ def shared_spark(workspace: Workspace) -> Iterator[None]:
         if ours:
             with working("Starting Spark"):
                 start_server(settings)
-        yield
+        with in_use(settings.state_dir) if settings.local else nullcontext():
+            yield
     finally:
         if ours:
             stop_server(settings.state_dir)
+
+
+def _end(server: "ServerInfo") -> str:
+    minutes = server.idle_timeout_minutes
+    return f"after {minutes:g} minutes without a command" if minutes else "with: floe spark stop"
 
 
 def _data(server: "ServerInfo | None") -> dict[str, Any]:
@@ -89,5 +97,6 @@ def _data(server: "ServerInfo | None") -> dict[str, Any]:
         "pid": server and server.pid,
         "address": server and server.address,
         "started_at": server and datetime.fromtimestamp(server.started_at, UTC),
+        "idle_timeout_minutes": server and server.idle_timeout_minutes,
         "log": server and server.log,
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, field_validator
 
-from floe_core.schemas.base import FrozenModel, Setting, Text
+from floe_core.schemas.base import FrozenModel, Number, Setting, Text
 
 _SCHEMES = ("spark://", "yarn", "k8s://", "sc://")
 
@@ -23,6 +23,9 @@ class ComputeConfig(FrozenModel):
     conf: dict[Text, Setting] = Field(default_factory=dict, description="Spark configuration, passed on as it is.")
     packages: tuple[Text, ...] = Field(default=(), description="Extra Maven packages, group:artifact:version.")
     jars_dir: Text | None = Field(default=None, description="Folder with the jars, for machines without a network.")
+    idle_timeout_minutes: Number = Field(
+        default=30.0, ge=0, description="How long the warm Spark server stays when no command uses it; 0: for ever."
+    )
 
     @field_validator("master")
     @classmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -43,15 +44,29 @@ def test_a_warm_spark_starts_once_is_seen_and_stops(shop):
         "pid": None,
         "address": None,
         "started_at": None,
+        "idle_timeout_minutes": None,
         "log": None,
     }
     started = floe("spark", "start", cwd=shop)
     assert started["running"] is True
     assert started["address"].startswith("sc://127.0.0.1:")
+    assert started["idle_timeout_minutes"] == 30
     assert floe("spark", "start", cwd=shop) == started
     assert floe("spark", "status", cwd=shop) == started
     state = json.loads(Path(shop, ".floe/spark/connect-server.json").read_text())
     assert state["token"] not in json.dumps(started)
     assert floe("spark", "stop", cwd=shop) == {"stopped": True}
     assert floe("spark", "stop", cwd=shop) == {"stopped": False}
+    assert floe("spark", "status", cwd=shop)["running"] is False
+
+
+@pytest.mark.live
+def test_a_warm_spark_ends_when_no_command_uses_it(shop):
+    with (shop / "floe.yaml").open("a") as stream:
+        stream.write("\ncompute: {idle_timeout_minutes: 0.05}\n")
+    pid = floe("spark", "start", cwd=shop)["pid"]
+    deadline = time.monotonic() + 60
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
     assert floe("spark", "status", cwd=shop)["running"] is False

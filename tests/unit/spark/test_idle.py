@@ -1,0 +1,91 @@
+"""A warm server ends when no client has used it for a while, and never under one that does."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+from floe_spark.connect_server import _birth_of, join_server, server_status
+from floe_spark.idle import Lease, in_use, start_watcher
+from floe_spark.settings import SparkSettings
+
+IDLE_SECONDS = 1.0
+LONG_SECONDS = 60.0
+CLIENT = """
+import pathlib, sys, time
+from floe_spark.idle import Lease
+lease = Lease(pathlib.Path(sys.argv[1]))
+print("attached", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def server():
+    """A process that stands for Spark."""
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    yield child
+    child.kill()
+    child.wait()
+
+
+@pytest.fixture
+def state_dir(tmp_path, server):
+    """The traces of a server that runs, with a watcher that looks at it."""
+    settings = SparkSettings("local[*]", tmp_path)
+    settings.state_dir.mkdir(parents=True)
+    content = {"pid": server.pid, "born": _birth_of(server.pid), "port": 1, "fingerprint": settings.fingerprint}
+    content |= {"packages": [], "log": "x.log", "started_at": 0.0, "token": "t"}
+    (settings.state_dir / "connect-server.json").write_text(json.dumps(content))
+    return settings.state_dir
+
+
+def test_a_server_without_clients_ends(server, state_dir):
+    start_watcher(state_dir, IDLE_SECONDS / 60)
+    assert server.wait(LONG_SECONDS) != 0
+    deadline = time.monotonic() + LONG_SECONDS
+    while (state_dir / "connect-server.json").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert server_status(state_dir) is None
+
+
+def test_a_server_with_a_client_stays_until_the_client_leaves(server, state_dir):
+    with in_use(state_dir):
+        start_watcher(state_dir, IDLE_SECONDS / 60)
+        with pytest.raises(subprocess.TimeoutExpired):
+            server.wait(3 * IDLE_SECONDS)
+    assert server.wait(LONG_SECONDS) != 0
+
+
+def test_a_client_that_was_killed_keeps_no_server_alive(server, state_dir):
+    client = subprocess.Popen([sys.executable, "-c", CLIENT, str(state_dir)], stdout=subprocess.PIPE, text=True)
+    assert client.stdout.readline() == "attached\n"
+    start_watcher(state_dir, IDLE_SECONDS / 60)
+    with pytest.raises(subprocess.TimeoutExpired):
+        server.wait(3 * IDLE_SECONDS)
+    client.kill()
+    client.wait()
+    client.stdout.close()
+    assert server.wait(LONG_SECONDS) != 0
+
+
+def test_a_server_that_does_not_answer_is_not_joined_and_holds_no_lease(tmp_path, server, state_dir):
+    assert join_server(SparkSettings("local[*]", tmp_path)) is None
+    start_watcher(state_dir, IDLE_SECONDS / 60)
+    assert server.wait(LONG_SECONDS) != 0
+
+
+def test_without_a_server_nothing_is_left_behind(tmp_path):
+    assert join_server(SparkSettings("local[*]", tmp_path)) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lease_is_given_back_once(state_dir):
+    lease = Lease(state_dir)
+    lease.give_back()
+    lease.give_back()
