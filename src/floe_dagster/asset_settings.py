@@ -22,6 +22,7 @@ KNOWN_KEYS = frozenset(
         "write_mode",
         "upsert_keys",
         "upsert_options",
+        "null_keys",
         "partition_column",
         "partition_expr",
         "schema_evolution_enabled",

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from floe_iceberg.manager import IcebergTableManager
 
 PUBLISHED = "published"
+# Metadata that names the older held writes that a published one made pointless.
+RETIRED = "retired"
 # Metadata of a result that Dagster asks for and that nothing was looked at for.
 NOT_EVALUATED = "not_evaluated"
 

@@ -22,11 +22,11 @@ from dagster import (
 from floe_core.errors import ConfigurationError
 from floe_dagster.asset_keys import audit_branch, origin_run_id
 from floe_dagster.asset_settings import GATE_KEY
-from floe_dagster.checks import NOT_EVALUATED, PUBLISHED, expand_checks, run_checks
+from floe_dagster.checks import NOT_EVALUATED, PUBLISHED, RETIRED, expand_checks, run_checks
 from floe_dagster.inputs import InputSelection, load
 from floe_dagster.io_manager import IcebergIOManager
-from floe_dagster.tenants import Scope
-from floe_iceberg.held import branches_of, discard_held, find_published, list_held, publish_held
+from floe_dagster.tenants import Scope, own_partitions
+from floe_iceberg.held import branches_of, discard_held, find_published, list_held, publish_held, retire_older
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from floe_dagster.checks import CheckOutcome, TableCheck
     from floe_dagster.row_ranges import RowSelection
 
-__all__ = ["audited", "discard_held", "gate_name", "list_held", "publish_held"]
+__all__ = ["audited", "discard_held", "failing_checks", "gate_name", "list_held", "publish_held"]
+
+_PLAN = "floe_plan"
 
 
 def gate_name(key: AssetKey) -> str:
@@ -87,16 +89,28 @@ def _gate(
     io_key = asset.get_io_manager_key_for_asset_key(key)
     plan = _Plan(asset.specs_by_key[key], io_key, tuple(declared), tuple(own))
 
-    @multi_asset_check(
+    def gate(context):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202 - Dagster refuses annotations that are text
+        yield from _Audit(plan, context).run()
+
+    # Whoever publishes by hand runs the same checks outside of a run.
+    setattr(gate, _PLAN, plan)
+    return multi_asset_check(
         name=gate_name(key),
         specs=plan.specs(),
         description="Checks the rows on their branch, and publishes them when they pass.",
         required_resource_keys={io_key, *(needed for check in own for needed in check.required_resource_keys)},
-    )
-    def gate(context):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202 - Dagster refuses annotations that are text
-        yield from _Audit(plan, context).run()
+    )(gate)
 
-    return gate
+
+def failing_checks(
+    gate: AssetChecksDefinition, resources: object, branch: str, *, tenant: str | None, partitions: Sequence[str]
+) -> list[str]:
+    """Run the checks of a gate on a branch outside of any run, and name those that hold the rows back."""
+    function: Any = gate.op.compute_fn
+    plan: _Plan = getattr(function.decorated_fn, _PLAN)
+    scope = Scope(tenant, own_partitions(plan.spec.partitions_def), tuple(partitions))
+    checker = _Checker(plan, resources, scope)
+    return checker.holding_back(checker.check(branch))
 
 
 @dataclass(frozen=True)
@@ -129,69 +143,23 @@ class _HeldBackError(Exception):
     """A blocking check failed after the write had to be done again."""
 
 
-class _Audit:
-    """One run of a gate."""
+class _Checker:
+    """Runs the checks of a gate on a branch."""
 
-    def __init__(self, plan: _Plan, context: AssetCheckExecutionContext) -> None:
+    def __init__(self, plan: _Plan, resources: object, scope: Scope) -> None:
         self._plan = plan
-        self._context = context
-        io_manager = getattr(context.resources, plan.io_key)
+        self._resources = resources
+        io_manager = getattr(resources, plan.io_key)
         if not isinstance(io_manager, IcebergIOManager):
             msg = f"Asset '{plan.spec.key.to_user_string()}' has checks before its publication, and no Iceberg table."
             raise ConfigurationError(msg, hint=f"Use an IcebergIOManager as resource '{plan.io_key}'.")
         self._io = io_manager
         self._manager = io_manager.tables
-        partitions_def = plan.spec.partitions_def
-        keys = list(context.partition_keys) if partitions_def and context.has_partition_key_range else []
-        if partitions_def and not keys and context.has_partition_key:
-            keys = [context.partition_key]
-        self._scope = Scope.of(partitions_def, keys)
-        self._table = io_manager.table_of_asset(plan.spec.key, self._scope.tenant)
+        self._scope = scope
+        self._table = io_manager.table_of_asset(plan.spec.key, scope.tenant)
 
-    def run(self) -> Iterator[AssetCheckResult]:
-        """Check, publish, and only then report: a result that says published is true."""
-        if not self._manager.table_exists(self._table):
-            yield from self._nothing()
-            return
-        branch = audit_branch(self._plan.spec.key, self._scope.keys, self._origin())
-        waiting = branches_of(self._manager.load_table(self._table), branch)
-        results = self._check(waiting[-1] if waiting else None)
-        published: dict[str, Any] = {}
-        held: str | None = None
-        if not waiting:
-            published = self._already(branch)
-        elif self._held_back(results):
-            held = waiting[-1]
-        else:
-            results, held, published = self._publish(waiting[-1], results)
-        yield from results
-        yield self._verdict(held, published)
-
-    def _origin(self) -> str:
-        return origin_run_id(self._context.run, self._context.instance)
-
-    def _publish(
-        self, branch: str, results: list[AssetCheckResult]
-    ) -> tuple[list[AssetCheckResult], str | None, dict[str, Any]]:
-        latest, last = results, branch
-
-        def audit(redone: str) -> None:
-            nonlocal latest, last
-            latest, last = self._check(redone), redone
-            if self._held_back(latest):
-                raise _HeldBackError
-
-        try:
-            snapshot = publish_held(self._manager, self._table, branch, audit=audit)
-        except _HeldBackError:
-            return latest, last, {}
-        return latest, None, {"snapshot_id": snapshot.snapshot_id}
-
-    def _already(self, branch: str) -> dict[str, Any]:
-        found = find_published(self._manager.load_table(self._table), branch)
-        return {"snapshot_id": found.snapshot_id} if found else {}
-
-    def _check(self, ref: str | None) -> list[AssetCheckResult]:
+    def check(self, ref: str | None) -> list[AssetCheckResult]:
+        """Run the declared checks and the user's own on a branch, None for main."""
         rows = self._rows()
         sql = rows.sql(self._manager.load_table(self._table)) if rows is not None else None
         outcomes = run_checks(self._manager, self._table, self._plan.declared, ref=ref, rows=sql)
@@ -209,7 +177,7 @@ class _Audit:
             name: self._input(check, name, ref, rows) for name in check.keys_by_input_name if self._takes(check, name)
         }
         names = set(check.required_resource_keys) - {self._plan.io_key}
-        resources = {name: getattr(self._context.resources, name) for name in names}
+        resources = {name: getattr(self._resources, name) for name in names}
         op: Any = check.op.compute_fn
         arguments = [build_op_context(resources=resources)] if op.has_context_arg() or resources else []
         given = check(*arguments, **inputs)
@@ -233,12 +201,15 @@ class _Audit:
             self._manager, self._io.table_of_asset(key, self._scope.tenant), kind, asked, rows if mine else None
         )
 
-    def _held_back(self, results: Sequence[AssetCheckResult]) -> bool:
+    def holding_back(self, results: Sequence[AssetCheckResult]) -> list[str]:
+        """Name the checks that keep the rows from being published."""
         blocking = self._plan.blocking_names
-        return any(
-            not result.passed and result.severity is AssetCheckSeverity.ERROR and result.check_name in blocking
+        failed = [
+            result.check_name
             for result in results
-        )
+            if not result.passed and result.severity is AssetCheckSeverity.ERROR and result.check_name in blocking
+        ]
+        return [name for name in failed if name is not None]
 
     def _result(self, outcome: CheckOutcome) -> AssetCheckResult:
         severity = AssetCheckSeverity.ERROR if outcome.check.config.severity == "error" else AssetCheckSeverity.WARN
@@ -251,9 +222,71 @@ class _Audit:
             description=f"{outcome.check.description}.",
         )
 
+
+class _Audit(_Checker):
+    """One run of a gate."""
+
+    def __init__(self, plan: _Plan, context: AssetCheckExecutionContext) -> None:
+        partitions_def = plan.spec.partitions_def
+        keys = list(context.partition_keys) if partitions_def and context.has_partition_key_range else []
+        if partitions_def and not keys and context.has_partition_key:
+            keys = [context.partition_key]
+        super().__init__(plan, context.resources, Scope.of(partitions_def, keys))
+        self._context = context
+
+    def run(self) -> Iterator[AssetCheckResult]:
+        """Check, publish, and only then report: a result that says published is true."""
+        if not self._manager.table_exists(self._table):
+            yield from self._nothing()
+            return
+        branch = audit_branch(self._plan.spec.key, self._scope.keys, self._origin())
+        waiting = branches_of(self._manager.load_table(self._table), branch)
+        results = self.check(waiting[-1] if waiting else None)
+        published: dict[str, Any] = {}
+        held: str | None = None
+        if not waiting:
+            published = self._already(branch)
+        elif self.holding_back(results):
+            held = waiting[-1]
+        else:
+            results, held, published = self._publish(waiting[-1], results)
+        yield from results
+        yield self._verdict(held, published)
+
+    def _origin(self) -> str:
+        return origin_run_id(self._context.run, self._context.instance)
+
+    def _publish(
+        self, branch: str, results: list[AssetCheckResult]
+    ) -> tuple[list[AssetCheckResult], str | None, dict[str, Any]]:
+        latest, last = results, branch
+
+        def audit(redone: str) -> None:
+            nonlocal latest, last
+            latest, last = self.check(redone), redone
+            if self.holding_back(latest):
+                raise _HeldBackError
+
+        held = next((write for write in list_held(self._manager, self._table) if write.branch == branch), None)
+        try:
+            # Whatever main got since the rows were written a moment ago, the run goes on with what it has.
+            snapshot = publish_held(self._manager, self._table, branch, audit=audit, outdated=True)
+        except _HeldBackError:
+            return latest, last, {}
+        published: dict[str, Any] = {"snapshot_id": snapshot.snapshot_id}
+        if held is not None and (retired := retire_older(self._manager, self._table, held)):
+            published[RETIRED] = ", ".join(retired)
+        return latest, None, published
+
+    def _already(self, branch: str) -> dict[str, Any]:
+        found = find_published(self._manager.load_table(self._table), branch)
+        return {"snapshot_id": found.snapshot_id} if found else {}
+
     def _verdict(self, held: str | None, published: Mapping[str, Any]) -> AssetCheckResult:
         metadata: dict[str, Any] = {"table": self._table, **published}
         description = None if published else "Nothing was returned: nothing was published, the table is unchanged."
+        if RETIRED in published:
+            description = f"Discarded older held writes that this one replaces: {published[RETIRED]}."
         if held is not None:
             metadata["branch"] = held
             metadata["look"] = MetadataValue.text(f"floe tables scan {self._table} --ref {held}")

@@ -275,7 +275,16 @@ class _Write:
         text = replaced.text if replaced is not None else None
         names = self._data.columns if _is_spark(self._data) else self._data.schema.names
         columns = tuple(names) if mode is WriteMode.UPSERT else ()
-        return HeldMark(self._output.branch, mode, text, self._keys, columns, self._null_keys).properties()
+        mark = HeldMark(
+            self._output.branch,
+            mode,
+            text,
+            self._keys,
+            columns,
+            self._null_keys,
+            partitions=tuple(self._output.partitions),
+        )
+        return mark.properties()
 
 
 def _frame(manager: IcebergTableManager, data: object) -> Any:  # noqa: ANN401 - Arrow data, or the engine's own frame

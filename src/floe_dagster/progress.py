@@ -16,7 +16,7 @@ from dagster import (
     DagsterEventType,
 )
 
-from floe_dagster.checks import NOT_EVALUATED, PUBLISHED
+from floe_dagster.checks import NOT_EVALUATED, PUBLISHED, RETIRED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -109,6 +109,7 @@ class AssetProgress:
         started: When its step began, in seconds since the epoch.
         ended: When nothing more happened to it.
         reason: Why it failed or was held back.
+        retired: Branches of older held writes that it made pointless, and that are gone.
     """
 
     asset: str
@@ -122,6 +123,7 @@ class AssetProgress:
     started: float | None = None
     ended: float | None = None
     reason: str | None = None
+    retired: tuple[str, ...] = ()
 
 
 class RunProgress:
@@ -222,6 +224,7 @@ class RunProgress:
                 snapshot_id=None if snapshot is None else str(snapshot),
                 branch=None,
                 ended=moment,
+                retired=tuple(str(figures[RETIRED]).split(", ")) if RETIRED in figures else (),
             )
             return
         failed = [check.sentence for check in asset.checks if not check.passed]

@@ -7,23 +7,24 @@ top of a main that has moved meanwhile, and to find out later whether it was pub
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from floe_core.dataplane import OPERATION_ID_PROPERTY, ReadRequest
-from floe_core.errors import CapabilityError, ConcurrencyConflictError, RefNotFoundError, WriteError
+from floe_core.dataplane import OPERATION_ID_PROPERTY, SOURCE_ROWS_PROPERTY
+from floe_core.errors import CapabilityError, ConcurrencyConflictError, RefNotFoundError
 from floe_iceberg.commits import Backoff, ancestry
 from floe_iceberg.context import identifier_of
+from floe_iceberg.held_rows import WRITTEN_PROPERTY, brought_rows, written_at
 from floe_iceberg.models import NullKeys, SnapshotInfo, Value, WriteMode
-from floe_iceberg.predicates import parse_row_filter
-from floe_iceberg.row_keys import keys_shown, keys_text, parse_keys, recorded_keys, same_keys
+from floe_iceberg.movements import require_current
+from floe_iceberg.row_keys import keys_text, parse_keys
 from floe_iceberg.versions import ref_not_found
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyiceberg.table import Table
-    from pyiceberg.table.snapshots import Snapshot
 
     from floe_iceberg.context import TableTarget
     from floe_iceberg.manager import IcebergTableManager
@@ -36,7 +37,32 @@ _FILTER = "floe.audit.filter"
 _KEYS = "floe.audit.keys"
 _COLUMNS = "floe.audit.columns"
 _NULL_KEYS = "floe.audit.null-keys"
-_OWN = (_BRANCH, _MODE, _FILTER, _KEYS, _COLUMNS, _NULL_KEYS, OPERATION_ID_PROPERTY)
+_PARTITIONS = "floe.audit.partitions"
+_ASSET = "dagster.asset-key"
+_PARTITION = "dagster.partition-key"
+_LONGEST_MARK = 8192
+# audit.asset.partition.run; without a partition there are two.
+_DOTS_WITH_PARTITION = 3
+_OWN = (_BRANCH, _MODE, _FILTER, _KEYS, _COLUMNS, _NULL_KEYS, _PARTITIONS, OPERATION_ID_PROPERTY)
+
+
+# Figures of the write itself, and which engine made it: a write that is done again has its own.
+_COMPUTED = frozenset(
+    {
+        *(
+            f"{what}-{figure}"
+            for what in ("added", "deleted", "removed", "total")
+            for figure in (
+                *("data-files", "records", "files-size", "delete-files", "dvs"),
+                *("position-deletes", "position-delete-files", "equality-deletes", "equality-delete-files"),
+            )
+        ),
+        *("changed-partition-count", "partition-summaries-included", "replace-partitions", "entries-processed"),
+        *("manifests-created", "manifests-kept", "manifests-replaced", "source-snapshot-id", "published-wap-id"),
+        *("engine-name", "engine-version", "iceberg-version", "app-id", "app-name", "spark.app.id"),
+        SOURCE_ROWS_PROPERTY,
+    }
+)
 
 
 class HeldWrite(Value):
@@ -51,8 +77,31 @@ class HeldWrite(Value):
     keys: tuple[str, ...]
     columns: tuple[str, ...] = ()
     null_keys: NullKeys | None = None
+    partitions: tuple[str, ...] = ()
     operation_id: str
     summary: dict[str, str]
+
+    @property
+    def first_branch(self) -> str:
+        """The branch it was first written to, before it was done again on a later main."""
+        return self.summary.get(_BRANCH, self.branch)
+
+    @property
+    def partitioned(self) -> bool:
+        """Whether it is about some partitions of its asset only."""
+        return bool(self.partitions) or self.first_branch.count(".") >= _DOTS_WITH_PARTITION
+
+    def is_rerun_by(self, summary: Mapping[str, str]) -> bool:
+        """Whether a snapshot's summary is that of another run of the same asset over some of the same partitions."""
+        other = summary.get(_BRANCH, "")
+        if other == self.first_branch or summary.get(OPERATION_ID_PROPERTY) == self.operation_id:
+            return False
+        if other and _work(other) == _work(self.first_branch):
+            return True
+        if _ASSET not in summary or summary[_ASSET] != self.summary.get(_ASSET):
+            return False
+        partitions = _partitions(summary)
+        return bool(set(partitions) & set(self.partitions)) or not (partitions or self.partitioned)
 
 
 @dataclass(frozen=True)
@@ -66,6 +115,7 @@ class HeldMark:
         keys: Columns that identify a row, for an upsert.
         columns: Columns that an upsert changes; the others keep the values that main has by then.
         null_keys: What an upsert does with null in a key.
+        partitions: Keys of the asset's partitions that it is about.
     """
 
     branch: str
@@ -74,6 +124,7 @@ class HeldMark:
     keys: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     null_keys: NullKeys | None = None
+    partitions: tuple[str, ...] = ()
 
     def properties(self) -> dict[str, str]:
         """The mark as snapshot properties."""
@@ -86,6 +137,8 @@ class HeldMark:
             marks[_COLUMNS] = json.dumps(self.columns)
         if self.null_keys is not None:
             marks[_NULL_KEYS] = self.null_keys.value
+        if self.partitions and len(text := json.dumps(self.partitions)) <= _LONGEST_MARK:
+            marks[_PARTITIONS] = text
         return marks
 
 
@@ -145,6 +198,7 @@ def publish_held(
     branch: str,
     *,
     audit: Callable[[str], None] | None = None,
+    outdated: bool = False,
 ) -> SnapshotInfo:
     """Publish a waiting write; when main has moved meanwhile, do it again on top of main first.
 
@@ -153,14 +207,17 @@ def publish_held(
         target: The table.
         branch: The waiting branch.
         audit: Called with the new branch after each redo; what it raises stops the publication. Without it, nobody
-            checks the write again, and it is refused when a later run of the same work was published.
+            checks the write again.
+        outdated: Whether a write is published whose rows have changed on main since it was made, for a run that
+            publishes what it has just written.
 
     Returns:
         The snapshot main stands at.
 
     Raises:
         RefNotFoundError: No such branch.
-        WriteError: A later run of the same work is on main; the write still waits.
+        WriteError: Rows that it replaces have changed since, or a later run of the same work is on main; the error
+            names the snapshots, and the write still waits.
         ConcurrencyConflictError: Other writers were faster every time; the write still waits.
         MissingDependencyError: Main has moved, and doing the write again needs Spark.
     """
@@ -170,9 +227,8 @@ def publish_held(
         held = _held(table, branch)
         if held is None:
             return _drop_unwritten(manager, table, branch)
-        if audit is None:
-            _refuse_outdated(table, held)
-            _refuse_other_keys(table, held)
+        if not outdated:
+            require_current(manager, table, held)
         try:
             return manager.publish_branch(target, branch, remove=True)
         except ConcurrencyConflictError:
@@ -183,31 +239,38 @@ def publish_held(
             audit(branch)
 
 
-def _refuse_outdated(table: Table, held: HeldWrite) -> None:
-    """Refuse a write whose rerun is on main: it would bring back what the rerun repaired."""
-    first = held.summary[_BRANCH]
-    for snapshot in ancestry(table.metadata):
-        summary = snapshot.summary.additional_properties if snapshot.summary else {}
-        rerun = summary.get(_BRANCH, "")
-        if rerun != first and _work(rerun) == _work(first) and snapshot.timestamp_ms > held.timestamp_ms:
-            msg = (
-                f"The write on branch '{held.branch}' of table '{held.table}' is outdated: a later run of the same "
-                f"work, '{rerun}', was published as snapshot {snapshot.snapshot_id}."
-            )
-            hint = f"Discard it with: floe discard {held.table} {held.branch}. To have its rows, run the asset again."
-            raise WriteError(msg, hint=hint, table=held.table)
+def retire_older(manager: IcebergTableManager, target: TableTarget, published: HeldWrite) -> list[str]:
+    """Discard the older held writes that a published one makes pointless, and return their branches.
+
+    These are writes of the same asset to no other partitions. Without partitions, an append or upsert may have brought
+    rows that the published one has not: such writes are left to a person.
+    """
+    if not published.partitioned and published.mode is not WriteMode.OVERWRITE:
+        return []
+    older = [
+        held
+        for held in list_held(manager, target)
+        if held.timestamp_ms < published.timestamp_ms and _replaced_by(held, published)
+    ]
+    for held in older:
+        with suppress(RefNotFoundError):
+            manager.remove_branch(target, held.branch)
+    return [held.branch for held in older]
 
 
-def _refuse_other_keys(table: Table, held: HeldWrite) -> None:
-    """Refuse an upsert by keys that are not those of the table any more: its rows were matched by the wrong ones."""
-    recorded = recorded_keys(table)
-    if held.mode is WriteMode.UPSERT and held.keys and recorded and not same_keys(held.keys, recorded):
-        msg = (
-            f"The write on branch '{held.branch}' of table '{held.table}' matched rows by {keys_shown(held.keys)}; "
-            f"the keys of the table are {keys_shown(recorded)} now."
-        )
-        hint = f"Run the asset again, and discard the branch with: floe discard {held.table} {held.branch}"
-        raise WriteError(msg, hint=hint, table=held.table)
+def _replaced_by(held: HeldWrite, published: HeldWrite) -> bool:
+    if held.first_branch == published.first_branch:
+        return False
+    if _work(held.first_branch) == _work(published.first_branch):
+        return True
+    same_asset = _ASSET in held.summary and held.summary[_ASSET] == published.summary.get(_ASSET)
+    return same_asset and bool(held.partitions) and set(held.partitions) <= set(published.partitions)
+
+
+def _partitions(summary: Mapping[str, str]) -> tuple[str, ...]:
+    if _PARTITIONS in summary:
+        return tuple(json.loads(summary[_PARTITIONS]))
+    return (summary[_PARTITION],) if _PARTITION in summary else ()
 
 
 def _work(branch: str) -> str:
@@ -245,12 +308,13 @@ def _held(table: Table, branch: str) -> HeldWrite | None:
                 table=".".join(table.name()),
                 branch=branch,
                 snapshot_id=table.metadata.refs[branch].snapshot_id,
-                timestamp_ms=snapshot.timestamp_ms,
+                timestamp_ms=written_at(snapshot),
                 mode=WriteMode(summary[_MODE]),
                 row_filter=summary.get(_FILTER),
                 keys=parse_keys(summary.get(_KEYS, "")),
                 columns=tuple(json.loads(summary.get(_COLUMNS, "[]"))),
                 null_keys=NullKeys(summary[_NULL_KEYS]) if _NULL_KEYS in summary else None,
+                partitions=_partitions(summary),
                 operation_id=summary[OPERATION_ID_PROPERTY],
                 summary=dict(summary),
             )
@@ -276,17 +340,23 @@ def _redo(manager: IcebergTableManager, table: Table, held: HeldWrite) -> str:
     if branch in manager.load_table(table).metadata.refs:
         manager.remove_branch(table, branch)
     manager.create_branch(table, branch)
-    mark = HeldMark(first, held.mode, held.row_filter, held.keys, held.columns, held.null_keys)
+    mark = HeldMark(
+        first, held.mode, held.row_filter, held.keys, held.columns, held.null_keys, partitions=held.partitions
+    )
     manager.write_data(
         table,
-        _rows(manager, table, held),
+        brought_rows(manager, table, held),
         held.mode,
         keys=held.keys or None,
         null_keys=held.null_keys,
         overwrite_filter=held.row_filter,
         operation_id=held.operation_id,
         branch=branch,
-        snapshot_properties={**_foreign(held.summary), **mark.properties()},
+        snapshot_properties={
+            **_foreign(held.summary),
+            **mark.properties(),
+            WRITTEN_PROPERTY: str(held.timestamp_ms),
+        },
     )
     manager.remove_branch(table, held.branch)
     return branch
@@ -294,32 +364,5 @@ def _redo(manager: IcebergTableManager, table: Table, held: HeldWrite) -> str:
 
 def _foreign(summary: dict[str, str]) -> dict[str, str]:
     """Return the properties that whoever made the write had put into its snapshot."""
-    return {key: value for key, value in summary.items() if key.startswith("dagster.") and key not in _OWN}
-
-
-def _rows(manager: IcebergTableManager, table: Table, held: HeldWrite) -> Any:  # noqa: ANN401 - the engine's frame
-    """Return the rows that a waiting write brought, as a lazy frame of the engine."""
-    plane, name = manager.context.plane(), held.table
-    base = _base(table, held.branch)
-    if held.mode is WriteMode.APPEND:
-        return plane.frame(ReadRequest(name, start_snapshot_id=base.snapshot_id, snapshot_id=held.snapshot_id))
-    if held.mode is WriteMode.OVERWRITE:
-        written = parse_row_filter(held.row_filter, table.schema(), table=name)
-        return plane.frame(ReadRequest(name, row_filter=written.sql, snapshot_id=held.snapshot_id))
-    if held.mode is WriteMode.UPSERT:
-        # Whatever the branch has and its base has not are the rows that were changed or added.
-        columns = held.columns or None
-        before = plane.frame(ReadRequest(name, columns=columns, snapshot_id=base.snapshot_id))
-        return plane.frame(ReadRequest(name, columns=columns, snapshot_id=held.snapshot_id)).exceptAll(before)
-    msg = f"A waiting write of mode {held.mode.value} cannot be done again on table '{name}'."
-    raise CapabilityError(msg, hint="Discard it and write it again.", table=name)
-
-
-def _base(table: Table, branch: str) -> Snapshot:
-    published = {snapshot.snapshot_id for snapshot in ancestry(table.metadata)}
-    for snapshot in ancestry(table.metadata, branch):
-        if snapshot.snapshot_id in published:
-            return snapshot
-    name = ".".join(table.name())
-    msg = f"The history that branch '{branch}' of table '{name}' grew out of has expired."
-    raise CapabilityError(msg, hint="Discard it and write it again.", table=name)
+    own = {key: value for key, value in summary.items() if key not in _OWN and key not in _COMPUTED}
+    return {key: value for key, value in own.items() if not key.startswith("partitions.")}

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from floe_core.errors import WriteError
-from floe_iceberg import WriteMode
-from floe_iceberg.held import HeldMark, list_held, open_held, publish_held
+from floe_iceberg import Engine, WriteMode
+from floe_iceberg.held import HeldMark, list_held, open_held, publish_held, retire_older
 
 FIRST, RERUN, OTHER = "audit.orders.mon.run1", "audit.orders.mon.run2", "audit.orders.tue.run3"
 
@@ -67,3 +67,145 @@ def test_s37_another_partition_does_not_stand_in_the_way(manager, name):
     hold(manager, name, FIRST, (1, "mon"))
     publish_held(manager, name, FIRST)
     assert rows(manager, name) == [("mon", 1), ("tue", 2)]
+
+
+def hold_rows(manager, name, branch, data, mode, *, engine=None, **mark):
+    """Write rows to a branch of their own, with whatever its run says about them."""
+    properties = {**HeldMark(branch, mode, **mark).properties(), "floe.tenant": "acme", "team": "shop"}
+    open_held(manager, name, branch)
+    manager.write_data(
+        name,
+        data,
+        mode,
+        keys=mark.get("keys"),
+        overwrite_filter=mark.get("row_filter"),
+        branch=branch,
+        engine=engine,
+        snapshot_properties=properties,
+    )
+
+
+def days(*pairs):
+    return pa.table({"id": pa.array([number for number, _ in pairs], pa.int64()), "day": [day for _, day in pairs]})
+
+
+def test_s37_a_rerun_over_a_range_that_holds_the_partition_makes_the_write_outdated(manager, name):
+    properties = {"dagster.asset-key": "shop/orders", "dagster.partition-key": "mon"}
+    open_held(manager, name, FIRST)
+    mark = HeldMark(FIRST, WriteMode.APPEND, partitions=("mon",)).properties()
+    manager.append(name, days((13, "mon")), branch=FIRST, snapshot_properties={**mark, **properties})
+    wide = "audit.orders.mon-tue-1a2b.run2"
+    open_held(manager, name, wide)
+    mark = HeldMark(wide, WriteMode.APPEND, partitions=("mon", "tue")).properties()
+    properties = {"dagster.asset-key": "shop/orders", "dagster.run-id": "0123456789"}
+    manager.append(name, days((1, "mon"), (2, "tue")), branch=wide, snapshot_properties={**mark, **properties})
+    publish_held(manager, name, wide)
+    with pytest.raises(WriteError, match=r"a later run of the same work.*by run 01234567 of shop/orders"):
+        publish_held(manager, name, FIRST)
+
+
+def test_s37_an_overwrite_of_all_rows_is_outdated_once_main_has_others(manager, name):
+    hold_rows(manager, name, FIRST, days((1, "mon")), WriteMode.OVERWRITE)
+    appended = manager.append(name, days((2, "tue")), snapshot_properties={"dagster.run-id": "f00dfeed99"})
+    with pytest.raises(
+        WriteError, match=rf"have changed on main: snapshot {appended.snapshot_id} \(append by run f00d"
+    ):
+        publish_held(manager, name, FIRST)
+    assert rows(manager, name) == [("mon", 0), ("tue", 0), ("tue", 2)]
+
+
+def test_s37_a_published_rerun_retires_older_writes_of_its_partitions(manager, name):
+    for branch, day in ((FIRST, "mon"), (OTHER, "tue"), (RERUN, "mon")):
+        hold_rows(manager, name, branch, days((1, day)), WriteMode.APPEND, partitions=(day,))
+    [rerun] = [held for held in list_held(manager, name) if held.branch == RERUN]
+    publish_held(manager, name, RERUN, outdated=True)
+    assert retire_older(manager, name, rerun) == [FIRST]
+    assert [held.branch for held in list_held(manager, name)] == [OTHER]
+
+
+@pytest.mark.parametrize(("mode", "retired"), [(WriteMode.OVERWRITE, ["audit.orders.run1"]), (WriteMode.APPEND, [])])
+def test_s37_without_partitions_only_what_replaces_all_rows_retires_older_writes(manager, name, mode, retired):
+    for run in ("run1", "run2"):
+        hold_rows(manager, name, f"audit.orders.{run}", days((1, "mon")), mode)
+    [_, newer] = list_held(manager, name)
+    publish_held(manager, name, newer.branch)
+    assert retire_older(manager, name, newer) == retired
+
+
+@pytest.fixture
+def engine_manager(site, manager, plane):
+    """A manager with Spark behind it, on the table of the fixture ``manager``."""
+    return site.open_manager(compute=plane)
+
+
+@pytest.mark.spark
+def test_s37_an_earlier_run_that_was_published_late_does_not_stand_in_the_way(engine_manager, name):
+    manager = engine_manager
+    hold(manager, name, FIRST, (13, "mon"))
+    hold(manager, name, RERUN, (1, "mon"))
+    manager.append(name, days((9, "tue")))
+    publish_held(manager, name, FIRST)
+    publish_held(manager, name, RERUN)
+    assert rows(manager, name) == [("mon", 1), ("tue", 0), ("tue", 9)]
+
+
+@pytest.mark.spark
+def test_s37_a_repair_of_the_same_rows_by_another_hand_makes_the_write_outdated(engine_manager, name):
+    manager = engine_manager
+    hold(manager, name, FIRST, (13, "mon"))
+    repaired = manager.overwrite(name, days((7, "mon")), overwrite_filter="day = 'mon'")
+    with pytest.raises(
+        WriteError, match=f"rows that it replaces have changed on main: snapshot {repaired.snapshot_id}"
+    ):
+        publish_held(manager, name, FIRST)
+    assert rows(manager, name) == [("mon", 7), ("tue", 0)]
+    assert [held.branch for held in list_held(manager, name)] == [FIRST]
+
+
+@pytest.mark.spark
+def test_s37_rows_that_others_changed_elsewhere_and_compaction_let_the_write_through(engine_manager, name):
+    manager = engine_manager
+    hold(manager, name, FIRST, (13, "mon"))
+    manager.overwrite(name, days((7, "tue")), overwrite_filter="day = 'tue'")
+    manager.append(name, days((8, "tue")))
+    manager.compact_table(name)
+    seen = []
+    publish_held(manager, name, FIRST, audit=seen.append)
+    assert seen == [f"{FIRST}.redo1"]
+    assert rows(manager, name) == [("mon", 13), ("tue", 7), ("tue", 8)]
+
+
+@pytest.mark.spark
+def test_s37_a_held_upsert_is_outdated_by_newer_values_of_its_keys_only(engine_manager, name):
+    manager = engine_manager
+    manager.overwrite(name, days((1, "mon"), (2, "mon"), (3, "mon")))
+    mark = {"keys": ("id",), "columns": ("id", "day", "note")}
+    late = days((2, "wed"), (4, "wed")).append_column("note", pa.array(["a", "b"]))
+    hold_rows(manager, name, FIRST, late, WriteMode.UPSERT, **mark)
+    manager.upsert(name, days((3, "thu")), keys=["id"])
+    hold_rows(manager, name, OTHER, days((3, "fri")), WriteMode.UPSERT, keys=("id",), columns=("id", "day"))
+    publish_held(manager, name, FIRST)
+    assert rows(manager, name) == [("mon", 1), ("thu", 3), ("wed", 2), ("wed", 4)]
+    manager.upsert(name, days((3, "sat")), keys=["id"])
+    with pytest.raises(WriteError, match="rows that it replaces have changed"):
+        publish_held(manager, name, OTHER)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("engine", [Engine.ARROW, Engine.SPARK])
+@pytest.mark.parametrize("mode", [WriteMode.APPEND, WriteMode.OVERWRITE, WriteMode.UPSERT])
+def test_s37_a_write_that_is_done_again_keeps_all_its_snapshot_properties(engine_manager, name, mode, engine):
+    manager = engine_manager
+    mark = {
+        WriteMode.APPEND: {},
+        WriteMode.OVERWRITE: {"row_filter": "day = 'mon'"},
+        WriteMode.UPSERT: {"keys": ("id",), "columns": ("id", "day")},
+    }[mode]
+    hold_rows(manager, name, FIRST, days((5, "mon")), mode, engine=engine, partitions=("mon",), **mark)
+    manager.append(name, days((9, "wed")))
+    published = publish_held(manager, name, FIRST)
+    summary = published.summary
+    assert (summary["floe.tenant"], summary["team"]) == ("acme", "shop")
+    assert summary["floe.audit.partitions"] == '["mon"]'
+    # Figures are those of the write that landed.
+    assert int(summary["total-records"]) == len(rows(manager, name))

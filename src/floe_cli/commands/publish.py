@@ -6,13 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from floe_cli.command import command, single_command
-from floe_cli.output import Report, ago, grid, working
+from floe_cli.commands.tables.options import DryRunOption, YesOption
+from floe_cli.output import Report, ago, count, grid, working
 from floe_cli.workspace import Workspace
-from floe_core.errors import ConfigurationError, RefNotFoundError
+from floe_core.errors import ConfigurationError, RefNotFoundError, WriteError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from floe_iceberg import IcebergTableManager
     from floe_iceberg.held import HeldWrite
+    from floe_iceberg.models import SnapshotInfo
+    from floe_iceberg.movements import Movement
 
 app = single_command()
 
@@ -25,19 +30,86 @@ WaitingBranch = Annotated[
 
 
 @command(app)
-def publish(workspace: Workspace, table: WaitingTable = None, branch: WaitingBranch = None) -> Report:
-    """Publish rows that were held back by their checks, after you had a look at them."""
-    from floe_iceberg.held import publish_held
+def publish(
+    workspace: Workspace,
+    table: WaitingTable = None,
+    branch: WaitingBranch = None,
+    *,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+) -> Report:
+    """Publish rows that were held back by their checks, after you had a look at them.
 
-    with working("Publishing"), workspace.tables() as manager:
+    When main has moved on since, the write is done again on top of it and its checks run again. It is refused when rows
+    that it replaces have changed meanwhile, or when a later run of the same work was published.
+    """
+    from floe_iceberg.held import retire_older
+    from floe_iceberg.movements import require_current
+
+    with workspace.tables() as manager:
         if table is None:
             return waiting_report(workspace, manager)
         held = waiting_write(manager, table, branch)
-        snapshot = publish_held(manager, table, held.branch)
+        with working("Comparing with main"):
+            moved = require_current(manager, manager.load_table(table), held)
+        data = {"table": table, "branch": held.branch, "moved": [one.model_dump(mode="json") for one in moved]}
+        if dry_run:
+            return Report(data=data | {"dry_run": True}, text=_preview(held, moved))
+        workspace.confirm(f"Publish the rows on {held.branch} to {table}?", yes=yes)
+        with working("Publishing"):
+            snapshot = _publish(workspace, manager, held, moved)
+            retired = retire_older(manager, table, held)
     return Report(
-        data={"table": table, "branch": held.branch, "snapshot_id": snapshot.snapshot_id},
-        text=[f"Published {held.branch}: {table} is at snapshot {snapshot.snapshot_id}."],
+        data=data | {"snapshot_id": snapshot.snapshot_id, "retired": retired},
+        text=[
+            f"Published {held.branch}: {table} is at snapshot {snapshot.snapshot_id}.",
+            *([f"Main had moved on by {_snapshots(moved)}: the write was done again on top of it."] if moved else []),
+            *(f"Discarded {older}, an older held write that this one replaces." for older in retired),
+        ],
     )
+
+
+def _preview(held: "HeldWrite", moved: "Sequence[Movement]") -> list[str]:
+    lines = [f"Would publish the rows on {held.branch} to {held.table}; nothing was changed."]
+    if moved:
+        lines += [
+            f"Main has moved on by {_snapshots(moved)}, which changed none of the rows that it replaces:",
+            *(f"  {movement}" for movement in moved),
+            "The write would be done again on top of it, and its checks run again.",
+        ]
+    return lines
+
+
+def _snapshots(moved: "Sequence[Movement]") -> str:
+    return count(len(moved), "snapshot")
+
+
+def _publish(
+    workspace: Workspace, manager: "IcebergTableManager", held: "HeldWrite", moved: "Sequence[Movement]"
+) -> "SnapshotInfo":
+    from floe_iceberg.held import publish_held
+
+    if not moved:
+        return publish_held(manager, held.table, held.branch, audit=lambda redone: _stop(held, redone, ()))
+
+    from floe_dagster.rechecks import rechecking
+
+    with rechecking(workspace.artifacts, manager, held) as failing:
+        known = failing(held.branch)
+
+        def audit(redone: str) -> None:
+            if new := [name for name in failing(redone) if name not in known]:
+                _stop(held, redone, new)
+
+        return publish_held(manager, held.table, held.branch, audit=audit)
+
+
+def _stop(held: "HeldWrite", redone: str, failing: "Sequence[str]") -> None:
+    """Leave a write that was done again where it is: nobody has seen it like this."""
+    why = f"There these checks fail that did not before: {', '.join(failing)}." if failing else "Main moved meanwhile."
+    msg = f"The write on {held.branch} was done again on top of main, as {redone}. {why} Nothing was published."
+    hint = f"Look at it with: floe tables scan {held.table} --ref {redone}. Then publish or discard it."
+    raise WriteError(msg, hint=hint, table=held.table)
 
 
 def waiting_report(workspace: Workspace, manager: "IcebergTableManager") -> Report:

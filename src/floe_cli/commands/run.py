@@ -187,6 +187,7 @@ def _warnings(troubles: "Sequence[_Trouble]") -> list[str]:
 def _reasons(assets: "Sequence[AssetProgress]") -> list[str]:
     lines = []
     for asset in assets:
+        lines += [f"{asset.table}: discarded {branch}, an older held write." for branch in asset.retired]
         if asset.reason is None:
             continue
         lines += ["", f"{asset.table} {asset.state}: {asset.reason}"]

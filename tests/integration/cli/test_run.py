@@ -208,7 +208,7 @@ def test_waiting_rows_are_listed(held, answer):
 
 
 def test_waiting_rows_are_let_through(shop, held, floe):
-    code, out, _ = floe("publish", "gold.sales")
+    code, out, _ = floe("publish", "gold.sales", "--yes")
     assert code == 0
     assert out.startswith(f"Published {held}: gold.sales is at snapshot ")
     assert totals(shop) == ([1, 2, 3], [])

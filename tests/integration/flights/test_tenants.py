@@ -92,7 +92,7 @@ def test_a_broken_day_waits_for_its_airport_alone(airports, project, raw):
     with project.tables() as tables:
         for airport in AIRPORTS:
             assert tables.get_current_snapshot(f"tenants.{airport}.silver.flights") == before[airport]
-    code, answer = project.floe("publish", "tenants.jfk.silver.flights")
+    code, answer = project.floe("publish", "tenants.jfk.silver.flights", "--yes")
     assert code == 0, answer
     flown = len(raw[(raw.flight_date == BAD) & (raw.origin == "JFK")])
     with project.tables() as tables:
