@@ -6,12 +6,10 @@ import contextlib
 import json
 import os
 import secrets
-import signal
 import socket
 import subprocess
 import time
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from floe_core.errors import EngineSetupError, EngineUnavailableError
@@ -19,10 +17,12 @@ from floe_core.telemetry import get_logger
 from floe_spark.cache import exclusive, write_atomically
 from floe_spark.idle import Lease, start_watcher
 from floe_spark.ivy import spark_home
+from floe_spark.processes import birth_of, end_process
 from floe_spark.settings import LOOPBACK, launch_environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from floe_spark.settings import SparkSettings
 
@@ -31,7 +31,6 @@ _LOG_FILE = "connect-server.log"
 _TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 - a variable's name
 _SERVER_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _START_SECONDS = 90.0
-_STOP_SECONDS = 15.0
 _POLL_SECONDS = 0.1
 _LOG_TAIL = 2000
 
@@ -76,7 +75,7 @@ class ServerInfo:
     @property
     def alive(self) -> bool:
         """Whether the process floe started still runs."""
-        return _birth_of(self.pid) == self.born
+        return birth_of(self.pid) == self.born
 
     def fits(self, settings: SparkSettings) -> bool:
         """Whether it was started with these settings, and with these packages at least."""
@@ -112,10 +111,7 @@ def stop_server(state_dir: Path) -> bool:
     _state_path(state_dir).unlink(missing_ok=True)
     if server is None or not server.alive:
         return False
-    os.kill(server.pid, signal.SIGTERM)
-    if not _ends_within(server, _STOP_SECONDS):
-        os.kill(server.pid, signal.SIGKILL)
-        _ends_within(server, _STOP_SECONDS)
+    end_process(server.pid, server.born)
     return True
 
 
@@ -202,7 +198,7 @@ def _start(settings: SparkSettings) -> ServerInfo:
     process.returncode = 0
     server = ServerInfo(
         pid=process.pid,
-        born=_birth_of(process.pid) or "",
+        born=birth_of(process.pid) or "",
         port=port,
         fingerprint=settings.fingerprint,
         packages=settings.packages,
@@ -213,7 +209,7 @@ def _start(settings: SparkSettings) -> ServerInfo:
     )
     write_atomically(_state_path(settings.state_dir), json.dumps(asdict(server)), mode=0o600)
     if settings.idle_timeout_minutes:
-        start_watcher(settings.state_dir, settings.idle_timeout_minutes)
+        start_watcher(settings.state_dir, settings.idle_timeout_minutes, pid=server.pid, born=server.born)
     return server
 
 
@@ -246,32 +242,6 @@ def _read_state(state_dir: Path) -> ServerInfo | None:
 
 def _state_path(state_dir: Path) -> Path:
     return state_dir / _STATE_FILE
-
-
-def _birth_of(pid: int) -> str | None:
-    """Return what the operating system says about when a process started, None when it is gone."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    except OSError:
-        return _birth_by_ps(pid) if not Path("/proc/self/stat").exists() else None
-    state, born = fields[0], fields[19]
-    return None if state == "Z" else born
-
-
-def _birth_by_ps(pid: int) -> str | None:
-    answer = subprocess.run(  # noqa: S603 - a number
-        ["/bin/ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
-    )
-    return answer.stdout.strip() or None
-
-
-def _ends_within(server: ServerInfo, seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while server.alive:
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(_POLL_SECONDS)
-    return True
 
 
 def _listens(port: int) -> bool:

@@ -9,8 +9,10 @@ import os
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from floe_spark.processes import birth_of, end_process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +24,7 @@ _LOOKS = 10
 _WATCHER = """\
 import pathlib, sys
 from floe_spark.idle import watch
-watch(pathlib.Path(sys.argv[1]), float(sys.argv[2]))
+watch(pathlib.Path(sys.argv[1]), float(sys.argv[2]), pid=int(sys.argv[3]), born=sys.argv[4])
 """
 
 
@@ -34,19 +36,21 @@ class Lease:
         import fcntl
 
         self._path = state_dir / _LOCK_FILE
-        self._stream: TextIO | None = self._path.open("a")
-        fcntl.flock(self._stream, fcntl.LOCK_SH)
+        self._handle: int | None = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(self._handle, fcntl.LOCK_SH)
         self._touch()
 
     def give_back(self) -> None:
         """Let the server end once it has been idle for long enough."""
-        if self._stream is not None:
+        if self._handle is not None:
             self._touch()
-            self._stream.close()
-            self._stream = None
+            os.close(self._handle)
+            self._handle = None
 
     def _touch(self) -> None:
-        os.utime(self._path)
+        # The project may have been deleted meanwhile.
+        with suppress(FileNotFoundError):
+            os.utime(self._path)
 
 
 @contextmanager
@@ -59,11 +63,11 @@ def in_use(state_dir: Path) -> Iterator[None]:
         lease.give_back()
 
 
-def start_watcher(state_dir: Path, idle_minutes: float) -> None:
-    """Start the process that ends the server after so many minutes without a client."""
+def start_watcher(state_dir: Path, idle_minutes: float, *, pid: int, born: str) -> None:
+    """Start the process that ends a server after so many minutes without a client."""
     (state_dir / _LOCK_FILE).touch()
     process = subprocess.Popen(  # noqa: S603 - our own code
-        [sys.executable, "-c", _WATCHER, str(state_dir.resolve()), str(idle_minutes * 60)],
+        [sys.executable, "-c", _WATCHER, str(state_dir.resolve()), str(idle_minutes * 60), str(pid), born],
         # Python looks for modules in its working directory first, and a project's own may be called anything.
         cwd=state_dir,
         stdin=subprocess.DEVNULL,
@@ -75,17 +79,22 @@ def start_watcher(state_dir: Path, idle_minutes: float) -> None:
     process.returncode = 0
 
 
-def watch(state_dir: Path, idle_seconds: float) -> bool:
-    """Wait until the server ends or has been idle for that long, and then end it; tell whether it was ended."""
-    from floe_spark.connect_server import server_status, stop_server
+def watch(state_dir: Path, idle_seconds: float, *, pid: int, born: str) -> None:
+    """Wait until a server ends by itself or has been idle for that long, and then end it.
 
-    watched = server_status(state_dir)
-    while watched is not None and watched.alive:
+    A server whose project was deleted is ended at once: no command can find it any more.
+    """
+    from floe_spark.connect_server import stop_server
+
+    while birth_of(pid) == born:
         time.sleep(min(_LONGEST_LOOK_SECONDS, idle_seconds / _LOOKS))
-        with _alone(state_dir) as alone:
-            if alone and _idle_seconds(state_dir) >= idle_seconds and server_status(state_dir) == watched:
-                return stop_server(state_dir)
-    return False
+        try:
+            with _alone(state_dir) as alone:
+                if alone and _idle_seconds(state_dir) >= idle_seconds and birth_of(pid) == born:
+                    stop_server(state_dir)
+                    end_process(pid, born)
+        except FileNotFoundError:
+            end_process(pid, born)
 
 
 @contextmanager
@@ -93,7 +102,7 @@ def _alone(state_dir: Path) -> Iterator[bool]:
     """Tell whether there is no client; none gets a lease for the length of the block."""
     import fcntl
 
-    with (state_dir / _LOCK_FILE).open("a") as stream:
+    with (state_dir / _LOCK_FILE).open("r+") as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

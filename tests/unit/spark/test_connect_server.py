@@ -11,7 +11,8 @@ import sys
 import pytest
 
 from floe_core.errors import EngineSetupError
-from floe_spark.connect_server import ServerInfo, _birth_of, server_for, server_status, start_server, stop_server
+from floe_spark.connect_server import ServerInfo, server_for, server_status, start_server, stop_server
+from floe_spark.processes import birth_of
 from floe_spark.settings import SparkSettings
 
 
@@ -31,7 +32,7 @@ def process():
 def leave_state(settings, **changes):
     content = {
         "pid": os.getpid(),
-        "born": _birth_of(os.getpid()),
+        "born": birth_of(os.getpid()),
         "port": 1,
         "fingerprint": settings.fingerprint,
         "packages": ["a:b:1"],
@@ -52,7 +53,7 @@ def test_no_server_is_no_server(settings):
 
 
 def test_a_running_process_is_the_server(settings, process):
-    leave_state(settings, pid=process.pid, born=_birth_of(process.pid))
+    leave_state(settings, pid=process.pid, born=birth_of(process.pid))
     found = server_status(settings.state_dir)
     assert found is not None
     assert found.pid == process.pid
@@ -68,7 +69,7 @@ def test_a_dead_server_is_noticed_and_its_traces_cleared(settings, changes):
 
 
 def test_stop_ends_the_process_and_nothing_else(settings, process):
-    leave_state(settings, pid=process.pid, born=_birth_of(process.pid))
+    leave_state(settings, pid=process.pid, born=birth_of(process.pid))
     assert stop_server(settings.state_dir) is True
     assert process.wait(timeout=10) != 0
 
@@ -86,7 +87,7 @@ def test_damaged_traces_are_no_server(settings, text):
 
 
 def test_a_server_with_other_settings_or_fewer_packages_is_not_used(settings, process, tmp_path):
-    leave_state(settings, pid=process.pid, born=_birth_of(process.pid), fingerprint="other")
+    leave_state(settings, pid=process.pid, born=birth_of(process.pid), fingerprint="other")
     assert server_for(settings) is None
     with pytest.raises(EngineSetupError, match="floe spark stop"):
         start_server(settings)
@@ -97,7 +98,7 @@ def test_a_server_with_other_settings_or_fewer_packages_is_not_used(settings, pr
 
 
 def test_a_server_that_does_not_listen_is_not_used(settings, process):
-    leave_state(settings, pid=process.pid, born=_birth_of(process.pid))
+    leave_state(settings, pid=process.pid, born=birth_of(process.pid))
     assert server_for(settings) is None
 
 
