@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from floe_core.errors import CapabilityError, ConfigProblem, ConfigurationError
 from floe_dagster.asset_settings import mistyped_keys, settings_from
 from floe_dagster.tenants import own_partitions
+from floe_dagster.upsert_keys import DeclaredKeys
 from floe_iceberg.models import WriteMode
 
 if TYPE_CHECKING:
@@ -55,19 +56,22 @@ def require_sound(assets: Sequence[WrittenAsset], declared: Mapping[str, TableCo
     Raises:
         ConfigurationError: Something is wrong; ``problems`` has every mistake.
     """
-    problems = [*_settings(assets), *_shared_tables(assets), *_checks_without_asset(assets, declared)]
+    problems = [*_settings(assets, declared), *_shared_tables(assets), *_checks_without_asset(assets, declared)]
     if problems:
         mistakes = "1 mistake" if len(problems) == 1 else f"{len(problems)} mistakes"
         msg = f"The assets of this project have {mistakes}."
         raise ConfigurationError(msg, problems=[ConfigProblem(message=problem) for problem in problems])
 
 
-def _settings(assets: Sequence[WrittenAsset]) -> Iterator[str]:
+def _settings(assets: Sequence[WrittenAsset], declared: Mapping[str, TableConfig]) -> Iterator[str]:
     for asset in assets:
         for key, meant in mistyped_keys(asset.spec.metadata).items():
             yield f"Unknown metadata key '{key}' on asset '{asset.name}'. Did you mean '{meant}'?"
         try:
-            mode = settings_from(asset.spec.metadata, asset=asset.name).write_mode
+            settings = settings_from(asset.spec.metadata, asset=asset.name)
+            mode = settings.write_mode
+            if mode is WriteMode.UPSERT:
+                DeclaredKeys.of(settings, declared.get(asset.table), asset=asset.name, table=asset.table)
         except (ConfigurationError, CapabilityError) as err:
             yield str(err)
             continue

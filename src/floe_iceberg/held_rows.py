@@ -10,6 +10,7 @@ from floe_iceberg.commits import ancestry
 from floe_iceberg.filters.spark_sql import quoted_name
 from floe_iceberg.models import WriteMode
 from floe_iceberg.predicates import parse_row_filter
+from floe_iceberg.row_keys import recorded_keys
 from floe_iceberg.schema import column_parts
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def replaced_rows_changed(manager: IcebergTableManager, table: Table, held: Held
     snapshots = [base_of(table, held.branch).snapshot_id, table.metadata.current_snapshot_id]
     before, after = (_rows_at(manager, table, snapshot, columns) for snapshot in snapshots if snapshot is not None)
     if held.mode is WriteMode.UPSERT:
-        struct = _key_struct(table, held.keys)
+        struct = _key_struct(table, held.keys or recorded_keys(table))
         keys = brought_rows(manager, table, held).selectExpr(f"{struct} as `{_KEY}`").distinct()
         before, after = (_of_keys(frame, struct, keys) for frame in (before, after))
     elif held.row_filter is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table.snapshots import Operation
 
-from floe_core.errors import WriteError
+from floe_core.errors import CapabilityError, WriteError
 from floe_iceberg.commits import ancestry
 from floe_iceberg.engine_writes import changes_anything
 from floe_iceberg.held_rows import base_of, replaced_rows_changed, written_at
@@ -128,7 +128,11 @@ def _touches(table: Table, snapshot: Snapshot, held: HeldWrite) -> bool:
     if held.mode is not WriteMode.OVERWRITE or held.row_filter is None:
         return True
     parent = table.metadata.snapshot_by_id(snapshot.parent_snapshot_id) if snapshot.parent_snapshot_id else None
-    before, after = (read_set(Branch(table, state).tasks(held.row_filter)) for state in (parent, snapshot))
+    try:
+        before, after = (read_set(Branch(table, state).tasks(held.row_filter)) for state in (parent, snapshot))
+    except CapabilityError:
+        # Only the engine knows which rows such files hold.
+        return True
     return before != after
 
 

@@ -30,7 +30,7 @@ from floe_core.errors import (
     TableExistsError,
     TableNotFoundError,
 )
-from floe_iceberg import SchemaChange, SchemaChangeKind, TableConfig, TableIdentifier
+from floe_iceberg import NullKeys, SchemaChange, SchemaChangeKind, TableConfig, TableIdentifier
 from floe_iceberg.models import PRODUCTION_PROPERTIES
 from floe_testing.audit import assert_audited
 from floe_testing.table_writes import SCHEMA, WritesContract, rows
@@ -151,6 +151,22 @@ class TablesContract:
         manager.append(name, pa.table({"id": [1], "tags": [["a"]]}))
         manager.upsert(name, pa.table({"id": [1], "tags": [["b"]]}))
         assert manager.scan(name).to_pylist() == [{"id": 1, "tags": ["b"]}]
+
+    def test_keys_are_recorded_when_rows_are_unique_by_them(self, manager: IcebergTableManager) -> None:
+        name = new_name()
+        columns = [{"name": column, "type": "long", "required": column != "part"} for column in ("id", "line", "part")]
+        manager.create_from_config(name, TableConfig.model_validate({"columns": columns, "keys": ["id"]}))
+        first = pa.table({"id": [1, 2], "line": [1, 1], "part": pa.array([None, 7], pa.int64())})
+        manager.upsert(name, first)
+        with pytest.raises(ConfigurationError, match="not unique by line"):
+            manager.set_keys(name, ["line"])
+        # Identifier fields follow as long as no key can be null.
+        for keys, identifiers in ((["id", "line"], {"id", "line"}), (["id", "part"], set())):
+            table = manager.set_keys(name, keys, null_keys=NullKeys.MATCH)
+            assert table.schema().identifier_field_names() == identifiers
+        for line in (3, 4):
+            manager.upsert(name, pa.table({"id": [1], "line": [line], "part": pa.array([None], pa.int64())}))
+        assert sorted(manager.scan(name)["line"].to_pylist()) == [1, 4]
 
     def test_a_renamed_table_keeps_its_rows(self, manager: IcebergTableManager, table: str) -> None:
         if not self.rename:

@@ -9,6 +9,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 from floe_core.errors import ConfigurationError, InvalidDataError, NamespaceNotFoundError
 from floe_core.schemas import TableConfig
 from floe_dagster import IcebergIOManager
+from floe_dagster.asset_review import WrittenAsset, require_sound
 from floe_dagster.tables_source import TablesSource
 from floe_iceberg.row_keys import KEYS_PROPERTY, recorded_keys
 
@@ -113,6 +114,19 @@ def test_metadata_and_floe_yaml_must_not_declare_different_keys(upsert, tables):
     with pytest.raises(ConfigurationError, match=r"upsert_keys id.*keys id, line"):
         upsert([{"id": 1, "line": 2}], keys=["id", "line"], upsert_keys=["id"])
     assert found(tables) == [(1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "message"),
+    [({"upsert_keys": ["line"]}, "upsert_keys line"), ({"null_keys": "match"}, "null_keys match")],
+    ids=["keys", "nulls"],
+)
+def test_disagreement_on_keys_is_found_before_anything_runs(metadata, message):
+    [spec] = orders([], **metadata).specs
+    declared = {TABLE: TableConfig(keys=("id",), null_keys="refuse")}
+    with pytest.raises(ConfigurationError, match=message):
+        require_sound([WrittenAsset(spec, TABLE)], declared)
+    require_sound([WrittenAsset(spec, TABLE)], {})
 
 
 @pytest.mark.parametrize(
