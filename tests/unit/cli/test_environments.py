@@ -85,6 +85,7 @@ DESTRUCTIVE = (
     "tables branch x.t side --delete",
     "tables branch x.t side --publish",
     "discard x.t",
+    "publish x.t",
     "tenants offboard acme",
     "tenants bootstrap acme --isolate --rotate",
 )
