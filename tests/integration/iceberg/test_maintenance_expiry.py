@@ -159,7 +159,7 @@ def test_an_empty_table_has_nothing_to_expire(context, new_table):
 
 
 def test_without_spark_its_engine_names_the_extra(context, events):
-    with pytest.raises(MissingDependencyError, match=r"floe\[spark\]"):
+    with pytest.raises(MissingDependencyError, match=r"floe-lakehouse\[spark\]"):
         maintenance.expire_snapshots(context, NAME, engine=Engine.SPARK, **ALL)
 
 

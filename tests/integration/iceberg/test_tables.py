@@ -138,7 +138,7 @@ def test_without_spark_the_error_names_the_extra(catalog):
     manager = IcebergTableManager(catalog)
     manager._plane._installed = NoSpark()
     manager.create_table("bronze.t", pa.schema([("id", pa.int64())]))
-    with pytest.raises(MissingDependencyError, match=r"floe\[spark\]"):
+    with pytest.raises(MissingDependencyError, match=r"floe-lakehouse\[spark\]"):
         manager.append("bronze.t", pa.table({"id": [1]}), engine=Engine.SPARK)
 
 

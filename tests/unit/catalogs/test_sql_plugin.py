@@ -158,7 +158,7 @@ def test_without_a_warehouse_the_error_names_the_setting(tmp_path):
 
 def test_postgres_without_its_driver_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setattr(database_module, "find_spec", lambda _: None)
-    with pytest.raises(MissingDependencyError, match=r"floe\[postgres\]"):
+    with pytest.raises(MissingDependencyError, match=r"floe-lakehouse\[postgres\]"):
         connect(tmp_path, uri="postgresql://host/db")
 
 

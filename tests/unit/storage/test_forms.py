@@ -289,7 +289,7 @@ def test_spark_gets_the_account_key_out_of_an_azure_connection_string(tmp_path, 
 def test_a_missing_client_names_its_extra(tmp_path, monkeypatch):
     monkeypatch.setattr(azure, "find_spec", lambda _: None)
     monkeypatch.setattr(gcs, "find_spec", lambda _: None)
-    with pytest.raises(MissingDependencyError, match=r"floe\[azure\]"):
+    with pytest.raises(MissingDependencyError, match=r"floe-lakehouse\[azure\]"):
         bound(tmp_path, "azure").get_file_io_properties()
-    with pytest.raises(MissingDependencyError, match=r"floe\[gcs\]"):
+    with pytest.raises(MissingDependencyError, match=r"floe-lakehouse\[gcs\]"):
         bound(tmp_path, "gcs", endpoint="http://127.0.0.1:1", credentials={}).get_file_io_properties()
