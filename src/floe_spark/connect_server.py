@@ -9,7 +9,7 @@ import secrets
 import socket
 import subprocess
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from floe_core.errors import EngineSetupError, EngineUnavailableError
@@ -49,6 +49,7 @@ class ServerInfo:
         started_at: Seconds since the epoch.
         token: What clients show it.
         idle_timeout_minutes: How long it stays without a client; 0 for ever.
+        watcher: The process that ends it then, by number and birth.
     """
 
     pid: int
@@ -60,6 +61,7 @@ class ServerInfo:
     started_at: float
     token: str = field(repr=False)
     idle_timeout_minutes: float = 0.0
+    watcher: tuple[int, str] | None = None
 
     @property
     def address(self) -> str:
@@ -112,6 +114,9 @@ def stop_server(state_dir: Path) -> bool:
     if server is None or not server.alive:
         return False
     end_process(server.pid, server.born)
+    # Unless it is the watcher that ends the server.
+    if server.watcher is not None and server.watcher[0] != os.getpid():
+        end_process(*server.watcher)
     return True
 
 
@@ -207,9 +212,10 @@ def _start(settings: SparkSettings) -> ServerInfo:
         token=token,
         idle_timeout_minutes=settings.idle_timeout_minutes,
     )
+    if minutes := settings.idle_timeout_minutes:
+        watcher = start_watcher(settings.state_dir, minutes, pid=server.pid, born=server.born)
+        server = replace(server, watcher=(watcher, birth_of(watcher) or ""))
     write_atomically(_state_path(settings.state_dir), json.dumps(asdict(server)), mode=0o600)
-    if settings.idle_timeout_minutes:
-        start_watcher(settings.state_dir, settings.idle_timeout_minutes, pid=server.pid, born=server.born)
     return server
 
 
@@ -235,8 +241,9 @@ def _properties_text(conf: Mapping[str, str]) -> str:
 def _read_state(state_dir: Path) -> ServerInfo | None:
     try:
         content = json.loads(_state_path(state_dir).read_text(encoding="utf-8"))
-        return ServerInfo(**content | {"packages": tuple(content["packages"])})
-    except (OSError, ValueError, TypeError, KeyError):
+        watcher = tuple(content.get("watcher") or ()) or None
+        return ServerInfo(**content | {"packages": tuple(content["packages"]), "watcher": watcher})
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 
 

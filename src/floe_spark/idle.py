@@ -63,8 +63,8 @@ def in_use(state_dir: Path) -> Iterator[None]:
         lease.give_back()
 
 
-def start_watcher(state_dir: Path, idle_minutes: float, *, pid: int, born: str) -> None:
-    """Start the process that ends a server after so many minutes without a client."""
+def start_watcher(state_dir: Path, idle_minutes: float, *, pid: int, born: str) -> int:
+    """Start the process that ends a server after so many minutes without a client; return its number."""
     (state_dir / _LOCK_FILE).touch()
     process = subprocess.Popen(  # noqa: S603 - our own code
         [sys.executable, "-c", _WATCHER, str(state_dir.resolve()), str(idle_minutes * 60), str(pid), born],
@@ -77,6 +77,7 @@ def start_watcher(state_dir: Path, idle_minutes: float, *, pid: int, born: str) 
     )
     # It outlives this process on purpose; nobody is to wait for it.
     process.returncode = 0
+    return process.pid
 
 
 def watch(state_dir: Path, idle_seconds: float, *, pid: int, born: str) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from floe_spark.processes import birth_of
+
 FLOE = [sys.executable, "-m", "floe_cli"]
 
 pytestmark = pytest.mark.spark
@@ -55,7 +57,10 @@ def test_a_warm_spark_starts_once_is_seen_and_stops(shop):
     assert floe("spark", "status", cwd=shop) == started
     state = json.loads(Path(shop, ".floe/spark/connect-server.json").read_text())
     assert state["token"] not in json.dumps(started)
+    watcher, born = state["watcher"]
+    assert birth_of(watcher) == born
     assert floe("spark", "stop", cwd=shop) == {"stopped": True}
+    assert birth_of(watcher) != born
     assert floe("spark", "stop", cwd=shop) == {"stopped": False}
     assert floe("spark", "status", cwd=shop)["running"] is False
 
@@ -66,7 +71,7 @@ def test_a_warm_spark_ends_when_no_command_uses_it(shop):
         stream.write("\ncompute: {idle_timeout_minutes: 0.05}\n")
     pid = floe("spark", "start", cwd=shop)["pid"]
     deadline = time.monotonic() + 60
-    while Path(f"/proc/{pid}").exists():
+    while birth_of(pid) is not None:
         assert time.monotonic() < deadline
         time.sleep(0.2)
     assert floe("spark", "status", cwd=shop)["running"] is False
