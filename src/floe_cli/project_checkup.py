@@ -22,6 +22,7 @@ from floe_cli.checkup import (
     skipped,
 )
 from floe_cli.connection import prove_connection, spark_packages
+from floe_cli.leftovers import check_runs
 from floe_cli.output import count
 from floe_core.errors import ConfigurationError, FloeStorageError, StorageError
 from floe_core.expansion import expand_section
@@ -49,7 +50,9 @@ def examine(workspace: Workspace, *, start_spark: bool) -> Iterator[Check]:
     yield attempt("jars", lambda: check_spark_jars(compute, root, _packages(artifacts)))
     yield config
     if artifacts is None:
-        yield from (skipped(name, "needs a valid floe.yaml") for name in ("plugins", "catalog", "storage", "spark"))
+        yield from (
+            skipped(name, "needs a valid floe.yaml") for name in ("plugins", "catalog", "storage", "runs", "spark")
+        )
     else:
         yield from _check_project(artifacts, start_spark=start_spark)
     yield attempt("disk", lambda: check_disk(root))
@@ -87,6 +90,7 @@ def _check_project(artifacts: CompiledArtifacts, *, start_spark: bool) -> Iterat
     yield attempt("plugins", lambda: _check_plugins(artifacts, registry))
     yield attempt("catalog", lambda: _with_connection(artifacts, registry, _check_catalog))
     yield attempt("storage", lambda: _check_storage(artifacts, registry))
+    yield attempt("runs", lambda: check_runs(artifacts))
     if start_spark:
         yield attempt("spark", lambda: _with_connection(artifacts, registry, _check_spark))
     else:

@@ -81,7 +81,12 @@ def audit_branch(asset_key: AssetKey, partitions: Sequence[str], origin: str) ->
     parts = [AUDIT_PREFIX, _safe("_".join(asset_key.path))]
     if partitions:
         parts.append(_safe(_shortened(partitions)))
-    return ".".join([*parts, origin.replace("-", "")[:_RUN_DIGITS]])
+    return ".".join([*parts, run_digits(origin)])
+
+
+def run_digits(run_id: str) -> str:
+    """Return what a branch's name shows of a run."""
+    return run_id.replace("-", "")[:_RUN_DIGITS]
 
 
 def _shortened(partitions: Sequence[str]) -> str:

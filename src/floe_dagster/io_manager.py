@@ -19,6 +19,7 @@ from floe_dagster.asset_keys import (
     table_of_output,
 )
 from floe_dagster.asset_settings import settings_from, settings_of_output
+from floe_dagster.dead_runs import RUN_ID_PROPERTY, process_tags
 from floe_dagster.inputs import load, selection_of
 from floe_dagster.metadata import materialisation_metadata, nothing_written
 from floe_dagster.outputs import Defaults, Materialisation, write
@@ -101,6 +102,12 @@ class IcebergIOManager(ConfigurableIOManager):
         copy = cast("IcebergIOManager", super()._with_updated_values(values))
         copy._source = self._source  # noqa: SLF001 - our own copy
         return copy
+
+    def setup_for_execution(self, context: InitResourceContext) -> None:
+        """Note this process in the run's tags, so that others can tell whether the run lives."""
+        run, tags = context.run, process_tags()
+        if run is not None and context.instance is not None and not tags.items() <= run.tags.items():
+            context.instance.add_run_tags(run.run_id, tags)
 
     def teardown_after_execution(self, context: InitResourceContext) -> None:
         """Close the connection that this run opened."""
@@ -305,7 +312,7 @@ def _owned(path: Sequence[str], scope: Scope) -> Sequence[str]:
 def _lineage(path: Sequence[str], scope: Scope, run_id: str) -> dict[str, str]:
     properties = {"dagster.asset-key": "/".join(path)}
     if run_id:
-        properties["dagster.run-id"] = run_id
+        properties[RUN_ID_PROPERTY] = run_id
     if len(scope.keys) == 1:
         properties["dagster.partition-key"] = scope.keys[0]
     if scope.tenant is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -9,10 +10,11 @@ import pyarrow as pa
 from pyiceberg.expressions.visitors import bind
 from pyiceberg.io.pyarrow import expression_to_pyarrow
 
-from floe_core.errors import InvalidDataError
+from floe_core.errors import CommitStateUnknownError, InvalidDataError
 from floe_core.schemas import TableConfig
 from floe_dagster.partitions import ColumnChoice, tie
 from floe_dagster.upsert_keys import DeclaredKeys, missing_keys, require_keys_for_new_table
+from floe_iceberg.abandoned import remove_unwritten
 from floe_iceberg.arrow_types import normalised, to_arrow
 from floe_iceberg.commits import find_operation
 from floe_iceberg.held import HeldMark, open_held, require_branches
@@ -144,7 +146,11 @@ class _Write:
         count = self._data.num_rows if isinstance(self._data, pa.Table) else None
         if replaced is not None:
             self._data = _within(self._data, replaced, table, self._output)
-        snapshot = self._write(mode, replaced)
+        try:
+            snapshot = self._write(mode, replaced)
+        except BaseException as err:
+            self._close_branch(err)
+            raise
         return Written(snapshot, mode, rows, count, self._output.branch, self._manager.load_table(table))
 
     def _declared_keys(self) -> DeclaredKeys:
@@ -245,6 +251,14 @@ class _Write:
             return SnapshotInfo.of(found)
         open_held(self._manager, table, branch)
         return None
+
+    def _close_branch(self, err: BaseException) -> None:
+        """Drop the branch that was opened for a write that failed; one that may still land keeps it."""
+        if self._output.branch is None or isinstance(err, CommitStateUnknownError):
+            return
+        # The write's own error is the one to tell.
+        with contextlib.suppress(Exception):
+            remove_unwritten(self._manager, self._output.table, self._output.branch)
 
     def _write(self, mode: WriteMode, replaced: RowSelection | None) -> SnapshotInfo:
         output = self._output

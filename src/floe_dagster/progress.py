@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dagster import (
@@ -16,6 +14,7 @@ from dagster import (
     DagsterEventType,
 )
 
+from floe_dagster.causes import cause_of
 from floe_dagster.checks import NOT_EVALUATED, PUBLISHED, RETIRED
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     from dagster import AssetKey, DagsterEvent, EventLogEntry
 
+    from floe_dagster.causes import Cause
     from floe_dagster.pipeline import Pipeline
 
 
@@ -110,6 +110,7 @@ class AssetProgress:
         ended: When nothing more happened to it.
         reason: Why it failed or was held back.
         retired: Branches of older held writes that it made pointless, and that are gone.
+        error: Class of the error it failed with, one of floe's where floe knows what happened.
     """
 
     asset: str
@@ -124,10 +125,15 @@ class AssetProgress:
     ended: float | None = None
     reason: str | None = None
     retired: tuple[str, ...] = ()
+    error: str | None = None
 
 
 class RunProgress:
-    """Follows the events of one run."""
+    """Follows the events of one run.
+
+    Attributes:
+        failure: Why the run failed as a whole; None when it is its assets' own failure, or none.
+    """
 
     def __init__(self, pipeline: Pipeline, keys: Sequence[AssetKey]) -> None:
         """Expect these assets."""
@@ -144,6 +150,7 @@ class RunProgress:
             for check in pipeline.definitions.asset_checks or ()
             if isinstance(check, AssetChecksDefinition) and check.op.name not in self._gates
         }
+        self.failure: Cause | None = None
 
     @property
     def assets(self) -> list[AssetProgress]:
@@ -237,14 +244,17 @@ class RunProgress:
         )
 
     def _step_failed(self, event: DagsterEvent, moment: float) -> None:
-        reason = _reason(event)
+        cause = cause_of(event.step_failure_data.error)
+        if cause.interrupted:
+            # Whoever pressed Ctrl-C knows why.
+            return
         keys = [*self._steps.get(event.step_key or "", ())]
         if gated := self._gates.get(event.step_key or ""):
             keys.append(gated)
         for key in keys:
             if self._assets[key].state is not AssetState.HELD:
-                self._change(key, state=AssetState.FAILED, reason=reason, ended=moment)
-        self._check_failed(event.step_key or "", reason)
+                self._change(key, state=AssetState.FAILED, reason=cause.reason, error=cause.error, ended=moment)
+        self._check_failed(event.step_key or "", cause.reason)
 
     def _check_failed(self, step: str, reason: str) -> None:
         """Note a check that runs beside its asset and could not be made: no evaluation will come."""
@@ -254,6 +264,13 @@ class RunProgress:
             ):
                 failed = CheckProgress(check.name, CheckState.FAILED, passed=False, description=reason)
                 self._change(check.asset_key, checks=(*self._assets[check.asset_key].checks, failed))
+
+    def _run_failed(self, event: DagsterEvent, moment: float) -> None:
+        """Note why a run failed as a whole, such as by a resource that none of its steps could start with."""
+        del moment
+        data = event.event_specific_data
+        if (error := getattr(data, "error", None)) is not None:
+            self.failure = cause_of(error)
 
     def _skipped(self, event: DagsterEvent, moment: float) -> None:
         for key in self._steps.get(event.step_key or "", ()):
@@ -266,17 +283,12 @@ class RunProgress:
                 self._change(key, state=AssetState.UNCHANGED, rows=0, ended=moment)
 
 
-_CLASS = re.compile(r"[A-Za-z_][\w.]*")
-_FRAME = re.compile(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d+)')
-_LIBRARY = re.compile(r"site-packages|dist-packages|[/\\]lib[/\\]python3|^<")
-_OWN_CODE = str(Path(__file__).parents[1])
-_SQL_STATE = re.compile(r"\s*SQLSTATE: \w+;?\s*$")
-
 _HANDLERS = {
     DagsterEventType.STEP_START: RunProgress._step_started,  # noqa: SLF001 - our own class's
     DagsterEventType.ASSET_MATERIALIZATION: RunProgress._materialised,  # noqa: SLF001 - our own class's
     DagsterEventType.ASSET_CHECK_EVALUATION: RunProgress._checked,  # noqa: SLF001 - our own class's
     DagsterEventType.STEP_FAILURE: RunProgress._step_failed,  # noqa: SLF001 - our own class's
+    DagsterEventType.RUN_FAILURE: RunProgress._run_failed,  # noqa: SLF001 - our own class's
     DagsterEventType.STEP_SKIPPED: RunProgress._skipped,  # noqa: SLF001 - our own class's
     DagsterEventType.STEP_SUCCESS: RunProgress._step_succeeded,  # noqa: SLF001 - our own class's
 }
@@ -290,31 +302,3 @@ def _check_state(evaluation: AssetCheckEvaluation, figures: Mapping[str, Any]) -
     if evaluation.passed:
         return CheckState.NOT_EVALUATED if NOT_EVALUATED in figures else CheckState.PASSED
     return CheckState.WARNED if evaluation.severity is AssetCheckSeverity.WARN else CheckState.FAILED
-
-
-def _reason(event: DagsterEvent) -> str:
-    """Return what went wrong, in the words of the error that began it, and the line of the user's code."""
-    error = event.step_failure_data.error
-    if error is None:
-        return "failed without saying why"
-    while error.cause is not None:
-        error = error.cause
-    text = error.message.strip()
-    kind, colon, rest = text.partition(": ")
-    # Floe's own errors speak for themselves; of others the kind is part of the message.
-    if kind.startswith("floe_core.errors.") and rest:
-        return rest.strip()
-    if colon and _CLASS.fullmatch(kind):
-        # Spark's message goes on with its plan, which says little to anybody.
-        rest = _SQL_STATE.sub("", rest.partition("\n")[0]) if kind.startswith("pyspark.") else rest.strip()
-        text = f"{kind.rpartition('.')[2]}: {rest}"
-    return f"{text} ({place})" if (place := _place_in_project(error.stack)) else text
-
-
-def _place_in_project(stack: Sequence[str]) -> str | None:
-    """Return the innermost line of a traceback that is neither a library's nor floe's own."""
-    for frame in reversed(stack):
-        found = _FRAME.match(frame)
-        if found and not _LIBRARY.search(found["file"]) and not found["file"].startswith(_OWN_CODE):
-            return f"{Path(found['file']).name}, line {found['line']}"
-    return None

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from dagster import RunsFilter, build_reconstructable_job, execute_job
 
+from floe_dagster.causes import cause_of
 from floe_dagster.code_location import ENVIRONMENT_VARIABLE, PER_TENANT_VARIABLE, PROJECT_VARIABLE, job_of_assets
+from floe_dagster.dead_runs import process_tags
 from floe_dagster.history import quick_history
 from floe_dagster.home import dagster_home
 from floe_dagster.progress import AssetProgress, RunProgress
@@ -21,8 +23,9 @@ from floe_dagster.tenants import TENANTS, partition_tags
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from dagster import AssetKey, DagsterInstance
+    from dagster import AssetKey, DagsterEvent, DagsterInstance
 
+    from floe_dagster.causes import Cause
     from floe_dagster.pipeline import Pipeline
 
     Listener = Callable[[list[AssetProgress]], None]
@@ -43,12 +46,14 @@ class RunOutcome:
         success: Whether every asset was written and passed its checks.
         assets: What became of each, upstream first.
         seconds: How long it took.
+        failure: Why it failed as a whole; None when it is its assets' own failure, or none.
     """
 
     run_ids: tuple[str, ...]
     success: bool
     assets: tuple[AssetProgress, ...]
     seconds: float
+    failure: Cause | None = None
 
 
 def run_assets(  # noqa: PLR0913 - what a run is made of
@@ -87,7 +92,8 @@ def run_assets(  # noqa: PLR0913 - what a run is made of
     ):
         for stage in pipeline.stages(keys) if len(partitions) > 1 or tenant else [list(keys)]:
             partitioned = any(pipeline.partitioned(key) for key in stage)
-            tags = {_REQUEST_TAG: request, **partition_tags(tenant, partitions if partitioned else ())}
+            tags = {_REQUEST_TAG: request, **process_tags()}
+            tags |= partition_tags(tenant, partitions if partitioned else ())
             if tenant is not None:
                 tags[_TENANT_TAG] = tenant
             if processes > 1:
@@ -97,7 +103,9 @@ def run_assets(  # noqa: PLR0913 - what a run is made of
             run_ids.append(run_id)
             if not success:
                 break
-    return RunOutcome(tuple(run_ids), success, tuple(progress.assets), time.monotonic() - started)
+    failed = any(asset.reason for asset in progress.assets)
+    failure = None if success or failed else progress.failure
+    return RunOutcome(tuple(run_ids), success, tuple(progress.assets), time.monotonic() - started, failure)
 
 
 def _in_this_process(
@@ -107,7 +115,16 @@ def _in_this_process(
     result = job.execute_in_process(
         run_config=_QUIET, instance=instance, asset_selection=list(keys), tags=tags, raise_on_error=False
     )
+    _raise_interrupt(result.all_events)
     return result.run_id, result.success
+
+
+def _raise_interrupt(events: Sequence[DagsterEvent]) -> None:
+    """Go on with a Ctrl-C that Dagster took for a failure of the run."""
+    for event in events:
+        data = event.event_specific_data
+        if event.is_failure and cause_of(getattr(data, "error", None)).interrupted:
+            raise KeyboardInterrupt
 
 
 def _in_processes(
@@ -120,6 +137,7 @@ def _in_processes(
     names = [key.to_user_string() for key in keys]
     job = build_reconstructable_job(job_of_assets.__module__, job_of_assets.__name__, (names,))
     result = execute_job(job, instance=instance, run_config=config, tags=tags)
+    _raise_interrupt(result.all_events)
     return result.run_id, result.success
 
 
@@ -136,14 +154,20 @@ def _watched(instance: DagsterInstance, request: str, progress: RunProgress, lis
     thread = threading.Thread(target=look, name="floe-run-watch", daemon=True)
     listener(progress.assets)
     thread.start()
+    interrupted = False
     try:
         yield
+    except KeyboardInterrupt:
+        interrupted = True
+        raise
     finally:
         over.set()
         thread.join()
-        watch.look()
-        progress.finish()
-        listener(progress.assets)
+        # Whoever ends a run by Ctrl-C does not ask what became of the rest.
+        if not interrupted:
+            watch.look()
+            progress.finish()
+            listener(progress.assets)
 
 
 class _Watch:

@@ -30,6 +30,7 @@ from floe_core.distribution import install_hint
 from floe_core.errors import CapabilityError, ConcurrencyConflictError, FloeStorageError, MissingDependencyError
 from floe_iceberg.capabilities import NEWEST_WRITTEN
 from floe_iceberg.models import Engine
+from floe_iceberg.operation_branches import first_branch
 from floe_iceberg.outcomes import landed
 from floe_iceberg.reconciling import ReconcilingCatalog
 from floe_iceberg.versions import ancestors, name_of
@@ -100,7 +101,7 @@ def commit_metadata(
 def first_snapshot_by_engine(context: ManagerContext, table: Table) -> None:
     """Give main an empty first snapshot: the engine makes one for a branch of a table that has none."""
     plane, name = required_plane(context, table, Engine.SPARK), name_of(table)
-    branch = f"floe.first.{uuid.uuid4().hex[:12]}"
+    branch = first_branch(uuid.uuid4().hex)
     plane.set_ref(name, RefRequest(branch, "branch", None))
     try:
         plane.fast_forward(name, MAIN_BRANCH, to=branch)

@@ -8,7 +8,6 @@ its head, provided nobody has moved it meanwhile.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -31,6 +30,7 @@ from floe_core.errors import (
     CommitStateUnknownError,
     ConcurrencyConflictError,
 )
+from floe_iceberg.abandoned import clear_operations
 from floe_iceberg.capabilities import require_known_partitions
 from floe_iceberg.clocks import seconds_until_java_writes
 from floe_iceberg.commits import Backoff, Outcome, WriteScope, ancestry, find_operation, require_branch
@@ -38,6 +38,7 @@ from floe_iceberg.context import identifier_of
 from floe_iceberg.engine_commits import commit_metadata
 from floe_iceberg.metadata_commits import Change, commit_change
 from floe_iceberg.metadata_updates import RemoveSnapshots
+from floe_iceberg.operation_branches import operation_branch
 from floe_iceberg.schema import column_requests, require_fit, stage_changes
 from floe_iceberg.snapshots import branch_at, ensure_snapshot
 
@@ -59,7 +60,6 @@ _SAFE_ROW_LEVEL = {
     for setting, value in (("mode", "copy-on-write"), ("isolation-level", "snapshot"))
 }
 _CHANGES = ("added-data-files", "deleted-data-files", "added-delete-files", "removed-delete-files")
-_BRANCH_PREFIX = "floe.operation."
 
 
 @dataclass(frozen=True)
@@ -197,8 +197,10 @@ class _EngineLoop:
 
     def on_branch(self) -> Outcome:
         """Write to a branch of the operation's own and publish it."""
-        if self._load().metadata.current_snapshot() is None:
+        table = self._load()
+        if table.metadata.current_snapshot() is None:
             ensure_snapshot(self._context, self._target)
+        clear_operations(self._context, table)
         while True:
             outcome = self._once_on_branch()
             if outcome is not None:
@@ -214,7 +216,7 @@ class _EngineLoop:
             return Outcome(table, found, repeated=True)
         self._await_clock(table)
         base = self._head(table, self._scope.branch)
-        branch = self._own_branch(self._backoff.tries)
+        branch = operation_branch(self._scope.operation_id, self._backoff.tries)
         try:
             self._set_ref(table, branch, base, expected=self._head(table, branch))
             self._run(branch)
@@ -287,10 +289,6 @@ class _EngineLoop:
     def _head(table: Table, branch: str | None) -> int | None:
         ref = table.metadata.refs.get(branch or MAIN_BRANCH)
         return ref.snapshot_id if ref else None
-
-    def _own_branch(self, number: int) -> str:
-        digest = hashlib.sha256(self._scope.operation_id.encode()).hexdigest()[:16]
-        return f"{_BRANCH_PREFIX}{digest}.{number}"
 
     def _set_ref(self, table: Table, name: str, snapshot_id: int | None, *, expected: int | None) -> None:
         requirements = (

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from floe_cli.command import command, single_command
+from floe_cli.commands.run import clear_after_dead_runs
 from floe_cli.commands.spark import shared_spark
 from floe_cli.output import Report, working
 from floe_cli.workspace import Workspace
@@ -21,6 +22,7 @@ def dev(
     ] = 3000,
 ) -> Report:
     """Open the Dagster UI on this project, until you press Ctrl-C."""
+    from floe_dagster.home import open_instance
     from floe_dagster.pipeline import Pipeline
     from floe_dagster.ui import DagsterUi, chosen_port, ends_by_interrupt
 
@@ -28,7 +30,9 @@ def dev(
     workspace.announce()
     with working("Loading the assets"):
         # A mistake in the assets is best told before a server starts.
-        Pipeline.of(workspace.artifacts)
+        pipeline = Pipeline.of(workspace.artifacts)
+    with open_instance(workspace.artifacts) as instance:
+        clear_after_dead_runs(workspace, pipeline, instance)
     with ends_by_interrupt(), shared_spark(workspace), DagsterUi(workspace.artifacts, port) as ui:
         try:
             with working("Starting the Dagster UI"):

@@ -1,20 +1,24 @@
 """``floe run``."""
 
+import sys
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from floe_cli.command import command, single_command
-from floe_cli.output import Report, count, working
+from floe_cli.output import Report, count, printable, working
 from floe_cli.workspace import Workspace
 from floe_core.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from floe_dagster.pipeline import PartitionChoice
+    from dagster import DagsterInstance
+
+    from floe_dagster.dead_runs import ClearedRun
+    from floe_dagster.pipeline import PartitionChoice, Pipeline
     from floe_dagster.progress import AssetProgress
     from floe_dagster.runs import RunOutcome
 
@@ -63,6 +67,7 @@ def run(
             keys = pipeline.select(select)
             instance = open_things.enter_context(open_instance(workspace.artifacts))
             partitions = pipeline.partitions(keys, choice, instance)
+        cleared = clear_after_dead_runs(workspace, pipeline, instance)
         if processes > 1:
             from floe_cli.commands.spark import shared_spark
 
@@ -75,7 +80,24 @@ def run(
                 outcomes.append(run_assets(pipeline, instance, keys, chunk, processes=processes, listener=view.update))
             if not outcomes[-1].success:
                 break
-    return _report(outcomes, partitions, choice, tenant)
+    report = _report(outcomes, partitions, choice, tenant)
+    return replace(report, data=report.data | {"cleared": [asdict(dead) for dead in cleared]})
+
+
+def clear_after_dead_runs(
+    workspace: Workspace, pipeline: "Pipeline", instance: "DagsterInstance"
+) -> "list[ClearedRun]":
+    """Clear what killed runs of this host left, and say so; without any, the catalog is not asked."""
+    from floe_dagster.dead_runs import clear_dead_runs, dead_runs, tables_of_run
+
+    if not (found := dead_runs(instance)):
+        return []
+    with working("Clearing after a killed run"), workspace.tables() as tables:
+        cleared = clear_dead_runs(instance, found, tables, tables_of_run(pipeline))
+    for dead in cleared:
+        sys.stderr.write(printable(str(dead)) + "\n")
+    sys.stderr.flush()
+    return cleared
 
 
 def chosen_partitions(partition: str | None, partition_range: str | None) -> "PartitionChoice":
@@ -118,8 +140,10 @@ def _report(
     outcomes: "Sequence[RunOutcome]", partitions: "Sequence[str]", choice: "PartitionChoice", tenant: str | None
 ) -> Report:
     from floe_cli.run_view import asset_table
+    from floe_dagster.causes import exit_code_of
 
     last = outcomes[-1]
+    errors = [asset.error for asset in last.assets] + ([last.failure.error] if last.failure else [])
     seconds = sum(outcome.seconds for outcome in outcomes)
     what = (f" for {choice}" if partitions else "") + (f" of tenant {tenant}" if tenant else "")
     troubles = _troubles(outcomes, partitions)
@@ -138,9 +162,18 @@ def _report(
             "seconds": round(seconds, 3),
             "assets": [_data(asset) for asset in last.assets],
             "failed_checks": [asdict(trouble) for trouble in troubles],
+            "reason": last.failure.reason if last.failure else None,
+            "error": last.failure.error if last.failure else None,
         },
-        text=[asset_table(last.assets), "", summary, *_warnings(troubles), *_reasons(last.assets)],
-        exit_code=0 if last.success else FAILED,
+        text=[
+            asset_table(last.assets),
+            "",
+            summary,
+            *(["", last.failure.reason] if last.failure else []),
+            *_warnings(troubles),
+            *_reasons(last.assets),
+        ],
+        exit_code=0 if last.success else max(map(exit_code_of, errors), default=FAILED),
     )
 
 

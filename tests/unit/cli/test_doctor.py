@@ -14,7 +14,9 @@ from floe_cli import checkup
 from floe_cli.checkup import Status
 from floe_core.schemas import ComputeConfig
 
-NAMES = ["python", "pyspark", "java", "jars", "config", "plugins", "catalog", "storage", "spark", "disk", "clock"]
+NAMES = [
+    *("python", "pyspark", "java", "jars", "config", "plugins", "catalog", "storage", "runs", "spark", "disk", "clock")
+]
 
 
 def by_name(run):

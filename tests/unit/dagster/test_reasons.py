@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 import floe_dagster
-from floe_dagster.progress import _reason
+from floe_dagster.causes import cause_of, exit_code_of
 
 OWN = Path(floe_dagster.__file__).parent / "outputs.py"
 STACK = [
@@ -24,9 +24,9 @@ pyspark.errors.exceptions.captured.AnalysisException: [UNRESOLVED_COLUMN] `totl`
 """
 
 
-def event(message, stack=(), cause=None):
-    error = SimpleNamespace(message=message, stack=list(stack), cause=cause)
-    return SimpleNamespace(step_failure_data=SimpleNamespace(error=error))
+def error(message, stack=(), cause=None):
+    name = message.partition(":")[0].rpartition(".")[2]
+    return SimpleNamespace(message=message, stack=list(stack), cause=cause, cls_name=name)
 
 
 @pytest.mark.parametrize(
@@ -41,9 +41,37 @@ def event(message, stack=(), cause=None):
     ids=["spark", "python", "no line of the project", "floe", "bare"],
 )
 def test_the_reason_is_the_error_and_the_line_of_the_project(message, stack, reason):
-    assert _reason(event(message, stack)) == reason
+    assert cause_of(error(message, stack)).reason == reason
 
 
 def test_the_error_that_began_it_counts():
-    first = SimpleNamespace(message="KeyError: 'total'", stack=STACK, cause=None)
-    assert _reason(event("RuntimeError: in the end", cause=first)) == "KeyError: 'total' (assets.py, line 24)"
+    first = error("KeyError: 'total'", STACK)
+    assert cause_of(error("RuntimeError: in the end", cause=first)).reason == "KeyError: 'total' (assets.py, line 24)"
+
+
+def test_what_floe_says_comes_before_what_began_it():
+    first = error("OSError: [Errno 28] No space left on device")
+    told = cause_of(
+        error("HandleOutput: x", cause=error("floe_core.errors.StorageFullError: It is full.", cause=first))
+    )
+    assert (told.reason, told.error) == ("It is full.", "StorageFullError")
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "code"),
+    [
+        ("floe_core.errors.StorageFullError: full", "StorageFullError", 2),
+        ("floe_core.errors.CatalogUnavailableError: down", "CatalogUnavailableError", 2),
+        ("floe_core.errors.CatalogAuthenticationError: no", "CatalogAuthenticationError", 1),
+        ("OSError: [Errno 28] No space left on device", "StorageFullError", 2),
+        ("ValueError: mine", "ValueError", 1),
+    ],
+)
+def test_the_exit_code_follows_the_class_of_the_error(text, name, code):
+    told = cause_of(error("Wrapped: x", cause=error(text)))
+    assert (told.error, exit_code_of(told.error)) == (name, code)
+
+
+def test_whoever_presses_ctrl_c_is_no_failure():
+    assert cause_of(error("dagster.DagsterExecutionInterruptedError: ", STACK)).interrupted
+    assert not cause_of(error("ValueError: x")).interrupted
