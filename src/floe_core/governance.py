@@ -86,6 +86,13 @@ class PolicyEnforcer:
             governance.enterprise, governance.domain, governance.product, table_policy=table
         )
 
+    @staticmethod
+    def legal_hold_of(governance: GovernanceConfig) -> RetentionDays | None:
+        """Return the days that the longest legal hold of a project asks for; None without one."""
+        levels = {"enterprise": governance.enterprise, "domain": governance.domain, "product": governance.product}
+        holds = [hold for level, policy in levels.items() if (hold := _legal_hold(level, policy))]
+        return RetentionDays(max(hold.days for hold in holds), tuple(hold.line for hold in holds)) if holds else None
+
 
 def _settle(policies: Mapping[str, RetentionPolicy]) -> RetentionDays:
     asks = [ask for level, policy in policies.items() if (ask := _ordinary(level, policy))]

@@ -9,6 +9,7 @@ from dagster import MetadataValue, TableColumn, TableColumnConstraints, TableSch
 from floe_core.dataplane import OPERATION_ID_PROPERTY, SOURCE_ROWS_PROPERTY
 from floe_core.errors import FloeStorageError
 from floe_core.telemetry import get_logger
+from floe_iceberg.row_counts import RowCount
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
@@ -40,7 +41,7 @@ def materialisation_metadata(
         "bytes": _number(figures, "added-files-size"),
         "files": _number(figures, "added-data-files"),
         "dagster/table_name": f"{manager.catalog.name}.{output.table}",
-        "dagster/row_count": _number(snapshot.summary, "total-records"),
+        "dagster/row_count": RowCount.of(snapshot.summary).rows,
         "dagster/column_schema": column_schema(written.table.schema()),
     }
     if snapshot.manifest_list:

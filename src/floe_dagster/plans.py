@@ -11,6 +11,7 @@ from floe_dagster.upsert_keys import DeclaredKeys
 from floe_iceberg.drift import key_differences
 from floe_iceberg.models import WriteMode
 from floe_iceberg.row_keys import recorded_keys
+from floe_iceberg.row_counts import RowCount
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,6 +48,7 @@ class PlannedAsset:
         exists: Whether the table is there already.
         rows: Rows it has now.
         differences: Where the table is not what is declared, and what the run does about it.
+        rows_exact: Whether it has as many for certain; with delete files only a read tells.
     """
 
     asset: str
@@ -59,6 +61,7 @@ class PlannedAsset:
     exists: bool
     rows: int
     differences: tuple[DriftItem, ...] = ()
+    rows_exact: bool = True
 
     @property
     def effect(self) -> str:
@@ -94,6 +97,7 @@ def _planned(
         wanted = DeclaredKeys.of(settings, declared, asset=asset, table=table)
     keys, differences = _compared(found, wanted, upserts=upserts)
     checks = [name for name in pipeline.check_names(key) if name != PUBLISHED]
+    count = RowCount.of(snapshot.summary.additional_properties) if snapshot and snapshot.summary else RowCount()
     return PlannedAsset(
         asset=asset,
         table=table,
@@ -103,9 +107,8 @@ def _planned(
         partitions=partitions if partitioned else (),
         checks=tuple(checks) if settings.gate else (),
         exists=found is not None,
-        rows=int(snapshot.summary.additional_properties.get("total-records", 0))
-        if snapshot and snapshot.summary
-        else 0,
+        rows=count.rows,
+        rows_exact=count.exact,
         differences=differences,
     )
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from typing import TYPE_CHECKING
 
 from pyarrow.fs import FileSelector, FileType, LocalFileSystem
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from floe_iceberg.maintenance.deletion import delete_files
+from floe_core.errors import StorageError
+from floe_core.redaction import redact_text
+from floe_iceberg.maintenance.deletion import try_delete
 from floe_iceberg.maintenance.reachable import METADATA_FILE, FileReader, metadata_folders, statistics_files
 from floe_iceberg.models import PurgeResult
 from floe_iceberg.own_files import OwnFiles, normal
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
     from floe_iceberg.context import ManagerContext
 
 _FOLDERS = ("data", "metadata")
+# How long a server may delete nothing more before its purge is taken for over.
+_PATIENCE_SECONDS = 3.0
+_LOOK_SECONDS = 0.2
 
 
 class Remains:
@@ -57,13 +63,55 @@ class Remains:
         return self._deleted(context, [*self._named, *self._leftovers])
 
     def delete_leftovers(self, context: ManagerContext) -> PurgeResult:
-        """Delete what lies in the table's folders and no version of the table names; a server took the rest."""
-        return self._deleted(context, self._leftovers)
+        """Delete what lies in the table's folders and no version of the table names, and what the server left."""
+        return self._deleted(context, [*self._left_by_server(), *self._leftovers])
 
-    def _deleted(self, context: ManagerContext, files: Iterable[str]) -> PurgeResult:
-        gone = delete_files(context, self._table.io, files)
+    def _left_by_server(self) -> list[str]:
+        """Give a server that deletes in the background its time, as long as files go."""
+        left = self._still_there(self._named)
+        patience = time.monotonic() + _PATIENCE_SECONDS
+        while left and time.monotonic() < patience:
+            time.sleep(_LOOK_SECONDS)
+            now = self._still_there(left)
+            if len(now) < len(left):
+                patience = time.monotonic() + _PATIENCE_SECONDS
+            left = now
+        return left
+
+    def _deleted(self, context: ManagerContext, files: list[str]) -> PurgeResult:
+        refused = try_delete(context, self._table.io, files)
         self._folder.remove_empty()
-        return PurgeResult(deleted_files=len(gone), foreign_files=self.foreign)
+        # A store that ignores a request is as little a success as one that refuses it.
+        if left := self._still_there(files):
+            raise self._incomplete(left, len(files), next(iter(refused.values()), None))
+        return PurgeResult(deleted_files=len(files), foreign_files=self.foreign)
+
+    def _still_there(self, files: Iterable[str]) -> list[str]:
+        """Return the files that are not gone: those at the table's location by one listing, others one by one."""
+        try:
+            listed = self._folder.present()
+            start = f"{normal(self._table.location().rstrip('/'))}/"
+            return [
+                file
+                for file in files
+                if (normal(file) in listed if listed is not None and normal(file).startswith(start) else self._is(file))
+            ]
+        except OSError as err:
+            name = name_of(self._table)
+            msg = f"Table '{name}' is gone from the catalog; whether its files are gone cannot be checked: {err}"
+            raise StorageError(redact_text(msg), hint=f"Look at {self._table.location()}.", table=name) from err
+
+    def _is(self, file: str) -> bool:
+        return self._table.io.new_input(file).exists()
+
+    def _incomplete(self, left: list[str], number: int, reason: Exception | None) -> StorageError:
+        name, place = name_of(self._table), self._table.location()
+        why = f": {redact_text(str(reason))}" if reason is not None else "."
+        msg = (
+            f"Table '{name}' is gone from the catalog, but {len(left)} of its {number} files are still in {place}{why}"
+        )
+        hint = "Allow deletes there (permissions, bucket policy, object lock), then delete that folder."
+        return StorageError(msg, hint=hint, table=name)
 
 
 def _named_files(table: Table, reader: FileReader) -> set[str]:
@@ -91,7 +139,7 @@ class _Folder:
     def __init__(self, table: Table) -> None:
         self._location = table.location().rstrip("/")
         self._files, self._path = self._open(table)
-        listed = self._list()
+        listed = self._list() or []
         own = metadata_folders(table)
         folders = {match["folder"] for file in listed if (match := METADATA_FILE.match(file))}
         self.tables = sorted(f.removesuffix("/metadata") for f in folders if normal(f) not in own)
@@ -104,9 +152,14 @@ class _Folder:
         scheme, netloc, path = PyArrowFileIO.parse_location(self._location, table.io.properties)
         return table.io.fs_by_scheme(scheme, netloc), path
 
-    def _list(self) -> list[str]:
+    def present(self) -> set[str] | None:
+        """Return what is at the location now, each file in one spelling; None where nothing can be listed."""
+        listed = self._list()
+        return None if listed is None else {normal(file) for file in listed}
+
+    def _list(self) -> list[str] | None:
         if self._files is None:
-            return []
+            return None
         infos = self._files.get_file_info(FileSelector(self._path, recursive=True, allow_not_found=True))
         return [self._location + info.path[len(self._path) :] for info in infos if info.type == FileType.File]
 

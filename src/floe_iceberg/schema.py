@@ -29,6 +29,7 @@ from pyiceberg.types import (
 from floe_core.dataplane import ColumnRequest
 from floe_core.errors import ColumnMismatch, SchemaEvolutionError
 from floe_iceberg.arrow_types import known_schema, known_type, to_iceberg_fields, to_iceberg_type
+from floe_iceberg.column_names import require_data_names, require_names
 from floe_iceberg.commits import Staged, stage
 from floe_iceberg.metadata_commits import Change, commit_change
 from floe_iceberg.models import SchemaChange, SchemaChangeKind
@@ -52,6 +53,7 @@ def iceberg_schema(schema: pa.Schema | Schema) -> Schema:
     """Return an Iceberg schema with field ids for an Arrow schema; an Iceberg schema passes as it is."""
     if isinstance(schema, Schema):
         return schema
+    require_data_names(schema)
     counter = itertools.count(1)
     return Schema(*to_iceberg_fields(list(known_schema(schema)), lambda: next(counter)))
 
@@ -88,6 +90,7 @@ class Difference:
 
 def compare(table: Schema, data: pa.Schema) -> Difference:
     """Compare a table's schema with that of data to be written; names decide, order does not matter."""
+    require_data_names(data)
     counter = itertools.count(1)
     fields = [field for field in known_schema(data) if not pa.types.is_null(field.type)]
     nulls = {field.name for field in data if pa.types.is_null(field.type)}
@@ -289,10 +292,12 @@ def stage_changes(table: Table, changes: Sequence[SchemaChange], *, allow_incomp
                 _apply(update, change, table.schema())
 
     try:
-        return stage(table, edit)
+        staged = stage(table, edit)
     except (ValueError, ValidationError, ResolveError) as err:
         msg = f"The schema of table '{name}' cannot change that way: {err}"
         raise SchemaEvolutionError(msg, table=name) from err
+    require_names(staged.metadata.schema(), before=table.schema())
+    return staged
 
 
 def _refusal(change: SchemaChange, table: Table, *, allow_incompatible: bool) -> ColumnMismatch | None:

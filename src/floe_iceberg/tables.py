@@ -12,9 +12,11 @@ from pyiceberg.serializers import FromInputFile
 
 from floe_core.errors import CapabilityError, ConfigurationError
 from floe_iceberg.capabilities import NEWEST_WRITTEN
+from floe_iceberg.column_names import require_names
 from floe_iceberg.context import identifier_of
 from floe_iceberg.corruption import load_table as load_checked
 from floe_iceberg.errors import beyond_pyiceberg, namespace_not_found
+from floe_iceberg.legal_hold import require_no_hold
 from floe_iceberg.models import NullKeys, PurgeResult
 from floe_iceberg.own_files import require_collected
 from floe_iceberg.purge import Remains
@@ -66,10 +68,12 @@ def create_table(
         TableExistsError: The table is there already, and ``if_not_exists`` is off.
         NamespaceNotFoundError: The namespace does not exist.
         ConfigurationError: A partition or sort term does not fit the schema.
+        InvalidDataError: Columns have no name, one name, or names that differ only in case.
         CapabilityError: The catalog leaves metadata of this format version to the client, which cannot write it.
     """
     identifier = identifier_of(target)
     schema = iceberg_schema(design.schema)
+    require_names(schema)
     with context.operation("iceberg.create_table", identifier) as operation:
         spec = check_spec(partition_spec(design.partition_by, schema), schema)
         order = sort_order(design.sort_by, schema)
@@ -206,11 +210,17 @@ def register_table(context: ManagerContext, target: TableTarget, metadata_locati
     identifier = identifier_of(target)
     with context.operation("iceberg.register_table", identifier, metadata_location=metadata_location):
         if isinstance(_innermost(context), MetastoreCatalog):
-            _require_metadata(context, metadata_location, table=str(identifier))
+            require_metadata(context, metadata_location, table=str(identifier))
         return context.catalog.register_table(identifier.parts, metadata_location)
 
 
-def _require_metadata(context: ManagerContext, location: str, *, table: str) -> None:
+def require_metadata(context: ManagerContext, location: str, *, table: str) -> None:
+    """Refuse a location that holds no table metadata.
+
+    Raises:
+        ConfigurationError: It holds none.
+        CapabilityError: The metadata is beyond PyIceberg.
+    """
     # The SQL catalog takes any text; a name that leads nowhere could not be loaded or dropped afterwards.
     try:
         io = context.catalog._load_file_io({}, location)  # noqa: SLF001 - no public way to a catalog's FileIO
@@ -233,7 +243,9 @@ def drop_table(context: ManagerContext, target: TableTarget, *, purge: bool = Fa
     Raises:
         TableNotFoundError: The table does not exist.
         SharedFilesError: ``gc.enabled=false`` says that other tables share the files; nothing was dropped.
+        LegalHoldError: The table, or a namespace it is in, is under legal hold; nothing was dropped.
         CapabilityError: The catalog does not purge, or only Spark can read the table; nothing was dropped.
+        StorageError: The table is gone from the catalog and some of its files are not; the message says how many.
     """
     identifier = identifier_of(target)
     with context.operation("iceberg.drop_table", identifier, purge=purge) as operation:
@@ -243,6 +255,7 @@ def drop_table(context: ManagerContext, target: TableTarget, *, purge: bool = Fa
         try:
             table = load_checked(context, identifier)
             require_collected(table.metadata, table=str(identifier), what="A purge")
+            require_no_hold(context, table, what="A purge")
             # Collected first: once the table is gone, nothing leads to the files.
             remains = Remains(table)
         except CapabilityError as err:

@@ -1,5 +1,6 @@
 """An isolated Iceberg catalog for each tenant: bootstrapped, evolved, verified, off-boarded."""
 
+from floe_iceberg.legal_hold import LEGAL_HOLD
 from floe_tenancy.bootstrap import (
     BootstrapSession,
     CatalogBootstrapResult,
@@ -11,7 +12,7 @@ from floe_tenancy.evolution import EvolutionPlan, SchemaEvolutionManager
 from floe_tenancy.fleet import FleetReport, TenantOutcome, TenantState, bootstrap_many, evolve_all
 from floe_tenancy.identity import validate_tenant_id
 from floe_tenancy.isolation import PolarisIsolation, TenantAccess
-from floe_tenancy.offboard import LEGAL_HOLD, OffboardingPlan, OffboardingResult, OffboardingStep, TenantOffboarding
+from floe_tenancy.offboard import OffboardingPlan, OffboardingResult, OffboardingStep, TenantOffboarding
 from floe_tenancy.pipeline import TenantTables
 from floe_tenancy.project import (
     project_bootstrapper,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from floe_core.errors import FloeStorageError
+from floe_iceberg.row_counts import RowCount
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -83,7 +84,7 @@ def _described(manager: IcebergTableManager, name: str) -> TenantTable:
         columns=tuple(table.schema().column_names),
         properties=dict(table.properties),
         snapshot_id=snapshot.snapshot_id if snapshot else None,
-        rows=int((summary["total-records"] if summary else None) or 0),
+        rows=RowCount.of(summary.additional_properties).rows if summary else 0,
     )
 
 

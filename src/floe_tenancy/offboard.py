@@ -16,6 +16,7 @@ from floe_core.errors import (
     TableNotFoundError,
 )
 from floe_core.telemetry import traced
+from floe_iceberg.legal_hold import LEGAL_HOLD, hold_of
 from floe_iceberg.own_files import GC_PROPERTY, is_collected
 from floe_tenancy.export import export_root, export_table
 from floe_tenancy.identity import validate_tenant_id
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
     from floe_tenancy.bootstrap import BootstrapSession
     from floe_tenancy.isolation import PolarisIsolation
     from floe_tenancy.layout import TenantTable
-
-# On the tenant's namespace, one below it, or a table: any value but "false" blocks off-boarding and says why.
-LEGAL_HOLD = "floe.legal-hold"
 
 
 class OffboardingStep(StrEnum):
@@ -180,8 +178,8 @@ class TenantOffboarding:
     def _holds(self, namespaces: list[str], tables: list[TenantTable]) -> list[str]:
         found = [(name, self._session.manager.namespaces.properties(name)) for name in namespaces]
         found += [(table.name, table.properties) for table in tables]
-        reasons = [(name, properties.get(LEGAL_HOLD, "")) for name, properties in found]
-        return [f"{name}: {reason}" for name, reason in reasons if reason.strip().lower() not in {"", "false"}]
+        reasons = [(name, hold_of(properties)) for name, properties in found]
+        return [f"{name}: {reason}" for name, reason in reasons if reason is not None]
 
     def run(
         self,

@@ -66,7 +66,9 @@ def plan(
 
 
 def _there(asset: "PlannedAsset") -> str:
-    return f"{asset.rows:,} rows" if asset.exists else "new"
+    from floe_iceberg.row_counts import RowCount
+
+    return f"{RowCount(asset.rows, exact=asset.rows_exact)} rows" if asset.exists else "new"
 
 
 def _write(asset: "PlannedAsset") -> str:

@@ -93,6 +93,10 @@ class TableConfig(FrozenModel):
         if twice := sorted(name for name, count in counts.items() if count > 1):
             msg = f"column declared twice: {', '.join(twice)}"
             raise ValueError(msg)
+        folded = Counter(column.name.casefold() for column in self.columns)
+        if alike := sorted(column.name for column in self.columns if folded[column.name.casefold()] > 1):
+            msg = f"columns differ only in case, and Spark cannot tell them apart: {', '.join(alike)}"
+            raise ValueError(msg)
         return self
 
 

@@ -22,12 +22,18 @@ def delete_files(context: ManagerContext, io: FileIO, locations: Iterable[str]) 
     it any more, so that the next orphan removal finds it.
     """
     wanted = list(locations)
+    return set(wanted) - try_delete(context, io, wanted).keys()
+
+
+def try_delete(context: ManagerContext, io: FileIO, locations: Iterable[str]) -> dict[str, Exception]:
+    """Delete files in parallel; return those that the store refused to delete, with its reason, which is logged."""
+    wanted = list(locations)
     with ThreadPoolExecutor(max_workers=_WORKERS, thread_name_prefix="floe-delete") as pool:
         outcomes = list(pool.map(lambda location: _delete(io, location), wanted))
     failed = {location: err for location, err in zip(wanted, outcomes, strict=True) if err is not None}
     for location, err in failed.items():
         context.logger.warning("iceberg.delete_file", outcome="failed", path=location, reason=str(err))
-    return set(wanted) - failed.keys()
+    return failed
 
 
 def _delete(io: FileIO, location: str) -> Exception | None:

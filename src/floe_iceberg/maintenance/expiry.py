@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotRefUpdate
 
 from floe_core.errors import SharedFilesError, UnsafeRetentionError
+from floe_iceberg.abandoned import clear_operations
 from floe_iceberg.context import identifier_of
 from floe_iceberg.corruption import load_table, manifests_of
 from floe_iceberg.engine_commits import commits_by_engine, required_plane
+from floe_iceberg.legal_hold import require_no_hold
 from floe_iceberg.maintenance.deletion import delete_files
 from floe_iceberg.maintenance.engines import plane_for
 from floe_iceberg.maintenance.lease import maintenance_lease
@@ -81,12 +83,16 @@ def expire_snapshots(  # noqa: PLR0913 - options by keyword
     Raises:
         MaintenanceInProgressError: Another maintenance run holds the table.
         SharedFilesError: ``gc.enabled=false`` says that other tables share the files.
+        LegalHoldError: The table, or a namespace it is in, is under legal hold.
         MaintenanceError: One of ``snapshot_ids`` is still referred to.
         CorruptFileError: A file of the table is damaged, so that nobody can tell what is still needed.
     """
     with context.operation("iceberg.expire_snapshots", target, retain_last=retain_last, dry_run=dry_run) as operation:
         table = load_table(context, target)
         require_collected(table.metadata, table=name_of(table), what="Expiry")
+        require_no_hold(context, table, what="Expiry")
+        if not dry_run and clear_operations(context, table):
+            table = load_table(context, target)
         rule = _rule(context, table, older_than, older_than_days, retain_last, tuple(snapshot_ids))
         plan = _plan(table, rule)
         if dry_run or not (plan.snapshot_ids or plan.refs):

@@ -115,8 +115,9 @@ class TestDefinition:
     def test_list_long_shows_figures(self, tables):
         write((1, 2))
         entry = tables("tables", "list", "--long", "-n", "bronze", "-o", "json").data[0]
-        assert set(entry) == {"table", "exists", "declared", "rows", "files", "bytes", "changed"}
-        assert entry["rows"] == 2
+        figures = {"rows", "rows_exact", "files", "bytes", "changed"}
+        assert set(entry) == {"table", "exists", "declared", "broken", *figures}
+        assert (entry["rows"], entry["rows_exact"], entry["broken"]) == (2, True, False)
         text = tables("tables", "list", "--long").out
         assert re.search(r"bronze.orders .* (just now|ago)\n", text)
         assert "never" in text

@@ -8,6 +8,7 @@ from floe_cli.commands.tables.definition import create, drop, list_tables, schem
 from floe_cli.commands.tables.drift import drift
 from floe_cli.commands.tables.history import branch, history, rollback, snapshots, tag
 from floe_cli.commands.tables.maintenance import compact, expire, sweep
+from floe_cli.commands.tables.register import register
 from floe_cli.commands.tables.rows import files, scan
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ COMMANDS: "dict[str, Callable[..., Report | None]]" = {
     "schema": schema,
     "create": create,
     "drop": drop,
+    "register": register,
     "drift": drift,
     "scan": scan,
     "files": files,

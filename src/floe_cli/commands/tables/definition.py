@@ -1,5 +1,6 @@
 """What tables there are and what they look like."""
 
+import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -8,12 +9,22 @@ from floe_cli.commands.tables.options import DryRunOption, TableArgument, YesOpt
 from floe_cli.declaration import declared_table, name_in_project, typed_table
 from floe_cli.output import Report, ago, count, fields, grid, size, working
 from floe_cli.workspace import Workspace
-from floe_core.errors import USER_ERROR, CapabilityError, ConfigurationError
+from floe_core.errors import (
+    CapabilityError,
+    ConfigurationError,
+    CorruptFileError,
+    LegalHoldError,
+    ScanError,
+    StorageError,
+)
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
+    from floe_core.schemas import CompiledArtifacts
     from floe_iceberg import IcebergTableManager
+
+_DAY_SECONDS = 86_400
 
 
 def list_tables(
@@ -26,7 +37,7 @@ def list_tables(
 ) -> Report:
     """List tables, and declared ones that are not there yet.
 
-    The exit code is 1 when --long cannot open a table that only Spark can read.
+    --long opens each table: the exit code is 1 when only Spark can read one, and 2 when one is broken.
     """
     with working("Reading the catalog"), workspace.tables() as manager:
         names = _table_names(manager, namespace)
@@ -40,9 +51,9 @@ def list_tables(
     closed = [entry["problem"] for entry in found if "problem" in entry]
     listing = _listing(found, missing, long=long)
     return Report(
-        data=[*found, *missing],
+        data=[{key: value for key, value in entry.items() if key != "exit_code"} for entry in (*found, *missing)],
         text=[listing, *(["", *closed] if closed else [])],
-        exit_code=USER_ERROR if closed else 0,
+        exit_code=max((entry["exit_code"] for entry in found if "problem" in entry), default=0),
     )
 
 
@@ -60,15 +71,23 @@ def _table_names(manager: "IcebergTableManager", namespace: str | None) -> list[
 
 
 def _listed(manager: "IcebergTableManager", name: str, declared: bool, *, long: bool) -> dict[str, Any]:  # noqa: FBT001
+    from floe_iceberg.row_counts import RowCount
+
     entry: dict[str, Any] = {"table": name, "exists": True, "declared": declared}
     if long:
         try:
             snapshot = manager.get_current_snapshot(name)
-        except CapabilityError as err:
-            return entry | {"rows": None, "files": None, "bytes": None, "changed": None, "problem": err.message}
+        except (CapabilityError, ScanError, StorageError) as err:
+            # One table that cannot be opened does not keep the others from being listed.
+            unknown = dict.fromkeys(("rows", "rows_exact", "files", "bytes", "changed"))
+            broken = not isinstance(err, CapabilityError)
+            return entry | unknown | {"broken": broken, "problem": str(err), "exit_code": err.exit_code}
         summary = snapshot.summary if snapshot else {}
+        rows = RowCount.of(summary)
         entry |= {
-            "rows": int(summary.get("total-records", 0)),
+            "broken": False,
+            "rows": rows.rows,
+            "rows_exact": rows.exact,
             "files": int(summary.get("total-data-files", 0)),
             "bytes": int(summary.get("total-files-size", 0)),
             "changed": snapshot and snapshot.timestamp.astimezone(),
@@ -77,15 +96,17 @@ def _listed(manager: "IcebergTableManager", name: str, declared: bool, *, long: 
 
 
 def _listing(found: list[dict[str, Any]], missing: list[dict[str, Any]], *, long: bool) -> Any:  # noqa: ANN401 - a rich table
+    from floe_iceberg.row_counts import RowCount
+
     if not long:
         notes = [(entry["table"], "" if entry["declared"] else "not in floe.yaml") for entry in found]
         return grid(["TABLE", ""], [*notes, *((entry["table"], "declared, not created yet") for entry in missing)])
     rows = [
-        (entry["table"], "", "", "", "needs Spark")
+        (entry["table"], "", "", "", "broken" if entry["broken"] else "needs Spark")
         if "problem" in entry
         else (
             entry["table"],
-            f"{entry['rows']:,}",
+            str(RowCount(entry["rows"], exact=entry["rows_exact"])),
             entry["files"],
             size(entry["bytes"]),
             ago(entry["changed"]) if entry["changed"] else "never",
@@ -99,6 +120,7 @@ def _listing(found: list[dict[str, Any]], missing: list[dict[str, Any]], *, long
 def show(workspace: Workspace, table: TableArgument) -> Report:
     """Show a table's schema, layout, figures and health."""
     from floe_iceberg.inspection import health as health_of
+    from floe_iceberg.row_counts import RowCount
 
     with working("Reading the table"), workspace.tables() as manager:
         loaded = manager.load_table(table)
@@ -122,7 +144,7 @@ def show(workspace: Workspace, table: TableArgument) -> Report:
                     ("Table", table),
                     ("Location", layout["location"]),
                     ("Snapshot", snapshot),
-                    ("Rows", f"{health.rows:,}"),
+                    ("Rows", RowCount(health.rows, exact=health.delete_files == 0)),
                     ("Data", f"{count(health.data_files, 'file')}, {size(health.data_bytes)}"),
                     ("Metadata", f"{count(health.manifests, 'manifest')}, {size(health.metadata_bytes)}"),
                     ("History", f"{count(health.snapshots, 'snapshot')}, {count(health.tags, 'tag')}"),
@@ -214,12 +236,18 @@ def drop(
     table: TableArgument,
     *,
     purge: Annotated[bool, typer.Option("--purge", help="Delete its files, too.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Drop a table whose metadata file is gone or damaged.")
+    ] = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> Report:
     """Drop a table; its files stay unless --purge is given."""
+    if force and purge:
+        msg = "--force drops a table that cannot be read, so nobody can tell which files --purge would delete."
+        raise ConfigurationError(msg, hint="Leave --purge out, then delete the table's folder.")
     with workspace.tables() as manager:
-        location = _location(manager, table, purge=purge)
+        location = _location(manager, workspace.artifacts, table, purge=purge, force=force)
         place = f"in {location}" if location else "where they are"
         files = f"and delete its files {place}" if purge else f"and leave its files {place}"
         data = {"table": table, "location": location, "purge": purge}
@@ -235,10 +263,17 @@ def drop(
     )
 
 
-def _location(manager: "IcebergTableManager", table: str, *, purge: bool) -> str | None:
-    """Return where a table is; None for one that only Spark can read, which cannot be purged."""
+def _location(
+    manager: "IcebergTableManager", artifacts: "CompiledArtifacts", table: str, *, purge: bool, force: bool
+) -> str | None:
+    """Return where a table is; None for one that cannot be read in process, which cannot be purged."""
     try:
         loaded = manager.load_table(table)
+    except CorruptFileError as err:
+        if force:
+            return err.path.rpartition("/metadata/")[0] or None
+        hint = f"Repair it with: floe tables register {table} --replace. Drop it with: floe tables drop {table} --force"
+        raise CorruptFileError(err.message, path=err.path, hint=hint, table=table) from err
     except CapabilityError as err:
         if not purge:
             return None
@@ -246,10 +281,26 @@ def _location(manager: "IcebergTableManager", table: str, *, purge: bool) -> str
 
         raise unknown_files(table, err) from err
     if purge:
+        from floe_iceberg.legal_hold import require_no_hold
         from floe_iceberg.own_files import require_collected
 
         require_collected(loaded.metadata, table=table, what="A purge")
+        require_no_hold(manager.context, loaded, what="A purge")
+        _respect_legal_hold(artifacts, loaded, table)
     return loaded.location()
+
+
+def _respect_legal_hold(artifacts: "CompiledArtifacts", loaded: "Table", table: str) -> None:
+    """Refuse to purge what a legal hold of floe.yaml asks to keep."""
+    from floe_core.governance import PolicyEnforcer
+
+    hold = PolicyEnforcer.legal_hold_of(artifacts.governance)
+    newest = max((snapshot.timestamp_ms for snapshot in loaded.metadata.snapshots), default=None)
+    if hold is None or newest is None or newest <= (time.time() - hold * _DAY_SECONDS) * 1000:
+        return
+    msg = f"A purge of {table} is refused: {'; '.join(hold.derivation)}, and its newest snapshot is younger."
+    hint = "Drop it without --purge: its files stay. A hold that is lifted is removed from the governance section."
+    raise LegalHoldError(msg, hint=hint, table=table)
 
 
 _LAYOUT_LINES = (("Partitioned by", "partition_by"), ("Sorted by", "sort_by"))

@@ -1,0 +1,66 @@
+"""Tables that exist as files, and are to be known to the catalog, or known again."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from floe_cli.commands.tables.options import DryRunOption, TableArgument, YesOption
+from floe_cli.output import Report, confirm, working
+from floe_cli.workspace import Workspace
+from floe_core.errors import CorruptFileError, TableExistsError
+
+if TYPE_CHECKING:
+    from floe_iceberg import IcebergTableManager
+
+
+def register(
+    workspace: Workspace,
+    table: TableArgument,
+    location: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[METADATA]",
+            help="Location of a …metadata.json; default for a broken table: the newest one that is left.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Take the place of a table whose metadata file is gone or damaged.")
+    ] = False,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+) -> Report:
+    """Register a table by its metadata file; its rows are those of that file's version."""
+    from floe_iceberg.broken import newest_metadata, register_again
+
+    with workspace.tables() as manager:
+        broken = _broken(manager, table)
+        if broken is not None and not replace:
+            hint = f"Give --replace to register {table} again, from an earlier metadata file if need be."
+            raise CorruptFileError(broken.message, path=broken.path, hint=hint, table=table) from broken
+        chosen = location or newest_metadata(manager.context, table, broken)
+        data = {"table": table, "metadata_location": chosen, "replaced": broken is not None}
+        if dry_run:
+            return Report(data=data | {"registered": False}, text=[f"Would register {table} from {chosen}."])
+        if broken is not None:
+            confirm(f"Register {table} again from {chosen}? Commits after that file are lost.", yes=yes)
+        with working("Registering"):
+            made = register_again(manager, table, chosen) if broken else manager.register_table(table, chosen)
+        snapshot = made.metadata.current_snapshot_id
+    return Report(
+        data=data | {"registered": True, "snapshot_id": snapshot and str(snapshot)},
+        text=[f"Registered {table} from {chosen}: it is at snapshot {snapshot or 'none'}."],
+    )
+
+
+def _broken(manager: "IcebergTableManager", table: str) -> CorruptFileError | None:
+    """Return why a table cannot be read, None when there is none of that name yet."""
+    if not manager.table_exists(table):
+        return None
+    try:
+        manager.load_table(table)
+    except CorruptFileError as err:
+        return err
+    msg = f"Table '{table}' already exists, and can be read."
+    raise TableExistsError(msg, hint="Drop it first, or roll it back with: floe tables rollback", table=table)

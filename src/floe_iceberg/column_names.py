@@ -1,0 +1,78 @@
+"""Which names columns can have side by side: Spark tells them apart without case, and an empty name means nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyiceberg.types import ListType, MapType, StructType
+
+from floe_core.errors import InvalidDataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+    from pyiceberg.schema import Schema
+    from pyiceberg.types import IcebergType
+
+
+def require_data_names(schema: pa.Schema) -> None:
+    """Refuse data whose columns have no name, or share one.
+
+    Raises:
+        InvalidDataError: Some do.
+    """
+    names = schema.names
+    if len(set(names)) == len(names) and all(name.strip() for name in names):
+        return
+    if any(not name.strip() for name in names):
+        position = next(place for place, name in enumerate(names, 1) if not name.strip())
+        msg = f"Column {position} of the data has no name."
+        raise InvalidDataError(msg, hint="Give every column a name.")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    msg = f"The data has several columns of one name: {', '.join(twice)}."
+    raise InvalidDataError(msg, hint="Give each column a name of its own.")
+
+
+def require_names(schema: Schema, *, before: Schema | None = None) -> None:
+    """Refuse a schema in which an engine could not tell two columns apart.
+
+    Args:
+        schema: The schema that a table is about to get.
+        before: The one it has; what clashes there already is left alone.
+
+    Raises:
+        InvalidDataError: Columns have no name, or names that differ only in case.
+    """
+    known = set(_clashes(before.as_struct())) if before is not None else set()
+    for clash in _clashes(schema.as_struct()):
+        if clash in known:
+            continue
+        if len(clash) == 1:
+            msg = f"A column has no name{f' ({clash[0]})' if clash[0] else ''}."
+            raise InvalidDataError(msg, hint="Give every column a name.")
+        msg = f"Columns differ only in case, and Spark cannot tell them apart: {', '.join(clash)}."
+        raise InvalidDataError(msg, hint="Rename one of them.")
+
+
+def _clashes(struct: StructType, prefix: str = "") -> Iterator[tuple[str, ...]]:
+    """Yield columns whose names differ only in case, together, and columns without a name, alone."""
+    by_name: dict[str, list[str]] = {}
+    for field in struct.fields:
+        if not field.name.strip():
+            yield (prefix + field.name,)
+        by_name.setdefault(field.name.casefold(), []).append(prefix + field.name)
+    yield from (tuple(sorted(names)) for names in by_name.values() if len(names) > 1)
+    for field in struct.fields:
+        for inner in _structs(field.field_type):
+            yield from _clashes(inner, f"{prefix}{field.name}.")
+
+
+def _structs(kind: IcebergType) -> Iterable[StructType]:
+    if isinstance(kind, StructType):
+        return (kind,)
+    if isinstance(kind, ListType):
+        return _structs(kind.element_type)
+    if isinstance(kind, MapType):
+        return (*_structs(kind.key_type), *_structs(kind.value_type))
+    return ()
