@@ -97,7 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         workspace = shared.get(WORKSPACE)
         code = show_failure(err, argv, place=workspace.place if workspace else None)
     if code == INTERRUPTED:
-        print("\nInterrupted.", file=sys.stderr)  # noqa: T201 - the command line talks to people
+        # A terminal has echoed ^C by then.
+        print("\nInterrupted." if sys.stderr.isatty() else "Interrupted.", file=sys.stderr)  # noqa: T201 - the command line talks to people
     if code == READER_GONE:
         _discard_stdout()
     return code if isinstance(code, int) else 0

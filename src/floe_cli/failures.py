@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import traceback
 from dataclasses import asdict, dataclass
@@ -16,11 +17,14 @@ from floe_core.errors import (
     ConfigurationError,
     FloeStorageError,
     SchemaEvolutionError,
+    StorageFullError,
 )
 from floe_core.redaction import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +88,24 @@ def describe(err: Exception) -> Failure:
         return _usage(err)
     if isinstance(err, typer.Abort):
         return Failure("Aborted", "Nothing was changed.", USER_ERROR)
+    if (full := _full_disk(err)) is not None:
+        return Failure(
+            StorageFullError.__name__, full, StorageFullError.exit_code, "Free some space, and run it again."
+        )
     reason = str(err) or kind
     message = reason if kind in reason else f"{kind}: {reason}"
     return Failure(
         kind, message, SYSTEM_ERROR, "This was not expected. Run again with --debug to see where it happened."
     )
+
+
+def _full_disk(err: BaseException | None) -> str | None:
+    """Describe a full disk that something below floe met, such as the history of runs."""
+    while err is not None:
+        if getattr(err, "errno", None) in _FULL or "disk is full" in str(err):
+            return f"The storage is full: {str(getattr(err, 'orig', err)).partition(chr(10))[0]}"
+        err = err.__cause__ or err.__context__
+    return None
 
 
 def _problems(err: FloeStorageError) -> tuple[ConfigProblem, ...]:

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from dagster import (
+    DagsterError,
     Definitions,
     JobDefinition,
     ScheduleDefinition,
@@ -17,7 +18,8 @@ from dagster import (
     load_assets_from_modules,
 )
 
-from floe_core.errors import ConfigurationError
+from floe_core.errors import ConfigurationError, FloeStorageError
+from floe_dagster.user_code import mistake_in_definitions, mistake_in_module
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,31 +39,38 @@ def load_project_module(name: str, project_root: Path) -> Definitions:
     Raises:
         ConfigurationError: The module cannot be imported.
     """
-    modules = _with_submodules(_imported(name, project_root))
-    ready = _instances(modules, (Definitions,))
-    if ready:
-        return Definitions.merge(*ready)
-    return Definitions(
-        assets=load_assets_from_modules(modules),
-        asset_checks=load_asset_checks_from_modules(modules),
-        jobs=_instances(modules, _JOBS),
-        schedules=_instances(modules, (ScheduleDefinition,)),
-        sensors=_instances(modules, (SensorDefinition,)),
-    )
+    modules = _imported(name, project_root)
+    try:
+        ready = _instances(modules, (Definitions,))
+        if ready:
+            return Definitions.merge(*ready)
+        return Definitions(
+            assets=load_assets_from_modules(modules),
+            asset_checks=load_asset_checks_from_modules(modules),
+            jobs=_instances(modules, _JOBS),
+            schedules=_instances(modules, (ScheduleDefinition,)),
+            sensors=_instances(modules, (SensorDefinition,)),
+        )
+    except DagsterError as err:
+        raise mistake_in_definitions(name, err, modules, project_root) from err
 
 
-def _imported(name: str, project_root: Path) -> ModuleType:
+def _imported(name: str, project_root: Path) -> list[ModuleType]:
     # The project's modules lie beside its floe.yaml, and step processes look there as well.
     if (folder := str(project_root)) not in sys.path:
         sys.path.insert(0, folder)
     try:
-        return importlib.import_module(name)
+        return _with_submodules(importlib.import_module(name))
     except ModuleNotFoundError as err:
         if err.name is None or not f"{name}.".startswith(f"{err.name}."):
-            raise
+            raise mistake_in_module(name, err, project_root) from err
         msg = f"The module '{name}' of orchestration.module was not found."
         hint = f"It is looked for in {project_root} and among the installed packages."
         raise ConfigurationError(msg, hint=hint) from err
+    except FloeStorageError:
+        raise
+    except (Exception, SystemExit) as err:
+        raise mistake_in_module(name, err, project_root) from err
 
 
 def _with_submodules(module: ModuleType) -> list[ModuleType]:

@@ -104,9 +104,10 @@ def sort_order(terms: SortOrder | Sequence[str] | None, schema: Schema) -> SortO
 
 
 def _parse(term: str, schema: Schema) -> tuple[Transform[Any, Any], int, str]:
-    if term.strip() in schema.column_names:
-        # Any character may be part of a name, those of the terms included.
-        return _checked(term, term.strip(), "identity", 0, schema)
+    # Any character may be part of a name, those of the terms and blanks at its ends included.
+    for column in (term, term.strip()):
+        if column in schema.column_names:
+            return _checked(term, column, "identity", 0, schema)
     match = _TERM.match(term)
     name = match["transform"].lower() if match and match["transform"] else "identity"
     if match is None or name not in {*_PLAIN, "bucket", "truncate"} or (name in _PLAIN) == bool(match["number"]):

@@ -82,7 +82,7 @@ def unknown_plugin_problems(
 
 
 def unknown_column_problems(layers: Layers, data: Mapping[str, Any]) -> list[ConfigProblem]:
-    """Return the keys, partition and sort terms that name a column their table does not declare."""
+    """Return the keys, partition and sort terms and checks that name a column their table does not declare."""
     tables = data.get("tables")
     problems = []
     for name, table in tables.items() if isinstance(tables, dict) else ():
@@ -94,12 +94,34 @@ def unknown_column_problems(layers: Layers, data: Mapping[str, Any]) -> list[Con
                 if column is None or column in columns or column.partition(".")[0] in columns:
                     continue
                 path: Path = ("tables", name, setting, index)
-                close = nearest(column, columns)
-                message = f"{setting} of {name} names the column '{column}', which is not declared"
-                message += f", did you mean '{close}'?" if close else ""
-                fix = f"Write '{close}'" if close else f"Declare it under columns; declared: {_some(columns)}"
-                problems.append(layers.problem(message, path, fix=fix))
+                problems.append(_unknown_column(layers, path, f"{setting} of {name}", column, columns))
+        for path, column in _checked_columns(name, table) if columns else ():
+            if column not in columns and column.partition(".")[0] not in columns:
+                problems.append(_unknown_column(layers, path, f"a check of {name}", column, columns))
     return problems
+
+
+def _unknown_column(layers: Layers, path: Path, what: str, column: str, columns: Mapping[str, None]) -> ConfigProblem:
+    close = nearest(column, columns)
+    message = f"{what} names the column '{column}', which is not declared"
+    message += f", did you mean '{close}'?" if close else ""
+    fix = f"Write '{close}'" if close else f"Declare it under columns; declared: {_some(columns)}"
+    return layers.problem(message, path, fix=fix)
+
+
+def _checked_columns(name: str, table: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
+    """Yield the columns that the checks of a table name, with their places."""
+    checks = table.get("checks")
+    for index, check in enumerate(checks) if isinstance(checks, list) else ():
+        if not isinstance(check, dict):
+            continue
+        path: Path = ("tables", name, "checks", index)
+        if isinstance(check.get("column"), str):
+            yield (*path, "column"), check["column"]
+        listed = check.get("columns")
+        for place, column in enumerate(listed) if isinstance(listed, list) else ():
+            if isinstance(column, str):
+                yield (*path, "columns", place), column
 
 
 def _unknown_plugin(layers: Layers, path: Path, section: str, name: str, names: list[str]) -> ConfigProblem:

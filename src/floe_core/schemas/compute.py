@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from pydantic import Field, field_validator
+from typing import Annotated
 
+from pydantic import AfterValidator, Field, field_validator
+
+from floe_core.cron import require_cron, require_timezone
 from floe_core.schemas.base import FrozenModel, Number, Setting, Text
+
+Cron = Annotated[Text, AfterValidator(require_cron)]
+TimeZone = Annotated[Text, AfterValidator(require_timezone)]
 
 _SCHEMES = ("spark://", "yarn", "k8s://", "sc://")
 
@@ -39,9 +45,9 @@ class ComputeConfig(FrozenModel):
 class ScheduleConfig(FrozenModel):
     """A cron schedule over a selection of assets."""
 
-    cron: Text = Field(description="Five cron fields.")
+    cron: Cron = Field(description="Five cron fields.")
     select: Text = Field(default="*", description="Asset selection.")
-    timezone: Text = Field(default="UTC", description="Time zone of the cron fields.")
+    timezone: TimeZone = Field(default="UTC", description="Time zone of the cron fields.")
 
 
 class OrchestrationConfig(FrozenModel):

@@ -126,8 +126,8 @@ def test_a_module_that_is_missing_is_named(project):
 
 
 def test_a_module_that_misses_another_says_so_itself(project):
-    with pytest.raises(ModuleNotFoundError, match="no_such_dependency"):
-        definitions_of(project("import no_such_dependency\n"))
+    with pytest.raises(ConfigurationError, match=r"line 2: ModuleNotFoundError: No module named 'no_such_dependency'"):
+        definitions_of(project("\nimport no_such_dependency\n"))
 
 
 def test_a_project_without_a_module_still_has_resources_and_maintenance(project):

@@ -1,0 +1,133 @@
+"""What ``floe validate`` looks at beyond floe.yaml itself: that its tables can be made, and its assets be loaded."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from floe_core.errors import ConfigProblem, ConfigurationError, FloeStorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from floe_core.config.environments import Layers
+    from floe_core.config.nodes import Path as DocumentPath
+    from floe_core.schemas import CompiledArtifacts, TableConfig
+    from floe_dagster.pipeline import Pipeline
+
+_MODULE = ("orchestration", "module")
+
+
+def table_problems(layers: Layers, artifacts: CompiledArtifacts) -> list[ConfigProblem]:
+    """Return the declarations of tables that no table can be made from."""
+    return [problem for name, config in artifacts.tables.items() for problem in _of_table(layers, name, config)]
+
+
+def _of_table(layers: Layers, name: str, config: TableConfig) -> Iterator[ConfigProblem]:
+    from floe_iceberg.schema import declared_schema
+    from floe_iceberg.spec_terms import check_spec, partition_spec, sort_order
+
+    if not config.columns:
+        return
+    schema = declared_schema(config.columns)
+    sound = True
+    for setting, terms in (("partition_by", config.partition_by), ("sort_by", config.sort_by)):
+        for index, term in enumerate(terms):
+            try:
+                if setting == "sort_by":
+                    sort_order([term], schema)
+                else:
+                    check_spec(partition_spec([term], schema), schema)
+            except FloeStorageError as err:
+                sound = False
+                yield _located(layers, ("tables", name, setting, index), err)
+    try:
+        # Terms that can stand alone may not stand together.
+        check_spec(partition_spec(config.partition_by if sound else (), schema), schema)
+    except FloeStorageError as err:
+        yield _located(layers, ("tables", name, "partition_by"), err)
+
+
+def asset_problems(layers: Layers, artifacts: CompiledArtifacts) -> list[ConfigProblem]:
+    """Return what is wrong with the assets of a project, and with tables that are meant for them."""
+    if artifacts.orchestration.type != "dagster" or artifacts.orchestration.module is None or not can_load():
+        return []
+    from floe_dagster.pipeline import Pipeline
+
+    if wrong := list(_of_checks(layers, artifacts)):
+        return wrong
+    try:
+        return list(_of_assets(layers, artifacts, Pipeline.of(artifacts)))
+    except FloeStorageError as err:
+        problems = err.problems if isinstance(err, ConfigurationError) else ()
+        if loose := [problem for problem in problems if not problem.line]:
+            return [_placed(layers, problem, artifacts) for problem in loose]
+        # The place in the module comes with the place in floe.yaml that led there.
+        return [_located(layers, _path_of(err, artifacts), err), *problems]
+
+
+def can_load() -> bool:
+    """Whether assets can be loaded: the extra dagster may not be installed where a file is only checked."""
+    return find_spec("dagster") is not None
+
+
+def _placed(layers: Layers, problem: ConfigProblem, artifacts: CompiledArtifacts) -> ConfigProblem:
+    """Give a mistake in the assets its place: the table that it names, or the module."""
+    table = next((name for name in artifacts.tables if f"'{name}'" in problem.message), None)
+    path: DocumentPath = ("tables", table) if table else _MODULE
+    return layers.problem(problem.message.rstrip("."), path, fix=problem.fix, key=table is not None)
+
+
+def _path_of(err: FloeStorageError, artifacts: CompiledArtifacts) -> DocumentPath:
+    if err.table in artifacts.tables:
+        return ("tables", str(err.table))
+    schedule = next((name for name in artifacts.orchestration.schedules if f"'{name}'" in err.message), None)
+    return ("orchestration", "schedules", schedule, "select") if schedule else _MODULE
+
+
+def _of_checks(layers: Layers, artifacts: CompiledArtifacts) -> Iterator[ConfigProblem]:
+    from floe_dagster.checks import expand_checks
+
+    for name, config in artifacts.tables.items():
+        try:
+            expand_checks(config.checks, table=name)
+        except FloeStorageError as err:
+            yield _located(layers, ("tables", name, "checks"), err)
+
+
+def _of_assets(layers: Layers, artifacts: CompiledArtifacts, pipeline: Pipeline) -> Iterator[ConfigProblem]:
+    from floe_dagster.partitions import ColumnChoice, tie
+    from floe_iceberg.schema import declared_schema
+
+    written = {pipeline.table(key): key for key in pipeline.keys}
+    for name, config in artifacts.tables.items():
+        key = written.get(name)
+        if key is None:
+            yield from _without_asset(layers, name, config, list(written))
+            continue
+        partitions_def = pipeline.spec(key).partitions_def
+        if partitions_def is None or not config.columns or artifacts.orchestration.per_tenant:
+            continue
+        try:
+            chosen = pipeline.settings(key).partition_columns
+            tie(partitions_def, declared_schema(config.columns), ColumnChoice(key.to_user_string(), chosen))
+        except FloeStorageError as err:
+            yield _located(layers, ("tables", name, "columns"), err)
+
+
+def _without_asset(layers: Layers, name: str, config: TableConfig, written: list[str]) -> Iterator[ConfigProblem]:
+    """A table may be written by others; one with checks, or with a name that is nearly an asset's, is a mistake."""
+    close = get_close_matches(name, written, n=1, cutoff=0.85)
+    if not close and not config.checks:
+        return
+    message = f"no asset writes the table '{name}'" + (f", did you mean '{close[0]}'?" if close else "")
+    message += "; its checks would never run" if config.checks and not close else ""
+    fix = f"Write '{close[0]}'" if close else f"Tables of assets: {', '.join(sorted(written)) or 'none'}"
+    yield layers.problem(message, ("tables", name), fix=fix, key=True)
+
+
+def _located(layers: Layers, path: DocumentPath, err: FloeStorageError) -> ConfigProblem:
+    return layers.problem(
+        err.message.rstrip("."), path, fix=err.hint or "", key=path[0] == "tables" and isinstance(path[-1], str)
+    )

@@ -1,0 +1,143 @@
+"""``floe validate``: every mistake with its place in floe.yaml and what to write instead."""
+
+from __future__ import annotations
+
+import io
+import json
+import uuid
+from contextlib import redirect_stderr, redirect_stdout
+
+import pytest
+
+from floe_cli.app import main
+
+ASSETS = """\
+import pyarrow as pa
+from dagster import DailyPartitionsDefinition, asset
+
+
+@asset(key=["bronze", "orders"], metadata={"write_mode": "overwrite"})
+def orders() -> pa.Table:
+    return pa.table({"id": [1]})
+
+
+@asset(
+    key=["bronze", "visits"],
+    partitions_def=DailyPartitionsDefinition(start_date="2026-01-01"),
+    metadata={"partition_column": "day"},
+)
+def visits() -> pa.Table:
+    return pa.table({"id": [1]})
+"""
+HEAD = "name: shop\norchestration:\n  module: MODULE\n"
+COLUMNS = "    columns: [{name: id, type: long}, {name: placed, type: date}, {name: note, type: string}]\n"
+ALIKE = "    checks: [{type: not_null, column: id}, {type: range, column: id, min: 1, name: not_null_id}]\n"
+
+
+@pytest.fixture
+def validate(tmp_path):
+    """Validate a project, as JSON."""
+
+    def run(text, assets=ASSETS):
+        module = f"assets_{uuid.uuid4().hex}"
+        (tmp_path / f"{module}.py").write_text(assets)
+        (tmp_path / "floe.yaml").write_text(text.replace("MODULE", module))
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            code = main(["validate", "--project", str(tmp_path), "-o", "json"])
+        said = json.loads(out.getvalue())
+        return code, said["error"]["problems"] if code else []
+
+    return run
+
+
+def test_a_sound_project_is_valid(validate):
+    schedules = "  schedules: {nightly: {cron: '0 6 * * mon-fri', timezone: Europe/Berlin, select: bronze.orders}}\n"
+    checks = "    checks: [{type: not_null, column: id}, {type: unique, columns: [id, placed]}]\n"
+    partitions = "    partition_by: [month(placed), 'bucket(4, id)']\n"
+    text = f"{HEAD}{schedules}tables:\n  bronze.orders:\n{COLUMNS}{checks}{partitions}"
+    assert validate(text) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "told", "fix"),
+    [
+        (f"{HEAD}  schedules: {{n: {{cron: 61 * * * *}}}}\n", (4, 25), "the minute is 61, and goes from 0 to 59", ""),
+        (f"{HEAD}  schedules: {{n: {{cron: 0 6 * *}}}}\n", (4, 25), "has five fields", ""),
+        (f"{HEAD}  schedules: {{n: {{cron: 0 6 * * mom}}}}\n", (4, 25), "did you mean 'mon'?", ""),
+        (f"{HEAD}  schedules: {{n: {{cron: '@dayly'}}}}\n", (4, 25), "did you mean '@daily'?", ""),
+        (
+            f"{HEAD}  schedules:\n    n: {{cron: 0 6 * * *, timezone: Europe/Berlim}}\n",
+            *((5, 36), "there is no such time zone, did you mean 'Europe/Berlin'?", ""),
+        ),
+        (
+            f"{HEAD}  schedules: {{n: {{cron: 0 6 * * *, select: no.such}}}}\n",
+            (4, 44),
+            "no asset is meant by that",
+            "Assets",
+        ),
+        (
+            "name: shop\norchestration: {module: no_such_module}\n",
+            (2, 25),
+            "'no_such_module' of orchestration.module",
+            "",
+        ),
+        (
+            f"{HEAD}tables:\n  bronze.orders:\n{COLUMNS}    checks: [{{type: not_null, column: plaecd}}]\n",
+            *((7, 39), "a check of bronze.orders names the column 'plaecd'", "Write 'placed'"),
+        ),
+        (
+            f"{HEAD}tables:\n  bronze.orders:\n{COLUMNS}    checks: [{{type: unique, columns: [id, region]}}]\n",
+            *((7, 43), "names the column 'region', which is not declared", "Declare it under columns"),
+        ),
+        (
+            f"{HEAD}tables:\n  bronze.orders:\n{COLUMNS}{ALIKE}",
+            *((7, 5), "cannot be told apart: not_null_id", "Give each check a name of its own."),
+        ),
+        (
+            f"{HEAD}tables:\n  bronze.orders:\n{COLUMNS}    partition_by: [day(note)]\n",
+            *((7, 20), "day(note)", ""),
+        ),
+        (
+            f"{HEAD}tables:\n  bronze.ordres:\n    description: orders\n",
+            *(
+                (5, 3),
+                "no asset writes the table 'bronze.ordres', did you mean 'bronze.orders'?",
+                "Write 'bronze.orders'",
+            ),
+        ),
+        (
+            f"{HEAD}tables:\n  silver.other:\n    checks: [{{type: row_count, min: 1}}]\n",
+            *((5, 3), "silver.other", ""),
+        ),
+        (
+            f"{HEAD}tables:\n  bronze.visits:\n{COLUMNS}",
+            *((6, 5), "is partitioned by 'day', which its data does not have", "Columns there: id, placed, note"),
+        ),
+        (
+            f"{HEAD}tables:\n  bronze.orders:\n    columns: [{{name: id, type: long}}, {{name: ID, type: long}}]\n",
+            *((6, 5), "columns differ only in case", ""),
+        ),
+    ],
+    ids=[
+        *("minute", "fields", "weekday", "shorthand", "time zone", "selection", "module", "checked column"),
+        *("checked columns", "check names", "partition term", "mistyped table", "checks without asset"),
+        *("partition column", "columns alike"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place(validate, text, place, told, fix):
+    code, problems = validate(text)
+    assert code == 1
+    found = [problem for problem in problems if told in problem["message"]]
+    assert found, problems
+    [problem] = found[:1]
+    assert problem["file"].endswith("floe.yaml")
+    assert fix in problem["fix"]
+    assert (problem["line"], problem["column"]) == place
+
+
+def test_a_mistake_in_the_module_is_told_in_both_places(validate):
+    code, problems = validate(HEAD, "import pyarrow\n\nboom()\n")
+    assert code == 1
+    assert {problem["line"] for problem in problems} == {3}
+    assert [problem["file"].rpartition("/")[2].partition("_")[0] for problem in problems] == ["assets", "floe.yaml"]
