@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from floe_core.schemas import CompiledArtifacts
     from floe_iceberg import IcebergTableManager
-    from floe_iceberg.abandoned import LeftBranch
+    from floe_iceberg.left_branches import LeftBranch
 
 # No write takes this long; whoever opened a branch before then is not coming back.
 OLD_BRANCH = timedelta(days=1)
@@ -24,7 +24,8 @@ _SHOWN = 10
 def check_runs(artifacts: CompiledArtifacts) -> Check:
     """Clear what killed runs of this host left, and name the old branches that nobody here can judge."""
     from floe_iceberg import IcebergTableManager
-    from floe_iceberg.abandoned import clear_operations, list_left
+    from floe_iceberg.abandoned import clear_operations
+    from floe_iceberg.left_branches import list_left
 
     with IcebergTableManager.from_artifacts(artifacts) as manager:
         if not manager.context.branches:

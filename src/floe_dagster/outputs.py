@@ -14,10 +14,10 @@ from floe_core.errors import CommitStateUnknownError, InvalidDataError
 from floe_core.schemas import TableConfig
 from floe_dagster.partitions import ColumnChoice, tie
 from floe_dagster.upsert_keys import DeclaredKeys, missing_keys, require_keys_for_new_table
-from floe_iceberg.abandoned import remove_unwritten
 from floe_iceberg.arrow_types import normalised, to_arrow
 from floe_iceberg.commits import find_operation
 from floe_iceberg.held import HeldMark, open_held, require_branches
+from floe_iceberg.left_branches import remove_unwritten
 from floe_iceberg.models import Engine, NullKeys, SnapshotInfo, WriteMode
 from floe_iceberg.reads import plain_arrow_schema
 from floe_iceberg.row_keys import recorded_keys, recorded_null_keys, records_keys

@@ -10,8 +10,8 @@ from floe_dagster.checks import PUBLISHED
 from floe_dagster.upsert_keys import DeclaredKeys
 from floe_iceberg.drift import key_differences
 from floe_iceberg.models import WriteMode
-from floe_iceberg.row_keys import recorded_keys
 from floe_iceberg.row_counts import RowCount
+from floe_iceberg.row_keys import recorded_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

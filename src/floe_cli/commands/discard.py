@@ -24,7 +24,7 @@ def discard(
     yes: YesOption = False,
 ) -> Report:
     """Throw away rows that were held back by their checks, or a branch that a dead run left; main is not touched."""
-    from floe_iceberg.abandoned import discard_left
+    from floe_iceberg.left_branches import discard_left
 
     with workspace.tables() as manager:
         if table is None:
@@ -41,7 +41,7 @@ def discard(
 
 def _branch(manager: "IcebergTableManager", table: str, branch: str | None) -> str:
     """Return the branch that is meant: one that a run left, or one with rows that wait."""
-    from floe_iceberg.abandoned import list_left
+    from floe_iceberg.left_branches import list_left
 
     left = {found.branch for found in list_left(manager.load_table(table))} if branch else set()
     return branch if branch in left and branch is not None else waiting_write(manager, table, branch).branch

@@ -12,7 +12,8 @@ import pytest
 
 from floe_core.errors import RefNotFoundError, WriteError
 from floe_core.processes import ProcessMark
-from floe_iceberg.abandoned import clear_operations, discard_left, list_left
+from floe_iceberg.abandoned import clear_operations
+from floe_iceberg.left_branches import discard_left, list_left
 from floe_iceberg.operation_branches import first_branch, opened, operation_branch
 
 NAME_OF_A_BRANCH = "from floe_iceberg.operation_branches import operation_branch; print(operation_branch('x', 0))"
