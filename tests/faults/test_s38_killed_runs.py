@@ -100,9 +100,10 @@ class Project:
     def __init__(self, root, site, assets):
         self.root = root
         self.site = site
-        self.environment = {**os.environ, "FLOE_TEST_NAMESPACE": site.address.namespace}
         settings = {"name": "killed", "orchestration": {"module": "assets"}, **site.address.project()}
         settings["compute"] = {"master": "local[2]", "driver_memory": "1g"}
+        # The address has put its secret into the environment by now.
+        self.environment = {**os.environ, "FLOE_TEST_NAMESPACE": site.address.namespace}
         (root / "floe.yaml").write_text(json.dumps(settings))
         (root / "assets.py").write_text(assets)
 
