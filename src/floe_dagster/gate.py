@@ -14,12 +14,13 @@ from dagster import (
     AssetCheckResult,
     AssetCheckSeverity,
     AssetCheckSpec,
+    DagsterEventType,
     MetadataValue,
     build_op_context,
     multi_asset_check,
 )
 
-from floe_core.errors import ConfigurationError
+from floe_core.errors import ConfigurationError, RefNotFoundError
 from floe_dagster.asset_keys import audit_branch, origin_run_id
 from floe_dagster.asset_settings import GATE_KEY
 from floe_dagster.checks import NOT_EVALUATED, PUBLISHED, RETIRED, expand_checks, run_checks
@@ -280,7 +281,27 @@ class _Audit(_Checker):
 
     def _already(self, branch: str) -> dict[str, Any]:
         found = find_published(self._manager.load_table(self._table), branch)
+        if found is None and self._written_before(branch):
+            msg = f"The rows on branch '{branch}' of table '{self._table}' were removed before they were published."
+            raise RefNotFoundError(msg, hint="Materialize the asset again.", table=self._table)
         return {"snapshot_id": found.snapshot_id} if found else {}
+
+    def _written_before(self, branch: str) -> bool:
+        """Whether the run that this one goes on with wrote the branch, in a step that is not run again."""
+        run, again = self._context.run, self._context.run.step_keys_to_execute
+        if run.parent_run_id is None or again is None:
+            return False
+        records = self._context.instance.get_records_for_run(
+            run.parent_run_id, of_type=DagsterEventType.ASSET_MATERIALIZATION
+        ).records
+        events = [event for record in records if (event := record.event_log_entry.dagster_event) is not None]
+        return any(
+            event.asset_key == self._plan.spec.key
+            and event.step_key not in again
+            and (told := event.step_materialization_data.materialization.metadata.get("branch")) is not None
+            and told.value == branch
+            for event in events
+        )
 
     def _verdict(self, held: str | None, published: Mapping[str, Any]) -> AssetCheckResult:
         metadata: dict[str, Any] = {"table": self._table, **published}

@@ -1,4 +1,5 @@
-"""Runs a job of one asset with Dagster, as a fresh run or as the re-execution of another; a script for S11 and S28.
+"""Runs a job of one asset with Dagster, as a fresh run or as the re-execution of another; a script for S11, S28
+and S38.
 
 The tables are at the site of ``FLOE_TEST_ADDRESS``; Dagster's instance, and files by which a test steers the asset, lie
 below ``FLOE_TEST_ROOT``. Usage: ``python dagster_runs.py JOB [PARENT_RUN_ID [all]]``; prints one JSON object.
@@ -15,7 +16,8 @@ import dagster as dg
 import pyarrow as pa
 
 from floe_core.schemas import CompiledArtifacts
-from floe_dagster import IcebergIOManager
+from floe_dagster import IcebergIOManager, audited
+from floe_dagster.causes import cause_of
 from floe_dagster.tables_source import TablesSource
 from floe_iceberg import IcebergTableManager
 from floe_testing.sites import address_of
@@ -84,6 +86,19 @@ def slow_orders(context):
     return context.resources.spark.range(0, ROWS, 1, 4).selectExpr("id", sleep)
 
 
+@dg.asset(key=[ADDRESS.namespace, "gated"])
+def gated():
+    return pa.table({"id": list(range(ROWS))})
+
+
+@dg.asset_check(asset=gated, blocking=True)
+def sound(gated: pa.Table):
+    if (ROOT / "break").exists():
+        message = "the check is broken"
+        raise ValueError(message)
+    return dg.AssetCheckResult(passed=gated.num_rows == ROWS)
+
+
 def _job(*assets):
     io = io_manager()
     spark = dg.ResourceDefinition(lambda _context: io.tables.spark)
@@ -105,7 +120,15 @@ def slow_job():
     return _job(slow_orders)
 
 
-JOBS = {job.__name__: job for job in (orders_job, patient_job, slow_job)}
+def gated_job():
+    marked, gates = audited(gated, {}, asset_checks=[sound])
+    jobs = [dg.define_asset_job("everything")]
+    resources = {"io_manager": io_manager()}
+    definitions = dg.Definitions(assets=[marked], asset_checks=gates, resources=resources, jobs=jobs)
+    return definitions.resolve_job_def("everything")
+
+
+JOBS = {job.__name__: job for job in (orders_job, patient_job, slow_job, gated_job)}
 
 
 def main() -> None:
@@ -121,7 +144,10 @@ def main() -> None:
             options = steps if parent[1:] == ["all"] else dg.ReexecutionOptions.from_failure(run_id, instance)
         config = {"execution": {"config": {"in_process": {}}}}
         with dg.execute_job(job, instance=instance, run_config=config, reexecution_options=options) as result:
-            sys.stdout.write(json.dumps({"run_id": result.run_id, "success": result.success}) + "\n")
+            failed = [event.step_failure_data.error for event in result.all_events if event.is_step_failure]
+            reasons = [cause_of(error).reason for error in failed]
+            said = {"run_id": result.run_id, "success": result.success, "reasons": reasons}
+            sys.stdout.write(json.dumps(said) + "\n")
 
 
 if __name__ == "__main__":

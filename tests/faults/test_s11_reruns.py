@@ -86,3 +86,28 @@ def test_s11_running_all_steps_of_a_failed_run_again_repeats_none_that_had_lande
     assert runs.rows_and_snapshots("orders") == (2 * ROWS, 2)
     assert runs("orders_job")["success"]
     assert runs.rows_and_snapshots("orders") == (3 * ROWS, 3)
+
+
+@on_embedded
+def test_s38_a_gate_that_is_run_again_after_its_rows_were_cleared_does_not_pass(runs):
+    (runs.root / "break").touch()
+    first = runs("gated_job")
+    assert not first["success"]
+    (runs.root / "break").unlink()
+    manager, name = runs.site.open_manager(), runs.site.name("gated")
+    [branch] = [ref.name for ref in manager.list_refs(name) if ref.name != "main"]
+    manager.remove_branch(name, branch)
+    again = runs("gated_job", first["run_id"])
+    assert not again["success"]
+    assert f"The rows on branch '{branch}' of table '{name}' were removed" in again["reasons"][0]
+    assert manager.scan(name).num_rows == 0
+
+
+@on_embedded
+def test_s38_a_gate_that_is_run_again_publishes_the_rows_that_wait(runs):
+    (runs.root / "break").touch()
+    first = runs("gated_job")
+    assert not first["success"]
+    (runs.root / "break").unlink()
+    assert runs("gated_job", first["run_id"])["success"]
+    assert runs.site.open_manager().scan(runs.site.name("gated")).num_rows == ROWS
