@@ -21,6 +21,7 @@ from floe_core.errors import (
     InvalidDataError,
     RefNotFoundError,
     SnapshotNotFoundError,
+    StorageFullError,
     TableNotFoundError,
 )
 
@@ -43,6 +44,7 @@ _OF_CATALOG: dict[str, tuple[type[FloeStorageError], str]] = {
     "ServiceFailureException": (CatalogUnavailableError, "The catalog failed Spark's request"),
     "RESTException": (CatalogUnavailableError, "The catalog failed Spark's request"),
 }
+_FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")
 _LOST_ENGINE = re.compile(
     r"OutOfMemoryError|Java heap space|StatusCode\.UNAVAILABLE|RETRIES_EXCEEDED|SparkContext was shut down"
     r"|stopped SparkContext|INVALID_HANDLE\.SESSION|Connection refused"
@@ -85,6 +87,9 @@ def _better(err: Exception, table: str, operation_id: str) -> FloeStorageError |
     text = str(err)
     if found := _of_iceberg(err, text, table, operation_id):
         return found
+    if _FULL.search(text):
+        hint = "Free space or raise the quota, of the warehouse or of Spark's scratch folder; the table is as it was."
+        return StorageFullError(f"The storage is full: {reason_of(err)}", hint=hint, table=table)
     # The bridge to a classic driver has errors of its own, in a package that only PySpark depends on.
     if type(err).__name__ == "Py4JNetworkError" or isinstance(err, ConnectionError) or _LOST_ENGINE.search(text):
         msg = "Spark died or lost its driver during the operation."

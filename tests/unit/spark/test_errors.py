@@ -14,6 +14,7 @@ from floe_core.errors import (
     ConcurrencyConflictError,
     EngineUnavailableError,
     InvalidDataError,
+    StorageFullError,
     TableNotFoundError,
 )
 from floe_spark.errors import reason_of, translated
@@ -59,6 +60,7 @@ class Raised(Exception):  # noqa: N818 - stands for any of Spark's
             ClockSkewError,
         ),
         ("java.lang.OutOfMemoryError: Java heap space", EngineUnavailableError),
+        ("Job aborted: java.io.IOException: No space left on device", StorageFullError),
         ("<_InactiveRpcError of RPC: status = StatusCode.UNAVAILABLE>", EngineUnavailableError),
         ("java.lang.UnsupportedOperationException: Spark does not support time fields", CapabilityError),
     ],
