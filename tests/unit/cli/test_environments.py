@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+import floe_cli.commands
 from floe_cli.workspace import Workspace
 from floe_iceberg.held import HeldMark, open_held
 from floe_iceberg.models import WriteMode
@@ -146,3 +148,9 @@ def test_deployed_artifacts_are_of_one_environment(shop):
     run = shop("namespaces", "list", "--env", "prod")
     assert run.code == 1
     assert "were compiled for dev, not for prod" in run.err
+
+
+def test_commands_ask_through_their_workspace_alone():
+    commands = sorted(Path(floe_cli.commands.__file__).parent.rglob("*.py"))
+    assert len(commands) > 20
+    assert [path.name for path in commands if re.search(r"(?<!workspace\.)\bconfirm\(", path.read_text())] == []

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from floe_cli.commands.tables.options import DryRunOption, TableArgument, YesOption
-from floe_cli.output import Report, confirm, working
+from floe_cli.output import Report, working
 from floe_cli.workspace import Workspace
 from floe_core.errors import CorruptFileError, TableExistsError
 
@@ -44,7 +44,7 @@ def register(
         if dry_run:
             return Report(data=data | {"registered": False}, text=[f"Would register {table} from {chosen}."])
         if broken is not None:
-            confirm(f"Register {table} again from {chosen}? Commits after that file are lost.", yes=yes)
+            workspace.confirm(f"Register {table} again from {chosen}? Commits after that file are lost.", yes=yes)
         with working("Registering"):
             made = register_again(manager, table, chosen) if broken else manager.register_table(table, chosen)
         snapshot = made.metadata.current_snapshot_id
