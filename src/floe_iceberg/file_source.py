@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, BinaryIO, cast
 
+from floe_core.errors import StorageError
 from floe_iceberg.context import identifier_of
-from floe_iceberg.corruption import load_table, metadata_location
+from floe_iceberg.corruption import load_table, metadata_location, unreadable
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -55,3 +56,18 @@ def locate(context: ManagerContext, target: TableTarget) -> tuple[str, FileIOSou
 def source_of(context: ManagerContext, location: str) -> FileIOSource:
     """Return the way to files of the catalog's storage."""
     return FileIOSource(context.catalog._load_file_io(location=location))  # noqa: SLF001 - no public way to a catalog's FileIO without loading a table
+
+
+def require_reachable(source: FileIOSource, path: str, *, table: str) -> None:
+    """Read a whole file, which an audit could not read, to tell a store that fails from a damaged file.
+
+    Raises:
+        StorageError: The store, or the way to it, failed, or it refuses access.
+    """
+    try:
+        with source.open(path) as stream:
+            stream.read()
+    except Exception as err:
+        told = unreadable(path, table=table, err=err)
+        if isinstance(told, StorageError):
+            raise told from err

@@ -12,8 +12,9 @@ from floe_cli.workspace import Workspace
 from floe_core.errors import SYSTEM_ERROR, ConfigurationError, FloeStorageError
 
 if TYPE_CHECKING:
-    from floe_audit import AuditReport, FileSource
+    from floe_audit import AuditReport
     from floe_iceberg import IcebergTableManager
+    from floe_iceberg.file_source import FileIOSource
 
 
 class Depth(StrEnum):
@@ -58,7 +59,9 @@ def audit(
         for name in _names(manager) if every else [table or metadata or ""]:
             with working(f"Auditing {name}"), _noted(name, failures, keep=every):
                 location, source = _located(manager, name, metadata)
-                reports[name] = audit_table(location, source, depth=AuditDepth(depth), snapshots=chosen)
+                report = audit_table(location, source, depth=AuditDepth(depth), snapshots=chosen)
+                _require_reachable(report, source, name)
+                reports[name] = report
     return _verdict(reports, failures)
 
 
@@ -67,7 +70,17 @@ def _names(manager: "IcebergTableManager") -> list[str]:
     return [f"{place}.{name}" for place in places for name in sorted(manager.list_tables(place))]
 
 
-def _located(manager: "IcebergTableManager", name: str, metadata: str | None) -> "tuple[str, FileSource]":
+def _require_reachable(report: "AuditReport", source: "FileIOSource", name: str) -> None:
+    """A store that fails says nothing about the table: that is no breach, and no audit."""
+    from floe_audit import Rule
+    from floe_iceberg.file_source import require_reachable
+
+    unread = next((breach.file for breach in report.breaches if breach.rule == Rule.FILE_UNREADABLE), None)
+    if unread is not None:
+        require_reachable(source, unread, table=name)
+
+
+def _located(manager: "IcebergTableManager", name: str, metadata: str | None) -> "tuple[str, FileIOSource]":
     from floe_iceberg.file_source import locate, source_of
 
     if metadata is not None:
