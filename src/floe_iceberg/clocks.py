@@ -26,7 +26,7 @@ from floe_iceberg.metadata_updates import with_version_1_fields
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
-_JAVAS_TOLERANCE_MS = 60_000
+_JAVAS_TOLERANCE_SECONDS = 60
 
 
 def next_moment(metadata: TableMetadata, *, offset_ms: int = 0) -> int:
@@ -45,9 +45,14 @@ def earliest_moment(metadata: TableMetadata) -> int:
     return 1 + max([metadata.last_updated_ms, *(entry.timestamp_ms for log in logs for entry in log)])
 
 
+def seconds_ahead(metadata: TableMetadata) -> float:
+    """Return how far a table's clock is ahead of this machine's; 0 if it is not."""
+    return max(0.0, earliest_moment(metadata) / 1000 - time.time())
+
+
 def seconds_until_java_writes(metadata: TableMetadata) -> float:
     """Return for how long Iceberg's Java will refuse to write a table by this machine's time; 0 if it writes now."""
-    return max(0.0, (earliest_moment(metadata) - _JAVAS_TOLERANCE_MS) / 1000 - time.time())
+    return max(0.0, seconds_ahead(metadata) - _JAVAS_TOLERANCE_SECONDS)
 
 
 def in_order(base: TableMetadata, changed: TableMetadata) -> TableMetadata:

@@ -32,7 +32,7 @@ from floe_core.errors import (
 )
 from floe_iceberg.abandoned import clear_operations
 from floe_iceberg.capabilities import require_known_partitions
-from floe_iceberg.clocks import seconds_until_java_writes
+from floe_iceberg.clocks import seconds_ahead, seconds_until_java_writes
 from floe_iceberg.commits import Backoff, Outcome, WriteScope, ancestry, find_operation, require_branch
 from floe_iceberg.context import identifier_of
 from floe_iceberg.engine_commits import commit_metadata
@@ -252,7 +252,7 @@ class _EngineLoop:
         """Wait for a table that a fast clock has dated ahead, before the engine does work that it would throw away."""
         seconds, name = seconds_until_java_writes(table.metadata), str(identifier_of(self._target))
         if seconds > self._context.config.commit_timeout_seconds:
-            ahead = f"{seconds + 60:.0f} s ahead"
+            ahead = f"{seconds_ahead(table.metadata):.0f} s ahead"
             msg = f"Table '{name}' was changed by a writer whose clock is {ahead}; nothing was written."
             hint = f"Set the clocks of all writers (NTP). The engine accepts the table again in {seconds:.0f} s."
             raise ClockSkewError(msg, hint=hint, table=name)

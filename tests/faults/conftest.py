@@ -2,27 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from floe_iceberg import IcebergTableManager, IcebergTableManagerConfig
 from floe_iceberg.maintenance.rewriting import Rewriter
 from floe_testing.database_faults import DatabaseFaults
-from floe_testing.embedded_tables import open_catalog
 from floe_testing.rest_fixtures import store_properties
 from floe_testing.sites import EmbeddedAddress, RestAddress, open_site
 
 
 @pytest.fixture
 def open_manager(tmp_path):
-    """Open managers on one embedded catalog; each stands for a process of its own."""
-    opened = []
-
-    def open_(**settings):
-        catalog = open_catalog(tmp_path)
-        opened.append(catalog)
-        return IcebergTableManager(catalog, config=IcebergTableManagerConfig(**settings))
-
-    yield open_
-    for catalog in opened:
-        catalog.close()
+    """Open managers on one embedded catalog, each with a connection of its own, as a process of its own has."""
+    with open_site(EmbeddedAddress(str(tmp_path))) as site:
+        yield site.open_manager
 
 
 @pytest.fixture(params=["embedded", pytest.param("rest", marks=pytest.mark.live)])

@@ -14,18 +14,11 @@ from floe_core.errors import (
     InvalidDataError,
     SchemaEvolutionError,
 )
-from floe_iceberg import (
-    Engine,
-    IcebergTableManager,
-    IcebergTableManagerConfig,
-    SchemaChange,
-    SchemaChangeKind,
-    engine_writes,
-)
+from floe_iceberg import Engine, SchemaChange, SchemaChangeKind, engine_writes
 from floe_iceberg.maintenance.rewriting import Rewriter
 from floe_testing.audit import assert_audited
-from floe_testing.embedded_tables import open_catalog
 from floe_testing.races import losing_races
+from floe_testing.sites import EmbeddedAddress, open_site
 
 NAME = "bronze.t"
 SCHEMA = pa.schema([("a", pa.int32()), ("b", pa.int32())])
@@ -34,17 +27,9 @@ MAKE_REQUIRED = SchemaChange(kind=SchemaChangeKind.MAKE_REQUIRED, column="a")
 
 @pytest.fixture
 def open_manager(tmp_path):
-    """Open managers on one embedded catalog, each with a database connection of its own."""
-    opened = []
-
-    def open_(**options):
-        catalog = open_catalog(tmp_path)
-        opened.append(catalog)
-        return IcebergTableManager(catalog, **options)
-
-    yield open_
-    for catalog in opened:
-        catalog.close()
+    """Open managers on one embedded catalog, each with a connection of its own, as a process of its own has."""
+    with open_site(EmbeddedAddress(str(tmp_path))) as site:
+        yield site.open_manager
 
 
 @pytest.fixture
@@ -220,8 +205,7 @@ class AppendingPlane:
 
 
 def test_s01_a_publication_that_lands_late_is_not_taken_back_with_its_branch(open_manager, rival, monkeypatch):
-    config = IcebergTableManagerConfig(engine=Engine.SPARK)
-    manager = open_manager(compute=AppendingPlane(rival), config=config)
+    manager = open_manager(compute=AppendingPlane(rival), engine=Engine.SPARK)
     rival.create_table(NAME, SCHEMA)
     rival.append(NAME, rows((1, 7)))
     commit, late = engine_writes.commit_metadata, []
