@@ -97,6 +97,7 @@ class VendingDesk:
     STS gives credentials for a quarter of an hour at least; the gateway before the store refuses them earlier.
 
     Attributes:
+        seconds: How long credentials live that are handed out from now on.
         announce_expiry: Whether credentials come with the time they end.
         name_endpoint: Whether clients are told where to get new ones, as Polaris tells Iceberg's Java client.
         vended: How many credentials were handed out.
@@ -118,9 +119,9 @@ class VendingDesk:
         self.renewed = 0
         self.announce_expiry = True
         self.name_endpoint = False
+        self.seconds = seconds
         self._store = store
         self._front = front
-        self._seconds = seconds
         self._ends: dict[str, float] = {}
         self._lock = threading.Lock()
         for method, path in (("GET", r"/tables/[^/]+$"), ("POST", r"/tables$")):
@@ -140,7 +141,7 @@ class VendingDesk:
 
     def _vend(self, location: str) -> dict[str, str]:
         credentials = assume_role(self._store, policy=prefix_policy(location))
-        ends = time.time() + self._seconds
+        ends = time.time() + self.seconds
         with self._lock:
             self.vended += 1
             self._ends[credentials["s3.session-token"]] = ends
