@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 def create_definitions(artifacts: CompiledArtifacts, *, registry: PluginRegistry | None = None) -> Definitions:
     """Turn a compiled project into Dagster definitions.
 
-    Assets, checks, jobs, schedules and sensors come from ``orchestration.module``; a gate stands behind every asset
+    Assets, checks, jobs, schedules and sensors come from ``orchestration.module``, and more assets from the SQL models
+    in the folder ``orchestration.models``; a gate stands behind every asset
     whose table declares checks, or which has blocking checks of its own. Resources of the module come before floe's.
 
     Raises:
@@ -47,6 +48,7 @@ def create_definitions(artifacts: CompiledArtifacts, *, registry: PluginRegistry
     registry = registry or PluginRegistry()
     module = artifacts.orchestration.module
     found = load_project_module(module, artifacts.project_root) if module else Definitions()
+    found = _with_models(found, artifacts)
     resources = {**create_iceberg_resources(artifacts, registry=registry), **(found.resources or {})}
     project = _ProjectAssets(found, artifacts, resources)
     require_sound(project.written, artifacts.tables)
@@ -63,6 +65,18 @@ def create_definitions(artifacts: CompiledArtifacts, *, registry: PluginRegistry
         executor=found.executor,
         loggers=found.loggers,
     )
+
+
+def _with_models(found: Definitions, artifacts: CompiledArtifacts) -> Definitions:
+    """Add the project's SQL models to what its module defines."""
+    folder = artifacts.project_root / artifacts.orchestration.models
+    if not folder.is_dir():
+        return found
+    # Only a project with models needs the SQL parser.
+    from floe_dagster.sql_models import load_sql_models
+
+    models = load_sql_models(folder, artifacts.project_root, found.assets or ())
+    return Definitions.merge(found, Definitions(assets=models)) if models else found
 
 
 class _ProjectAssets:

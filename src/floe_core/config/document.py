@@ -76,8 +76,24 @@ def read_document(path: Path) -> Document:
     Raises:
         ConfigurationError: The file is missing, too large, not text, not YAML, or no mapping.
     """
-    file = str(path)
-    text = _text_of(_bytes_of(path), file)
+    return parse_document(read_text(path), str(path))
+
+
+def read_text(path: Path) -> str:
+    """Read a text file that a project is made of.
+
+    Raises:
+        ConfigurationError: The file is missing, too large, or not text.
+    """
+    return _text_of(_bytes_of(path), str(path))
+
+
+def parse_document(text: str, file: str) -> Document:
+    """Read YAML whose top level is a mapping; ``file`` is what errors call it.
+
+    Raises:
+        ConfigurationError: The text is not YAML, or no mapping.
+    """
     builder = TreeBuilder(file)
     try:
         root = builder.build(YAML(typ="safe", pure=True).parse(text))

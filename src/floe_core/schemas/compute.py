@@ -55,5 +55,6 @@ class OrchestrationConfig(FrozenModel):
 
     type: Text = Field(default="dagster", description="Orchestrator plugin.")
     module: Text | None = Field(default=None, description="Python module that defines the assets.")
+    models: Text = Field(default="models", description="Folder of SQL models, beside floe.yaml; it need not exist.")
     schedules: dict[Text, ScheduleConfig] = Field(default_factory=dict, description="Schedules by name.")
     per_tenant: bool = Field(default=False, description="Whether every asset has a partition for each tenant.")
