@@ -37,8 +37,9 @@ _CHECK_STATES = ("passed", "warned", "failed", "not evaluated")
 class RunView:
     """Shows how far a run has come; give its ``update`` to the run as listener."""
 
-    def __init__(self) -> None:
-        """Start with nothing to show."""
+    def __init__(self, title: str = "") -> None:
+        """Start with nothing to show but a title, which says which part of a longer run this is."""
+        self._title = title
         self._assets: Sequence[AssetProgress] = ()
         self._told: set[str] = set()
         self._live = sys.stderr.isatty()
@@ -47,6 +48,8 @@ class RunView:
     def shown(self) -> Iterator[RunView]:
         """Show the view on standard error for the length of a block; a terminal is cleared of it at the end."""
         if not self._live:
+            if self._title:
+                sys.stderr.write(printable(f"{self._title}:") + "\n")
             yield self
             return
         from rich.live import Live
@@ -73,6 +76,8 @@ class RunView:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Render the present state, with the clock going on."""
         del console, options
+        if self._title:
+            yield Text(self._title, style="bold")
         yield asset_table(self._assets)
 
 

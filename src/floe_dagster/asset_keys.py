@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from dagster import AssetKey, DagsterInstance, DagsterRun, InputContext, OutputContext
 
 AUDIT_PREFIX = "audit"
+FULL_REFRESH_TAG = "floe/full_refresh"
+"""Marks a run whose rows replace what is there, also where an asset appends or upserts."""
 
 _UNNAMED_OUTPUT = "result"
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")

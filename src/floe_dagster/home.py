@@ -25,8 +25,12 @@ python_logs:
 
 
 def dagster_home(artifacts: CompiledArtifacts) -> Path:
-    """Return the project's Dagster home, made when missing."""
-    home = Path(artifacts.project_root).resolve() / ".floe" / "dagster"
+    """Return the project's Dagster home, made when missing.
+
+    Each environment has one of its own: what was written in one says nothing about another.
+    """
+    name = f"dagster-{artifacts.environment}" if artifacts.environment else "dagster"
+    home = Path(artifacts.project_root).resolve() / ".floe" / name
     home.mkdir(parents=True, exist_ok=True)
     if not (home / "dagster.yaml").exists():
         write_atomically(home / "dagster.yaml", _SETTINGS, mode=0o644)

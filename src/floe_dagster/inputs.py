@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from dagster import InputContext
 
+    from floe_dagster.increments import Increment
     from floe_dagster.row_ranges import RowSelection
+    from floe_iceberg.keywords import IncrementKeywords
     from floe_iceberg.manager import IcebergTableManager
 
 COLUMNS_METADATA = "floe/columns"
@@ -51,6 +53,8 @@ class InputSelection:
         snapshot_id: Snapshot to read.
         as_of: Moment to read at.
         branch: Branch or tag to read.
+        incremental: Whether only what the asset has not read yet is asked for.
+        increment: What that is, once it was found out.
     """
 
     columns: tuple[str, ...] | None = None
@@ -58,10 +62,14 @@ class InputSelection:
     snapshot_id: int | None = None
     as_of: datetime | int | None = None
     branch: str | None = None
+    incremental: bool = False
+    increment: Increment | None = None
 
     @property
     def version(self) -> dict[str, Any]:
         """The version, as the table manager takes it."""
+        if self.increment is not None:
+            return {"snapshot_id": self.increment.end}
         return {"snapshot_id": self.snapshot_id, "as_of": self.as_of, "ref": self.branch}
 
 
@@ -80,6 +88,7 @@ def selection_of(context: InputContext, *, projection: bool = True) -> InputSele
         snapshot_id=_snapshot_id(metadata, where),
         as_of=_moment(metadata, where),
         branch=_text(metadata, "branch", where),
+        incremental=_incremental(metadata, where),
     )
 
 
@@ -126,6 +135,8 @@ def _is_spark_frame(kind: object) -> bool:
 
 
 def _scan(manager: IcebergTableManager, table: str, asked: InputSelection, rows: RowSelection | None) -> pa.Table:
+    if (bounds := _bounds(asked, _expression(manager, table, asked, rows))) is not None:
+        return manager.incremental_scan(table, **bounds)
     return manager.scan(
         table, columns=asked.columns, row_filter=_expression(manager, table, asked, rows), **asked.version
     )
@@ -134,6 +145,8 @@ def _scan(manager: IcebergTableManager, table: str, asked: InputSelection, rows:
 def _batches(
     manager: IcebergTableManager, table: str, asked: InputSelection, rows: RowSelection | None
 ) -> pa.RecordBatchReader:
+    if asked.increment is not None:
+        return _scan(manager, table, asked, rows).to_reader()
     expression = _expression(manager, table, asked, rows)
     return manager.scan_batches(table, columns=asked.columns, row_filter=expression, **asked.version)
 
@@ -155,7 +168,22 @@ def _lazy_polars(manager: IcebergTableManager, table: str, asked: InputSelection
 
 def _spark(manager: IcebergTableManager, table: str, asked: InputSelection, rows: RowSelection | None) -> object:
     row_filter = _expression(manager, table, asked, rows)
+    if (bounds := _bounds(asked, row_filter)) is not None:
+        return manager.incremental_frame(table, **bounds)
     return manager.frame(table, columns=asked.columns, row_filter=row_filter, **asked.version)
+
+
+def _bounds(asked: InputSelection, row_filter: Any) -> IncrementKeywords | None:  # noqa: ANN401 - a row filter
+    """Return what an incremental read asks for; None to read a version whole."""
+    increment = asked.increment
+    if increment is None or increment.start is None:
+        return None
+    return {
+        "from_snapshot": increment.start,
+        "to_snapshot": increment.end,
+        "columns": asked.columns,
+        "row_filter": row_filter,
+    }
 
 
 _READERS: dict[str, Callable[..., object]] = {
@@ -203,6 +231,19 @@ def _columns_of_type(dagster_type: DagsterType) -> tuple[str, ...] | None:
         if isinstance(schema, TableSchema) and schema.columns:
             return tuple(column.name for column in schema.columns)
     return None
+
+
+def _incremental(metadata: Mapping[str, Any], where: str) -> bool:
+    value = metadata.get("incremental", False)
+    if not isinstance(value, bool):
+        msg = f"The metadata 'incremental' of {where} must be True or False, not {value!r}."
+        raise ConfigurationError(msg)
+    if value and any(metadata.get(key) is not None for key in _VERSIONS):
+        msg = (
+            f"{where[0].upper()}{where[1:]} asks for a version of the table, and for what was added since the last run."
+        )
+        raise ConfigurationError(msg, hint="Leave one of the two out.")
+    return value
 
 
 def _text(metadata: Mapping[str, Any], key: str, where: str) -> str | None:

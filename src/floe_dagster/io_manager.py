@@ -11,6 +11,7 @@ from pydantic import Field, PrivateAttr
 from floe_core.errors import ConfigurationError
 from floe_core.redaction import MASK
 from floe_dagster.asset_keys import (
+    FULL_REFRESH_TAG,
     audit_branch,
     operation_id,
     origin_run_id,
@@ -20,12 +21,13 @@ from floe_dagster.asset_keys import (
 )
 from floe_dagster.asset_settings import settings_from, settings_of_output
 from floe_dagster.dead_runs import RUN_ID_PROPERTY, process_tags
+from floe_dagster.increments import Increment, increment_since
 from floe_dagster.inputs import load, selection_of
 from floe_dagster.metadata import materialisation_metadata, nothing_written
 from floe_dagster.outputs import Defaults, Materialisation, write
 from floe_dagster.partitions import ColumnChoice, tie
 from floe_dagster.tables_source import TablesSource
-from floe_dagster.tenants import Scope, tenant_of_run
+from floe_dagster.tenants import Scope, own_partitions, tenant_of_run
 from floe_iceberg.models import WriteMode
 
 if TYPE_CHECKING:
@@ -67,6 +69,7 @@ class IcebergIOManager(ConfigurableIOManager):
 
     _source: TablesSource | None = PrivateAttr(default=None)
     _owned: bool = PrivateAttr(default=False)
+    _increments: dict[tuple[str, str], dict[str, Increment]] = PrivateAttr(default_factory=dict)
 
     def __init__(
         self,
@@ -202,7 +205,25 @@ class IcebergIOManager(ConfigurableIOManager):
         """
         table = self.get_table_identifier(context)
         asked = selection_of(context, projection=self.column_projection_enabled)
+        if asked.incremental:
+            asked = replace(asked, increment=self._increment(context, table))
         return load(self.tables, table, context.dagster_type.typing_type, asked, self._rows_of(context, table))
+
+    def _increment(self, context: InputContext, source: str) -> Increment:
+        """Find out what the step has not read yet of an input, and remember it for the step's output."""
+        step = context.step_context
+        key, *others = step.get_output_asset_keys()
+        asset = key.to_user_string()
+        if others or own_partitions(step.job_def.asset_layer.get(key).partitions_def) is not None:
+            msg = (
+                f"Asset '{asset}' asks for an incremental input, and has partitions, or its step makes several assets."
+            )
+            raise ConfigurationError(msg, hint="Partitions say which rows a run reads; leave 'incremental' out.")
+        own = self.table_of_asset(key, _scope(context).tenant)
+        full_refresh = FULL_REFRESH_TAG in step.dagster_run.tags
+        increment = increment_since(self.tables, source, own, asset=asset, full_refresh=full_refresh)
+        self._increments.setdefault((step.run_id, step.step.key), {})[source] = increment
+        return increment
 
     def _defaults(self, context: OutputContext, table: str) -> Defaults:
         source, tenant = self._tables_source(), _scope(context).tenant
@@ -223,6 +244,7 @@ class IcebergIOManager(ConfigurableIOManager):
         scope = _scope(context)
         path = context.asset_key.path if context.has_asset_key else [context.step_key]
         run = _Run.of(context)
+        read = self._read_by(context)
         if settings.gate is not None:
             run.require(settings.gate, "/".join(path))
         return Materialisation(
@@ -235,9 +257,19 @@ class IcebergIOManager(ConfigurableIOManager):
             if run.origin
             else None,
             branch=audit_branch(context.asset_key, scope.keys, run.origin) if settings.gate else None,
-            properties=_lineage(path, scope, run.run_id),
+            properties={**_lineage(path, scope, run.run_id), **_marks(read)},
             repeated=run.repeated,
+            full_refresh=run.full_refresh,
+            incremental=any(increment.start is not None for increment in read),
         )
+
+    def _read_by(self, context: OutputContext) -> list[Increment]:
+        """Return what the step that makes an output has read incrementally."""
+        try:
+            step = context.step_context
+        except DagsterInvariantViolationError:
+            return []
+        return list(self._increments.pop((step.run_id, step.step.key), {}).values())
 
     def _rows_of(self, context: InputContext, table: str) -> RowSelection | None:
         scope = _scope(context)
@@ -259,11 +291,18 @@ class _Run:
     """What an output's run says about it; a context that tests build by hand has none."""
 
     def __init__(
-        self, origin: str = "", run_id: str = "", *, repeated: bool = False, nodes: Sequence[str] = ()
+        self,
+        origin: str = "",
+        run_id: str = "",
+        *,
+        repeated: bool = False,
+        full_refresh: bool = False,
+        nodes: Sequence[str] = (),
     ) -> None:
         self.origin = origin
         self.run_id = run_id
         self.repeated = repeated
+        self.full_refresh = full_refresh
         self._nodes = nodes
 
     @classmethod
@@ -275,7 +314,8 @@ class _Run:
         run = step.dagster_run
         repeated = run.parent_run_id is not None or step.previous_attempt_count > 0
         nodes = [node.name for node in step.job_def.nodes]
-        return cls(origin_run_id(run, step.instance), run.run_id, repeated=repeated, nodes=nodes)
+        origin = origin_run_id(run, step.instance)
+        return cls(origin, run.run_id, repeated=repeated, full_refresh=FULL_REFRESH_TAG in run.tags, nodes=nodes)
 
     def require(self, gate: str, asset: str) -> None:
         """Refuse to stage what nobody in this run would publish."""
@@ -318,3 +358,8 @@ def _lineage(path: Sequence[str], scope: Scope, run_id: str) -> dict[str, str]:
     if scope.tenant is not None:
         properties["floe.tenant"] = scope.tenant
     return properties
+
+
+def _marks(read: Sequence[Increment]) -> dict[str, str]:
+    """Note with the rows how far the inputs go that they were made of."""
+    return {key: value for increment in read for key, value in increment.mark.items()}

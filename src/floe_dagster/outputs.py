@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyiceberg.expressions.visitors import bind
 from pyiceberg.io.pyarrow import expression_to_pyarrow
 
-from floe_core.errors import CommitStateUnknownError, InvalidDataError
+from floe_core.errors import CommitStateUnknownError, ConfigurationError, InvalidDataError
 from floe_core.schemas import TableConfig
 from floe_dagster.partitions import ColumnChoice, tie
 from floe_dagster.upsert_keys import DeclaredKeys, missing_keys, require_keys_for_new_table
@@ -64,6 +64,8 @@ class Materialisation:
         branch: The branch it waits on for its checks, None to write to main.
         properties: Go into the snapshot's summary.
         repeated: Whether an earlier try of the same materialisation may have got somewhere.
+        full_refresh: Whether the rows replace what is there, also where the asset appends or upserts.
+        incremental: Whether they were made only of what was added to an input.
     """
 
     table: str
@@ -75,6 +77,8 @@ class Materialisation:
     branch: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     repeated: bool = False
+    full_refresh: bool = False
+    incremental: bool = False
 
 
 @dataclass(frozen=True)
@@ -131,6 +135,7 @@ class _Write:
 
     def run(self) -> Written | None:
         mode = self._mode()
+        self._require_a_place_for_increments(mode)
         declared = self._declared_keys() if mode is WriteMode.UPSERT else DeclaredKeys()
         table = self._table(mode, declared)
         if table is None:
@@ -232,11 +237,18 @@ class _Write:
         return partitioned.rows(self._output.partitions) if partitioned else None
 
     def _mode(self) -> WriteMode:
+        if self._output.full_refresh:
+            return WriteMode.OVERWRITE
         chosen = self._output.settings.write_mode
         if self._output.partitions_def is None:
             return chosen or self._defaults.write_mode
         # A partition is replaced by what its asset returns, unless the asset itself says otherwise.
         return chosen if chosen in {WriteMode.APPEND, WriteMode.UPSERT} else WriteMode.OVERWRITE
+
+    def _require_a_place_for_increments(self, mode: WriteMode) -> None:
+        if self._output.incremental and mode not in {WriteMode.APPEND, WriteMode.UPSERT}:
+            msg = f"Asset '{self._output.asset}' reads only what is new, and would replace all earlier rows by it."
+            raise ConfigurationError(msg, hint="Set its write_mode to append or upsert.", table=self._output.table)
 
     def _published(self, table: Table) -> SnapshotInfo | None:
         """Prepare the branch that a checked write waits on; return its snapshot if main already has the write."""

@@ -6,6 +6,7 @@ import re
 import warnings
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -38,18 +39,29 @@ _DEFAULT_NAMESPACE = "public"
 _SHOWN = 12
 
 
+class Due(StrEnum):
+    """Which partitions, and which assets without partitions, a run writes of those it could."""
+
+    MISSING = "missing"
+    FAILED = "failed"
+    ALL = "all"
+
+
 @dataclass(frozen=True)
 class PartitionChoice:
-    """Partitions that a run is asked for: none, one, or all from a first to a last."""
+    """Partitions that a run is asked for: none, one, all from a first to a last, or those that are due."""
 
     first: str | None = None
     last: str | None = None
+    due: Due | None = None
 
     def __str__(self) -> str:
         """Show it as a person would write it."""
-        if self.first == self.last:
-            return self.first or ""
-        return f"{self.first}...{self.last}"
+        keys = (self.first or "") if self.first == self.last else f"{self.first}...{self.last}"
+        if self.due is None:
+            return keys
+        which = f"{self.due} partitions"
+        return f"{which} of {keys}" if keys else which
 
 
 @dataclass(frozen=True)
@@ -82,9 +94,11 @@ class Pipeline:
         if artifacts.orchestration.type != "dagster":
             msg = f"The assets of this project are run by '{artifacts.orchestration.type}', not by Dagster."
             raise ConfigurationError(msg, hint="Run them there, or set orchestration.type to dagster.")
-        if artifacts.orchestration.module is None:
+        models = artifacts.project_root / artifacts.orchestration.models
+        if artifacts.orchestration.module is None and not models.is_dir():
             msg = f"The project '{artifacts.name}' names no module with assets."
-            raise ConfigurationError(msg, hint="Set orchestration.module in floe.yaml, for example: assets")
+            hint = "Set orchestration.module in floe.yaml, for example: assets; or put SQL models below models/."
+            raise ConfigurationError(msg, hint=hint)
         quiet_beta_warnings()
         plugin = (registry or PluginRegistry()).get(PluginType.ORCHESTRATOR, artifacts.orchestration.type)
         return cls(artifacts, plugin.create_definitions(artifacts), tenant)
@@ -179,6 +193,12 @@ class Pipeline:
         policies = [self.definition(key).backfill_policy for key in keys if self.partitioned(key)]
         return all(policy is not None and policy.max_partitions_per_run is None for policy in policies)
 
+    def takes_ranges(self, keys: Sequence[AssetKey]) -> bool:
+        """Whether one run of these assets can write a stretch of adjacent partitions."""
+        # A range over several dimensions is a block, not a stretch of the list.
+        lists = not any(isinstance(self._own_partitions(key), MultiPartitionsDefinition) for key in keys)
+        return lists and self.in_one_run(keys)
+
     def stages(self, keys: Sequence[AssetKey]) -> list[list[AssetKey]]:
         """Split assets into stages that have partitions or have none, each after those it depends on."""
         stage_of: dict[AssetKey, int] = {}
@@ -205,9 +225,13 @@ class Pipeline:
 def _keys_of(definition: PartitionsDefinition, choice: PartitionChoice, instance: DagsterInstance | None) -> list[str]:
     known = definition.get_partition_keys(dynamic_partitions_store=instance)
     what = f"Partitions go from {known[0]} to {known[-1]}." if known else "It has no partitions yet."
+    if choice.due is not None and choice.first is None:
+        return list(known)
     if choice.first is None or choice.last is None:
         msg = "The selected assets have partitions, and none was asked for."
-        raise ConfigurationError(msg, hint=f"Add --partition or --partition-range A...B. {what}")
+        raise ConfigurationError(
+            msg, hint=f"Add --partition, --partition-range A...B, --missing or --all-partitions. {what}"
+        )
     for key in (choice.first, choice.last):
         if key not in known:
             msg = f"There is no partition '{key}'."

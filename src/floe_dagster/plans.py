@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dagster import AssetKey
     from pyiceberg.table import Table
 
+    from floe_dagster.batches import Batch
     from floe_dagster.pipeline import Pipeline
     from floe_iceberg.manager import IcebergTableManager
 
@@ -75,11 +76,13 @@ class PlannedAsset:
         return f"replace {_counted(self.partitions)}"
 
 
-def plan_assets(
-    pipeline: Pipeline, tables: IcebergTableManager, keys: Sequence[AssetKey], partitions: Sequence[str]
-) -> list[PlannedAsset]:
-    """Plan a run over some assets, upstream first; nothing is changed and no engine is started."""
-    return [_planned(pipeline, tables, key, tuple(partitions)) for key in keys]
+def plan_assets(pipeline: Pipeline, tables: IcebergTableManager, batches: Sequence[Batch]) -> list[PlannedAsset]:
+    """Plan a run, asset by asset, upstream first; nothing is changed and no engine is started."""
+    written: dict[AssetKey, dict[str, None]] = {}
+    for batch in batches:
+        for key in batch.keys:
+            written.setdefault(key, {}).update(dict.fromkeys(batch.partitions))
+    return [_planned(pipeline, tables, key, tuple(partitions)) for key, partitions in written.items()]
 
 
 def _planned(

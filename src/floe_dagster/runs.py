@@ -7,21 +7,22 @@ import threading
 import time
 import uuid
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dagster import RunsFilter, build_reconstructable_job, execute_job
 
+from floe_dagster.asset_keys import FULL_REFRESH_TAG
 from floe_dagster.causes import cause_of
 from floe_dagster.code_location import ENVIRONMENT_VARIABLE, PER_TENANT_VARIABLE, PROJECT_VARIABLE, job_of_assets
 from floe_dagster.dead_runs import process_tags
 from floe_dagster.history import quick_history
 from floe_dagster.home import dagster_home
-from floe_dagster.progress import AssetProgress, RunProgress
+from floe_dagster.progress import AssetProgress, AssetState, RunProgress
 from floe_dagster.tenants import TENANTS, partition_tags
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from dagster import AssetKey, DagsterEvent, DagsterInstance
 
@@ -63,6 +64,7 @@ def run_assets(  # noqa: PLR0913 - what a run is made of
     partitions: Sequence[str] = (),
     *,
     processes: int = 1,
+    full_refresh: bool = False,
     listener: Listener | None = None,
 ) -> RunOutcome:
     """Materialise assets with their checks, and wait for the end.
@@ -76,6 +78,7 @@ def run_assets(  # noqa: PLR0913 - what a run is made of
         keys: The assets.
         partitions: Partition keys in order; more than one is a range of adjacent ones, written at once.
         processes: With more than one, steps run in processes of their own, this many at a time.
+        full_refresh: Replace what is there, also where an asset appends or upserts.
         listener: Called with the state of all assets whenever it changes, from another thread.
     """
     started = time.monotonic()
@@ -96,6 +99,8 @@ def run_assets(  # noqa: PLR0913 - what a run is made of
             tags |= partition_tags(tenant, partitions if partitioned else ())
             if tenant is not None:
                 tags[_TENANT_TAG] = tenant
+            if full_refresh:
+                tags[FULL_REFRESH_TAG] = "true"
             if processes > 1:
                 run_id, success = _in_processes(pipeline, instance, stage, tags, processes)
             else:
@@ -106,6 +111,40 @@ def run_assets(  # noqa: PLR0913 - what a run is made of
     failed = any(asset.reason for asset in progress.assets)
     failure = None if success or failed else progress.failure
     return RunOutcome(tuple(run_ids), success, tuple(progress.assets), time.monotonic() - started, failure)
+
+
+def together(outcomes: Sequence[RunOutcome]) -> RunOutcome:
+    """Put the outcomes of runs that followed each other into one: rows added up, and the worst state of each asset."""
+    assets: dict[str, AssetProgress] = {}
+    for outcome in outcomes:
+        for asset in outcome.assets:
+            before = assets.get(asset.asset)
+            assets[asset.asset] = asset if before is None else _continued(before, asset)
+    return RunOutcome(
+        run_ids=tuple(run_id for outcome in outcomes for run_id in outcome.run_ids),
+        success=all(outcome.success for outcome in outcomes),
+        assets=tuple(assets.values()),
+        seconds=sum(outcome.seconds for outcome in outcomes),
+        failure=next((outcome.failure for outcome in outcomes if outcome.failure), None),
+    )
+
+
+def _continued(before: AssetProgress, after: AssetProgress) -> AssetProgress:
+    counts = [asset.rows for asset in (before, after) if asset.rows is not None]
+    stays = not before.state.good or (before.state.wrote and after.state in {AssetState.UNCHANGED, AssetState.SKIPPED})
+    last = before if stays else after
+    return replace(
+        last,
+        rows=sum(counts) if counts else None,
+        started=before.started,
+        retired=(*before.retired, *after.retired),
+    )
+
+
+def never_begun(pipeline: Pipeline, keys: Iterable[AssetKey]) -> RunOutcome:
+    """Return the outcome of assets whose turn never came."""
+    assets = [AssetProgress(key.to_user_string(), pipeline.table(key), AssetState.SKIPPED) for key in keys]
+    return RunOutcome((), success=True, assets=tuple(assets), seconds=0.0)
 
 
 def _in_this_process(

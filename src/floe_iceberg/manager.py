@@ -359,6 +359,10 @@ class IcebergTableManager:
         """Read what was appended between two snapshots; see ``reads.incremental_scan``."""
         return reads.incremental_scan(self._context, identifier, **options)
 
+    def incremental_frame(self, identifier: TableTarget, **options: Unpack[IncrementKeywords]) -> Any:  # noqa: ANN401 - the engine's own frame
+        """Return the engine's lazy frame over what was appended; see ``reads.incremental_frame``."""
+        return reads.incremental_frame(self._context, identifier, **options)
+
     def frame(self, identifier: TableTarget, **options: Unpack[FrameKeywords]) -> Any:  # noqa: ANN401 - the engine's own frame
         """Return the engine's lazy frame; see ``reads.frame``."""
         return reads.frame(self._context, identifier, **options)

@@ -36,6 +36,7 @@ from floe_iceberg.commits import Attempt, Staged
 from floe_iceberg.corruption import CheckedIO, check_manifest_list, explain, unreadable
 from floe_iceberg.manifest_files import delete_entries, manifest_writer
 from floe_iceberg.manifest_lists import ManifestLists
+from floe_iceberg.read_marks import carried_marks
 from floe_iceberg.reconciling import ReconcilingCatalog
 from floe_iceberg.summaries import summarize
 
@@ -345,7 +346,7 @@ class _Build:
                 self._parent,
                 added=added,
                 removed=removed,
-                properties=self._draft.properties,
+                properties={**carried_marks(self._parent), **self._draft.properties},
             ),
             schema_id=self._metadata.current_schema_id,
         )

@@ -5,10 +5,14 @@ from typing import TYPE_CHECKING
 
 from floe_cli.command import command, single_command
 from floe_cli.commands.run import (
+    AllOption,
+    FailedOption,
+    MissingOption,
     PartitionOption,
     RangeOption,
     SelectOption,
     TenantOption,
+    chosen_due,
     chosen_partitions,
     require_tenant,
 )
@@ -29,26 +33,33 @@ def plan(
     partition: PartitionOption = None,
     partition_range: RangeOption = None,
     tenant: TenantOption = None,
+    *,
+    missing: MissingOption = False,
+    failed: FailedOption = False,
+    all_partitions: AllOption = False,
 ) -> Report:
     """Show what a run would read and write, without running it."""
+    from floe_dagster.batches import batches_of
     from floe_dagster.home import open_instance
     from floe_dagster.pipeline import Pipeline
     from floe_dagster.plans import plan_assets
 
-    choice = chosen_partitions(partition, partition_range)
+    due = chosen_due(missing=missing, failed=failed, every=all_partitions)
+    choice = chosen_partitions(partition, partition_range, due)
     require_tenant(workspace, tenant)
     with working("Looking at assets and tables"), workspace.tables() as tables:
         pipeline = Pipeline.of(workspace.artifacts, tenant=tenant)
         keys = pipeline.select(select)
         with open_instance(workspace.artifacts) as instance:
-            partitions = pipeline.partitions(keys, choice, instance)
-        planned = plan_assets(pipeline, tables, keys, partitions)
+            batches = batches_of(pipeline, keys, choice, instance)
+        planned = plan_assets(pipeline, tables, batches)
     artifacts = workspace.artifacts
     where = f"catalog '{artifacts.catalog.name}' ({artifacts.catalog.type}), Spark on {artifacts.compute.master}"
     rows = [
         (asset.table, _there(asset), _write(asset), _way(asset), ", ".join(asset.reads) or "its source")
         for asset in planned
     ]
+    partitions = list(dict.fromkeys(key for batch in batches for key in batch.partitions))
     scope = (f" for {choice}" if partitions else "") + (f" of tenant {tenant}" if tenant else "")
     return Report(
         data={

@@ -2,29 +2,24 @@
 
 import sys
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from floe_cli.command import command, single_command
-from floe_cli.output import Report, count, printable, working
+from floe_cli.output import Report, printable, working
 from floe_cli.workspace import Workspace
 from floe_core.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from dagster import DagsterInstance
 
     from floe_dagster.dead_runs import ClearedRun
-    from floe_dagster.pipeline import PartitionChoice, Pipeline
-    from floe_dagster.progress import AssetProgress
+    from floe_dagster.pipeline import Due, PartitionChoice, Pipeline
     from floe_dagster.runs import RunOutcome
 
 app = single_command()
 
-FAILED = 1
 SelectOption = Annotated[
     str, typer.Option("--select", "-s", metavar="TABLES", help="Which: gold.daily, bronze.orders+, +gold.daily, gold.*")
 ]
@@ -35,6 +30,13 @@ RangeOption = Annotated[
     str | None,
     typer.Option("--partition-range", metavar="A...B", help="First and last partition to write.", show_default=False),
 ]
+MissingOption = Annotated[
+    bool, typer.Option("--missing", help="Write what no run has written yet, and what depends on it.")
+]
+FailedOption = Annotated[
+    bool, typer.Option("--failed", help="Write what failed or was held back when it was last tried.")
+]
+AllOption = Annotated[bool, typer.Option("--all-partitions", help="Write every partition there is.")]
 TenantOption = Annotated[
     str | None,
     typer.Option("--tenant", metavar="ID", help="Run for this tenant, in its own namespace.", show_default=False),
@@ -51,14 +53,27 @@ def run(
     processes: Annotated[
         int, typer.Option(min=1, help="Steps at a time, each in a process of its own; 1: all in this one.")
     ] = 1,
+    *,
+    missing: MissingOption = False,
+    failed: FailedOption = False,
+    all_partitions: AllOption = False,
+    full_refresh: Annotated[
+        bool,
+        typer.Option("--full-refresh", help="Replace all rows, of all partitions, also where assets append or upsert."),
+    ] = False,
 ) -> Report:
     """Materialise assets on Spark, check them, and publish what passes."""
+    from floe_cli.run_report import Ran, nothing_due, report
     from floe_cli.run_view import RunView
+    from floe_dagster.batches import batches_of
     from floe_dagster.home import open_instance
-    from floe_dagster.pipeline import Pipeline
-    from floe_dagster.runs import run_assets
+    from floe_dagster.pipeline import Due, PartitionChoice, Pipeline
+    from floe_dagster.runs import never_begun, run_assets
 
-    choice = chosen_partitions(partition, partition_range)
+    due = chosen_due(missing=missing, failed=failed, every=all_partitions)
+    choice = chosen_partitions(partition, partition_range, due)
+    if full_refresh and choice == PartitionChoice():
+        choice = PartitionChoice(due=Due.ALL)
     workspace.announce()
     require_tenant(workspace, tenant)
     with ExitStack() as open_things:
@@ -66,22 +81,32 @@ def run(
             pipeline = Pipeline.of(workspace.artifacts, tenant=tenant)
             keys = pipeline.select(select)
             instance = open_things.enter_context(open_instance(workspace.artifacts))
-            partitions = pipeline.partitions(keys, choice, instance)
         cleared = clear_after_dead_runs(workspace, pipeline, instance)
+        batches = batches_of(pipeline, keys, choice, instance)
+        if not batches:
+            return nothing_due(choice, tenant, cleared)
         if processes > 1:
             from floe_cli.commands.spark import shared_spark
 
             open_things.enter_context(shared_spark(workspace))
-        # A range that some asset cannot write at once is one run a partition.
-        whole = len(partitions) <= 1 or pipeline.in_one_run(keys)
         outcomes: list[RunOutcome] = []
-        for chunk in [partitions] if whole else [[key] for key in partitions]:
-            with RunView().shown() as view:
-                outcomes.append(run_assets(pipeline, instance, keys, chunk, processes=processes, listener=view.update))
-            if not outcomes[-1].success:
+        for number, batch in enumerate(batches, 1):
+            title = f"{str(batch) or 'without partitions'} ({number} of {len(batches)})" if len(batches) > 1 else ""
+            with RunView(title).shown() as view:
+                outcome = run_assets(
+                    pipeline,
+                    instance,
+                    batch.keys,
+                    batch.partitions,
+                    processes=processes,
+                    full_refresh=full_refresh,
+                    listener=view.update,
+                )
+            outcomes.append(outcome)
+            if not outcome.success:
                 break
-    report = _report(outcomes, partitions, choice, tenant)
-    return replace(report, data=report.data | {"cleared": [asdict(dead) for dead in cleared]})
+    left = never_begun(pipeline, dict.fromkeys(key for batch in batches[len(outcomes) :] for key in batch.keys))
+    return report(Ran(outcomes, left, batches, choice, tenant), cleared)
 
 
 def clear_after_dead_runs(
@@ -100,24 +125,44 @@ def clear_after_dead_runs(
     return cleared
 
 
-def chosen_partitions(partition: str | None, partition_range: str | None) -> "PartitionChoice":
+def chosen_due(*, missing: bool, failed: bool, every: bool) -> "Due | None":
+    """Read the ways to ask for partitions without naming them.
+
+    Raises:
+        ConfigurationError: More than one is given.
+    """
+    from floe_dagster.pipeline import Due
+
+    asked = [due for due, given in ((Due.MISSING, missing), (Due.FAILED, failed), (Due.ALL, every)) if given]
+    if len(asked) > 1:
+        msg = "Of --missing, --failed and --all-partitions only one can be asked for."
+        raise ConfigurationError(msg)
+    return asked[0] if asked else None
+
+
+def chosen_partitions(
+    partition: str | None, partition_range: str | None, due: "Due | None" = None
+) -> "PartitionChoice":
     """Read the two ways to name partitions.
 
     Raises:
-        ConfigurationError: Both are given, or the range is none.
+        ConfigurationError: Both are given, the range is none, or all partitions are asked for as well.
     """
-    from floe_dagster.pipeline import PartitionChoice
+    from floe_dagster.pipeline import Due, PartitionChoice
 
     if partition is not None and partition_range is not None:
         msg = "Partitions are named by --partition or by --partition-range, not by both."
         raise ConfigurationError(msg)
+    if due is Due.ALL and (partition or partition_range):
+        msg = "Partitions are named, and --all-partitions asks for all of them."
+        raise ConfigurationError(msg, hint="Leave one of the two out.")
     if partition_range is None:
-        return PartitionChoice(partition, partition)
+        return PartitionChoice(partition, partition, due)
     first, dots, last = partition_range.partition("...")
     if not dots or not first or not last:
         msg = f"'{partition_range}' is no range of partitions."
         raise ConfigurationError(msg, hint="Write the first and the last: 2026-01-01...2026-01-31")
-    return PartitionChoice(first, last)
+    return PartitionChoice(first, last, due)
 
 
 def require_tenant(workspace: Workspace, tenant: str | None) -> None:
@@ -134,100 +179,3 @@ def require_tenant(workspace: Workspace, tenant: str | None) -> None:
     validate_tenant_id(tenant)
     with working("Looking for the tenant"), workspace.connection() as connection:
         TenantTables(connection).require(tenant)
-
-
-def _report(
-    outcomes: "Sequence[RunOutcome]", partitions: "Sequence[str]", choice: "PartitionChoice", tenant: str | None
-) -> Report:
-    from floe_cli.run_view import asset_table
-    from floe_dagster.causes import exit_code_of
-
-    last = outcomes[-1]
-    errors = [asset.error for asset in last.assets] + ([last.failure.error] if last.failure else [])
-    seconds = sum(outcome.seconds for outcome in outcomes)
-    what = (f" for {choice}" if partitions else "") + (f" of tenant {tenant}" if tenant else "")
-    troubles = _troubles(outcomes, partitions)
-    wrote = sum(asset.state.wrote for asset in last.assets)
-    silent = sum(asset.state.good and not asset.state.wrote for asset in last.assets)
-    nothing = f", {silent:,} returned nothing" if silent else ""
-    summary = f"{count(wrote, 'table')} written{nothing}{what} in {seconds:.1f} s."
-    if not last.success:
-        summary = f"The run{what} did not succeed: {wrote} of {count(len(last.assets), 'table')} written{nothing}."
-    return Report(
-        data={
-            "success": last.success,
-            "runs": [run_id for outcome in outcomes for run_id in outcome.run_ids],
-            "tenant": tenant,
-            "partitions": list(partitions),
-            "seconds": round(seconds, 3),
-            "assets": [_data(asset) for asset in last.assets],
-            "failed_checks": [asdict(trouble) for trouble in troubles],
-            "reason": last.failure.reason if last.failure else None,
-            "error": last.failure.error if last.failure else None,
-        },
-        text=[
-            asset_table(last.assets),
-            "",
-            summary,
-            *(["", last.failure.reason] if last.failure else []),
-            *_warnings(troubles),
-            *_reasons(last.assets),
-        ],
-        exit_code=0 if last.success else max(map(exit_code_of, errors), default=FAILED),
-    )
-
-
-def _data(asset: "AssetProgress") -> dict[str, Any]:
-    seconds = round(asset.ended - asset.started, 3) if asset.ended and asset.started else None
-    content = asdict(asset)
-    return {key: value for key, value in content.items() if key not in {"started", "ended"}} | {"seconds": seconds}
-
-
-@dataclass(frozen=True)
-class _Trouble:
-    """A check that did not pass; the partition is named where each has a run of its own."""
-
-    table: str
-    partition: str | None
-    check: str
-    state: str
-    held_back: bool
-    sentence: str
-
-
-def _troubles(outcomes: "Sequence[RunOutcome]", partitions: "Sequence[str]") -> list[_Trouble]:
-    """Collect what did not pass, of all partitions: the last one's assets say nothing about the others."""
-    keys = list(partitions) if len(outcomes) > 1 else [None]
-    return [
-        _Trouble(asset.table, key, check.name, check.state.value, not asset.state.good, check.sentence)
-        for key, outcome in zip(keys, outcomes, strict=False)
-        for asset in outcome.assets
-        for check in asset.checks
-        if not check.passed
-    ]
-
-
-def _warnings(troubles: "Sequence[_Trouble]") -> list[str]:
-    """Name the checks that did not pass and held nothing back; the reasons tell of the others."""
-    lines = [
-        f"{one.table}{f' for {one.partition}' if one.partition else ''}: {one.sentence}"
-        for one in troubles
-        if not one.held_back
-    ]
-    return ["", *lines] if lines else []
-
-
-def _reasons(assets: "Sequence[AssetProgress]") -> list[str]:
-    lines = []
-    for asset in assets:
-        lines += [f"{asset.table}: discarded {branch}, an older held write." for branch in asset.retired]
-        if asset.reason is None:
-            continue
-        lines += ["", f"{asset.table} {asset.state}: {asset.reason}"]
-        if asset.state.value == "held back":
-            lines += [
-                f"  look at the rows:  floe tables scan {asset.table} --ref {asset.branch}",
-                f"  let them through:  floe publish {asset.table} {asset.branch}",
-                f"  throw them away:   floe discard {asset.table} {asset.branch}",
-            ]
-    return lines

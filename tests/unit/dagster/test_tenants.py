@@ -14,6 +14,7 @@ from floe_core.dataplane import OPERATION_ID_PROPERTY
 from floe_core.errors import ConfigurationError, InvalidIdentifierError, NamespaceNotFoundError
 from floe_core.schemas import CompiledArtifacts
 from floe_dagster import create_definitions
+from floe_dagster.batches import Batch
 from floe_dagster.pipeline import PartitionChoice, Pipeline
 from floe_dagster.plans import plan_assets
 from floe_dagster.runs import run_assets
@@ -214,7 +215,7 @@ def test_a_plan_names_the_tenants_tables(project, instance):
     pipeline = Pipeline.of(artifacts, tenant="acme")
     keys = pipeline.select("+gold.total")
     with IcebergTableManager.from_artifacts(artifacts) as tables:
-        planned = {one.table: one for one in plan_assets(pipeline, tables, keys, [FIRST])}
+        planned = {one.table: one for one in plan_assets(pipeline, tables, [Batch(tuple(keys), (FIRST,))])}
     assert planned["tenants.acme.silver.sales"].partitions == (FIRST,)
     assert planned["tenants.acme.gold.total"].partitions == ()
     assert planned["tenants.acme.gold.total"].reads == ("tenants.acme.silver.sales",)

@@ -1,0 +1,173 @@
+"""What a run came to, for people and for machines."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from floe_cli.output import Report, count
+from floe_cli.run_view import asset_table
+from floe_dagster.causes import exit_code_of
+from floe_dagster.runs import together
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from floe_dagster.batches import Batch
+    from floe_dagster.dead_runs import ClearedRun
+    from floe_dagster.pipeline import PartitionChoice
+    from floe_dagster.progress import AssetProgress
+    from floe_dagster.runs import RunOutcome
+
+FAILED = 1
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How far a run came, and what it was about.
+
+    Attributes:
+        outcomes: One for each batch that was tried.
+        left: The assets of the batches whose turn never came.
+        batches: All that was to be done.
+        choice: The partitions that were asked for.
+        tenant: Whom it was for.
+    """
+
+    outcomes: Sequence[RunOutcome]
+    left: RunOutcome
+    batches: Sequence[Batch]
+    choice: PartitionChoice
+    tenant: str | None
+
+    @property
+    def done(self) -> Sequence[Batch]:
+        """The batches that were tried, the failed one among them."""
+        return self.batches[: len(self.outcomes)]
+
+    @property
+    def scope(self) -> str:
+        """What the run was about, in words."""
+        partitioned = any(batch.partitions for batch in self.batches)
+        return (f" for {self.choice}" if partitioned else "") + (f" of tenant {self.tenant}" if self.tenant else "")
+
+    @property
+    def stop(self) -> str:
+        """Where the run ended before its end, in words."""
+        left = len(self.batches) - len(self.outcomes)
+        return f" and stopped at {self.done[-1]}, with {left} more to go" if left and self.done[-1].partitions else ""
+
+    @property
+    def partitions(self) -> list[str]:
+        """The partitions that were tried, each once."""
+        return list(dict.fromkeys(key for batch in self.done for key in batch.partitions))
+
+
+def report(ran: Ran, cleared: Sequence[ClearedRun]) -> Report:
+    """Report a run, and what it cleared after killed ones."""
+    outcome, troubles = together([*ran.outcomes, ran.left]), _troubles(ran)
+    failure = outcome.failure
+    errors = [asset.error for asset in outcome.assets] + ([failure.error] if failure else [])
+    wrote = sum(asset.state.wrote for asset in outcome.assets)
+    silent = sum(asset.state.good and not asset.state.wrote for asset in outcome.assets)
+    nothing = f", {silent:,} returned nothing" if silent else ""
+    summary = f"{count(wrote, 'table')} written{nothing}{ran.scope} in {outcome.seconds:.1f} s."
+    if not outcome.success:
+        tables = count(len(outcome.assets), "table")
+        summary = f"The run{ran.scope} did not succeed{ran.stop}: {wrote} of {tables} written{nothing}."
+    return Report(
+        data={
+            "success": outcome.success,
+            "runs": list(outcome.run_ids),
+            "tenant": ran.tenant,
+            "partitions": ran.partitions,
+            "seconds": round(outcome.seconds, 3),
+            "assets": [_data(asset) for asset in outcome.assets],
+            "failed_checks": [asdict(trouble) for trouble in troubles],
+            "reason": failure.reason if failure else None,
+            "error": failure.error if failure else None,
+            "cleared": [asdict(dead) for dead in cleared],
+        },
+        text=[
+            asset_table(outcome.assets),
+            "",
+            summary,
+            *(["", failure.reason] if failure else []),
+            *_warnings(troubles),
+            *_reasons(outcome.assets),
+        ],
+        exit_code=0 if outcome.success else max(map(exit_code_of, errors), default=FAILED),
+    )
+
+
+def nothing_due(choice: PartitionChoice, tenant: str | None, cleared: Sequence[ClearedRun]) -> Report:
+    """Report a run that found nothing to do."""
+    nothing: dict[str, list[Any]] = {key: [] for key in ("runs", "partitions", "assets", "failed_checks")}
+    said = {"success": True, "tenant": tenant, "seconds": 0.0, "reason": None, "error": None}
+    return Report(
+        data={**said, **nothing, "cleared": [asdict(dead) for dead in cleared]},
+        text=[f"Nothing to do: there are no {choice}."],
+    )
+
+
+def _data(asset: AssetProgress) -> dict[str, Any]:
+    seconds = round(asset.ended - asset.started, 3) if asset.ended and asset.started else None
+    content = asdict(asset)
+    return {key: value for key, value in content.items() if key not in {"started", "ended"}} | {"seconds": seconds}
+
+
+@dataclass(frozen=True)
+class _Trouble:
+    """A check that did not pass; the partition is named where each has a run of its own."""
+
+    table: str
+    partition: str | None
+    check: str
+    state: str
+    held_back: bool
+    sentence: str
+
+
+def _troubles(ran: Ran) -> list[_Trouble]:
+    """Collect what did not pass, of all partitions: an asset keeps the checks of one of them."""
+    several = len(ran.outcomes) > 1
+    return [
+        _Trouble(
+            table=asset.table,
+            partition=(str(batch) or None) if several else None,
+            check=check.name,
+            state=check.state.value,
+            held_back=not asset.state.good,
+            sentence=check.sentence,
+        )
+        for batch, outcome in zip(ran.done, ran.outcomes, strict=True)
+        for asset in outcome.assets
+        for check in asset.checks
+        if not check.passed
+    ]
+
+
+def _warnings(troubles: Sequence[_Trouble]) -> list[str]:
+    """Name the checks that did not pass and held nothing back; the reasons tell of the others."""
+    lines = [
+        f"{one.table}{f' for {one.partition}' if one.partition else ''}: {one.sentence}"
+        for one in troubles
+        if not one.held_back
+    ]
+    return ["", *lines] if lines else []
+
+
+def _reasons(assets: Sequence[AssetProgress]) -> list[str]:
+    lines = []
+    for asset in assets:
+        lines += [f"{asset.table}: discarded {branch}, an older held write." for branch in asset.retired]
+        if asset.reason is None:
+            continue
+        lines += ["", f"{asset.table} {asset.state}: {asset.reason}"]
+        if asset.state.value == "held back":
+            lines += [
+                f"  look at the rows:  floe tables scan {asset.table} --ref {asset.branch}",
+                f"  let them through:  floe publish {asset.table} {asset.branch}",
+                f"  throw them away:   floe discard {asset.table} {asset.branch}",
+            ]
+    return lines

@@ -1,0 +1,138 @@
+"""Inputs that hold what was added since the asset last succeeded."""
+
+import dagster as dg
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame
+
+from floe_core.errors import ConfigurationError, ScanError
+from floe_iceberg.read_marks import last_read
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = pa.schema([("id", pa.int64())])
+NEW = {"raw": dg.AssetIn(["bronze", "raw"], metadata={"incremental": True})}
+
+
+def rows(*ids):
+    return pa.table({"id": list(ids)}, schema=SCHEMA)
+
+
+@pytest.fixture
+def raw(tables):
+    tables.create_namespace("bronze")
+    tables.create_table("bronze.raw", SCHEMA)
+    tables.append("bronze.raw", rows(1, 2))
+    return "bronze.raw"
+
+
+@pytest.fixture
+def make(materialize):
+    """Materialise an asset that reads a table which nobody here makes."""
+
+    def run(asset, **options):
+        return materialize(dg.AssetSpec(["bronze", "raw"]), asset, selection=[asset], **options)
+
+    return run
+
+
+def copying(kind, *, mode="append", fail=False):
+    @dg.asset(key=["silver", "copy"], ins=NEW, metadata={"write_mode": mode, "upsert_keys": ["id"]})
+    def copy(raw: kind) -> kind:
+        if fail:
+            raise ZeroDivisionError
+        return raw
+
+    return copy
+
+
+def ids(tables, table="silver.copy"):
+    return sorted(tables.scan(table)["id"].to_pylist())
+
+
+@pytest.mark.parametrize("kind", [DataFrame, pa.Table, pa.RecordBatchReader, pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+def test_every_row_is_read_once(make, tables, raw, kind, mode):
+    copy = copying(kind, mode=mode)
+    assert make(copy).success
+    assert ids(tables) == [1, 2]
+    assert make(copy).success
+    assert ids(tables) == [1, 2]
+    tables.append(raw, rows(3))
+    tables.append(raw, rows(4))
+    assert not make(copying(kind, mode=mode, fail=True), raise_on_error=False).success
+    assert make(copy).success
+    assert ids(tables) == [1, 2, 3, 4]
+
+
+def test_a_rollback_takes_the_note_back_with_the_rows(make, tables, raw):
+    copy = copying(pa.Table)
+    make(copy)
+    first = tables.get_current_snapshot("silver.copy").snapshot_id
+    tables.append(raw, rows(3))
+    make(copy)
+    tables.rollback("silver.copy", first)
+    assert ids(tables) == [1, 2]
+    make(copy)
+    assert ids(tables) == [1, 2, 3]
+
+
+def test_the_note_outlives_compaction_and_expiry(make, tables, raw):
+    copy = copying(pa.Table)
+    for number in (3, 4):
+        make(copy)
+        tables.append(raw, rows(number))
+    noted = last_read(tables.load_table("silver.copy"), raw)
+    tables.compact_table("silver.copy")
+    tables.expire_snapshots("silver.copy", older_than_days=0, retain_last=1)
+    assert len(tables.list_snapshots("silver.copy")) == 1
+    assert last_read(tables.load_table("silver.copy"), raw) == noted
+    make(copy)
+    assert ids(tables) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("kind", [DataFrame, pa.Table])
+def test_rows_that_were_changed_in_between_are_not_left_out_silently(make, tables, raw, kind):
+    copy = copying(kind)
+    make(copy)
+    tables.delete(raw, "id = 1")
+    with pytest.raises(ScanError, match="changed or deleted in between"):
+        make(copy)
+    assert ids(tables) == [1, 2]
+
+
+def test_a_table_whose_rows_nobody_accounts_for_is_refused(make, tables, raw):
+    tables.create_namespace("silver")
+    tables.create_table("silver.copy", SCHEMA)
+    tables.append("silver.copy", rows(1))
+    copy = copying(pa.Table)
+    with pytest.raises(ConfigurationError, match="nothing says how far") as caught:
+        make(copy)
+    assert "--full-refresh" in caught.value.hint
+    assert make(copy, tags={"floe/full_refresh": "true"}).success
+    assert ids(tables) == [1, 2]
+    tables.append(raw, rows(3))
+    make(copy)
+    assert ids(tables) == [1, 2, 3]
+
+
+def test_increments_never_replace_the_rows_before_them(make, tables, raw):
+    copy = copying(pa.Table, mode="overwrite")
+    make(copy)
+    tables.append(raw, rows(3))
+    with pytest.raises(ConfigurationError, match="would replace all earlier rows"):
+        make(copy)
+    assert ids(tables) == [1, 2]
+
+
+def test_an_asset_with_partitions_has_no_increments(make, tables, raw):
+    days = dg.DailyPartitionsDefinition("2026-01-01", end_date="2026-02-01")
+
+    @dg.asset(key=["silver", "days"], ins=NEW, partitions_def=days)
+    def copy(raw: pa.Table) -> pa.Table:
+        return raw
+
+    with pytest.raises(ConfigurationError, match="has partitions"):
+        make(copy, partition_key="2026-01-01")
