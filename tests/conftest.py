@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections import Counter
 
 import pytest
@@ -14,6 +15,11 @@ pytest_plugins = ("floe_testing.services.fixtures", "floe_testing.rest_fixtures"
 
 # Nothing that a test starts may call home.
 os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
+
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and their children would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 # A check before a change lands gives the same answer twice. --hypothesis-profile=default draws anew.
