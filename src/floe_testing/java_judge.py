@@ -55,6 +55,8 @@ _FILE = {
 _DELETED = 2
 # Keys that Java writes in a form of its own, or leaves to their default.
 _FREE = {"schema", "partition-spec", "statistics", "partition-statistics", "properties"}
+# What Java does not say of a snapshot of format version 1, whatever version the table has by now.
+_UNSAID = {"sequence-number": 0}
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,7 @@ def _check_current_schema(metadata: Record, read: Record) -> None:
 def _same(mine: Any, java: Any) -> bool:
     """Whether two JSON values are equal, where null, an empty list and an absent key say the same."""
     if isinstance(mine, dict) and isinstance(java, dict):
-        return all(_same(mine.get(key), java.get(key)) for key in {*mine, *java})
+        return all(_same(*(side.get(key, _UNSAID.get(key)) for side in (mine, java))) for key in {*mine, *java})
     if isinstance(mine, list) and isinstance(java, list):
         return len(mine) == len(java) and all(_same(*pair) for pair in zip(mine, java, strict=True))
     return bool(mine == java) or (not mine and not java and mine is not False and java is not False and mine != 0)

@@ -117,9 +117,13 @@ def _predicates(literals):
 
 
 def _is_plain(predicate):
-    """Whether nothing is negated: Iceberg's Java negates comparisons without regard to null, and drops whole files."""
+    """Whether Iceberg's Java reads it as SQL does.
+
+    It negates comparisons without regard to null, and drops whole files; and to Spark NaN is greater than every number,
+    while Java skips files that hold no other value as great.
+    """
     match predicate:
-        case Not():
+        case Not() | Compare("f", ">" | ">="):
             return False
         case And(left, right) | Or(left, right):
             return _is_plain(left) and _is_plain(right)
