@@ -10,12 +10,14 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import OrderedDict
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
 from pyiceberg.io import load_file_io
+from pyiceberg.schema import Schema
 from pyiceberg.serializers import FromInputFile, ToOutputFile
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.locations import load_location_provider
@@ -42,6 +44,7 @@ _KEPT_TABLES = 64
 _KEPT_TEXTS = 50_000
 _KEPT_METADATA_FILES = 100
 _PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"
+_INDEXES = tuple(name for name, value in vars(Schema).items() if isinstance(value, cached_property))
 
 
 # SQLite's codes for a transaction that is still open, and is rolled back: nothing of it can land.
@@ -182,6 +185,7 @@ class SqlMetastore:
         return metadata
 
     def _keep(self, location: str, metadata: TableMetadata) -> None:
+        _complete(metadata)
         with self._lock:
             self._known[location] = metadata
             while len(self._known) > _KEPT_TABLES:
@@ -210,6 +214,13 @@ class SqlMetastore:
     def _snapshot_text(self, snapshot: Snapshot) -> tuple[Snapshot, str]:
         known = self._snapshot_texts.get(snapshot.snapshot_id)
         return known if known and known[0] is snapshot else (snapshot, snapshot.model_dump_json(exclude_none=True))
+
+
+def _complete(metadata: TableMetadata) -> None:
+    """Make the indexes that schemas make when first asked: threads share them, and one may copy what another fills."""
+    for schema in metadata.schemas:
+        for name in _INDEXES:
+            getattr(schema, name)
 
 
 def _commit(connection: Connection, name: str) -> None:
