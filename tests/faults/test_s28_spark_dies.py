@@ -121,6 +121,7 @@ def test_s28_a_killed_run_with_its_driver_leaves_no_partial_snapshot(site, tmp_p
 
 
 @on_embedded
+@pytest.mark.live
 @pytest.mark.req("TM-14")
 def test_s28_a_killed_executor_is_made_up_for_by_another(site, tmp_path):
     cluster = tmp_path / "cluster"
