@@ -12,6 +12,7 @@ place, and says what its catalog and engine cannot do::
 
 from __future__ import annotations
 
+import os
 import uuid
 from typing import TYPE_CHECKING, ClassVar
 
@@ -41,7 +42,9 @@ if TYPE_CHECKING:
     from floe_audit import Rule
     from floe_iceberg import IcebergTableManager
 
-NAMESPACE = "contract"
+# Each process of a run has one of its own: a Hive metastore that two clients ask for the same new database at once
+# refuses one of them, and deletes the folder that the other one has begun to fill.
+NAMESPACE = f"contract_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
 
 
 class TablesContract:
