@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from floe_core.config.document import mistakes
 from floe_core.errors import CapabilityError, ConfigProblem, ConfigurationError
 from floe_dagster.asset_settings import mistyped_keys, settings_from
 from floe_dagster.tenants import own_partitions
@@ -56,11 +57,11 @@ def require_sound(assets: Sequence[WrittenAsset], declared: Mapping[str, TableCo
     Raises:
         ConfigurationError: Something is wrong; ``problems`` has every mistake.
     """
-    problems = [*_settings(assets, declared), *_shared_tables(assets), *_checks_without_asset(assets, declared)]
-    if problems:
-        mistakes = "1 mistake" if len(problems) == 1 else f"{len(problems)} mistakes"
-        msg = f"The assets of this project have {mistakes}."
-        raise ConfigurationError(msg, problems=[ConfigProblem(message=problem) for problem in problems])
+    found = [*_settings(assets, declared), *_shared_tables(assets), *_checks_without_asset(assets, declared)]
+    if found:
+        problems = [ConfigProblem(message=problem) for problem in found]
+        msg = f"The assets of this project have {mistakes(problems)}."
+        raise ConfigurationError(msg, problems=problems)
 
 
 def _settings(assets: Sequence[WrittenAsset], declared: Mapping[str, TableConfig]) -> Iterator[str]:

@@ -135,11 +135,10 @@ def _is_spark_frame(kind: object) -> bool:
 
 
 def _scan(manager: IcebergTableManager, table: str, asked: InputSelection, rows: RowSelection | None) -> pa.Table:
-    if (bounds := _bounds(asked, _expression(manager, table, asked, rows))) is not None:
+    row_filter = _expression(manager, table, asked, rows)
+    if (bounds := _bounds(asked, row_filter)) is not None:
         return manager.incremental_scan(table, **bounds)
-    return manager.scan(
-        table, columns=asked.columns, row_filter=_expression(manager, table, asked, rows), **asked.version
-    )
+    return manager.scan(table, columns=asked.columns, row_filter=row_filter, **asked.version)
 
 
 def _batches(

@@ -52,11 +52,8 @@ class RunHistory:
         if self._pipeline.spec(key).partitions_def is not None:
             found = self._instance.event_log_storage.get_latest_storage_id_by_partition(key, kind)
             return {own: found[name] for own, name in self._own(key, found)}
-        event = self._instance.get_latest_materialization_event(key)
-        if event is None:
-            return {}
         records = self._instance.fetch_materializations(key, limit=1).records
-        return {WHOLE: records[0].storage_id}
+        return {WHOLE: records[0].storage_id} if records else {}
 
     def _attempts(self, key: AssetKey) -> dict[str, str]:
         """Return the run of each partition's latest attempt, where it has made nothing yet."""

@@ -43,13 +43,12 @@ def list_left(table: Table) -> list[LeftBranch]:
     published = {snapshot.snapshot_id for snapshot in ancestry(table.metadata)}
     found = []
     for name in table.metadata.refs:
-        own = own_snapshots(table, name, published)
         if is_operation_branch(name):
             who = opened(name)
             seconds = who.seconds if who.seconds is not None else _moment(table, name)
             here = who.process.here if who.process else None
             found.append(_left(table, name, seconds, here=here, abandoned=who.abandoned))
-        elif name.startswith(HELD_PREFIX) and not own:
+        elif name.startswith(HELD_PREFIX) and not own_snapshots(table, name, published):
             found.append(_left(table, name, _moment(table, name), here=None, abandoned=False))
     return found
 

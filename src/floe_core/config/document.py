@@ -113,9 +113,13 @@ def parse_document(text: str, file: str) -> Document:
 def fail(file: str, problems: Sequence[ConfigProblem]) -> Never:
     """Raise all problems of a file as one error, in the order of the file."""
     unique = sorted(dict.fromkeys(problems), key=lambda problem: (problem.line, problem.column))
-    count = "1 mistake" if len(unique) == 1 else f"{len(unique)} mistakes"
-    msg = f"{file} has {count}."
+    msg = f"{file} has {mistakes(unique)}."
     raise ConfigurationError(msg, problems=unique) from None
+
+
+def mistakes(problems: Sequence[ConfigProblem]) -> str:
+    """Count problems in words."""
+    return "1 mistake" if len(problems) == 1 else f"{len(problems)} mistakes"
 
 
 def _bytes_of(path: Path) -> bytes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from floe_core.config.document import fail, parse_document, read_text
+from floe_core.config.document import fail, mistakes, parse_document, read_text
 from floe_core.config.environments import Layers
 from floe_core.config.problems import problems_of
 from floe_core.errors import ConfigProblem, ConfigurationError
@@ -66,8 +66,7 @@ def read_sql_models(folder: Path, root: Path) -> list[SqlModel]:
         except ConfigurationError as err:
             problems += err.problems or [ConfigProblem(err.message, fix=err.hint or "")]
     if problems:
-        mistakes = "1 mistake" if len(problems) == 1 else f"{len(problems)} mistakes"
-        msg = f"The SQL models of this project have {mistakes}."
+        msg = f"The SQL models of this project have {mistakes(problems)}."
         raise ConfigurationError(msg, problems=problems)
     return models
 

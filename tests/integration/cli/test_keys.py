@@ -28,16 +28,14 @@ def lines() -> pa.Table:
 
 
 @pytest.fixture
-def shop(tmp_path, request):
+def shop(lay_out):
     """A project with one upserting asset; write its rows and its keys."""
-    module = f"assets_of_{abs(hash(request.node.nodeid))}"
-    (tmp_path / f"{module}.py").write_text(ASSETS)
 
     def declare(keys, *rows):
         table = f"tables: {{silver.lines: {{keys: [{', '.join(keys)}]}}}}\n" if keys else ""
-        (tmp_path / "floe.yaml").write_text(f"name: shop\norchestration: {{module: {module}}}\n{table}")
-        (tmp_path / "rows.json").write_text("\n".join(json.dumps(row) for row in rows))
-        return tmp_path
+        folder = lay_out(f"name: shop\norchestration: {{module: MODULE}}\n{table}", ASSETS)
+        (folder / "rows.json").write_text("\n".join(json.dumps(row) for row in rows))
+        return folder
 
     return declare
 

@@ -59,11 +59,8 @@ def empty() -> None:
 
 
 @pytest.fixture
-def shop(tmp_path, request):
-    module = f"assets_of_{abs(hash(request.node.nodeid))}"
-    (tmp_path / "floe.yaml").write_text(PROJECT.replace("MODULE", module))
-    (tmp_path / f"{module}.py").write_text(ASSETS)
-    return tmp_path
+def shop(lay_out):
+    return lay_out(PROJECT, ASSETS)
 
 
 @pytest.fixture
