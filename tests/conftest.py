@@ -38,6 +38,17 @@ def _unconfigured_logging():
     structlog.reset_defaults()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Stop when groups of tests would be torn apart: each worker would set up again what a group shares."""
+    if not getattr(config.option, "loadgroup", False):
+        return
+    grouped = [item.nodeid for item in items if any(item.iter_markers("xdist_group"))]
+    if torn := [nodeid for nodeid in grouped if "@" not in nodeid]:
+        msg = f"pytest-xdist does not see the group of {torn[0]}: does it know this version of pytest?"
+        raise pytest.UsageError(msg)
+
+
 def skip_reason(report: pytest.TestReport) -> str:
     """Return why a test was skipped."""
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
