@@ -307,7 +307,16 @@ class TestHistory:
         assert [entry["is_current_ancestor"] for entry in entries] == [True, False, True]
         assert "STILL AN ANCESTOR" in tables("tables", "history", ORDERS).out
 
+    def test_rollback_to_a_tag(self, tables):
+        first, _ = write((1,), (2,))
+        assert tables("tables", "tag", ORDERS, "good", "--snapshot", str(first)).code == 0
+        done = tables("tables", "rollback", ORDERS, "--ref", "good", "--yes", "-o", "json").data
+        assert done["to"]["snapshot_id"] == str(first)
+        assert len(tables("tables", "scan", ORDERS, "-o", "json").data["rows"]) == 1
+        assert "no branch or tag" in tables("tables", "rollback", ORDERS, "--ref", "godo", "--yes").err
+
     def test_rollback_wants_one_goal(self, tables):
+        assert tables("tables", "rollback", ORDERS, "--ref", "main", "--to", "1d").code == 1
         assert tables("tables", "rollback", ORDERS).code == 1
         assert tables("tables", "rollback", ORDERS, "--snapshot", "1", "--to", "1d").code == 1
         assert tables("tables", "rollback", ORDERS, "--to", "1d").code == 1

@@ -4,7 +4,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from floe_cli.commands.tables.options import DryRunOption, LimitOption, SnapshotOption, TableArgument, YesOption
+from floe_cli.commands.tables.options import (
+    DryRunOption,
+    LimitOption,
+    RefOption,
+    SnapshotOption,
+    TableArgument,
+    YesOption,
+)
 from floe_cli.moments import parse_age, parse_moment
 from floe_cli.output import Report, ago, count, grid, working
 from floe_cli.workspace import Workspace
@@ -66,6 +73,7 @@ def rollback(
         str | None,
         typer.Option("--to", metavar="MOMENT", help="2026-05-04T12:00, or 2h ago as 2h.", show_default=False),
     ] = None,
+    ref: RefOption = None,
     *,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -74,15 +82,15 @@ def rollback(
 
     Later ones stay readable until they expire.
     """
-    if (snapshot is None) == (to is None):
+    if sum(goal is not None for goal in (snapshot, to, ref)) != 1:
         msg = "Say where to go back to."
-        raise ConfigurationError(msg, hint="Give either --snapshot ID or --to MOMENT.")
+        raise ConfigurationError(msg, hint="Give one of --snapshot ID, --to MOMENT and --ref TAG.")
     from floe_iceberg.inspection import find_snapshot
 
     moment = parse_moment(to) if to else None
     with workspace.tables() as manager:
         current = manager.get_current_snapshot(table)
-        goal = find_snapshot(manager.context, table, snapshot_id=snapshot, as_of=moment)
+        goal = find_snapshot(manager.context, table, snapshot_id=snapshot, as_of=moment, ref=ref)
         if goal is None:
             msg = f"Table '{table}' has no snapshots yet."
             raise SnapshotNotFoundError(msg, table=table)
