@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 from floe_cli.output import Report, count
 from floe_cli.run_view import asset_table
 from floe_dagster.causes import exit_code_of
-from floe_dagster.runs import together
+from floe_dagster.runs import never_begun, together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from floe_dagster.batch_runs import BatchRun
     from floe_dagster.batches import Batch
     from floe_dagster.dead_runs import ClearedRun
-    from floe_dagster.pipeline import PartitionChoice
+    from floe_dagster.pipeline import PartitionChoice, Pipeline
     from floe_dagster.progress import AssetProgress
-    from floe_dagster.runs import RunOutcome
 
 FAILED = 1
 
@@ -27,23 +27,24 @@ class Ran:
     """How far a run came, and what it was about.
 
     Attributes:
-        outcomes: One for each batch that was tried.
-        left: The assets of the batches whose turn never came.
+        tried: The batches that were tried, with what they came to.
         batches: All that was to be done.
         choice: The partitions that were asked for.
         tenant: Whom it was for.
+        seconds: How long it took.
     """
 
-    outcomes: Sequence[RunOutcome]
-    left: RunOutcome
+    tried: Sequence[BatchRun]
     batches: Sequence[Batch]
     choice: PartitionChoice
     tenant: str | None
+    seconds: float
 
     @property
-    def done(self) -> Sequence[Batch]:
-        """The batches that were tried, the failed one among them."""
-        return self.batches[: len(self.outcomes)]
+    def left(self) -> list[Batch]:
+        """The batches whose turn never came."""
+        tried = [run.batch for run in self.tried]
+        return [batch for batch in self.batches if batch not in tried]
 
     @property
     def scope(self) -> str:
@@ -54,24 +55,29 @@ class Ran:
     @property
     def stop(self) -> str:
         """Where the run ended before its end, in words."""
-        left = len(self.batches) - len(self.outcomes)
-        return f" and stopped at {self.done[-1]}, with {left} more to go" if left and self.done[-1].partitions else ""
+        failed = [run.batch for run in self.tried if not run.outcome.success and run.batch.partitions]
+        return (
+            f" and stopped at {', '.join(map(str, failed))}, with {len(self.left)} more to go"
+            if failed and self.left
+            else ""
+        )
 
     @property
     def partitions(self) -> list[str]:
         """The partitions that were tried, each once."""
-        return list(dict.fromkeys(key for batch in self.done for key in batch.partitions))
+        return list(dict.fromkeys(key for run in self.tried for key in run.batch.partitions))
 
 
-def report(ran: Ran, cleared: Sequence[ClearedRun]) -> Report:
+def report(pipeline: Pipeline, ran: Ran, cleared: Sequence[ClearedRun]) -> Report:
     """Report a run, and what it cleared after killed ones."""
-    outcome, troubles = together([*ran.outcomes, ran.left]), _troubles(ran)
+    left = never_begun(pipeline, dict.fromkeys(key for batch in ran.left for key in batch.keys))
+    outcome, troubles = together([*(run.outcome for run in ran.tried), left]), _troubles(ran)
     failure = outcome.failure
     errors = [asset.error for asset in outcome.assets] + ([failure.error] if failure else [])
     wrote = sum(asset.state.wrote for asset in outcome.assets)
     silent = sum(asset.state.good and not asset.state.wrote for asset in outcome.assets)
     nothing = f", {silent:,} returned nothing" if silent else ""
-    summary = f"{count(wrote, 'table')} written{nothing}{ran.scope} in {outcome.seconds:.1f} s."
+    summary = f"{count(wrote, 'table')} written{nothing}{ran.scope} in {ran.seconds:.1f} s."
     if not outcome.success:
         tables = count(len(outcome.assets), "table")
         summary = f"The run{ran.scope} did not succeed{ran.stop}: {wrote} of {tables} written{nothing}."
@@ -81,7 +87,7 @@ def report(ran: Ran, cleared: Sequence[ClearedRun]) -> Report:
             "runs": list(outcome.run_ids),
             "tenant": ran.tenant,
             "partitions": ran.partitions,
-            "seconds": round(outcome.seconds, 3),
+            "seconds": round(ran.seconds, 3),
             "assets": [_data(asset) for asset in outcome.assets],
             "failed_checks": [asdict(trouble) for trouble in troubles],
             "reason": failure.reason if failure else None,
@@ -130,18 +136,18 @@ class _Trouble:
 
 def _troubles(ran: Ran) -> list[_Trouble]:
     """Collect what did not pass, of all partitions: an asset keeps the checks of one of them."""
-    several = len(ran.outcomes) > 1
+    several = len(ran.tried) > 1
     return [
         _Trouble(
             table=asset.table,
-            partition=(str(batch) or None) if several else None,
+            partition=(str(run.batch) or None) if several else None,
             check=check.name,
             state=check.state.value,
             held_back=not asset.state.good,
             sentence=check.sentence,
         )
-        for batch, outcome in zip(ran.done, ran.outcomes, strict=True)
-        for asset in outcome.assets
+        for run in ran.tried
+        for asset in run.outcome.assets
         for check in asset.checks
         if not check.passed
     ]

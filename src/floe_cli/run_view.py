@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections import Counter
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console, ConsoleOptions, RenderResult
 
+    from floe_dagster.batches import Batch
     from floe_dagster.progress import AssetProgress, CheckProgress
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -37,19 +39,24 @@ _CHECK_STATES = ("passed", "warned", "failed", "not evaluated")
 class RunView:
     """Shows how far a run has come; give its ``update`` to the run as listener."""
 
-    def __init__(self, title: str = "") -> None:
-        """Start with nothing to show but a title, which says which part of a longer run this is."""
-        self._title = title
-        self._assets: Sequence[AssetProgress] = ()
-        self._told: set[str] = set()
+    def __init__(self, batches: Sequence[Batch]) -> None:
+        """Show these batches, by name where there are several."""
+        total = len(batches)
+        self._titles = {
+            batch: f"{str(batch) or 'without partitions'} ({number} of {total})" if total > 1 else ""
+            for number, batch in enumerate(batches, 1)
+        }
+        self._running: dict[Batch, Sequence[AssetProgress]] = {}
+        self._told: dict[Batch, set[str]] = {}
+        self._last: Batch | None = None
         self._live = sys.stderr.isatty()
+        # Batches that run at the same time tell of themselves from threads of their own.
+        self._lock = threading.Lock()
 
     @contextmanager
     def shown(self) -> Iterator[RunView]:
         """Show the view on standard error for the length of a block; a terminal is cleared of it at the end."""
         if not self._live:
-            if self._title:
-                sys.stderr.write(printable(f"{self._title}:") + "\n")
             yield self
             return
         from rich.live import Live
@@ -57,28 +64,36 @@ class RunView:
         with Live(self, console=console(sys.stderr), refresh_per_second=8, transient=True):
             yield self
 
-    def update(self, assets: Sequence[AssetProgress]) -> None:
-        """Take the state of all assets."""
-        self._assets = assets
-        if not self._live:
-            self._tell()
+    def update(self, batch: Batch, assets: Sequence[AssetProgress]) -> None:
+        """Take the state of all assets of a batch."""
+        with self._lock:
+            if not self._live:
+                self._tell(batch, assets)
+            elif all(asset.state.over for asset in assets):
+                self._running.pop(batch, None)
+            else:
+                self._running[batch] = assets
 
-    def _tell(self) -> None:
+    def _tell(self, batch: Batch, assets: Sequence[AssetProgress]) -> None:
         """Write a line for each asset that has come to its end since the last time."""
-        for asset in self._assets:
-            if asset.state.over and asset.asset not in self._told:
-                self._told.add(asset.asset)
-                rows = f", {asset.rows:,} rows" if asset.rows is not None and asset.state.wrote else ""
-                trouble = f", {checks_text(asset.checks)}" if any(not check.passed for check in asset.checks) else ""
-                sys.stderr.write(printable(f"{asset.table}: {asset.state}{rows}{trouble}{_took(asset)}") + "\n")
+        over = [asset for asset in assets if asset.state.over and asset.asset not in self._told.get(batch, ())]
+        if (over or batch not in self._told) and self._last is not batch and self._titles[batch]:
+            sys.stderr.write(printable(f"{self._titles[batch]}:") + "\n")
+            self._last = batch
+        self._told.setdefault(batch, set()).update(asset.asset for asset in over)
+        for asset in over:
+            rows = f", {asset.rows:,} rows" if asset.rows is not None and asset.state.wrote else ""
+            trouble = f", {checks_text(asset.checks)}" if any(not check.passed for check in asset.checks) else ""
+            sys.stderr.write(printable(f"{asset.table}: {asset.state}{rows}{trouble}{_took(asset)}") + "\n")
         sys.stderr.flush()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Render the present state, with the clock going on."""
         del console, options
-        if self._title:
-            yield Text(self._title, style="bold")
-        yield asset_table(self._assets)
+        for batch, assets in list(self._running.items()):
+            if self._titles[batch]:
+                yield Text(self._titles[batch], style="bold")
+            yield asset_table(assets)
 
 
 def asset_table(assets: Sequence[AssetProgress]) -> Table:

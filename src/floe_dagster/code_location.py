@@ -31,6 +31,13 @@ def artifacts_from_environment() -> CompiledArtifacts:
     return for_tenants(artifacts) if os.environ.get(PER_TENANT_VARIABLE) else artifacts
 
 
+def name_project(artifacts: CompiledArtifacts, *, tenant: str | None) -> None:
+    """Name a project in the environment, for processes that are about to be started."""
+    os.environ[PROJECT_VARIABLE] = str(artifacts.project_root)
+    os.environ[ENVIRONMENT_VARIABLE] = artifacts.environment or ""
+    os.environ[PER_TENANT_VARIABLE] = "1" if tenant else ""
+
+
 @definitions
 def defs() -> Definitions:
     """Load the project's definitions."""

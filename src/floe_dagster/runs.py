@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 import uuid
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dagster import RunsFilter, build_reconstructable_job, execute_job
 
+from floe_core.errors import EngineError
 from floe_dagster.asset_keys import FULL_REFRESH_TAG
-from floe_dagster.causes import cause_of
-from floe_dagster.code_location import ENVIRONMENT_VARIABLE, PER_TENANT_VARIABLE, PROJECT_VARIABLE, job_of_assets
+from floe_dagster.causes import Cause, cause_of
+from floe_dagster.code_location import job_of_assets, name_project
 from floe_dagster.dead_runs import process_tags
 from floe_dagster.history import quick_history
 from floe_dagster.home import dagster_home
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from dagster import AssetKey, DagsterEvent, DagsterInstance
 
-    from floe_dagster.causes import Cause
     from floe_dagster.pipeline import Pipeline
 
     Listener = Callable[[list[AssetProgress]], None]
+    Execute = Callable[[Sequence[AssetKey], dict[str, str]], tuple[str, bool]]
 
 _REQUEST_TAG = "floe/request"
 _TENANT_TAG = "floe/tenant"
@@ -64,6 +64,7 @@ def run_assets(  # noqa: PLR0913 - what a run is made of
     partitions: Sequence[str] = (),
     *,
     processes: int = 1,
+    execute: Execute | None = None,
     full_refresh: bool = False,
     listener: Listener | None = None,
 ) -> RunOutcome:
@@ -78,19 +79,25 @@ def run_assets(  # noqa: PLR0913 - what a run is made of
         keys: The assets.
         partitions: Partition keys in order; more than one is a range of adjacent ones, written at once.
         processes: With more than one, steps run in processes of their own, this many at a time.
+        execute: Runs assets with some tags in its own way, and returns the run's id and its success.
         full_refresh: Replace what is there, also where an asset appends or upserts.
         listener: Called with the state of all assets whenever it changes, from another thread.
     """
     started = time.monotonic()
     progress = RunProgress(pipeline, keys)
     run_ids: list[str] = []
-    success = True
+    success, lost = True, None
     request = uuid.uuid4().hex
     tenant = pipeline.tenant
+    # Whoever executes runs elsewhere may do so in several threads, and the history is one thing for all of them.
+    history = nullcontext() if execute else quick_history(dagster_home(pipeline.artifacts))
+    if execute is None:
+        here = InThisProcess(pipeline, instance)
+        execute = here if processes == 1 else _InStepProcesses(pipeline, instance, processes)
     if tenant is not None:
         instance.add_dynamic_partitions(str(TENANTS.name), [tenant])
     with (
-        quick_history(dagster_home(pipeline.artifacts)),
+        history,
         _watched(instance, request, progress, listener or (lambda _: None)),
     ):
         for stage in pipeline.stages(keys) if len(partitions) > 1 or tenant else [list(keys)]:
@@ -101,15 +108,16 @@ def run_assets(  # noqa: PLR0913 - what a run is made of
                 tags[_TENANT_TAG] = tenant
             if full_refresh:
                 tags[FULL_REFRESH_TAG] = "true"
-            if processes > 1:
-                run_id, success = _in_processes(pipeline, instance, stage, tags, processes)
-            else:
-                run_id, success = _in_this_process(pipeline, instance, stage, tags)
+            try:
+                run_id, success = execute(stage, tags)
+            except EngineError as err:
+                success, lost = False, Cause(str(err), type(err).__name__)
+                break
             run_ids.append(run_id)
             if not success:
                 break
     failed = any(asset.reason for asset in progress.assets)
-    failure = None if success or failed else progress.failure
+    failure = lost or (None if success or failed else progress.failure)
     return RunOutcome(tuple(run_ids), success, tuple(progress.assets), time.monotonic() - started, failure)
 
 
@@ -147,15 +155,40 @@ def never_begun(pipeline: Pipeline, keys: Iterable[AssetKey]) -> RunOutcome:
     return RunOutcome((), success=True, assets=tuple(assets), seconds=0.0)
 
 
-def _in_this_process(
-    pipeline: Pipeline, instance: DagsterInstance, keys: Sequence[AssetKey], tags: dict[str, str]
-) -> tuple[str, bool]:
-    job = pipeline.definitions.resolve_implicit_global_asset_job_def()
-    result = job.execute_in_process(
-        run_config=_QUIET, instance=instance, asset_selection=list(keys), tags=tags, raise_on_error=False
-    )
-    _raise_interrupt(result.all_events)
-    return result.run_id, result.success
+@dataclass(frozen=True)
+class InThisProcess:
+    """Executes runs in this process."""
+
+    pipeline: Pipeline
+    instance: DagsterInstance
+
+    def __call__(self, keys: Sequence[AssetKey], tags: dict[str, str]) -> tuple[str, bool]:
+        """Run some assets to the end; return the run's id and its success."""
+        job = self.pipeline.definitions.resolve_implicit_global_asset_job_def()
+        result = job.execute_in_process(
+            run_config=_QUIET, instance=self.instance, asset_selection=list(keys), tags=tags, raise_on_error=False
+        )
+        _raise_interrupt(result.all_events)
+        return result.run_id, result.success
+
+
+@dataclass(frozen=True)
+class _InStepProcesses:
+    """Executes runs whose steps have processes of their own."""
+
+    pipeline: Pipeline
+    instance: DagsterInstance
+    processes: int
+
+    def __call__(self, keys: Sequence[AssetKey], tags: dict[str, str]) -> tuple[str, bool]:
+        """Run some assets to the end; return the run's id and its success."""
+        name_project(self.pipeline.artifacts, tenant=self.pipeline.tenant)
+        config = {**_QUIET, "execution": {"config": {"multiprocess": {"max_concurrent": self.processes}}}}
+        names = [key.to_user_string() for key in keys]
+        job = build_reconstructable_job(job_of_assets.__module__, job_of_assets.__name__, (names,))
+        result = execute_job(job, instance=self.instance, run_config=config, tags=tags)
+        _raise_interrupt(result.all_events)
+        return result.run_id, result.success
 
 
 def _raise_interrupt(events: Sequence[DagsterEvent]) -> None:
@@ -164,20 +197,6 @@ def _raise_interrupt(events: Sequence[DagsterEvent]) -> None:
         data = event.event_specific_data
         if event.is_failure and cause_of(getattr(data, "error", None)).interrupted:
             raise KeyboardInterrupt
-
-
-def _in_processes(
-    pipeline: Pipeline, instance: DagsterInstance, keys: Sequence[AssetKey], tags: dict[str, str], processes: int
-) -> tuple[str, bool]:
-    os.environ[PROJECT_VARIABLE] = str(pipeline.artifacts.project_root)
-    os.environ[ENVIRONMENT_VARIABLE] = pipeline.artifacts.environment or ""
-    os.environ[PER_TENANT_VARIABLE] = "1" if pipeline.tenant else ""
-    config = {**_QUIET, "execution": {"config": {"multiprocess": {"max_concurrent": processes}}}}
-    names = [key.to_user_string() for key in keys]
-    job = build_reconstructable_job(job_of_assets.__module__, job_of_assets.__name__, (names,))
-    result = execute_job(job, instance=instance, run_config=config, tags=tags)
-    _raise_interrupt(result.all_events)
-    return result.run_id, result.success
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """``floe run``."""
 
 import sys
+import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
     from floe_dagster.dead_runs import ClearedRun
     from floe_dagster.pipeline import Due, PartitionChoice, Pipeline
-    from floe_dagster.runs import RunOutcome
 
 app = single_command()
 
@@ -51,7 +51,7 @@ def run(
     partition_range: RangeOption = None,
     tenant: TenantOption = None,
     processes: Annotated[
-        int, typer.Option(min=1, help="Steps at a time, each in a process of its own; 1: all in this one.")
+        int, typer.Option(min=1, help="Partitions at a time where they do not meet, else steps; 1: one by one.")
     ] = 1,
     *,
     missing: MissingOption = False,
@@ -65,10 +65,10 @@ def run(
     """Materialise assets on Spark, check them, and publish what passes."""
     from floe_cli.run_report import Ran, nothing_due, report
     from floe_cli.run_view import RunView
+    from floe_dagster.batch_runs import run_batches
     from floe_dagster.batches import batches_of
     from floe_dagster.home import open_instance
     from floe_dagster.pipeline import Due, PartitionChoice, Pipeline
-    from floe_dagster.runs import never_begun, run_assets
 
     due = chosen_due(missing=missing, failed=failed, every=all_partitions)
     choice = chosen_partitions(partition, partition_range, due)
@@ -89,24 +89,18 @@ def run(
             from floe_cli.commands.spark import shared_spark
 
             open_things.enter_context(shared_spark(workspace))
-        outcomes: list[RunOutcome] = []
-        for number, batch in enumerate(batches, 1):
-            title = f"{str(batch) or 'without partitions'} ({number} of {len(batches)})" if len(batches) > 1 else ""
-            with RunView(title).shown() as view:
-                outcome = run_assets(
-                    pipeline,
-                    instance,
-                    batch.keys,
-                    batch.partitions,
-                    processes=processes,
-                    full_refresh=full_refresh,
-                    listener=view.update,
-                )
-            outcomes.append(outcome)
-            if not outcome.success:
-                break
-    left = never_begun(pipeline, dict.fromkeys(key for batch in batches[len(outcomes) :] for key in batch.keys))
-    return report(Ran(outcomes, left, batches, choice, tenant), cleared)
+        started = time.monotonic()
+        with RunView(batches).shown() as view:
+            tried = run_batches(
+                pipeline,
+                instance,
+                batches,
+                processes=processes,
+                full_refresh=full_refresh,
+                listener=view.update,
+            )
+    ran = Ran(tuple(tried), tuple(batches), choice, tenant, time.monotonic() - started)
+    return report(pipeline, ran, cleared)
 
 
 def clear_after_dead_runs(
