@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 if TYPE_CHECKING:
@@ -67,6 +67,22 @@ _COMMON_OPTIONS: dict[str, tuple[Any, Any]] = {
     "verbose": (VerboseOption, False),
     "debug": (DebugOption, False),
 }
+
+
+# Ends what a command's docstring says in words; the lines below it are commands that can be typed.
+_EXAMPLES = "\n\nExamples:\n"
+
+
+class FloeCommand(TyperCommand):
+    """A command whose help ends with examples, as they are typed."""
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401, ARG002 - typer keeps the types private
+        """Write the examples line by line: a wrapped one could not be copied."""
+        if not self.epilog:
+            return
+        with formatter.section("Examples"):
+            for line in self.epilog.splitlines():
+                formatter.write(f"{'':{formatter.current_indent}}{line}\n")
 
 
 class FloeGroup(TyperGroup):
@@ -135,7 +151,8 @@ def command(
     """Add a function to a group; what it returns is printed in the format asked for.
 
     The function's parameters are the command's own; output, verbosity and debugging are added to every command, and
-    a parameter ``workspace`` becomes the options that name a project.
+    a parameter ``workspace`` becomes the options that name a project. Its docstring is the help, and the docstring's
+    section ``Examples:``, one command per line, is what the help ends with.
     """
 
     def register(function: Callable[..., "Report | None"]) -> Callable[..., "Report | None"]:
@@ -165,7 +182,8 @@ def command(
                 raise typer.Exit(report.exit_code)
 
         run.__signature__ = _with_common_options(own)  # type: ignore[attr-defined]
-        app.command(name)(run)
+        text, _, examples = (inspect.getdoc(function) or "").partition(_EXAMPLES)
+        app.command(name, cls=FloeCommand, help=text, epilog=inspect.cleandoc(examples))(run)
         return function
 
     return register

@@ -17,7 +17,12 @@ app = command_group("The catalog connection: try it, and see what it is made of.
 
 @command(app)
 def ping(workspace: Workspace) -> Report:
-    """Connect, authenticate and ask one question."""
+    """Connect, authenticate and ask one question.
+
+    Examples:
+        floe catalog ping
+        floe catalog ping --env prod
+    """
     started = time.perf_counter()
     with working("Asking the catalog"), workspace.connection() as connection:
         connected = time.perf_counter()
@@ -38,7 +43,11 @@ def ping(workspace: Workspace) -> Report:
 
 @command(app)
 def login(workspace: Workspace) -> Report:
-    """Get a token with the configured credentials and say how long it holds; nothing is kept."""
+    """Get a token with the configured credentials and say how long it holds; nothing is kept.
+
+    Examples:
+        floe catalog login --env prod
+    """
     from floe_core.retry import CircuitBreaker
     from floe_polaris.auth import ClientCredentials, authenticator_for
 
@@ -70,7 +79,12 @@ def login(workspace: Workspace) -> Report:
 
 @command(app, "config")
 def show_config(workspace: Workspace) -> Report:
-    """Show the connection's settings; secrets appear as the references they are."""
+    """Show the connection's settings; secrets appear as the references they are.
+
+    Examples:
+        floe catalog config
+        floe catalog config --env prod --output json
+    """
     section = workspace.artifacts.catalog.model_dump(mode="json", exclude_none=True)
     rows = [(key, str(value)) for key, value in _flat(section)]
     return Report(data=section, text=[fields(rows)])

@@ -40,7 +40,13 @@ def compile_artifacts(
     connect: Annotated[bool, typer.Option("--connect", help="Prove the catalog connection before writing.")] = False,
     allow_missing_env: MissingEnvOption = False,
 ) -> Report:
-    """Turn floe.yaml into compiled artifacts, which hold no secret."""
+    """Turn floe.yaml into compiled artifacts, which hold no secret.
+
+    Examples:
+        floe compile
+        floe compile --env prod --out build/prod.json
+        floe compile --connect  # and prove that the catalog answers
+    """
     from floe_core.compile import compile_project, write_artifacts
 
     artifacts = compile_project(project_file(project), environment=env or None, allow_missing_env=allow_missing_env)

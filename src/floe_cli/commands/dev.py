@@ -21,7 +21,12 @@ def dev(
         int, typer.Option(min=0, max=65535, help="Port of the Dagster UI, on this machine only; 0: any free one.")
     ] = 3000,
 ) -> Report:
-    """Open the Dagster UI on this project, until you press Ctrl-C."""
+    """Open the Dagster UI on this project, until you press Ctrl-C.
+
+    Examples:
+        floe dev
+        floe dev --port 0  # any free port
+    """
     from floe_dagster.home import open_instance
     from floe_dagster.pipeline import Pipeline
     from floe_dagster.ui import DagsterUi, chosen_port, ends_by_interrupt

@@ -23,7 +23,13 @@ def discard(
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> Report:
-    """Throw away rows that were held back by their checks, or a branch that a dead run left; main is not touched."""
+    """Throw away rows that were held back by their checks, or a branch that a dead run left; main is not touched.
+
+    Examples:
+        floe discard  # list all that waits
+        floe discard silver.orders
+        floe discard silver.orders audit.silver_orders.2026-01-31.1a2b3c4d --yes
+    """
     from floe_iceberg.left_branches import discard_left
 
     with workspace.tables() as manager:

@@ -17,7 +17,12 @@ def doctor(
     *,
     spark: Annotated[bool, typer.Option("--spark", help="Also start a Spark session.")] = False,
 ) -> Report:
-    """Check this machine and project, and say what to do about each failure."""
+    """Check this machine and project, and say what to do about each failure.
+
+    Examples:
+        floe doctor
+        floe doctor --spark --env prod
+    """
     from floe_cli.project_checkup import examine
 
     with working("Looking around"):

@@ -18,7 +18,12 @@ def init(
     *,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are in the way.")] = False,
 ) -> Report:
-    """Make a new project that runs: floe.yaml, PySpark assets, README and .gitignore."""
+    """Make a new project that runs: floe.yaml, PySpark assets, README and .gitignore.
+
+    Examples:
+        floe init shop
+        floe init . --name shop  # in a folder that is there already
+    """
     from floe_cli.scaffold import project_name, write_project
 
     chosen = project_name(folder, name)

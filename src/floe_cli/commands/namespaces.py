@@ -22,7 +22,12 @@ def list_namespaces(
     workspace: Workspace,
     parent: Annotated[str | None, typer.Argument(help="Only those below this one.", show_default=False)] = None,
 ) -> Report:
-    """List namespaces at every level."""
+    """List namespaces at every level.
+
+    Examples:
+        floe namespaces list
+        floe namespaces list bronze  # only those below bronze
+    """
     with working("Reading the catalog"), workspace.connection() as connection:
         found = connection.namespaces.tree(parent)
     return Report(data=found, text=found or ["No namespaces yet. Make one with: floe namespaces create NAME"])
@@ -30,7 +35,11 @@ def list_namespaces(
 
 @command(app)
 def create(workspace: Workspace, name: NameArgument, properties: PropertyOption = None) -> Report:
-    """Create a namespace and its missing parents."""
+    """Create a namespace and its missing parents.
+
+    Examples:
+        floe namespaces create bronze.raw --property owner=sales
+    """
     given = _pairs(properties)
     with working("Creating the namespace"), workspace.connection() as connection:
         created = connection.namespaces.create(name, given)
@@ -42,7 +51,11 @@ def create(workspace: Workspace, name: NameArgument, properties: PropertyOption 
 
 @command(app)
 def show(workspace: Workspace, name: NameArgument) -> Report:
-    """Show a namespace's properties, namespaces and tables."""
+    """Show a namespace's properties, namespaces and tables.
+
+    Examples:
+        floe namespaces show bronze
+    """
     with working("Reading the catalog"), workspace.connection() as connection:
         properties = connection.namespaces.properties(name)
         below = connection.namespaces.list_below(name)
@@ -71,7 +84,12 @@ def set_properties(
         list[str] | None, typer.Option("--remove", metavar="KEY", help="Can be given again.", show_default=False)
     ] = None,
 ) -> Report:
-    """Set and remove properties of a namespace."""
+    """Set and remove properties of a namespace.
+
+    Examples:
+        floe namespaces set bronze --property owner=sales --remove team
+        floe namespaces set bronze --property floe.legal-hold=true
+    """
     if not properties and not remove:
         msg = "Nothing to set or remove."
         raise ConfigurationError(msg, hint="Give --property KEY=VALUE or --remove KEY.")
@@ -88,7 +106,12 @@ def delete(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> Report:
-    """Delete an empty namespace."""
+    """Delete an empty namespace.
+
+    Examples:
+        floe namespaces delete bronze.raw --dry-run
+        floe namespaces delete bronze.raw --yes
+    """
     with workspace.connection() as connection:
         inside = connection.namespaces.list_below(name) + connection.catalog_plugin.list_tables(name)
         if dry_run:

@@ -38,7 +38,13 @@ def plan(
     failed: FailedOption = False,
     all_partitions: AllOption = False,
 ) -> Report:
-    """Show what a run would read and write, without running it."""
+    """Show what a run would read and write, without running it.
+
+    Examples:
+        floe plan
+        floe plan --select silver.orders+ --partition 2026-01-31
+        floe plan --missing
+    """
     from floe_dagster.batches import batches_of
     from floe_dagster.home import open_instance
     from floe_dagster.pipeline import Pipeline

@@ -37,7 +37,12 @@ KindOption = Annotated[PluginKind | None, typer.Option("--type", help="Only this
 
 @command(app, "list")
 def list_plugins(kind: KindOption = None) -> Report:
-    """List installed plugins, without importing them."""
+    """List installed plugins, without importing them.
+
+    Examples:
+        floe plugins list
+        floe plugins list --type catalog
+    """
     infos = _installed(kind, load=False)
     rows = [(_kind(info), info.name, info.distribution, info.distribution_version, info.target) for info in infos]
     table = grid(["TYPE", "NAME", "DISTRIBUTION", "VERSION", "CLASS"], rows)
@@ -49,6 +54,9 @@ def check(kind: KindOption = None) -> Report:
     """Import each plugin and check that it fits this floe.
 
     The exit code is 1 when one does not.
+
+    Examples:
+        floe plugins check
     """
     infos = _installed(kind, load=True)
     failed = [info for info in infos if info.reason]

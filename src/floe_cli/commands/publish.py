@@ -42,6 +42,11 @@ def publish(
 
     When main has moved on since, the write is done again on top of it and its checks run again. It is refused when rows
     that it replaces have changed meanwhile, or when a later run of the same work was published.
+
+    Examples:
+        floe publish  # list all that waits
+        floe publish silver.orders --dry-run
+        floe publish silver.orders audit.silver_orders.2026-01-31.1a2b3c4d --yes
     """
     from floe_iceberg.held import retire_older
     from floe_iceberg.movements import require_current

@@ -62,7 +62,16 @@ def run(
         typer.Option("--full-refresh", help="Replace all rows, of all partitions, also where assets append or upsert."),
     ] = False,
 ) -> Report:
-    """Materialise assets on Spark, check them, and publish what passes."""
+    """Materialise assets on Spark, check them, and publish what passes.
+
+    Examples:
+        floe run                                                 # all assets
+        floe run --select silver.orders+ --partition 2026-01-31  # one day, and what depends on it
+        floe run --partition-range 2026-01-01...2026-01-31
+        floe run --missing                                       # what no run has written yet
+        floe run --select gold.daily --full-refresh
+        floe run --tenant acme --processes 2
+    """
     from floe_cli.run_report import Ran, nothing_due, report
     from floe_cli.run_view import RunView
     from floe_dagster.batch_runs import run_batches

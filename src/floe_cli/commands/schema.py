@@ -15,7 +15,11 @@ app = command_group("The JSON Schema of floe.yaml, for editors.")
 def export(
     out: Annotated[Path | None, typer.Option(help="File to write, instead of printing it.", show_default=False)] = None,
 ) -> Report:
-    """Print or write the JSON Schema of floe.yaml, so that editors complete and check it."""
+    """Print or write the JSON Schema of floe.yaml, so that editors complete and check it.
+
+    Examples:
+        floe schema export --out .floe/schema.json
+    """
     from floe_core.config import json_schema
 
     schema = json_schema()

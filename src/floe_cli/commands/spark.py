@@ -20,7 +20,11 @@ app = command_group("Keep a local Spark warm, so that commands need not start th
 
 @command(app)
 def start(workspace: Workspace) -> Report:
-    """Start the project's Spark server, or find the one that runs."""
+    """Start the project's Spark server, or find the one that runs.
+
+    Examples:
+        floe spark start
+    """
     from floe_spark import start_server
 
     with working("Starting Spark"), workspace.connection() as connection:
@@ -31,7 +35,11 @@ def start(workspace: Workspace) -> Report:
 
 @command(app)
 def stop(workspace: Workspace) -> Report:
-    """Stop the project's Spark server."""
+    """Stop the project's Spark server.
+
+    Examples:
+        floe spark stop
+    """
     from floe_spark import stop_server
 
     with working("Stopping Spark"):
@@ -41,7 +49,11 @@ def stop(workspace: Workspace) -> Report:
 
 @command(app)
 def status(workspace: Workspace) -> Report:
-    """Tell whether the project's Spark server runs."""
+    """Tell whether the project's Spark server runs.
+
+    Examples:
+        floe spark status
+    """
     from floe_spark import server_status
 
     server = server_status(spark_settings(workspace.artifacts).state_dir)

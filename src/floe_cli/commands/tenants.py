@@ -84,6 +84,10 @@ def bootstrap(
     """Make tenants' prefixes, namespaces and tables.
 
     What is there already is left as it is, so the command can be repeated.
+
+    Examples:
+        floe tenants bootstrap acme globex
+        floe tenants bootstrap --file tenants.txt --concurrency 16 --yes
     """
     ids = _ids(tenants, file)
     if rotate and not isolate:
@@ -110,7 +114,11 @@ def bootstrap(
 
 @command(app, "list")
 def list_tenants(workspace: Workspace) -> Report:
-    """List the tenants."""
+    """List the tenants.
+
+    Examples:
+        floe tenants list
+    """
     with working("Reading the catalog"), _opened(workspace) as opened, opened.bootstrapper.session(opened.config) as s:
         found = s.tenants()
     return Report(data=found, text=found or ["No tenants yet. Make one with: floe tenants bootstrap ID"])
@@ -118,7 +126,11 @@ def list_tenants(workspace: Workspace) -> Report:
 
 @command(app)
 def show(workspace: Workspace, tenant: TenantArgument) -> Report:
-    """Show a tenant's namespace, warehouse, markers and tables."""
+    """Show a tenant's namespace, warehouse, markers and tables.
+
+    Examples:
+        floe tenants show acme
+    """
     _ids([tenant], None)
     with working("Reading the catalog"), _opened(workspace) as opened, opened.bootstrapper.session(opened.config) as s:
         data = _described(s, tenant)
@@ -148,6 +160,10 @@ def evolve(
     """Add new columns for all tenants, or those named.
 
     They are the columns that tenancy.tables declares and a tenant's table does not have yet.
+
+    Examples:
+        floe tenants evolve --dry-run  # all tenants, all tables
+        floe tenants evolve acme --table bronze.orders
     """
     from floe_tenancy import evolve_all
 
@@ -192,6 +208,10 @@ def verify(workspace: Workspace, tenants: TenantsArgument = None, file: FileOpti
 
     Namespace, location, markers and tables are there; every file below a tenant's prefix is its own, and no table of
     others lies there.
+
+    Examples:
+        floe tenants verify
+        floe tenants verify acme globex
     """
     from floe_tenancy import verify_tenants
 
@@ -247,6 +267,10 @@ def offboard(
     Credentials end, tables and namespaces are dropped, and every file below its prefixes is deleted. A run that was
     interrupted is taken up by the next one. A legal hold (the property floe.legal-hold of the tenant's namespace or
     one of its tables) stops it.
+
+    Examples:
+        floe tenants offboard acme --dry-run
+        floe tenants offboard acme --export backup/acme
     """
     _ids([tenant], None)
     from floe_tenancy import TenantOffboarding

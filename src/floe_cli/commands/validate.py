@@ -14,7 +14,12 @@ app = single_command()
 def validate(
     project: ProjectOption = None, env: CompileEnvOption = None, *, allow_missing_env: MissingEnvOption = False
 ) -> Report:
-    """Check floe.yaml, its tables and its assets, and list every mistake with its place."""
+    """Check floe.yaml, its tables and its assets, and list every mistake with its place.
+
+    Examples:
+        floe validate
+        floe validate --env prod --allow-missing-env  # on a machine without prod's secrets
+    """
     from floe_cli.validation import asset_problems, can_load, table_problems
     from floe_core.compile import compile_project
     from floe_core.config.document import fail

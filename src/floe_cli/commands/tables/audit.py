@@ -46,6 +46,11 @@ def audit(
     """Recompute from a table's files everything its metadata says, by the Iceberg specification.
 
     Nothing is changed. The exit code is 2 when something is wrong.
+
+    Examples:
+        floe tables audit bronze.orders
+        floe tables audit --all --depth files --current-only
+        floe tables audit --metadata s3://lake/bronze/orders/metadata/00041.metadata.json
     """
     if sum((table is not None, every, metadata is not None)) != 1:
         msg = "Name one table, or pass --all or --metadata."

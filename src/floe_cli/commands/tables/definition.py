@@ -38,6 +38,10 @@ def list_tables(
     """List tables, and declared ones that are not there yet.
 
     --long opens each table: the exit code is 1 when only Spark can read one, and 2 when one is broken.
+
+    Examples:
+        floe tables list
+        floe tables list --namespace bronze --long
     """
     with working("Reading the catalog"), workspace.tables() as manager:
         names = _table_names(manager, namespace)
@@ -118,7 +122,11 @@ def _listing(found: list[dict[str, Any]], missing: list[dict[str, Any]], *, long
 
 
 def show(workspace: Workspace, table: TableArgument) -> Report:
-    """Show a table's schema, layout, figures and health."""
+    """Show a table's schema, layout, figures and health.
+
+    Examples:
+        floe tables show bronze.orders
+    """
     from floe_iceberg.inspection import health as health_of
     from floe_iceberg.row_counts import RowCount
 
@@ -162,7 +170,11 @@ def show(workspace: Workspace, table: TableArgument) -> Report:
 
 
 def schema(workspace: Workspace, table: TableArgument) -> Report:
-    """Show the columns, partitioning and order of a table."""
+    """Show the columns, partitioning and order of a table.
+
+    Examples:
+        floe tables schema bronze.orders
+    """
     with working("Reading the table"), workspace.tables() as manager:
         loaded = manager.load_table(table)
     layout = _layout(loaded)
@@ -202,7 +214,13 @@ def create(
     everything: Annotated[bool, typer.Option("--all", help="Create every declared table that is missing.")] = False,
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="An existing table is fine.")] = False,
 ) -> Report:
-    """Create a table as floe.yaml declares it, or from --schema."""
+    """Create a table as floe.yaml declares it, or from --schema.
+
+    Examples:
+        floe tables create --all  # every table of floe.yaml that is missing
+        floe tables create bronze.orders
+        floe tables create bronze.events --schema 'id long not null, at timestamp' --partition-by 'day(at)'
+    """
     if everything == (table is not None):
         msg = "Say what to create."
         raise ConfigurationError(msg, hint="Give either a table's name or --all.")
@@ -242,7 +260,12 @@ def drop(
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> Report:
-    """Drop a table; its files stay unless --purge is given."""
+    """Drop a table; its files stay unless --purge is given.
+
+    Examples:
+        floe tables drop bronze.orders  # the files stay
+        floe tables drop bronze.orders --purge --dry-run
+    """
     if force and purge:
         msg = "--force drops a table that cannot be read, so nobody can tell which files --purge would delete."
         raise ConfigurationError(msg, hint="Leave --purge out, then delete the table's folder.")

@@ -18,6 +18,10 @@ def drift(
     """Compare tables with floe.yaml.
 
     The exit code is 1 when something differs.
+
+    Examples:
+        floe tables drift  # all tables of floe.yaml
+        floe tables drift bronze.orders
     """
     from floe_iceberg.drift import DriftDetector
 

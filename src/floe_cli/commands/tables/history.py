@@ -24,7 +24,11 @@ _DAY_MS = 24 * 60 * 60 * 1000
 
 
 def snapshots(workspace: Workspace, table: TableArgument, limit: LimitOption = None) -> Report:
-    """List the versions of a table, newest first."""
+    """List the versions of a table, newest first.
+
+    Examples:
+        floe tables snapshots bronze.orders --limit 5
+    """
     with working("Reading the table"), workspace.tables() as manager:
         found = manager.list_snapshots(table, limit=limit)
         refs = manager.list_refs(table)
@@ -48,7 +52,11 @@ def snapshots(workspace: Workspace, table: TableArgument, limit: LimitOption = N
 
 
 def history(workspace: Workspace, table: TableArgument, limit: LimitOption = None) -> Report:
-    """Tell which snapshot was current when, newest first."""
+    """Tell which snapshot was current when, newest first.
+
+    Examples:
+        floe tables history bronze.orders --limit 5
+    """
     from floe_iceberg.inspection import history as history_of
 
     with working("Reading the table"), workspace.tables() as manager:
@@ -81,6 +89,10 @@ def rollback(
     """Make an earlier snapshot current again.
 
     Later ones stay readable until they expire.
+
+    Examples:
+        floe tables rollback bronze.orders --to 2026-01-31T12:00 --dry-run
+        floe tables rollback bronze.orders --snapshot 3051729675574597004 --yes
     """
     if sum(goal is not None for goal in (snapshot, to, ref)) != 1:
         msg = "Say where to go back to."
@@ -117,7 +129,13 @@ def tag(
     delete: Annotated[bool, typer.Option("--delete", help="Remove the tag.")] = False,
     yes: YesOption = False,
 ) -> Report:
-    """Name a snapshot, list the names, or remove one."""
+    """Name a snapshot, list the names, or remove one.
+
+    Examples:
+        floe tables tag bronze.orders  # list them
+        floe tables tag bronze.orders month-end --keep 90d
+        floe tables tag bronze.orders month-end --delete
+    """
     with workspace.tables() as manager:
         if name is None:
             return _refs(manager.list_refs(table), "tag")
@@ -144,7 +162,12 @@ def branch(
     delete: Annotated[bool, typer.Option("--delete", help="Remove the branch; with --publish, afterwards.")] = False,
     yes: YesOption = False,
 ) -> Report:
-    """Start, list, publish to main, or remove branches."""
+    """Start, list, publish to main, or remove branches.
+
+    Examples:
+        floe tables branch bronze.orders repair
+        floe tables branch bronze.orders repair --publish --delete
+    """
     with workspace.tables() as manager:
         if name is None:
             return _refs(manager.list_refs(table), "branch")

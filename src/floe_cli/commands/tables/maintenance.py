@@ -49,7 +49,12 @@ def expire(
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> Report:
-    """Expire old snapshots and delete the files only they needed."""
+    """Expire old snapshots and delete the files only they needed.
+
+    Examples:
+        floe tables expire bronze.orders --older-than 30d --dry-run
+        floe tables expire bronze.orders --older-than 7d --retain-last 3 --yes
+    """
     artifacts = workspace.artifacts
     days = _retention(artifacts, table)
     moment = parse_moment(older_than) if older_than else datetime.now(UTC) - timedelta(days=days)
@@ -99,6 +104,10 @@ def compact(
     """Rewrite small files into fewer, larger or sorted ones.
 
     The rows stay the same; old files stay until their snapshots expire.
+
+    Examples:
+        floe tables compact bronze.orders
+        floe tables compact bronze.orders --strategy sort --sort-by 'placed desc' --target-size 128
     """
     with working("Compacting"), workspace.tables() as manager:
         done = manager.compact_table(
@@ -133,7 +142,12 @@ def sweep(
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> Report:
-    """Find files no snapshot refers to; with --delete, remove them."""
+    """Find files no snapshot refers to; with --delete, remove them.
+
+    Examples:
+        floe tables sweep bronze.orders  # what would be deleted
+        floe tables sweep bronze.orders --older-than 3d --delete --yes
+    """
     if delete and dry_run:
         msg = "--delete and --dry-run contradict each other."
         raise ConfigurationError(msg, hint="Leave one of them out.")

@@ -31,7 +31,12 @@ def register(
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> Report:
-    """Register a table by its metadata file; its rows are those of that file's version."""
+    """Register a table by its metadata file; its rows are those of that file's version.
+
+    Examples:
+        floe tables register bronze.orders s3://lake/bronze/orders/metadata/00041.metadata.json
+        floe tables register bronze.orders --replace --dry-run  # a broken table, from what is left
+    """
     from floe_iceberg.broken import newest_metadata, register_again
 
     with workspace.tables() as manager:

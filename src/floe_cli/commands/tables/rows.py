@@ -45,7 +45,13 @@ def scan(
     ref: RefOption = None,
     row_format: Annotated[RowFormat, typer.Option("--format", help="How rows are printed.")] = RowFormat.TABLE,
 ) -> Report:
-    """Read rows, now or as they were."""
+    """Read rows, now or as they were.
+
+    Examples:
+        floe tables scan bronze.orders --columns id,total --where "total > 100" --limit 5
+        floe tables scan bronze.orders --as-of 2h  # as it was two hours ago
+        floe tables scan bronze.orders --limit 0 --format csv > orders.csv
+    """
     with working("Reading"), workspace.tables() as manager:
         rows = manager.scan(
             table,
@@ -72,7 +78,11 @@ def files(
     limit: LimitOption = None,
     snapshot: SnapshotOption = None,
 ) -> Report:
-    """List the files of a table with their rows and sizes."""
+    """List the files of a table with their rows and sizes.
+
+    Examples:
+        floe tables files bronze.orders --limit 10
+    """
     from floe_iceberg.inspection import files as files_of
 
     with working("Reading the manifests"), workspace.tables() as manager:
