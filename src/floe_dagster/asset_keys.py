@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 from typing import TYPE_CHECKING
@@ -9,11 +10,14 @@ from typing import TYPE_CHECKING
 from floe_core.errors import InvalidIdentifierError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from dagster import AssetKey, DagsterInstance, DagsterRun, InputContext, OutputContext
 
 AUDIT_PREFIX = "audit"
+DEFAULT_NAMESPACE = "public"
+"""Where an asset is kept whose key has one part."""
+
 FULL_REFRESH_TAG = "floe/full_refresh"
 """Marks a run whose rows replace what is there, also where an asset appends or upserts."""
 
@@ -35,6 +39,15 @@ def table_of(path: Sequence[str], *, default_namespace: str) -> str:
         msg = f"The asset key {'/'.join(path)!r} makes no table name."
         raise InvalidIdentifierError(msg, hint="Use parts without dots, such as ['bronze', 'orders'].")
     return f"{namespace}.{name}"
+
+
+def keys_by_table(keys: Iterable[AssetKey], *, default_namespace: str = DEFAULT_NAMESPACE) -> dict[str, AssetKey]:
+    """Map tables to the assets that are kept there; an asset of somebody else may make no table's name."""
+    found: dict[str, AssetKey] = {}
+    for key in keys:
+        with contextlib.suppress(InvalidIdentifierError):
+            found[table_of(key.path, default_namespace=default_namespace)] = key
+    return found
 
 
 def table_of_output(context: OutputContext, *, default_namespace: str) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from floe_core.config.document import mistakes
 from floe_core.errors import CapabilityError, ConfigProblem, ConfigurationError
-from floe_dagster.asset_settings import mistyped_keys, settings_from
+from floe_dagster.asset_settings import settings_from
+from floe_dagster.inputs import selection_from
+from floe_dagster.metadata_keys import ASSET_KEYS, INPUT_KEYS, mistyped_keys
 from floe_dagster.tenants import own_partitions
 from floe_dagster.upsert_keys import DeclaredKeys
 from floe_iceberg.models import WriteMode
@@ -17,7 +19,7 @@ from floe_iceberg.models import WriteMode
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from dagster import AssetSpec
+    from dagster import AssetSpec, DagsterType
 
     from floe_core.schemas import TableConfig
 
@@ -47,17 +49,42 @@ class WrittenAsset:
         return self.spec.key.to_user_string()
 
 
-def require_sound(assets: Sequence[WrittenAsset], declared: Mapping[str, TableConfig]) -> None:
+@dataclass(frozen=True)
+class ReadInput:
+    """One input that floe reads.
+
+    Attributes:
+        asset: The asset that it is an input of.
+        name: Its name there.
+        metadata: What it asks for.
+        dagster_type: Its type hint.
+    """
+
+    asset: str
+    name: str
+    metadata: Mapping[str, Any]
+    dagster_type: DagsterType
+
+
+def require_sound(
+    assets: Sequence[WrittenAsset], declared: Mapping[str, TableConfig], inputs: Sequence[ReadInput] = ()
+) -> None:
     """Refuse assets whose runs would do something else than their author expects.
 
     Args:
         assets: What the project writes through floe.
         declared: The tables of floe.yaml.
+        inputs: What the project reads through floe.
 
     Raises:
         ConfigurationError: Something is wrong; ``problems`` has every mistake.
     """
-    found = [*_settings(assets, declared), *_shared_tables(assets), *_checks_without_asset(assets, declared)]
+    found = [
+        *_settings(assets, declared),
+        *_inputs(inputs),
+        *_shared_tables(assets),
+        *_checks_without_asset(assets, declared),
+    ]
     if found:
         problems = [ConfigProblem(message=problem) for problem in found]
         msg = f"The assets of this project have {mistakes(problems)}."
@@ -66,7 +93,7 @@ def require_sound(assets: Sequence[WrittenAsset], declared: Mapping[str, TableCo
 
 def _settings(assets: Sequence[WrittenAsset], declared: Mapping[str, TableConfig]) -> Iterator[str]:
     for asset in assets:
-        for key, meant in mistyped_keys(asset.spec.metadata).items():
+        for key, meant in mistyped_keys(asset.spec.metadata, ASSET_KEYS).items():
             yield f"Unknown metadata key '{key}' on asset '{asset.name}'. Did you mean '{meant}'?"
         try:
             settings = settings_from(asset.spec.metadata, asset=asset.name)
@@ -82,6 +109,17 @@ def _settings(assets: Sequence[WrittenAsset], declared: Mapping[str, TableConfig
                 f"Asset '{asset.name}' has no partitions and no write_mode: a second run could add its rows again. "
                 f"Add metadata={{'write_mode': ...}} to the asset, one of {_MODES}."
             )
+
+
+def _inputs(inputs: Sequence[ReadInput]) -> Iterator[str]:
+    for one in inputs:
+        where = f"input '{one.name}' of asset '{one.asset}'"
+        for key, meant in mistyped_keys(one.metadata, INPUT_KEYS).items():
+            yield f"Unknown metadata key '{key}' on {where}. Did you mean '{meant}'?"
+        try:
+            selection_from(one.metadata, one.dagster_type, where=where)
+        except ConfigurationError as err:
+            yield str(err)
 
 
 def _shared_tables(assets: Sequence[WrittenAsset]) -> Iterator[str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from dagster import MetadataValue
 
 from floe_core.errors import CapabilityError, ConfigurationError
+from floe_dagster.metadata_keys import ASSET_KEYS, mistyped_keys
 from floe_iceberg.models import NullKeys, WriteMode
 
 if TYPE_CHECKING:
@@ -17,23 +17,6 @@ if TYPE_CHECKING:
 
 GATE_KEY = "floe/gate"
 
-KNOWN_KEYS = frozenset(
-    {
-        "write_mode",
-        "upsert_keys",
-        "upsert_options",
-        "null_keys",
-        "partition_column",
-        "partition_expr",
-        "schema_evolution_enabled",
-        "schema_update_mode",
-        "table_properties",
-    }
-)
-"""What an asset's metadata can say to floe; everything else is the user's own."""
-
-# Close enough to be a slip of the finger, and far enough from what people name their own metadata.
-_SLIP = 0.82
 _EVOLVING = {"update": True, "error": False}
 
 
@@ -71,19 +54,13 @@ def settings_of_output(context: OutputContext) -> AssetSettings:
     return settings_from({**context.definition_metadata, **context.output_metadata}, asset=_name(context))
 
 
-def mistyped_keys(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """Find keys that look like one of floe's and are none; return each with the one that was meant."""
-    close = {key: get_close_matches(key, KNOWN_KEYS, n=1, cutoff=_SLIP) for key in metadata if "/" not in key}
-    return {key: found[0] for key, found in close.items() if found and key not in KNOWN_KEYS}
-
-
 def refuse_mistyped(metadata: Mapping[str, Any], *, asset: str) -> None:
     """Refuse keys that would be taken for the user's own.
 
     Raises:
         ConfigurationError: A key is nearly one of floe's.
     """
-    for key, meant in mistyped_keys(metadata).items():
+    for key, meant in mistyped_keys(metadata, ASSET_KEYS).items():
         msg = f"Unknown metadata key '{key}' on asset '{asset}'."
         raise ConfigurationError(msg, hint=f"Did you mean '{meant}'?")
 
@@ -165,7 +142,10 @@ def _partition_columns(metadata: Mapping[str, Any], asset: str) -> dict[str, str
 
 def _evolve(metadata: Mapping[str, Any], asset: str) -> bool | None:
     if (chosen := metadata.get("schema_evolution_enabled")) is not None:
-        return bool(chosen)
+        if not isinstance(chosen, bool):
+            msg = f"The metadata 'schema_evolution_enabled' of asset '{asset}' must be True or False, not {chosen!r}."
+            raise ConfigurationError(msg)
+        return chosen
     mode = metadata.get("schema_update_mode")
     if mode is None:
         return None

@@ -12,7 +12,7 @@ from floe_core.expansion import expand_section
 from floe_core.plugins import PluginType
 from floe_core.plugins.registry import PluginRegistry
 from floe_dagster.asset_keys import table_of
-from floe_dagster.asset_review import WrittenAsset, require_sound
+from floe_dagster.asset_review import ReadInput, WrittenAsset, require_sound
 from floe_dagster.gate import audited
 from floe_dagster.io_manager import IcebergIOManager
 from floe_dagster.maintenance import maintenance_jobs
@@ -51,7 +51,7 @@ def create_definitions(artifacts: CompiledArtifacts, *, registry: PluginRegistry
     found = _with_models(found, artifacts)
     resources = {**create_iceberg_resources(artifacts, registry=registry), **(found.resources or {})}
     project = _ProjectAssets(found, artifacts, resources)
-    require_sound(project.written, artifacts.tables)
+    require_sound(project.written, artifacts.tables, project.inputs)
     if project.gates:
         _require_branches(artifacts, registry)
     sensors = [tenants_sensor(TablesSource.of_artifacts(artifacts))] if artifacts.orchestration.per_tenant else []
@@ -92,16 +92,16 @@ class _ProjectAssets:
     def __init__(self, found: Definitions, artifacts: CompiledArtifacts, resources: Mapping[str, Any]) -> None:
         self._declared = artifacts.tables
         self._resources = resources
-        self.checks = [check for check in found.asset_checks or () if isinstance(check, AssetChecksDefinition)]
+        # Checks may stand among the assets, also behind those that they look at.
+        given = [*(found.asset_checks or ()), *(found.assets or ())]
+        self.checks = [check for check in given if isinstance(check, AssetChecksDefinition)]
         assets = for_each_tenant(found.assets or ()) if artifacts.orchestration.per_tenant else found.assets or ()
         self.others = [asset for asset in assets if not isinstance(asset, AssetsDefinition)]
         self.assets: list[AssetsDefinition] = []
         self.gates: list[AssetChecksDefinition] = []
         self.written: list[WrittenAsset] = []
         for asset in assets:
-            if isinstance(asset, AssetChecksDefinition):
-                self.checks.append(asset)
-            elif isinstance(asset, AssetsDefinition):
+            if isinstance(asset, AssetsDefinition) and not isinstance(asset, AssetChecksDefinition):
                 self._add(asset)
 
     def _add(self, asset: AssetsDefinition) -> None:
@@ -111,11 +111,22 @@ class _ProjectAssets:
             if (io := self._io_manager(asset, spec.key)) is not None
         ]
         checks = {key: self._checks_of(asset, key) for key in asset.keys}
-        own = [check for check in self.checks if self._belongs_into_a_gate(check, asset, checks)]
+        own = self._checks_for_gates(asset, checks)
         marked, gates = audited(asset.map_asset_specs(self._presented(asset)), checks, asset_checks=own)
         self.checks = [check for check in self.checks if check not in own]
         self.assets.append(marked)
         self.gates += gates
+
+    @property
+    def inputs(self) -> list[ReadInput]:
+        """What assets of this project read of one another through floe."""
+        written = {asset.spec.key for asset in self.written}
+        return [
+            ReadInput(_name_of(asset), name, definition.metadata, definition.dagster_type)
+            for asset in self.assets
+            for name, key in asset.keys_by_input_name.items()
+            if key in written and not (definition := asset.node_def.input_def_named(name)).input_manager_key
+        ]
 
     def _checks_of(self, asset: AssetsDefinition, key: AssetKey) -> Sequence[CheckConfig]:
         table = self._declared.get(self._table(asset, key) or "")
@@ -143,16 +154,30 @@ class _ProjectAssets:
         found = self._resources.get(asset.get_io_manager_key_for_asset_key(key))
         return found if isinstance(found, IcebergIOManager) else None
 
-    def _belongs_into_a_gate(
-        self, check: AssetChecksDefinition, asset: AssetsDefinition, declared: Mapping[AssetKey, Sequence[CheckConfig]]
-    ) -> bool:
-        """Whether a check of the user's own must see the rows before they are published."""
-        targets = {spec.asset_key for spec in check.check_specs}
-        if len(targets) != 1 or not targets <= set(asset.keys):
-            return False
-        [key] = targets
-        blocking = any(spec.blocking for spec in check.check_specs)
-        return self._io_manager(asset, key) is not None and (blocking or bool(declared[key]))
+    def _checks_for_gates(
+        self, asset: AssetsDefinition, declared: Mapping[AssetKey, Sequence[CheckConfig]]
+    ) -> list[AssetChecksDefinition]:
+        """Return the user's own checks that must see the rows before they are published.
+
+        Where one check of an asset blocks, the others go with it: beside the gate they would look at main while it is
+        still as it was.
+        """
+        own: dict[AssetKey, list[AssetChecksDefinition]] = {key: [] for key in asset.keys}
+        for check in self.checks:
+            targets = {spec.asset_key for spec in check.check_specs}
+            if len(targets) == 1 and targets <= set(asset.keys):
+                own[next(iter(targets))].append(check)
+        return [
+            check
+            for key, checks in own.items()
+            if self._io_manager(asset, key) is not None
+            and (declared[key] or any(spec.blocking for check in checks for spec in check.check_specs))
+            for check in checks
+        ]
+
+
+def _name_of(asset: AssetsDefinition) -> str:
+    return ", ".join(sorted(key.to_user_string() for key in asset.keys))
 
 
 def _returns_rows(asset: AssetsDefinition, key: AssetKey) -> bool:

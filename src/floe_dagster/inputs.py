@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 from dagster import DagsterType, MetadataValue, TableSchema
 
 from floe_core.errors import ConfigurationError, InvalidScanError
+from floe_dagster.metadata_keys import INPUT_KEYS, mistyped_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -77,18 +78,39 @@ def selection_of(context: InputContext, *, projection: bool = True) -> InputSele
     """Read what an input's metadata and type hint ask for.
 
     Raises:
+        ConfigurationError: A setting has a value that cannot be, or a key is nearly one of floe's.
+    """
+    metadata = context.definition_metadata
+    where = f"input '{context.name}'" if context.has_input_name else "the input"
+    for key, meant in mistyped_keys(metadata, INPUT_KEYS).items():
+        msg = f"Unknown metadata key '{key}' on {where}."
+        raise ConfigurationError(msg, hint=f"Did you mean '{meant}'?")
+    return selection_from(metadata, context.dagster_type, where=where, projection=projection)
+
+
+def selection_from(
+    metadata: Mapping[str, Any], dagster_type: DagsterType, *, where: str, projection: bool = True
+) -> InputSelection:
+    """Read what metadata and a type hint ask for.
+
+    Args:
+        metadata: Of an input.
+        dagster_type: Its type hint.
+        where: The input, for messages.
+        projection: Whether columns can be chosen.
+
+    Raises:
         ConfigurationError: A setting has a value that cannot be.
     """
-    metadata = {key: _plain(value) for key, value in context.definition_metadata.items()}
-    where = f"input '{context.name}'" if context.has_input_name else "the input"
-    chosen = (_columns(metadata, where) or _columns_of_type(context.dagster_type)) if projection else None
+    plain = {key: _plain(value) for key, value in metadata.items()}
+    chosen = (_columns(plain, where) or _columns_of_type(dagster_type)) if projection else None
     return InputSelection(
         columns=chosen,
-        row_filter=_text(metadata, "row_filter", where),
-        snapshot_id=_snapshot_id(metadata, where),
-        as_of=_moment(metadata, where),
-        branch=_text(metadata, "branch", where),
-        incremental=_incremental(metadata, where),
+        row_filter=_text(plain, "row_filter", where),
+        snapshot_id=_snapshot_id(plain, where),
+        as_of=_moment(plain, where),
+        branch=_text(plain, "branch", where),
+        incremental=_incremental(plain, where),
     )
 
 

@@ -8,6 +8,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from dagster import (
+    AssetsDefinition,
+    AssetSpec,
     DagsterError,
     Definitions,
     JobDefinition,
@@ -44,8 +46,9 @@ def load_project_module(name: str, project_root: Path) -> Definitions:
         ready = _instances(modules, (Definitions,))
         if ready:
             return Definitions.merge(*ready)
+        assets = load_assets_from_modules(modules)
         return Definitions(
-            assets=load_assets_from_modules(modules),
+            assets=[*assets, *_made_elsewhere(modules, assets)],
             asset_checks=load_asset_checks_from_modules(modules),
             jobs=_instances(modules, _JOBS),
             schedules=_instances(modules, (ScheduleDefinition,)),
@@ -53,6 +56,12 @@ def load_project_module(name: str, project_root: Path) -> Definitions:
         )
     except DagsterError as err:
         raise mistake_in_definitions(name, err, modules, project_root) from err
+
+
+def _made_elsewhere(modules: Sequence[ModuleType], assets: Sequence[Any]) -> list[AssetSpec]:
+    """Return the specs of tables that others write; those of assets here are part of the assets."""
+    made = {key for asset in assets if isinstance(asset, AssetsDefinition) for key in asset.keys}
+    return [spec for spec in _instances(modules, (AssetSpec,)) if spec.key not in made]
 
 
 def _imported(name: str, project_root: Path) -> list[ModuleType]:

@@ -7,6 +7,7 @@ import warnings
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -22,20 +23,19 @@ from dagster import (
 from floe_core.errors import ConfigurationError
 from floe_core.plugins import PluginType
 from floe_core.plugins.registry import PluginRegistry
-from floe_dagster.asset_keys import table_of
+from floe_dagster.asset_keys import DEFAULT_NAMESPACE, keys_by_table, table_of
 from floe_dagster.asset_settings import AssetSettings, settings_from
 from floe_dagster.tenants import IN_ONE_RUN, for_tenants, own_partitions
 from floe_tenancy import tenant_namespace, validate_tenant_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from dagster import AssetKey, AssetsDefinition, AssetSpec, DagsterInstance, Definitions, PartitionsDefinition
 
     from floe_core.schemas import CompiledArtifacts, TableConfig
 
 _NAME = re.compile(r"^(\+?)([\w./*-]+?)(\+?)$")
-_DEFAULT_NAMESPACE = "public"
 _SHOWN = 12
 
 
@@ -120,10 +120,11 @@ class Pipeline:
         """
         graph = self.definitions.resolve_asset_graph()
         parts = [text] if ":" in text else [part.strip() for part in text.split(",") if part.strip()]
+        tables = keys_by_table(graph.get_all_asset_keys())
         chosen: set[AssetKey] = set()
         for part in parts:
             try:
-                found = AssetSelection.from_string(_query(part)).resolve(graph)
+                found = AssetSelection.from_string(_query(part, tables)).resolve(graph)
             except DagsterError:
                 found = set()
             if not found:
@@ -140,12 +141,12 @@ class Pipeline:
 
     def table(self, key: AssetKey) -> str:
         """Return the table of an asset."""
-        table = table_of(key.path, default_namespace=_DEFAULT_NAMESPACE)
+        table = table_of(key.path, default_namespace=DEFAULT_NAMESPACE)
         return table if self.tenant is None else f"{tenant_namespace(self.artifacts, self.tenant)}.{table}"
 
     def declared(self, key: AssetKey) -> TableConfig | None:
         """Return how floe.yaml declares the table of an asset; None when it does not."""
-        return self.artifacts.tables.get(table_of(key.path, default_namespace=_DEFAULT_NAMESPACE))
+        return self.artifacts.tables.get(table_of(key.path, default_namespace=DEFAULT_NAMESPACE))
 
     def spec(self, key: AssetKey) -> AssetSpec:
         """Return how an asset is declared."""
@@ -246,13 +247,15 @@ def _keys_of(definition: PartitionsDefinition, choice: PartitionChoice, instance
     return list(keys)
 
 
-def _query(part: str) -> str:
-    """Turn a table's name into Dagster's selection language."""
+def _query(part: str, tables: Mapping[str, AssetKey]) -> str:
+    """Turn the name of a table, or a pattern of names, into Dagster's selection language."""
     match = _NAME.match(part)
     if part == "*" or match is None:
         return part
     before, name, after = match.groups()
-    return f'{before}key:"{name.replace(".", "/")}"{after}'
+    # A table's name does not always tell its asset's key: public.orders is orders, gold.a_b may be gold/a/b.
+    keys = ["/".join(key.path) for table, key in tables.items() if fnmatchcase(table, name)]
+    return " or ".join(f'{before}key:"{key}"{after}' for key in keys or [name.replace(".", "/")])
 
 
 def quiet_beta_warnings() -> None:

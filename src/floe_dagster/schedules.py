@@ -18,6 +18,7 @@ from dagster import (
 )
 
 from floe_core.errors import ConfigurationError
+from floe_dagster.asset_keys import keys_by_table
 from floe_dagster.tenants import TENANTS, multi_key, own_partitions
 
 if TYPE_CHECKING:
@@ -65,7 +66,13 @@ def _schedule(name: str, config: ScheduleConfig, assets: Sequence[AssetsDefiniti
 
 
 def _selection(name: str, config: ScheduleConfig, assets: Sequence[AssetsDefinition]) -> AssetSelection:
-    query = _TABLE.sub(lambda match: f'key:"{match[1].replace(".", "/")}"', config.select)
+    tables = keys_by_table(key for asset in assets for key in asset.keys)
+
+    def key_of(match: re.Match[str]) -> str:
+        known = tables.get(match[1])
+        return f'key:"{"/".join(known.path) if known else match[1].replace(".", "/")}"'
+
+    query = _TABLE.sub(key_of, config.select)
     try:
         selection = AssetSelection.from_string(query)
         found = selection.resolve(assets)

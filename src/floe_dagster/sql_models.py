@@ -20,6 +20,7 @@ from sqlglot.optimizer.scope import traverse_scope
 
 from floe_core.config.sql_models import SqlModel, read_sql_models
 from floe_core.errors import ConfigProblem, ConfigurationError
+from floe_dagster.asset_keys import keys_by_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from dagster import PartitionsDefinition
 
 _DIALECT = "spark"
-_QUALIFIED = 2
 
 
 @dataclass(frozen=True)
@@ -150,9 +150,8 @@ def load_sql_models(
     partitions: dict[str, PartitionsDefinition | None] = {}
     for definition in assets:
         for spec in definition.specs if isinstance(definition, AssetsDefinition) else ():
-            table = ".".join(spec.key.path) if len(spec.key.path) == _QUALIFIED else None
-            if table is not None:
-                known[table], partitions[table] = spec.key, spec.partitions_def
+            for table, key in keys_by_table([spec.key], default_namespace=default_namespace).items():
+                known[table], partitions[table] = key, spec.partitions_def
     queries = {table: parse_query(model, default_namespace=default_namespace) for table, model in models.items()}
     made: list[AssetsDefinition] = []
     for table in _ordered(models, queries):
@@ -160,7 +159,7 @@ def load_sql_models(
         if table in known:
             raise _failed(model, model.problem(f"another asset writes '{table}' as well", fix="Rename one of them"))
         partitions[table] = _partitions(model, partitions)
-        made.append(_asset(model, queries[table], partitions[table]))
+        made.append(_asset(model, queries[table], partitions[table], known))
     return made
 
 
@@ -188,7 +187,9 @@ def _partitions(model: SqlModel, known: Mapping[str, PartitionsDefinition | None
     return known[wanted]
 
 
-def _asset(model: SqlModel, query: Query, partitions_def: PartitionsDefinition | None) -> AssetsDefinition:
+def _asset(
+    model: SqlModel, query: Query, partitions_def: PartitionsDefinition | None, known: Mapping[str, AssetKey]
+) -> AssetsDefinition:
     from floe_spark.queries import DataFrame, query_frames
 
     inputs = {f"table_{number}": table for number, table in enumerate(query.tables)}
@@ -198,7 +199,8 @@ def _asset(model: SqlModel, query: Query, partitions_def: PartitionsDefinition |
         raise _failed(model, model.problem(f"the query does not read '{unread[0]}', which is incremental", fix=fix))
 
     def read(table: str) -> AssetIn:
-        return AssetIn(table.split("."), dagster_type=DataFrame, metadata={"incremental": table in incremental})
+        key = known.get(table, AssetKey(table.split(".")))
+        return AssetIn(key, dagster_type=DataFrame, metadata={"incremental": table in incremental})
 
     @asset(
         key=list(model.path),

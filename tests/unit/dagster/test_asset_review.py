@@ -7,7 +7,7 @@ import pytest
 
 from floe_core.errors import ConfigurationError
 from floe_core.schemas import CheckConfig, TableConfig
-from floe_dagster.asset_review import WrittenAsset, require_sound
+from floe_dagster.asset_review import ReadInput, WrittenAsset, require_sound
 from floe_iceberg.models import WriteMode
 
 DAYS = dg.DailyPartitionsDefinition("2026-01-01")
@@ -84,3 +84,27 @@ def test_checks_that_no_asset_would_run_are_refused():
 
 def test_all_problems_are_told_at_once():
     assert len(problems_of([written("gold", "a"), written("gold", "b", metadata={"write_mod": "append"})])) == 3
+
+
+def reading(**metadata):
+    return ReadInput("gold/daily", "orders", metadata, dg.PythonObjectDagsterType(object))
+
+
+@pytest.mark.parametrize(
+    ("metadata", "told"),
+    [
+        ({"incremantal": True}, "Did you mean 'incremental'?"),
+        ({"columns": "id"}, "must be a list of columns"),
+        ({"incremental": True, "branch": "side"}, "asks for a version of the table"),
+    ],
+)
+def test_mistakes_in_what_an_input_asks_for_are_told_before_anything_runs(metadata, told):
+    with pytest.raises(ConfigurationError) as caught:
+        require_sound([written("gold", "daily", metadata=SAID)], {}, [reading(**metadata)])
+    [problem] = caught.value.problems
+    assert told in problem.message
+    assert "nput 'orders' of asset 'gold/daily'" in problem.message
+
+
+def test_own_metadata_of_inputs_is_left_alone():
+    require_sound([written("gold", "daily", metadata=SAID)], {}, [reading(team="sales", columns=["id"])])

@@ -18,6 +18,7 @@ from floe_core.plugins.registry import PluginRegistry
 from floe_core.schemas import CompiledArtifacts
 from floe_dagster import DagsterOrchestratorPlugin, IcebergIOManager, create_iceberg_resources
 from floe_dagster.asset_settings import GATE_KEY
+from floe_dagster.pipeline import Pipeline
 
 numbers = itertools.count()
 
@@ -93,6 +94,94 @@ def test_blocking_checks_of_ones_own_make_a_gate_and_others_do_not(project):
     definitions = definitions_of(project())
     assert check_names(definitions, "silver", "customers") == ["known", "published"]
     assert check_names(definitions, "bronze", "orders") == ["plausible"]
+
+
+def gates(definitions):
+    """Return the checks that each gate runs before publication."""
+    found = {check.node_def.name: check.check_specs for check in definitions.asset_checks}
+    return {name: {spec.name for spec in specs} for name, specs in found.items() if name.endswith("__gate")}
+
+
+TWO_CHECKS = """
+    import dagster as dg
+    import pyarrow as pa
+
+    @dg.asset(key_prefix="silver", metadata={"write_mode": "overwrite"})
+    def customers() -> pa.Table:
+        return pa.table({"id": [1]})
+
+    @dg.asset_check(asset=customers, blocking=True)
+    def known(customers: pa.Table) -> dg.AssetCheckResult:
+        return dg.AssetCheckResult(passed=True)
+
+    @dg.asset_check(asset=customers)
+    def plausible(customers: pa.Table) -> dg.AssetCheckResult:
+        return dg.AssetCheckResult(passed=customers.num_rows == 1)
+"""
+
+
+def test_where_one_check_blocks_the_others_look_at_the_same_rows(project):
+    # Beside the gate a check would find main as it was before the rows are published.
+    assert gates(definitions_of(project(TWO_CHECKS))) == {
+        "silver__customers__gate": {"known", "plausible", "published"}
+    }
+
+
+def test_checks_that_stand_among_the_assets_make_a_gate_as_well(project):
+    code = TWO_CHECKS + "\n    defs = dg.Definitions(assets=[customers, known, plausible])\n"
+    assert gates(definitions_of(project(code))) == {"silver__customers__gate": {"known", "plausible", "published"}}
+
+
+READING = """
+    import dagster as dg
+    import pyarrow as pa
+
+    @dg.asset(key_prefix="bronze", metadata={"write_mode": "append"})
+    def orders() -> pa.Table:
+        return pa.table({"id": [1]})
+
+    @dg.asset(
+        key_prefix="silver",
+        ins={"orders": dg.AssetIn(["bronze", "orders"], metadata={"incremantal": True})},
+        metadata={"write_mode": "append"},
+    )
+    def new_orders(orders: pa.Table) -> pa.Table:
+        return orders
+"""
+
+
+def test_a_mistyped_key_of_an_input_is_told_before_anything_runs(project):
+    with pytest.raises(ConfigurationError) as caught:
+        definitions_of(project(READING))
+    [problem] = caught.value.problems
+    assert "'incremantal' on input 'orders' of asset 'silver/new_orders'" in problem.message
+    assert "Did you mean 'incremental'?" in problem.message
+
+
+def test_inputs_that_another_io_manager_reads_may_say_what_they_like(project):
+    code = READING.replace('["bronze", "orders"], metadata', '["bronze", "orders"], input_manager_key="mine", metadata')
+    code += "\n    defs = dg.Definitions([orders, new_orders], resources={'mine': dg.mem_io_manager})\n"
+    assert definitions_of(project(code))
+
+
+ELSEWHERE = """
+    import dagster as dg
+    import pyarrow as pa
+
+    suppliers = dg.AssetSpec(["erp", "suppliers"], description="Written by the ERP.")
+    left, right = dg.AssetSpec("left"), dg.AssetSpec("right")
+
+    @dg.multi_asset(specs=[left, right])
+    def pair():
+        yield dg.MaterializeResult(asset_key="left")
+        yield dg.MaterializeResult(asset_key="right")
+"""
+
+
+def test_tables_that_others_write_are_known_by_their_specs(project):
+    graph = definitions_of(project(ELSEWHERE)).resolve_asset_graph()
+    assert graph.get(dg.AssetKey(["erp", "suppliers"])).description == "Written by the ERP."
+    assert {key.to_user_string() for key in graph.materializable_asset_keys} == {"left", "right"}
 
 
 def test_an_asset_with_another_io_manager_has_no_gate(project):
@@ -280,3 +369,46 @@ def test_an_asset_that_may_return_rows_has_to_say_its_write_mode(project):
     code = "import dagster as dg\n\n@dg.asset\ndef rows():\n    return None\n"
     with pytest.raises(ConfigurationError, match="Asset 'rows' has no partitions and no write_mode"):
         definitions_of(project(code))
+
+
+NAMED_OTHERWISE = """
+    import dagster as dg
+
+    @dg.asset
+    def orders() -> None:
+        pass
+
+    @dg.asset(key=["gold", "metrics", "daily"], deps=[orders])
+    def daily() -> None:
+        pass
+
+    @dg.asset(key=["gold", "routes"])
+    def routes() -> None:
+        pass
+
+    supplied = dg.AssetSpec(["erp", "v1.suppliers"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("selection", "keys"),
+    [
+        ("public.orders", {"orders"}),
+        ("public.orders+", {"orders", "gold/metrics/daily"}),
+        ("gold.metrics_daily", {"gold/metrics/daily"}),
+        ("+gold.metrics_daily", {"orders", "gold/metrics/daily"}),
+        ("gold.*", {"gold/metrics/daily", "gold/routes"}),
+        ("public.*,gold/routes", {"orders", "gold/routes"}),
+        ("*", {"orders", "gold/metrics/daily", "gold/routes"}),
+    ],
+)
+def test_assets_are_selected_by_the_names_of_their_tables(project, selection, keys):
+    pipeline = Pipeline.of(project(NAMED_OTHERWISE))
+    assert {key.to_user_string() for key in pipeline.select(selection)} == keys
+
+
+def test_schedules_select_by_the_names_of_tables(project):
+    schedules = {"nightly": {"cron": "0 3 * * *", "select": "public.orders or gold.metrics_daily"}}
+    definitions = definitions_of(project(NAMED_OTHERWISE, orchestration={"schedules": schedules}))
+    selected = definitions.resolve_job_def("nightly_job").asset_layer.selected_asset_keys
+    assert {key.to_user_string() for key in selected} == {"orders", "gold/metrics/daily"}

@@ -421,3 +421,11 @@ def test_a_step_that_returned_none_says_that_the_table_is_unchanged(materialize,
     said = metadata_of(materialize(orders), "orders")
     assert (said["table"], said["num_rows"]) == ("public.orders", 0)
     assert "unchanged" in said["note"]
+
+
+def test_a_mistyped_key_of_an_input_is_refused_when_it_is_read(materialize):
+    materialize(producer(ROWS))
+    with pytest.raises(ConfigurationError, match="'row_filer' on input 'orders'"):
+        materialize(
+            dg.AssetSpec("orders"), consumer(pa.Table, [], metadata={"row_filer": "id = 1"}), selection=["report"]
+        )

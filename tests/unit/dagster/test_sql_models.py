@@ -146,3 +146,17 @@ def test_models_that_do_not_go_with_the_others_are_refused(tmp_path, files, mess
 
 def test_a_project_without_models_has_none(tmp_path):
     assert load_sql_models(tmp_path / "models", tmp_path, []) == []
+
+
+def test_a_model_depends_on_assets_whose_keys_are_not_the_names_of_their_tables(tmp_path):
+    @dg.asset
+    def orders(): ...
+
+    @dg.asset(key=["silver", "a", "b"])
+    def deep(): ...
+
+    file = tmp_path / "models" / "gold" / "daily.sql"
+    file.parent.mkdir(parents=True)
+    file.write_text("select * from orders join silver.a_b using (id)")
+    [made] = load_sql_models(tmp_path / "models", tmp_path, [orders, deep])
+    assert set(made.keys_by_input_name.values()) == {dg.AssetKey("orders"), dg.AssetKey(["silver", "a", "b"])}
