@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from floe_core.errors import ConfigurationError
-from floe_iceberg.read_marks import last_read, read_mark
+from floe_iceberg.read_marks import last_read, read_mark, since_mark
 
 if TYPE_CHECKING:
     from floe_iceberg.manager import IcebergTableManager
@@ -20,16 +20,21 @@ class Increment:
         source: The table.
         start: Snapshot that the asset has read already; None to read the table from its beginning.
         end: Last snapshot to read; None for a table that has none.
+        again: Whether the asset begins again, whatever it has read.
     """
 
     source: str
     start: int | None
     end: int | None
+    again: bool = False
 
     @property
     def mark(self) -> dict[str, str]:
         """What the snapshot of the asset's own rows notes."""
-        return {} if self.end is None else read_mark(self.source, self.end)
+        if self.end is None:
+            return {}
+        since = {} if self.again else since_mark(self.source, self.start)
+        return {**read_mark(self.source, self.end), **since}
 
 
 def increment_since(
@@ -49,7 +54,7 @@ def increment_since(
     """
     end = manager.load_table(source).metadata.current_snapshot_id
     if full_refresh or not manager.table_exists(own):
-        return Increment(source, None, end)
+        return Increment(source, None, end, again=full_refresh)
     table = manager.load_table(own)
     start = last_read(table, source)
     current = table.metadata.current_snapshot()

@@ -39,6 +39,7 @@ from floe_iceberg.engine_commits import commit_metadata
 from floe_iceberg.metadata_commits import Change, commit_change
 from floe_iceberg.metadata_updates import RemoveSnapshots
 from floe_iceberg.operation_branches import operation_branch
+from floe_iceberg.read_marks import reads_on, require_unread
 from floe_iceberg.schema import column_requests, require_fit, stage_changes
 from floe_iceberg.snapshots import branch_at, ensure_snapshot
 
@@ -97,11 +98,10 @@ def write_on_engine(  # noqa: PLR0913 - options by keyword
     if write.schema is not None:
         _evolve(context, target, write.schema, evolve=evolve)
     loop = _EngineLoop(context, target, write, scope, properties)
-    if write.kind not in _ROW_LEVEL:
-        return loop.direct()
-    if context.branches:
+    if context.branches and (write.kind in _ROW_LEVEL or reads_on(properties)):
         return loop.on_branch()
-    _require_isolation(context, target)
+    if write.kind in _ROW_LEVEL:
+        _require_isolation(context, target)
     return loop.direct()
 
 
@@ -175,6 +175,7 @@ class _EngineLoop:
         while True:
             table = self._load()
             before = self._head(table, branch)
+            self._require_unread(table, before)
             self._await_clock(table)
             try:
                 self._run(branch)
@@ -216,6 +217,7 @@ class _EngineLoop:
             return Outcome(table, found, repeated=True)
         self._await_clock(table)
         base = self._head(table, self._scope.branch)
+        self._require_unread(table, base)
         branch = operation_branch(self._scope.operation_id, self._backoff.tries)
         try:
             self._set_ref(table, branch, base, expected=self._head(table, branch))
@@ -247,6 +249,9 @@ class _EngineLoop:
         except CommitStateUnknownException as err:
             raise self._unknown() from err
         return Outcome(self._load(), made)
+
+    def _require_unread(self, table: Table, head: int | None) -> None:
+        require_unread(table.metadata, head, self._properties, table=str(identifier_of(self._target)))
 
     def _await_clock(self, table: Table) -> None:
         """Wait for a table that a fast clock has dated ahead, before the engine does work that it would throw away."""

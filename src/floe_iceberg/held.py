@@ -18,6 +18,7 @@ from floe_iceberg.context import identifier_of
 from floe_iceberg.held_rows import WRITTEN_PROPERTY, brought_rows, written_at
 from floe_iceberg.models import NullKeys, SnapshotInfo, Value, WriteMode
 from floe_iceberg.movements import require_current
+from floe_iceberg.read_marks import require_unread
 from floe_iceberg.row_keys import keys_text, parse_keys
 from floe_iceberg.versions import ref_not_found
 
@@ -337,7 +338,9 @@ def _redo(manager: IcebergTableManager, table: Table, held: HeldWrite) -> str:
     """Do a waiting write again on a branch that starts at main as it is now, and drop the old one."""
     first = held.summary[_BRANCH]
     branch = f"{first}.redo{_number(held.branch, first) + 1}"
-    if branch in manager.load_table(table).metadata.refs:
+    metadata = manager.load_table(table).metadata
+    require_unread(metadata, metadata.current_snapshot_id, held.summary, table=held.table)
+    if branch in metadata.refs:
         manager.remove_branch(table, branch)
     manager.create_branch(table, branch)
     mark = HeldMark(

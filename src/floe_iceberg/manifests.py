@@ -36,7 +36,7 @@ from floe_iceberg.commits import Attempt, Staged
 from floe_iceberg.corruption import CheckedIO, check_manifest_list, explain, unreadable
 from floe_iceberg.manifest_files import delete_entries, manifest_writer
 from floe_iceberg.manifest_lists import ManifestLists
-from floe_iceberg.read_marks import carried_marks
+from floe_iceberg.read_marks import carried_marks, require_unread
 from floe_iceberg.reconciling import ReconcilingCatalog
 from floe_iceberg.summaries import summarize
 
@@ -177,6 +177,8 @@ class _Build:
         self._provider = table.location_provider()
         self._snapshot_id = draft.snapshot_id(table.metadata)
         self._parent = metadata.snapshot_by_name(draft.branch or MAIN_BRANCH)
+        parent_id = self._parent.snapshot_id if self._parent else None
+        require_unread(metadata, parent_id, draft.properties, table=".".join(table.name()))
         reconciling = table.catalog if isinstance(table.catalog, ReconcilingCatalog) else None
         self._lists = reconciling.manifest_lists if reconciling else ManifestLists()
         self._clock_offset_ms = reconciling.clock_offset_ms if reconciling else 0

@@ -7,9 +7,10 @@ import re
 import pyarrow as pa
 import pytest
 
-from floe_core.errors import WriteError
+from floe_core.errors import ConcurrencyConflictError, WriteError
 from floe_iceberg import Engine, WriteMode
 from floe_iceberg.held import HeldMark, list_held, open_held, publish_held, retire_older
+from floe_iceberg.read_marks import read_mark, since_mark
 
 FIRST, RERUN, OTHER = "audit.orders.mon.run1", "audit.orders.mon.run2", "audit.orders.tue.run3"
 
@@ -21,7 +22,7 @@ def manager(manager, name):
     return manager
 
 
-def hold(manager, name, branch, row, *, mode=WriteMode.OVERWRITE):
+def hold(manager, name, branch, row, *, mode=WriteMode.OVERWRITE, properties=()):
     """Write rows to a branch of their own, as a run with checks does."""
     number, day = row
     row_filter = f"day = '{day}'" if mode is WriteMode.OVERWRITE else None
@@ -32,7 +33,7 @@ def hold(manager, name, branch, row, *, mode=WriteMode.OVERWRITE):
         mode,
         overwrite_filter=row_filter,
         branch=branch,
-        snapshot_properties=HeldMark(branch, mode, row_filter).properties(),
+        snapshot_properties={**HeldMark(branch, mode, row_filter).properties(), **dict(properties)},
     )
 
 
@@ -59,6 +60,16 @@ def test_s37_an_earlier_run_does_not_stand_in_the_way_of_a_later_one(manager, na
     hold(manager, name, RERUN, (1, "mon"))
     publish_held(manager, name, RERUN)
     assert rows(manager, name) == [("mon", 1), ("tue", 0)]
+
+
+def test_s37_of_two_held_writes_of_the_same_new_rows_one_is_published(manager, name):
+    read = {**read_mark("bronze.raw", 7), **since_mark("bronze.raw", None)}
+    for branch in (FIRST, RERUN):
+        hold(manager, name, branch, (1, "mon"), mode=WriteMode.APPEND, properties=read)
+    publish_held(manager, name, RERUN, outdated=True)
+    with pytest.raises(ConcurrencyConflictError, match="Another run has read the same rows"):
+        publish_held(manager, name, FIRST, outdated=True)
+    assert rows(manager, name) == [("mon", 0), ("mon", 1), ("tue", 0)]
 
 
 def test_s37_another_partition_does_not_stand_in_the_way(manager, name):

@@ -4,10 +4,11 @@ import dagster as dg
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import DataFrame
 
-from floe_core.errors import ConfigurationError, ScanError
+from floe_core.errors import ConcurrencyConflictError, ConfigurationError, ScanError
 from floe_iceberg.read_marks import last_read
 
 pytestmark = pytest.mark.spark
@@ -136,3 +137,46 @@ def test_an_asset_with_partitions_has_no_increments(make, tables, raw):
 
     with pytest.raises(ConfigurationError, match="has partitions"):
         make(copy, partition_key="2026-01-01")
+
+
+@pytest.mark.parametrize("kind", [DataFrame, pa.Table])
+@pytest.mark.parametrize("first", [True, False], ids=["first run", "later run"])
+def test_of_two_runs_that_read_the_same_rows_one_lands(make, tables, raw, kind, first):
+    if not first:
+        make(copying(pa.Table))
+        tables.append(raw, rows(3))
+
+    @dg.asset(key=["silver", "copy"], ins=NEW, metadata={"write_mode": "append"})
+    def overtaken(raw: kind) -> kind:
+        make(copying(pa.Table))
+        return raw
+
+    expected = [1, 2] if first else [1, 2, 3]
+    with pytest.raises(ConcurrencyConflictError, match="Another run has read"):
+        make(overtaken)
+    assert ids(tables) == expected
+    assert make(copying(kind)).success
+    assert ids(tables) == expected
+
+
+@pytest.mark.parametrize("kind", [DataFrame, pa.Table])
+def test_a_run_that_was_overtaken_puts_no_older_rows_over_newer_ones(make, tables, kind):
+    schema = pa.schema([("id", pa.int64()), ("state", pa.string())])
+    tables.create_namespace("bronze")
+    tables.create_table("bronze.raw", schema)
+    tables.append("bronze.raw", pa.table({"id": [1], "state": ["old"]}, schema=schema))
+    by_id = {"write_mode": "upsert", "upsert_keys": ["id"]}
+
+    @dg.asset(key=["silver", "copy"], ins=NEW, metadata=by_id)
+    def newest(raw: pa.Table) -> pa.Table:
+        return raw.filter(pc.field("state") == "new")
+
+    @dg.asset(key=["silver", "copy"], ins=NEW, metadata=by_id)
+    def overtaken(raw: kind) -> kind:
+        tables.append("bronze.raw", pa.table({"id": [1], "state": ["new"]}, schema=schema))
+        make(newest)
+        return raw
+
+    with pytest.raises(ConcurrencyConflictError, match="Another run has read"):
+        make(overtaken)
+    assert tables.scan("silver.copy").to_pylist() == [{"id": 1, "state": "new"}]
