@@ -63,6 +63,10 @@ format: setup  ## Format the code and mend what ruff can
 docs: setup  ## Generate the references in docs/ from the code
 	@$(RUN) python dev/generate_docs.py
 
+.PHONY: site
+site: setup  ## Build the documents as a site in site/, with search; a link that leads nowhere fails it
+	@$(RUN) python dev/site.py
+
 .PHONY: requirements
 requirements: setup  ## Print each requirement with its tests, and what has none yet
 	@$(RUN) python dev/requirements.py
@@ -78,4 +82,4 @@ wheel: setup  ## Build the wheel and try it in an empty environment
 
 .PHONY: clean
 clean:  ## Remove what was built; downloads are kept
-	@rm -rf dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage* htmlcov artifacts
+	@rm -rf dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage* htmlcov artifacts site

@@ -1,7 +1,7 @@
 """Writes what was measured: JSON for machines, Markdown and SVG for people.
 
-``python -m benchmarks.report`` writes the figures of results/latest.json into docs/performance.md, between the marks
-there; what people wrote around them stays.
+``python -m benchmarks.report`` draws the plots of results/latest.json and writes its figures into docs/performance.md,
+between the marks there; what people wrote around them stays. With ``--check`` it only compares.
 """
 
 from __future__ import annotations
@@ -15,21 +15,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks.plots import OVERVIEW, Result, described, file_name, label, plots, ratios_in_words
+
 RESULTS = Path(__file__).resolve().parent / "results"
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
-BAR_WIDTH, BAR_HEIGHT, LABEL_WIDTH = 420, 22, 190
 _GIB = 1024**3
 # The workload that is shown as a table of its own.
 OPERATIONS = "sc2"
 
-Result = dict[str, Any]
-
-
-def label(result: Result) -> str:
-    """Name a workload with its variant and size."""
-    where = f"{result['variant']}, " if result["variant"] else ""
-    return f"{result['name'].upper()} ({where}x{result['scale']:g})"
+PLOTS = "../benchmarks/results"
+"""Where the document finds the plots."""
 
 
 def markdown(results: list[Result]) -> str:
@@ -174,29 +170,6 @@ def _met(met: bool | None) -> str:  # noqa: FBT001 - what is rendered
     return "" if met is None else "yes" if met else "**no**"
 
 
-def svg(result: Result) -> str:
-    """Draw one bar an arm."""
-    bars = [(arm["arm"], statistics.median(arm["seconds"])) for arm in result["arms"] if arm["seconds"]]
-    longest = max(seconds for _, seconds in bars)
-    rows = []
-    for index, (arm, seconds) in enumerate(bars):
-        top, width = 34 + index * (BAR_HEIGHT + 8), max(2, BAR_WIDTH * seconds / longest)
-        colour = "#1f6feb" if arm == "floe" else "#9aa4b2"
-        rows.append(
-            f'<text x="{LABEL_WIDTH - 8}" y="{top + 15}" text-anchor="end">{arm}</text>'
-            f'<rect x="{LABEL_WIDTH}" y="{top}" width="{width:.0f}" height="{BAR_HEIGHT}" rx="3" fill="{colour}"/>'
-            f'<text x="{LABEL_WIDTH + width + 6:.0f}" y="{top + 15}">{seconds:.2f} s</text>'
-        )
-    height = 44 + len(bars) * (BAR_HEIGHT + 8)
-    width = LABEL_WIDTH + BAR_WIDTH + 80
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        f'font-family="sans-serif" font-size="13"><rect width="100%" height="100%" fill="white"/>'
-        f'<text x="8" y="20" font-weight="bold">{label(result)}: {result["title"]}</text>'
-        f"{''.join(rows)}</svg>\n"
-    )
-
-
 def machine() -> dict[str, Any]:
     """Describe where it was measured."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / _GIB
@@ -228,10 +201,8 @@ def write(results: list[Result], folder: Path, *, quick: bool, whole: bool) -> l
     content = {"machine": machine(), "workloads": results}
     (folder / "latest.json").write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     (folder / "latest.md").write_text(markdown(results), encoding="utf-8")
-    for result in results:
-        if any(arm["seconds"] for arm in result["arms"]):
-            name = "-".join(part for part in (result["name"], result["variant"], f"x{result['scale']:g}") if part)
-            (folder / f"{name}.svg").write_text(svg(result), encoding="utf-8")
+    for name, drawn in plots(results).items():
+        (folder / name).write_text(drawn, encoding="utf-8")
     return results
 
 
@@ -256,20 +227,36 @@ def document(content: dict[str, Any]) -> str:
         f"From a **{kind}** run on {when}: {where['cores']} cores, {where['memory_gib']:g} GiB, {where['system']}, "
         f"Python {where['python']}."
     )
-    return f"{head}\n\n{markdown(results)}"
+    overview = f"![{ratios_in_words(results)}]({PLOTS}/{OVERVIEW})"
+    several = [result for result in results if len([arm for arm in result["arms"] if arm["seconds"]]) > 1]
+    by_workload = "\n\n".join(f"![{described(result)}]({PLOTS}/{file_name(result)})" for result in several)
+    return f"{head}\n\n{overview}\n\n{markdown(results)}\n### Time of a round\n\n{by_workload}\n"
 
 
-def main() -> int:
-    """Write the figures into the document."""
+def files() -> dict[Path, str]:
+    """Render what is made of results/latest.json: the plots, and the document with its figures."""
     content = json.loads((RESULTS / "latest.json").read_text(encoding="utf-8"))
     before, begin, rest = DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
         sys.exit(f"{DOCUMENT} lacks its marks {BEGIN} and {END}.")
-    DOCUMENT.write_text(f"{before}{BEGIN}\n\n{document(content)}\n{END}{after}", encoding="utf-8")
-    print(f"Wrote the figures into {DOCUMENT}")
+    drawn = {RESULTS / name: text for name, text in plots(content["workloads"]).items()}
+    return drawn | {DOCUMENT: f"{before}{BEGIN}\n\n{document(content)}\n{END}{after}"}
+
+
+def main(arguments: list[str]) -> int:
+    """Write the plots, and the figures into the document; with --check only compare."""
+    wanted = files()
+    if "--check" in arguments:
+        stale = [path.name for path, text in wanted.items() if not path.exists() or path.read_text("utf-8") != text]
+        if stale:
+            print(f"Out of date: {', '.join(stale)}. Run: python -m benchmarks.report")
+        return 1 if stale else 0
+    for path, text in wanted.items():
+        path.write_text(text, encoding="utf-8")
+    print(f"Wrote the figures into {DOCUMENT}, and {len(wanted) - 1} plots beside {RESULTS / 'latest.json'}")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

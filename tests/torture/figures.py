@@ -51,7 +51,7 @@ def render(result: dict[str, Any]) -> str:
 def main() -> None:
     result = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     page = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(_PLACE.sub(lambda match: match[1] + render(result) + match[2], page), encoding="utf-8")
+    PAGE.write_text(_PLACE.sub(lambda match: f"{match[1]}\n{render(result)}\n{match[2]}", page), encoding="utf-8")
 
 
 if __name__ == "__main__":
