@@ -27,6 +27,7 @@ class RootGroup(LazyGroup):
         "compile": ("floe_cli.commands.compile", "Turn floe.yaml into compiled artifacts."),
         "plan": ("floe_cli.commands.plan", "Show what a run would read and write."),
         "run": ("floe_cli.commands.run", "Materialise assets on Spark, check and publish them."),
+        "test": ("floe_cli.commands.test", "Check what is published, without a write to it."),
         "dev": ("floe_cli.commands.dev", "Open the Dagster UI on this project."),
         "publish": ("floe_cli.commands.publish", "Let rows through that their checks held back."),
         "discard": ("floe_cli.commands.discard", "Throw away rows that their checks held back."),

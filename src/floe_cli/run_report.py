@@ -167,6 +167,8 @@ def _reasons(assets: Sequence[AssetProgress]) -> list[str]:
     lines = []
     for asset in assets:
         lines += [f"{asset.table}: discarded {branch}, an older held write." for branch in asset.retired]
+        if asset.results_not_kept is not None:
+            lines += [f"{asset.table}: the results of its checks were not kept: {asset.results_not_kept}"]
         if asset.reason is None:
             continue
         lines += ["", f"{asset.table} {asset.state}: {asset.reason}"]

@@ -6,10 +6,11 @@ from difflib import get_close_matches
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from floe_core.config.checks import unknown_column
 from floe_core.errors import ConfigProblem, ConfigurationError, FloeStorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from floe_core.config.environments import Layers
     from floe_core.config.nodes import Path as DocumentPath
@@ -50,13 +51,15 @@ def _of_table(layers: Layers, name: str, config: TableConfig) -> Iterator[Config
 
 
 def asset_problems(layers: Layers, artifacts: CompiledArtifacts) -> list[ConfigProblem]:
-    """Return what is wrong with the assets of a project, and with tables that are meant for them."""
-    if artifacts.orchestration.type != "dagster" or artifacts.orchestration.module is None or not can_load():
+    """Return what is wrong with the checks and assets of a project, and with tables that are meant for them."""
+    if artifacts.orchestration.type != "dagster" or not can_load():
         return []
-    from floe_dagster.pipeline import Pipeline
-
     if wrong := list(_of_checks(layers, artifacts)):
         return wrong
+    if artifacts.orchestration.module is None:
+        return list(_of_relationships(layers, artifacts, artifacts.tables))
+    from floe_dagster.pipeline import Pipeline
+
     try:
         return list(_of_assets(layers, artifacts, Pipeline.of(artifacts)))
     except FloeStorageError as err:
@@ -90,17 +93,59 @@ def _of_checks(layers: Layers, artifacts: CompiledArtifacts) -> Iterator[ConfigP
     from floe_dagster.checks import expand_checks
 
     for name, config in artifacts.tables.items():
+        if wrong := list(_of_conditions(layers, name, config)):
+            yield from wrong
+            continue
         try:
             expand_checks(config.checks, table=name)
         except FloeStorageError as err:
             yield _located(layers, ("tables", name, "checks"), err)
 
 
+def _of_conditions(layers: Layers, name: str, config: TableConfig) -> Iterator[ConfigProblem]:
+    """Look at the SQL of checks: that it can be read, and names columns that are declared."""
+    declared = {column.name: None for column in config.columns}
+    folded = {column.casefold() for column in declared}
+    for index, check in enumerate(config.checks):
+        for setting, text in (("expression", check.expression), ("where", check.where)):
+            if text is None:
+                continue
+            # Only a project whose checks have SQL in them needs the parser.
+            from floe_dagster.conditions import parse_condition
+
+            path: DocumentPath = ("tables", name, "checks", index, setting)
+            try:
+                columns = parse_condition(text).columns
+            except FloeStorageError as err:
+                yield layers.problem(err.message.rstrip("."), path, fix=err.hint or "")
+                continue
+            for column in columns if declared else ():
+                if column.casefold() not in folded and not column.startswith("_"):
+                    yield unknown_column(layers, path, f"a check of {name}", column, declared)
+
+
+def _of_relationships(layers: Layers, artifacts: CompiledArtifacts, known: Iterable[str]) -> Iterator[ConfigProblem]:
+    """Look for the tables that relationships name."""
+    names = set(known)
+    for name, config in artifacts.tables.items():
+        for index, check in enumerate(config.checks):
+            if check.to is None or check.to in names:
+                continue
+            close = get_close_matches(check.to, sorted(names), n=1)
+            message = f"a check of {name} looks into '{check.to}', which is no declared table and no asset"
+            message += f", did you mean '{close[0]}'?" if close else ""
+            fix = f"Write '{close[0]}'" if close else "Declare it under tables"
+            yield layers.problem(message, ("tables", name, "checks", index, "to"), fix=fix)
+
+
 def _of_assets(layers: Layers, artifacts: CompiledArtifacts, pipeline: Pipeline) -> Iterator[ConfigProblem]:
+    from floe_dagster.asset_keys import keys_by_table
     from floe_dagster.partitions import ColumnChoice, tie
     from floe_iceberg.schema import declared_schema
 
     written = {pipeline.table(key): key for key in pipeline.keys}
+    assets = keys_by_table(pipeline.definitions.resolve_asset_graph().get_all_asset_keys())
+    yield from _of_relationships(layers, artifacts, {*artifacts.tables, *assets})
     for name, config in artifacts.tables.items():
         key = written.get(name)
         if key is None:

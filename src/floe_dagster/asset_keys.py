@@ -88,14 +88,14 @@ def origin_run_id(run: DagsterRun, instance: DagsterInstance) -> str:
 def operation_id(asset: Sequence[str], output: str, partitions: Sequence[str], origin: str) -> str:
     """Name a materialisation, so that a repeated one finds its own work."""
     parts = ["dagster", "/".join(asset), *([] if output == _UNNAMED_OUTPUT else [output])]
-    return ":".join([*parts, *([_shortened(partitions)] if partitions else []), origin])
+    return ":".join([*parts, *([shortened(partitions)] if partitions else []), origin])
 
 
 def audit_branch(asset_key: AssetKey, partitions: Sequence[str], origin: str) -> str:
     """Name the branch that a materialisation waits on until it has passed its checks."""
     parts = [AUDIT_PREFIX, _safe("_".join(asset_key.path))]
     if partitions:
-        parts.append(_safe(_shortened(partitions)))
+        parts.append(_safe(shortened(partitions)))
     return ".".join([*parts, run_digits(origin)])
 
 
@@ -104,7 +104,8 @@ def run_digits(run_id: str) -> str:
     return run_id.replace("-", "")[:_RUN_DIGITS]
 
 
-def _shortened(partitions: Sequence[str]) -> str:
+def shortened(partitions: Sequence[str]) -> str:
+    """Name partitions in one word; many go by the first, the last and a digest."""
     if len(partitions) <= _SHOWN_KEYS:
         return ",".join(partitions)
     digest = hashlib.sha256("\0".join(partitions).encode()).hexdigest()[:12]

@@ -7,38 +7,39 @@ waits until the rows are on main. On a failure the branch is kept for a look, to
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dagster import (
     AssetCheckResult,
-    AssetCheckSeverity,
-    AssetCheckSpec,
     DagsterEventType,
     MetadataValue,
-    build_op_context,
     multi_asset_check,
 )
 
 from floe_core.errors import ConfigurationError, RefNotFoundError
 from floe_dagster.asset_keys import audit_branch, origin_run_id
 from floe_dagster.asset_settings import GATE_KEY
-from floe_dagster.checks import NOT_EVALUATED, PUBLISHED, RETIRED, expand_checks, run_checks
-from floe_dagster.inputs import InputSelection, load
-from floe_dagster.io_manager import IcebergIOManager
+from floe_dagster.check_results import CheckRecord, results_operation
+from floe_dagster.checker import Checker, CheckPlan
+from floe_dagster.checks import NOT_EVALUATED, NOT_KEPT, PUBLISHED, RETIRED, expand_checks
 from floe_dagster.tenants import Scope, own_partitions
 from floe_iceberg.held import branches_of, discard_held, find_published, list_held, publish_held, retire_older
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from dagster import AssetCheckExecutionContext, AssetChecksDefinition, AssetKey, AssetsDefinition, AssetSpec
+    from dagster import (
+        AssetCheckExecutionContext,
+        AssetChecksDefinition,
+        AssetKey,
+        AssetsDefinition,
+        AssetSpec,
+        DagsterInstance,
+    )
 
     from floe_core.schemas import CheckConfig
-    from floe_dagster.checks import CheckOutcome, TableCheck
-    from floe_dagster.row_ranges import RowSelection
 
-__all__ = ["audited", "discard_held", "failing_checks", "gate_name", "list_held", "publish_held"]
+__all__ = ["audited", "discard_held", "failing_checks", "gate_name", "list_held", "plan_of", "publish_held"]
 
 _PLAN = "floe_plan"
 
@@ -88,7 +89,7 @@ def _gate(
 ) -> AssetChecksDefinition:
     declared = expand_checks(configs, table="/".join(key.path))
     io_key = asset.get_io_manager_key_for_asset_key(key)
-    plan = _Plan(asset.specs_by_key[key], io_key, tuple(declared), tuple(own))
+    plan = CheckPlan(asset.specs_by_key[key], io_key, tuple(declared), tuple(own))
 
     def gate(context):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202 - Dagster refuses annotations that are text
         yield from _Audit(plan, context).run()
@@ -99,149 +100,57 @@ def _gate(
         name=gate_name(key),
         specs=plan.specs(),
         description="Checks the rows on their branch, and publishes them when they pass.",
-        required_resource_keys={io_key, *(needed for check in own for needed in check.required_resource_keys)},
+        required_resource_keys=plan.resource_keys,
     )(gate)
 
 
-def failing_checks(
-    gate: AssetChecksDefinition, resources: object, branch: str, *, tenant: str | None, partitions: Sequence[str]
+def plan_of(gate: AssetChecksDefinition) -> CheckPlan | None:
+    """Return the checks that a gate runs; None for a check that is no gate."""
+    function: Any = gate.op.compute_fn
+    plan: CheckPlan | None = getattr(function.decorated_fn, _PLAN, None)
+    return plan
+
+
+def failing_checks(  # noqa: PLR0913 - what a gate gets from a run
+    gate: AssetChecksDefinition,
+    resources: object,
+    branch: str,
+    *,
+    tenant: str | None,
+    partitions: Sequence[str],
+    instance: DagsterInstance,
 ) -> list[str]:
     """Run the checks of a gate on a branch outside of any run, and name those that hold the rows back."""
-    function: Any = gate.op.compute_fn
-    plan: _Plan = getattr(function.decorated_fn, _PLAN)
+    plan = plan_of(gate)
+    if plan is None:
+        return []
     scope = Scope(tenant, own_partitions(plan.spec.partitions_def), tuple(partitions))
-    checker = _Checker(plan, resources, scope)
+    checker = Checker(plan, resources, scope, instance)
     return checker.holding_back(checker.check(branch))
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """What a gate has to do, whatever the run."""
-
-    spec: AssetSpec
-    io_key: str
-    declared: tuple[TableCheck, ...]
-    own: tuple[AssetChecksDefinition, ...]
-
-    def specs(self) -> list[AssetCheckSpec]:
-        key = self.spec.key
-        declared = [
-            AssetCheckSpec(check.name, asset=key, description=f"{check.description}.", blocking=check.config.holds_back)
-            for check in self.declared
-        ]
-        own = [spec for check in self.own for spec in check.check_specs]
-        last = AssetCheckSpec(
-            PUBLISHED, asset=key, description="The rows have passed their checks and are on main.", blocking=True
-        )
-        return [*declared, *own, last]
-
-    @property
-    def blocking_names(self) -> set[str]:
-        return {spec.name for spec in self.specs() if spec.blocking}
 
 
 class _HeldBackError(Exception):
     """A blocking check failed after the write had to be done again."""
 
 
-class _Checker:
-    """Runs the checks of a gate on a branch."""
-
-    def __init__(self, plan: _Plan, resources: object, scope: Scope) -> None:
-        self._plan = plan
-        self._resources = resources
-        io_manager = getattr(resources, plan.io_key)
-        if not isinstance(io_manager, IcebergIOManager):
-            msg = f"Asset '{plan.spec.key.to_user_string()}' has checks before its publication, and no Iceberg table."
-            raise ConfigurationError(msg, hint=f"Use an IcebergIOManager as resource '{plan.io_key}'.")
-        self._io = io_manager
-        self._manager = io_manager.tables
-        self._scope = scope
-        self._table = io_manager.table_of_asset(plan.spec.key, scope.tenant)
-
-    def check(self, ref: str | None) -> list[AssetCheckResult]:
-        """Run the declared checks and the user's own on a branch, None for main."""
-        rows = self._rows()
-        sql = rows.sql(self._manager.load_table(self._table)) if rows is not None else None
-        outcomes = run_checks(self._manager, self._table, self._plan.declared, ref=ref, rows=sql)
-        own = [result for check in self._plan.own for result in self._run_own(check, ref, rows)]
-        return [*(self._result(outcome) for outcome in outcomes), *own]
-
-    def _rows(self) -> RowSelection | None:
-        return self._io.rows_of_partitions(self._plan.spec, self._scope) if self._scope.keys else None
-
-    def _run_own(
-        self, check: AssetChecksDefinition, ref: str | None, rows: RowSelection | None
-    ) -> list[AssetCheckResult]:
-        """Call a user's own check with the rows that wait."""
-        inputs = {
-            name: self._input(check, name, ref, rows) for name in check.keys_by_input_name if self._takes(check, name)
-        }
-        names = set(check.required_resource_keys) - {self._plan.io_key}
-        resources = {name: getattr(self._resources, name) for name in names}
-        op: Any = check.op.compute_fn
-        arguments = [build_op_context(resources=resources)] if op.has_context_arg() or resources else []
-        given = check(*arguments, **inputs)
-        results = [given] if isinstance(given, AssetCheckResult) else list(given)  # type: ignore[call-overload]
-        [*specs] = check.check_specs
-        return [
-            result._replace(asset_key=self._plan.spec.key, check_name=result.check_name or specs[0].name)
-            for result in results
-        ]
-
-    @staticmethod
-    def _takes(check: AssetChecksDefinition, name: str) -> bool:
-        return not check.node_def.input_def_named(name).dagster_type.is_nothing
-
-    def _input(self, check: AssetChecksDefinition, name: str, ref: str | None, rows: RowSelection | None) -> object:
-        key = check.keys_by_input_name[name]
-        kind = check.node_def.input_def_named(name).dagster_type.typing_type
-        mine = key == self._plan.spec.key
-        asked = InputSelection(branch=ref if mine else None)
-        return load(
-            self._manager, self._io.table_of_asset(key, self._scope.tenant), kind, asked, rows if mine else None
-        )
-
-    def holding_back(self, results: Sequence[AssetCheckResult]) -> list[str]:
-        """Name the checks that keep the rows from being published."""
-        blocking = self._plan.blocking_names
-        failed = [
-            result.check_name
-            for result in results
-            if not result.passed and result.severity is AssetCheckSeverity.ERROR and result.check_name in blocking
-        ]
-        return [name for name in failed if name is not None]
-
-    def _result(self, outcome: CheckOutcome) -> AssetCheckResult:
-        severity = AssetCheckSeverity.ERROR if outcome.check.config.severity == "error" else AssetCheckSeverity.WARN
-        return AssetCheckResult(
-            asset_key=self._plan.spec.key,
-            check_name=outcome.check.name,
-            passed=outcome.passed,
-            severity=severity,
-            metadata=dict(outcome.figures),
-            description=f"{outcome.check.description}.",
-        )
-
-
-class _Audit(_Checker):
+class _Audit(Checker):
     """One run of a gate."""
 
-    def __init__(self, plan: _Plan, context: AssetCheckExecutionContext) -> None:
+    def __init__(self, plan: CheckPlan, context: AssetCheckExecutionContext) -> None:
         partitions_def = plan.spec.partitions_def
         keys = list(context.partition_keys) if partitions_def and context.has_partition_key_range else []
         if partitions_def and not keys and context.has_partition_key:
             keys = [context.partition_key]
-        super().__init__(plan, context.resources, Scope.of(partitions_def, keys))
+        super().__init__(plan, context.resources, Scope.of(partitions_def, keys), context.instance)
         self._context = context
 
     def run(self) -> Iterator[AssetCheckResult]:
         """Check, publish, and only then report: a result that says published is true."""
-        if not self._manager.table_exists(self._table):
+        if not self.manager.table_exists(self.table):
             yield from self._nothing()
             return
-        branch = audit_branch(self._plan.spec.key, self._scope.keys, self._origin())
-        waiting = branches_of(self._manager.load_table(self._table), branch)
+        branch = audit_branch(self.plan.spec.key, self.scope.keys, self._origin())
+        waiting = branches_of(self.manager.load_table(self.table), branch)
         results = self.check(waiting[-1] if waiting else None)
         published: dict[str, Any] = {}
         held: str | None = None
@@ -251,8 +160,30 @@ class _Audit(_Checker):
             held = waiting[-1]
         else:
             results, held, published = self._publish(waiting[-1], results)
+        not_kept = self._keep(results, held, published)
         yield from results
-        yield self._verdict(held, published)
+        yield self._verdict(held, published, not_kept)
+
+    def _keep(self, results: Sequence[AssetCheckResult], held: str | None, published: Mapping[str, Any]) -> str | None:
+        """Append the results to their table, and return why that failed: the rows are where they belong by then."""
+        if not results or (kept := self.io_manager.check_results) is None:
+            return None
+        blocking, ref = self.plan.blocking_names, held or "main"
+        try:
+            snapshot = (
+                published.get("snapshot_id") or self.manager.load_table(self.table).metadata.refs[ref].snapshot_id
+            )
+            records = [
+                CheckRecord.of(result, self, blocking=result.check_name in blocking, ref=ref, snapshot=snapshot)
+                for result in results
+            ]
+            operation = results_operation(self._origin(), records)
+            run_id = self._context.run.run_id
+            kept.keep(records, kind="run", run_id=run_id, operation_id=operation, tenant=self.scope.tenant)
+        except Exception as err:  # noqa: BLE001 - whatever it was, the rows were judged and published before
+            self._context.log.warning("The results of the checks of %s were not kept: %s", self.table, err)
+            return str(err)
+        return None
 
     def _origin(self) -> str:
         return origin_run_id(self._context.run, self._context.instance)
@@ -268,22 +199,22 @@ class _Audit(_Checker):
             if self.holding_back(latest):
                 raise _HeldBackError
 
-        held = next((write for write in list_held(self._manager, self._table) if write.branch == branch), None)
+        held = next((write for write in list_held(self.manager, self.table) if write.branch == branch), None)
         try:
             # Whatever main got since the rows were written a moment ago, the run goes on with what it has.
-            snapshot = publish_held(self._manager, self._table, branch, audit=audit, outdated=True)
+            snapshot = publish_held(self.manager, self.table, branch, audit=audit, outdated=True)
         except _HeldBackError:
             return latest, last, {}
         published: dict[str, Any] = {"snapshot_id": snapshot.snapshot_id}
-        if held is not None and (retired := retire_older(self._manager, self._table, held)):
+        if held is not None and (retired := retire_older(self.manager, self.table, held)):
             published[RETIRED] = ", ".join(retired)
         return latest, None, published
 
     def _already(self, branch: str) -> dict[str, Any]:
-        found = find_published(self._manager.load_table(self._table), branch)
+        found = find_published(self.manager.load_table(self.table), branch)
         if found is None and self._written_before(branch):
-            msg = f"The rows on branch '{branch}' of table '{self._table}' were removed before they were published."
-            raise RefNotFoundError(msg, hint="Materialize the asset again.", table=self._table)
+            msg = f"The rows on branch '{branch}' of table '{self.table}' were removed before they were published."
+            raise RefNotFoundError(msg, hint="Materialize the asset again.", table=self.table)
         return {"snapshot_id": found.snapshot_id} if found else {}
 
     def _written_before(self, branch: str) -> bool:
@@ -296,26 +227,28 @@ class _Audit(_Checker):
         ).records
         events = [event for record in records if (event := record.event_log_entry.dagster_event) is not None]
         return any(
-            event.asset_key == self._plan.spec.key
+            event.asset_key == self.plan.spec.key
             and event.step_key not in again
             and (told := event.step_materialization_data.materialization.metadata.get("branch")) is not None
             and told.value == branch
             for event in events
         )
 
-    def _verdict(self, held: str | None, published: Mapping[str, Any]) -> AssetCheckResult:
-        metadata: dict[str, Any] = {"table": self._table, **published}
+    def _verdict(self, held: str | None, published: Mapping[str, Any], not_kept: str | None) -> AssetCheckResult:
+        metadata: dict[str, Any] = {"table": self.table, **published}
+        if not_kept is not None:
+            metadata[NOT_KEPT] = not_kept
         description = None if published else "Nothing was returned: nothing was published, the table is unchanged."
         if RETIRED in published:
             description = f"Discarded older held writes that this one replaces: {published[RETIRED]}."
         if held is not None:
             metadata["branch"] = held
-            metadata["look"] = MetadataValue.text(f"floe tables scan {self._table} --ref {held}")
-            metadata["publish"] = MetadataValue.text(f"floe publish {self._table} {held}")
-            metadata["discard"] = MetadataValue.text(f"floe discard {self._table} {held}")
+            metadata["look"] = MetadataValue.text(f"floe tables scan {self.table} --ref {held}")
+            metadata["publish"] = MetadataValue.text(f"floe publish {self.table} {held}")
+            metadata["discard"] = MetadataValue.text(f"floe discard {self.table} {held}")
             description = f"Held back on branch {held}; the rows of main are as they were.{self._came_along()}"
         return AssetCheckResult(
-            asset_key=self._plan.spec.key,
+            asset_key=self.plan.spec.key,
             check_name=PUBLISHED,
             passed=held is None,
             metadata=metadata,
@@ -324,7 +257,7 @@ class _Audit(_Checker):
 
     def _came_along(self) -> str:
         """Name the columns that the waiting rows brought: a table has one schema for all of its branches."""
-        table = self._manager.load_table(self._table)
+        table = self.manager.load_table(self.table)
         main = table.current_snapshot()
         if main is None or main.schema_id is None:
             return ""
@@ -333,11 +266,11 @@ class _Audit(_Checker):
         return f" The table has its new columns already, empty on main: {', '.join(new)}." if new else ""
 
     def _nothing(self) -> Iterator[AssetCheckResult]:
-        for spec in self._plan.specs():
+        for spec in self.plan.specs():
             yield AssetCheckResult(
                 asset_key=spec.asset_key,
                 check_name=spec.name,
                 passed=True,
-                metadata={NOT_EVALUATED: f"{self._table} does not exist"},
+                metadata={NOT_EVALUATED: f"{self.table} does not exist"},
                 description="Nothing was returned, so there are no rows to look at.",
             )

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from dagster import AssetKey, AssetSpec, InitResourceContext
 
+    from floe_dagster.check_results import CheckResults
     from floe_dagster.row_ranges import RowSelection
     from floe_iceberg.manager import IcebergTableManager
 
@@ -153,13 +154,19 @@ class IcebergIOManager(ConfigurableIOManager):
             table = table_of_output(context, default_namespace=self.default_namespace)
         else:
             table = table_of_input(context, default_namespace=self.default_namespace)
-        return self._of_tenant(table, _scope(context).tenant)
+        return self.table_for(table, _scope(context).tenant)
 
     def table_of_asset(self, key: AssetKey, tenant: str | None = None) -> str:
         """Map an asset key to its table, as ``namespace.table``; a tenant's is below the tenant's namespace."""
-        return self._of_tenant(table_of(key.path, default_namespace=self.default_namespace), tenant)
+        return self.table_for(table_of(key.path, default_namespace=self.default_namespace), tenant)
 
-    def _of_tenant(self, table: str, tenant: str | None) -> str:
+    @property
+    def check_results(self) -> CheckResults | None:
+        """Where the results of checks are kept; None when they are not."""
+        return self._tables_source().check_results
+
+    def table_for(self, table: str, tenant: str | None) -> str:
+        """Return the name of a table of the project; a tenant's is below the tenant's namespace."""
         if tenant is None:
             return table
         tenants = self._tables_source().required_tenants()

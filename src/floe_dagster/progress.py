@@ -15,7 +15,7 @@ from dagster import (
 )
 
 from floe_dagster.causes import cause_of
-from floe_dagster.checks import NOT_EVALUATED, PUBLISHED, RETIRED
+from floe_dagster.checks import NOT_EVALUATED, NOT_KEPT, PUBLISHED, RETIRED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -111,6 +111,7 @@ class AssetProgress:
         reason: Why it failed or was held back.
         retired: Branches of older held writes that it made pointless, and that are gone.
         error: Class of the error it failed with, one of floe's where floe knows what happened.
+        results_not_kept: Why the results of its checks could not be kept; None when they were.
     """
 
     asset: str
@@ -126,6 +127,7 @@ class AssetProgress:
     reason: str | None = None
     retired: tuple[str, ...] = ()
     error: str | None = None
+    results_not_kept: str | None = None
 
 
 class RunProgress:
@@ -223,6 +225,7 @@ class RunProgress:
         self, key: AssetKey, evaluation: AssetCheckEvaluation, figures: Mapping[str, Any], moment: float
     ) -> None:
         asset = self._assets[key]
+        self._change(key, results_not_kept=figures.get(NOT_KEPT))
         if evaluation.passed:
             snapshot = figures.get("snapshot_id")
             self._change(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from dagster import AssetChecksDefinition, AssetKey, build_resources
+from dagster import AssetChecksDefinition, AssetKey, DagsterInstance, build_resources
 
 from floe_dagster.asset_keys import table_of
-from floe_dagster.checks import expand_checks, run_checks
+from floe_dagster.checks import expand_checks
+from floe_dagster.evaluation import CheckedRows, evaluate, require_evaluated
 from floe_dagster.gate import failing_checks, gate_name
 from floe_dagster.pipeline import Pipeline
 from floe_iceberg.predicates import parse_row_filter
@@ -42,8 +43,10 @@ def rechecking(artifacts: CompiledArtifacts, manager: IcebergTableManager, held:
         return
     resources = pipeline.definitions.resources or {}
     needed = {name: resources[name] for name in gate.required_resource_keys if name in resources}
-    with build_resources(needed) as opened:
-        yield lambda branch: failing_checks(gate, opened, branch, tenant=tenant, partitions=held.partitions)
+    with DagsterInstance.ephemeral() as instance, build_resources(needed, instance=instance) as opened:
+        yield lambda branch: failing_checks(
+            gate, opened, branch, tenant=tenant, partitions=held.partitions, instance=instance
+        )
 
 
 def _gate(pipeline: Pipeline, key: AssetKey) -> AssetChecksDefinition | None:
@@ -61,8 +64,7 @@ def _declared(artifacts: CompiledArtifacts, manager: IcebergTableManager, held: 
     schema = manager.load_table(held.table).schema()
     rows = parse_row_filter(held.row_filter, schema, table=held.table).sql if held.row_filter else None
     checks = expand_checks(declared.checks, table=held.table)
-    return [
-        outcome.check.name
-        for outcome in run_checks(manager, held.table, checks, ref=branch, rows=rows)
-        if outcome.holds_back
-    ]
+    prefix = held.table.removesuffix(name)
+    of = CheckedRows(held.table, branch, rows, held.partitions, lambda other: f"{prefix}{other}")
+    outcomes = require_evaluated(evaluate(manager, checks, of))
+    return [outcome.check.name for outcome in outcomes if outcome.holds_back]

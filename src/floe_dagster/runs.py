@@ -146,6 +146,7 @@ def _continued(before: AssetProgress, after: AssetProgress) -> AssetProgress:
         rows=sum(counts) if counts else None,
         started=before.started,
         retired=(*before.retired, *after.retired),
+        results_not_kept=after.results_not_kept or before.results_not_kept,
     )
 
 

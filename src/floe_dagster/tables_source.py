@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
     from floe_core.schemas import CompiledArtifacts, TableConfig
+    from floe_dagster.check_results import CheckResults
     from floe_iceberg.manager import IcebergTableManager
     from floe_tenancy import TenantTables
 
@@ -22,6 +23,7 @@ class TablesSource:
 
     Attributes:
         declared: Tables that the project declares, by name.
+        check_results: Where the results of checks are kept; None when they are not.
     """
 
     def __init__(
@@ -33,6 +35,7 @@ class TablesSource:
         self._manager: IcebergTableManager | None = None
         self._tenants: TenantTables | None = None
         self.declared = declared or {}
+        self.check_results: CheckResults | None = None
 
     @classmethod
     def of(cls, manager: IcebergTableManager) -> TablesSource:
@@ -65,7 +68,10 @@ class TablesSource:
                 source._tenants = TenantTables(connection)
             return IcebergTableManager.from_project(connection)
 
+        from floe_dagster.check_results import CheckResults
+
         source = cls(opener, declared=artifacts.tables)
+        source.check_results = CheckResults.of(artifacts, source)
         return source
 
     @classmethod

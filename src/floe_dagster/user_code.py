@@ -43,6 +43,12 @@ def mistake_in_definitions(
     return ConfigurationError(f"The assets of module '{module}' cannot be used: {text}")
 
 
+def mistake_in_check(err: BaseException, project_root: Path) -> str:
+    """Describe what a check of the user's own raised, with its place."""
+    text, file, line = _told(err)
+    return f"{text} ({_shown(file, project_root)}, line {line})" if file else text
+
+
 def _defined_twice(modules: Sequence[ModuleType], project_root: Path) -> list[ConfigProblem]:
     found: dict[str, dict[int, AssetsDefinition]] = {}
     for module in modules:

@@ -101,7 +101,7 @@ class HeldWrite(Value):
             return True
         if _ASSET not in summary or summary[_ASSET] != self.summary.get(_ASSET):
             return False
-        partitions = _partitions(summary)
+        partitions = partitions_of(summary)
         return bool(set(partitions) & set(self.partitions)) or not (partitions or self.partitioned)
 
 
@@ -268,7 +268,8 @@ def _replaced_by(held: HeldWrite, published: HeldWrite) -> bool:
     return same_asset and bool(held.partitions) and set(held.partitions) <= set(published.partitions)
 
 
-def _partitions(summary: Mapping[str, str]) -> tuple[str, ...]:
+def partitions_of(summary: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the keys of the asset's partitions that a snapshot was written for, as far as its summary names them."""
     if _PARTITIONS in summary:
         return tuple(json.loads(summary[_PARTITIONS]))
     return (summary[_PARTITION],) if _PARTITION in summary else ()
@@ -315,7 +316,7 @@ def _held(table: Table, branch: str) -> HeldWrite | None:
                 keys=parse_keys(summary.get(_KEYS, "")),
                 columns=tuple(json.loads(summary.get(_COLUMNS, "[]"))),
                 null_keys=NullKeys(summary[_NULL_KEYS]) if _NULL_KEYS in summary else None,
-                partitions=_partitions(summary),
+                partitions=partitions_of(summary),
                 operation_id=summary[OPERATION_ID_PROPERTY],
                 summary=dict(summary),
             )

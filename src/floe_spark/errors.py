@@ -59,6 +59,9 @@ _CONFLICT = re.compile(r"conflicting|[Mm]issing (?:data|required) files")
 _CLOCK_SKEW = re.compile(
     r"Invalid (?:update|snapshot) timestamp|Expected sorted (?:snapshot|previous metadata) log entries"
 )
+# Data exception, syntax error or access rule violation, feature not supported.
+_STATES_OF_SQL = ("22", "42", "0A")
+_SQL_STATE = re.compile(r"\s*SQLSTATE: \w+;?\s*$")
 _REASON = re.compile(r"(?:\w+\.)+\w*(?:Exception|Error): (?P<reason>[^\n]+)")
 
 
@@ -74,6 +77,14 @@ def translated(table: str, *, operation_id: str = "") -> Iterator[None]:
         if better is None:
             raise
         raise better from err
+
+
+def mistake_in_sql(err: Exception) -> str | None:
+    """Return what is wrong with an expression that somebody wrote; None when Spark failed for another reason."""
+    if not isinstance(err, PySparkException) or err.getCondition() in _MISSING_TABLE:
+        return None
+    state = err.getSqlState() or ""
+    return _SQL_STATE.sub("", reason_of(err)) if state.startswith(_STATES_OF_SQL) else None
 
 
 def reason_of(err: BaseException) -> str:

@@ -83,9 +83,10 @@ def unknown_plugin_problems(
 
 def unknown_column_problems(layers: Layers, data: Mapping[str, Any]) -> list[ConfigProblem]:
     """Return the keys, partition and sort terms and checks that name a column their table does not declare."""
-    tables = data.get("tables")
+    declared = data.get("tables")
+    tables: dict[str, Any] = declared if isinstance(declared, dict) else {}
     problems = []
-    for name, table in tables.items() if isinstance(tables, dict) else ():
+    for name, table in tables.items():
         columns = _column_names(table)
         for setting in ("keys", "partition_by", "sort_by") if columns else ():
             for index, term in enumerate(table.get(setting) or () if isinstance(table.get(setting), list) else ()):
@@ -94,14 +95,36 @@ def unknown_column_problems(layers: Layers, data: Mapping[str, Any]) -> list[Con
                 if column is None or column in columns or column.partition(".")[0] in columns:
                     continue
                 path: Path = ("tables", name, setting, index)
-                problems.append(_unknown_column(layers, path, f"{setting} of {name}", column, columns))
+                problems.append(unknown_column(layers, path, f"{setting} of {name}", column, columns))
         for path, column in _checked_columns(name, table) if columns else ():
             if column not in columns and column.partition(".")[0] not in columns:
-                problems.append(_unknown_column(layers, path, f"a check of {name}", column, columns))
+                problems.append(unknown_column(layers, path, f"a check of {name}", column, columns))
+        problems += _unknown_in_other_tables(layers, name, table, tables)
     return problems
 
 
-def _unknown_column(layers: Layers, path: Path, what: str, column: str, columns: Mapping[str, None]) -> ConfigProblem:
+def _unknown_in_other_tables(
+    layers: Layers, name: str, table: object, tables: Mapping[str, Any]
+) -> Iterator[ConfigProblem]:
+    """Yield the columns that a relationship looks up in another table, which does not declare them."""
+    if not isinstance(table, dict) or not isinstance(table.get("checks"), list):
+        return
+    for index, check in enumerate(table["checks"]):
+        other = check.get("to") if isinstance(check, dict) else None
+        columns = _column_names(tables.get(other)) if isinstance(other, str) else {}
+        if not columns:
+            continue
+        path: Path = ("tables", name, "checks", index)
+        own = [(where[len(path) :], column) for where, column in _checked_columns(name, table) if where[:4] == path]
+        given = check.get("to_columns")
+        looked_up = [(("to_columns", place), column) for place, column in enumerate(given or ())] if given else own
+        for where, column in looked_up:
+            if isinstance(column, str) and column not in columns and column.partition(".")[0] not in columns:
+                yield unknown_column(layers, (*path, *where), f"a check of {name} in {other}", column, columns)
+
+
+def unknown_column(layers: Layers, path: Path, what: str, column: str, columns: Mapping[str, None]) -> ConfigProblem:
+    """Describe a column that is named and not declared."""
     close = nearest(column, columns)
     message = f"{what} names the column '{column}', which is not declared"
     message += f", did you mean '{close}'?" if close else ""

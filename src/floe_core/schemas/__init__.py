@@ -4,7 +4,7 @@ from floe_core.schemas.artifacts import CompiledArtifacts, EffectiveRetention
 from floe_core.schemas.base import SCHEMA_VERSION, FrozenModel
 from floe_core.schemas.catalog import POLARIS_DEFAULT_SCOPE, AccessDelegation, CatalogConfig, CatalogCredentials
 from floe_core.schemas.checks import CheckConfig, CheckKind
-from floe_core.schemas.compute import ComputeConfig, OrchestrationConfig, ScheduleConfig
+from floe_core.schemas.compute import CheckResultsConfig, ComputeConfig, OrchestrationConfig, ScheduleConfig
 from floe_core.schemas.project import ProjectConfig, ProjectFile
 from floe_core.schemas.resilience import CircuitBreakerConfig, RetryConfig, TimeoutConfig
 from floe_core.schemas.storage import StorageConfig, StorageCredentials
@@ -26,6 +26,7 @@ __all__ = [
     "CatalogCredentials",
     "CheckConfig",
     "CheckKind",
+    "CheckResultsConfig",
     "CircuitBreakerConfig",
     "ColumnConfig",
     "CompiledArtifacts",

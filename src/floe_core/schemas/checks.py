@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from floe_core.schemas.base import FrozenModel, Number, Text
+from floe_core.schemas.base import FrozenModel, Number, Text, WholeNumber
 
 CheckName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+$")]
+OtherTable = Annotated[str, StringConstraints(pattern=r"^[^.\s]+(\.[^.\s]+)+$")]
 Scalar = bool | int | float | str
+
+_DURATION = re.compile(r"^(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[mhdw])$")
+_SECONDS = {"m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+def _duration(text: str) -> str:
+    found = _DURATION.match(text)
+    if found is None or float(found["number"]) <= 0:
+        msg = f"'{text}' is not a valid age; write a number with m, h, d or w, such as 90m, 26h or 2d"
+        raise ValueError(msg)
+    return text
+
+
+Duration = Annotated[Text, AfterValidator(_duration)]
 
 
 class CheckKind(StrEnum):
@@ -20,13 +36,27 @@ class CheckKind(StrEnum):
     UNIQUE = "unique"
     RANGE = "range"
     ROW_COUNT = "row_count"
+    ROW_COUNT_CHANGE = "row_count_change"
     FRESHNESS = "freshness"
     ACCEPTED_VALUES = "accepted_values"
+    EXPRESSION = "expression"
+    RELATIONSHIP = "relationship"
 
 
-# Settings of each kind beside the column: those it needs one of, or all of.
-_ANY_OF = {CheckKind.RANGE: ("min", "max"), CheckKind.ROW_COUNT: ("min", "max")}
-_ALL_OF = {CheckKind.FRESHNESS: ("max_age_hours",), CheckKind.ACCEPTED_VALUES: ("values",)}
+# Settings of each kind beside the column: those it needs one of, those it needs all of, and those it may have.
+_ANY_OF: dict[CheckKind, tuple[str, ...]] = {
+    CheckKind.RANGE: ("min", "max"),
+    CheckKind.ROW_COUNT: ("min", "max"),
+    CheckKind.ROW_COUNT_CHANGE: ("min_ratio", "max_ratio", "min_change", "max_change"),
+    CheckKind.FRESHNESS: ("max_age", "max_age_hours"),
+}
+_ALL_OF: dict[CheckKind, tuple[str, ...]] = {
+    CheckKind.ACCEPTED_VALUES: ("values",),
+    CheckKind.EXPRESSION: ("expression",),
+    CheckKind.RELATIONSHIP: ("to",),
+}
+_OPTIONAL: dict[CheckKind, tuple[str, ...]] = {CheckKind.RELATIONSHIP: ("to_columns",)}
+_WITHOUT_COLUMN = (CheckKind.ROW_COUNT, CheckKind.ROW_COUNT_CHANGE, CheckKind.EXPRESSION)
 
 
 class CheckConfig(FrozenModel):
@@ -35,13 +65,36 @@ class CheckConfig(FrozenModel):
     type: CheckKind = Field(description="What is checked.")
     name: CheckName | None = Field(default=None, description="Name in the orchestrator; default: type and columns.")
     column: Text | None = Field(default=None, description="Column that is checked.")
-    columns: tuple[Text, ...] = Field(default=(), description="Several columns: each by itself, for unique together.")
+    columns: tuple[Text, ...] = Field(
+        default=(), description="Several columns: each by itself, for unique and relationship together."
+    )
     min: Number | Text | None = Field(default=None, description="Least value of a range or row_count, itself allowed.")
     max: Number | Text | None = Field(default=None, description="Most of a range or row_count, itself allowed.")
     values: tuple[Scalar, ...] = Field(default=(), description="Values that accepted_values lets through.")
-    max_age_hours: Number | None = Field(
-        default=None, gt=0, description="Age of the newest row at which data is stale."
+    expression: Text | None = Field(
+        default=None,
+        description="Spark SQL condition that every row meets; a row fails when it is false, not when it is null.",
     )
+    to: OtherTable | None = Field(
+        default=None, description="Table that a relationship looks the values up in, as namespace.table."
+    )
+    to_columns: tuple[Text, ...] = Field(
+        default=(), description="Columns of that table, in the order of columns; default: of the same names."
+    )
+    max_age: Duration | None = Field(
+        default=None,
+        description="Age at which data is stale, such as 90m, 26h or 2d: of the column's newest value, or without a "
+        "column of the newest snapshot that changed rows. Dates and timestamps without zone are UTC.",
+    )
+    max_age_hours: Number | None = Field(default=None, gt=0, description="The same age, as a number of hours.")
+    min_ratio: Number | None = Field(
+        default=None, ge=0, description="Least ratio of the number of rows to that before, such as 0.8."
+    )
+    max_ratio: Number | None = Field(default=None, ge=0, description="Most of that ratio, such as 1.5.")
+    min_change: WholeNumber | None = Field(
+        default=None, description="Least difference to the number of rows before; below 0 allows for fewer."
+    )
+    max_change: WholeNumber | None = Field(default=None, description="Most of that difference.")
     where: Text | None = Field(default=None, description="SQL predicate: only these rows are checked.")
     scope: Literal["partition", "table"] = Field(
         default="partition", description="Rows of the partitions that were written, or the whole table."
@@ -53,6 +106,24 @@ class CheckConfig(FrozenModel):
     def all_columns(self) -> tuple[str, ...]:
         """The columns, however they were written."""
         return (self.column,) if self.column is not None else self.columns
+
+    @property
+    def other_columns(self) -> tuple[str, ...]:
+        """The columns of the other table of a relationship, in the order of its own."""
+        return self.to_columns or self.all_columns
+
+    @property
+    def max_age_seconds(self) -> float:
+        """The age at which data is stale."""
+        if self.max_age_hours is not None:
+            return self.max_age_hours * _SECONDS["h"]
+        found = _DURATION.match(self.max_age or "")
+        return float(found["number"]) * _SECONDS[found["unit"]] if found else 0.0
+
+    @property
+    def age_text(self) -> str:
+        """The age at which data is stale, for people."""
+        return self.max_age or f"{self.max_age_hours:g} hours"
 
     @property
     def holds_back(self) -> bool:
@@ -67,35 +138,40 @@ class CheckConfig(FrozenModel):
         return self
 
     def _column_problem(self) -> str | None:
-        if self.type is CheckKind.ROW_COUNT:
-            return "row_count takes no column" if self.all_columns else None
+        if self.type in _WITHOUT_COLUMN:
+            return f"{self.type} takes no column" if self.all_columns else None
+        if self.type is CheckKind.FRESHNESS and not self.all_columns:
+            return "freshness without a column is the table's, and takes no where" if self.where else None
         if (self.column is None) == (not self.columns):
             return f"{self.type} needs column or columns, and not both"
         if len(set(self.columns)) < len(self.columns):
             return "columns names a column twice"
+        if self.to_columns and len(self.to_columns) != len(self.all_columns):
+            return f"to_columns names {len(self.to_columns)} columns, and columns {len(self.all_columns)}"
         return None
 
     def _setting_problem(self) -> str | None:
         wanted, any_of = _ALL_OF.get(self.type, ()), _ANY_OF.get(self.type, ())
-        settings = {
-            "min": self.min,
-            "max": self.max,
-            "values": self.values or None,
-            "max_age_hours": self.max_age_hours,
-        }
-        given = {name for name, value in settings.items() if value is not None}
+        every = dict.fromkeys(
+            name for groups in (_ANY_OF, _ALL_OF, _OPTIONAL) for names in groups.values() for name in names
+        )
+        given = {name for name in every if getattr(self, name) not in (None, ())}
         if missing := [name for name in wanted if name not in given]:
             return f"{self.type} needs {' and '.join(missing)}"
         if any_of and not given & set(any_of):
             return f"{self.type} needs {' or '.join(any_of)}"
-        if foreign := sorted(given - set(wanted) - set(any_of)):
+        if foreign := sorted(given - {*wanted, *any_of, *_OPTIONAL.get(self.type, ())}):
             return f"{self.type} takes no {' and no '.join(foreign)}"
         return self._order_problem()
 
     def _order_problem(self) -> str | None:
-        low, high = self.min, self.max
-        if self.type is CheckKind.ROW_COUNT and any(isinstance(bound, str) for bound in (low, high)):
+        if self.type is CheckKind.ROW_COUNT and any(isinstance(bound, str) for bound in (self.min, self.max)):
             return "row_count needs numbers"
-        if isinstance(low, float) and isinstance(high, float) and low > high:
-            return f"min {low:g} is above max {high:g}"
+        if self.max_age is not None and self.max_age_hours is not None:
+            return "freshness needs max_age or max_age_hours, and not both"
+        pairs = {"": (self.min, self.max), "_ratio": (self.min_ratio, self.max_ratio)}
+        pairs["_change"] = (self.min_change, self.max_change)
+        for suffix, (low, high) in pairs.items():
+            if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
+                return f"min{suffix} {low:g} is above max{suffix} {high:g}"
         return None

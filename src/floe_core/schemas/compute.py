@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, field_validator
 
 from floe_core.cron import require_cron, require_timezone
 from floe_core.schemas.base import FrozenModel, Number, Setting, Text
+from floe_core.schemas.checks import OtherTable
 
 Cron = Annotated[Text, AfterValidator(require_cron)]
 TimeZone = Annotated[Text, AfterValidator(require_timezone)]
@@ -50,6 +51,16 @@ class ScheduleConfig(FrozenModel):
     timezone: TimeZone = Field(default="UTC", description="Time zone of the cron fields.")
 
 
+class CheckResultsConfig(FrozenModel):
+    """Where the results of checks are kept."""
+
+    enabled: bool = Field(default=True, description="Whether runs and floe test keep the results of their checks.")
+    table: OtherTable = Field(
+        default="floe_checks.results",
+        description="Table they are appended to, made when it is first needed; a tenant's is in its own namespace.",
+    )
+
+
 class OrchestrationConfig(FrozenModel):
     """Who runs the assets, and where they are defined."""
 
@@ -58,3 +69,6 @@ class OrchestrationConfig(FrozenModel):
     models: Text = Field(default="models", description="Folder of SQL models, beside floe.yaml; it need not exist.")
     schedules: dict[Text, ScheduleConfig] = Field(default_factory=dict, description="Schedules by name.")
     per_tenant: bool = Field(default=False, description="Whether every asset has a partition for each tenant.")
+    check_results: CheckResultsConfig = Field(
+        default_factory=CheckResultsConfig, description="Where the results of checks are kept."
+    )

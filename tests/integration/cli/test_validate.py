@@ -141,3 +141,51 @@ def test_a_mistake_in_the_module_is_told_in_both_places(validate):
     assert code == 1
     assert {problem["line"] for problem in problems} == {3}
     assert [problem["file"].rpartition("/")[2].partition("_")[0] for problem in problems] == ["assets", "floe.yaml"]
+
+
+EXPRESSIONS = """\
+    checks:
+      - {type: expression, name: a, expression: "id >= 0 and and true"}
+      - {type: expression, name: b, expression: "idd > 0"}
+      - {type: expression, name: c, expression: "id in (select id from bronze.visits)"}
+      - {type: expression, name: d, expression: "ID > 0 and note = 'x'"}
+      - {type: not_null, name: e, column: id, where: "placd > '2026-01-01'"}
+"""
+
+
+def test_the_sql_of_checks_is_read_with_its_place(validate):
+    code, problems = validate(f"{HEAD}tables:\n  bronze.orders:\n{COLUMNS}{EXPRESSIONS}")
+    assert code == 1
+    first = HEAD.count("\n") + 5
+    assert [(one["line"], one["path"].rpartition(".")[2]) for one in problems] == [
+        (first, "expression"),
+        (first + 1, "expression"),
+        (first + 2, "expression"),
+        (first + 4, "where"),
+    ]
+    wrong = ["near 'and'", "'idd', which is not declared, did you mean 'id'?", "a query", "did you mean 'placed'?"]
+    for problem, text in zip(problems, wrong, strict=True):
+        assert text in problem["message"]
+
+
+RELATIONSHIPS = """\
+    checks:
+      - {type: relationship, name: a, column: id, to: bronze.visits}
+      - {type: relationship, name: b, column: id, to: bronze.vists}
+      - {type: relationship, name: c, column: id, to: bronze.orders, to_columns: [note]}
+      - {type: relationship, name: d, column: id, to: bronze.orders, to_columns: [nte]}
+"""
+
+
+def test_relationships_name_tables_and_columns_that_are_known(validate):
+    code, problems = validate(f"{HEAD}tables:\n  bronze.orders:\n{COLUMNS}{RELATIONSHIPS}")
+    assert code == 1
+    [problem] = problems
+    assert "in bronze.orders names the column 'nte', which is not declared, did you mean 'note'?" in problem["message"]
+    sound = RELATIONSHIPS.replace("nte", "note")
+    code, [problem] = validate(f"{HEAD}tables:\n  bronze.orders:\n{COLUMNS}{sound}")
+    assert (
+        "'bronze.vists', which is no declared table and no asset, did you mean 'bronze.visits'?" in problem["message"]
+    )
+    assert problem["line"] == HEAD.count("\n") + 6
+    assert validate(f"{HEAD}tables:\n  bronze.orders:\n{COLUMNS}{sound.replace('vists', 'visits')}") == (0, [])

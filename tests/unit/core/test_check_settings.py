@@ -16,7 +16,14 @@ from floe_core.schemas import CheckConfig, TableConfig
         {"type": "range", "column": "day", "max": "2024-12-31"},
         {"type": "row_count", "min": 1, "max": 10},
         {"type": "freshness", "column": "ts", "max_age_hours": 24},
+        {"type": "freshness", "column": "ts", "max_age": "26h"},
+        {"type": "freshness", "max_age": "1.5 d"},
         {"type": "accepted_values", "column": "a", "values": ["x", 1, True]},
+        {"type": "expression", "expression": "a >= 0", "where": "b"},
+        {"type": "relationship", "column": "a", "to": "silver.customers"},
+        {"type": "relationship", "columns": ["a", "b"], "to": "silver.customers", "to_columns": ["c", "d"]},
+        {"type": "row_count_change", "min_ratio": 0.8, "max_ratio": 1.5},
+        {"type": "row_count_change", "min_change": -10, "max_change": 0},
     ],
     ids=lambda settings: settings["type"],
 )
@@ -40,7 +47,25 @@ def test_checks_of_every_kind(settings):
         ({"type": "range", "column": "a"}, "needs min or max"),
         ({"type": "range", "column": "a", "min": 2, "max": 1}, "above max"),
         ({"type": "range", "column": "a", "min": 2, "values": [1]}, "takes no values"),
-        ({"type": "freshness", "column": "a"}, "needs max_age_hours"),
+        ({"type": "freshness", "column": "a"}, "needs max_age or max_age_hours"),
+        ({"type": "freshness", "max_age": "26h", "max_age_hours": 26}, "and not both"),
+        ({"type": "freshness", "max_age": "26"}, "not a valid age; write a number with m, h, d or w"),
+        ({"type": "freshness", "max_age": "0h"}, "not a valid age"),
+        ({"type": "freshness", "max_age": "-1h"}, "not a valid age"),
+        ({"type": "freshness", "max_age": "1h", "where": "a = 1"}, "takes no where"),
+        ({"type": "expression"}, "needs expression"),
+        ({"type": "expression", "expression": "a = 1", "column": "a"}, "takes no column"),
+        ({"type": "not_null", "column": "a", "expression": "a = 1"}, "takes no expression"),
+        ({"type": "relationship", "column": "a"}, "needs to"),
+        ({"type": "relationship", "to": "a.b"}, "needs column or columns"),
+        ({"type": "relationship", "column": "a", "to": "customers"}, "pattern"),
+        ({"type": "relationship", "column": "a", "to": "a.b", "to_columns": ["c", "d"]}, "2 columns, and columns 1"),
+        ({"type": "unique", "column": "a", "to": "a.b"}, "takes no to"),
+        ({"type": "row_count_change"}, "needs min_ratio or max_ratio or min_change or max_change"),
+        ({"type": "row_count_change", "min_ratio": -0.1}, "greater than or equal to 0"),
+        ({"type": "row_count_change", "min_ratio": 2, "max_ratio": 1}, "min_ratio 2 is above max_ratio 1"),
+        ({"type": "row_count_change", "min_change": 2, "max_change": 1}, "min_change 2 is above max_change 1"),
+        ({"type": "row_count_change", "min": 1}, "needs min_ratio"),
         ({"type": "freshness", "column": "a", "max_age_hours": 0}, "greater than 0"),
         ({"type": "accepted_values", "column": "a"}, "needs values"),
         ({"type": "not_null", "column": "a", "name": "no spaces"}, "pattern"),
@@ -56,3 +81,17 @@ def test_only_a_blocking_error_holds_rows_back():
         return CheckConfig.model_validate({"type": "row_count", "min": 1, **settings}).holds_back
 
     assert (holds(), holds(blocking=False), holds(severity="warn")) == (True, False, False)
+
+
+@pytest.mark.parametrize(
+    ("age", "seconds"),
+    [
+        ({"max_age": "90m"}, 5400),
+        ({"max_age": "26h"}, 93600),
+        ({"max_age": "1.5 d"}, 129600),
+        ({"max_age": "2w"}, 1209600),
+        ({"max_age_hours": 0.5}, 1800),
+    ],
+)
+def test_ages_are_written_with_their_unit(age, seconds):
+    assert CheckConfig.model_validate({"type": "freshness", **age}).max_age_seconds == seconds

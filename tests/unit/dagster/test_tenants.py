@@ -17,6 +17,7 @@ from floe_dagster import create_definitions
 from floe_dagster.batches import Batch
 from floe_dagster.pipeline import PartitionChoice, Pipeline
 from floe_dagster.plans import plan_assets
+from floe_dagster.published_checks import check_published
 from floe_dagster.runs import run_assets
 from floe_dagster.tenants import TENANTS, Scope, multi_key, own_partitions, partition_tags
 from floe_iceberg import IcebergTableManager
@@ -400,3 +401,21 @@ def test_metadata_goes_to_the_metadata_bucket(project, tmp_path):
     with open_project(artifacts) as connection:
         declared = TenantTables(connection).declaration("acme", "gold.total")
     assert declared.properties["write.metadata.path"] == f"file://{tmp_path}/meta/tenants/acme/gold/total/metadata"
+
+
+def test_results_of_checks_are_kept_in_the_tenants_own_namespace(shop):
+    artifacts, tables = shop
+    for tenant in ("acme", "beta"):
+        kept = tables.scan(f"tenants.{tenant}.floe_checks.results").to_pylist()
+        assert [(row["table_name"], row["check_name"], row["state"]) for row in kept] == [
+            (f"tenants.{tenant}.silver.sales", "nobody_is_bad", "passed")
+        ]
+        assert f"/tenants/{tenant}/" in tables.load_table(f"tenants.{tenant}.floe_checks.results").location()
+    assert not tables.namespaces.exists("floe_checks")
+    pipeline = Pipeline.of(artifacts, tenant="acme")
+    [tested] = check_published(pipeline, "silver.sales")
+    assert (tested.table, tested.snapshot_id) == (
+        "tenants.acme.silver.sales",
+        tables.get_current_snapshot("tenants.acme.silver.sales").snapshot_id,
+    )
+    assert [(check.check, check.state.value) for check in tested.checks] == [("nobody_is_bad", "passed")]

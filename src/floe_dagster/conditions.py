@@ -1,0 +1,118 @@
+"""Conditions that people write in checks: one SQL expression over the rows of one table, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from floe_core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_DIALECT = "spark"
+# The condition stands alone between brackets, on lines of its own: a comment at its end cannot swallow what follows.
+_BEFORE, _AFTER = "SELECT (\n", "\n)"
+_LINES_BEFORE = 1
+_UNITS = frozenset(
+    {
+        *("year", "quarter", "month", "week", "day", "dayofyear", "hour", "minute", "second"),
+        *("millisecond", "microsecond", "yyyy", "yy", "mon", "mm", "dd"),
+    }
+)
+_FORBIDDEN: tuple[tuple[Any, str], ...] = (
+    (exp.Query, "a query inside of it"),
+    (exp.AggFunc, "an aggregate"),
+    (exp.Window, "a window function"),
+    (exp.Star, "a star"),
+    (exp.Explode, "a function that makes rows"),
+    (exp.Placeholder, "a parameter"),
+    (exp.Parameter, "a parameter"),
+)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition over the rows of a table.
+
+    Attributes:
+        text: The SQL, as it was written.
+        columns: The columns it names, without the fields of structs, each once.
+    """
+
+    text: str
+    columns: tuple[str, ...]
+
+    @property
+    def sql(self) -> str:
+        """The condition in brackets, ready to stand beside others."""
+        return f"(\n{self.text}\n)"
+
+
+@lru_cache(maxsize=512)
+def parse_condition(text: str) -> Condition:
+    """Read a condition of Spark SQL.
+
+    Raises:
+        ConfigurationError: The text is not a single expression, or looks beyond the row.
+    """
+    try:
+        statements = [one for one in sqlglot.parse(f"{_BEFORE}{text}{_AFTER}", dialect=_DIALECT) if one is not None]
+    except SqlglotError as err:
+        raise _syntax_error(text, err) from err
+    inner = _alone(statements)
+    if inner is None:
+        msg = f"'{text}' is not a single condition."
+        raise ConfigurationError(
+            msg, hint="Write one SQL expression, such as: amount >= 0 and currency in ('EUR', 'USD')"
+        )
+    for kind, what in _FORBIDDEN:
+        if inner.find(kind) is not None:
+            msg = f"'{text}' has {what}, and a condition looks at one row at a time."
+            raise ConfigurationError(msg, hint="Compute it in an asset, or write an @asset_check.")
+    found = dict.fromkeys(column.parts[0].name for column in inner.find_all(exp.Column) if not _is_unit(column))
+    return Condition(text, tuple(found))
+
+
+def _alone(statements: Sequence[Any]) -> Any:  # noqa: ANN401 - the parser's classes have no common name
+    """Return what stands between the brackets; None when they were closed and opened again, or hold something else."""
+    if len(statements) != 1 or not isinstance(statements[0], exp.Select):
+        return None
+    [*chosen] = statements[0].expressions
+    extra = [name for name, value in statements[0].args.items() if value and name != "expressions"]
+    if len(chosen) != 1 or extra:
+        return None
+    if isinstance(chosen[0], exp.Subquery):
+        return chosen[0]
+    if not isinstance(chosen[0], exp.Paren):
+        return None
+    inner = chosen[0].this
+    return None if isinstance(inner, exp.Alias | exp.Tuple | exp.Command) else inner
+
+
+def _is_unit(column: exp.Column) -> bool:
+    """Whether a name is the unit of a function such as timestampadd, which the parser takes for a column."""
+    return (
+        len(column.parts) == 1 and column.name.lower() in _UNITS and isinstance(column.parent, exp.Func | exp.Anonymous)
+    )
+
+
+def _syntax_error(text: str, err: SqlglotError) -> ConfigurationError:
+    first = (getattr(err, "errors", None) or [{}])[0]
+    reason = str(first.get("description") or "a quote or bracket is not closed").rstrip(".")
+    if reason.startswith("Required keyword"):
+        # The parser speaks of its own classes.
+        reason = "something is missing"
+    lines = text.count("\n") + 1
+    line = (first.get("line") or 0) - _LINES_BEFORE
+    near = str(first.get("highlight") or "").strip()
+    if not 1 <= line <= lines or not near:
+        place = "at its end"
+    else:
+        place = f"near '{near}'" + (f" in line {line}" if lines > 1 else f", column {first.get('col')}")
+    return ConfigurationError(f"'{text}' is not valid SQL: {reason}, {place}.")
