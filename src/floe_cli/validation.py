@@ -34,7 +34,7 @@ def _of_table(layers: Layers, name: str, config: TableConfig) -> Iterator[Config
     schema = declared_schema(config.columns)
     sound = True
     for setting, terms in (("partition_by", config.partition_by), ("sort_by", config.sort_by)):
-        for index, term in enumerate(terms):
+        for index, term in enumerate(terms or ()):
             try:
                 if setting == "sort_by":
                     sort_order([term], schema)

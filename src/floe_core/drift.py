@@ -19,6 +19,7 @@ class DriftKind(StrEnum):
     TABLE = "table"
     MISSING_COLUMN = "missing_column"
     EXTRA_COLUMN = "extra_column"
+    RENAME = "rename"
     TYPE = "type"
     NULLABILITY = "nullability"
     DOC = "doc"
@@ -38,6 +39,24 @@ class DriftSeverity(StrEnum):
     BREAKING = "breaking"
 
 
+class DriftRemedy(StrEnum):
+    """What floe does about a difference.
+
+    Attributes:
+        RUN: ``floe apply`` changes the table, and so does the next run that writes to it.
+        APPLY: ``floe apply`` changes the table.
+        CONFIRM: ``floe apply`` changes the table, and asks first.
+        FLAG: Only ``floe apply --drop-columns`` changes the table, and asks first.
+        NONE: Nothing does; the item's ``fix`` says what to do.
+    """
+
+    RUN = "run"
+    APPLY = "apply"
+    CONFIRM = "confirm"
+    FLAG = "flag"
+    NONE = "none"
+
+
 class DriftItem(FrozenModel):
     """One difference."""
 
@@ -47,6 +66,7 @@ class DriftItem(FrozenModel):
     actual: str | None = Field(description="What the table has; none: nothing.")
     severity: DriftSeverity = Field(description="What it can lead to.")
     fix: str = Field(description="The way out.")
+    remedy: DriftRemedy = Field(default=DriftRemedy.NONE, description="What floe does about it.")
 
     def __str__(self) -> str:
         """Render as ``severity kind path: declared X, the table has Y. fix``."""
@@ -54,6 +74,11 @@ class DriftItem(FrozenModel):
         actual = "nothing" if self.actual is None else self.actual
         what = self.kind.value.replace("_", " ")
         return f"{self.severity.value} {what} {self.path}: declared {declared}, the table has {actual}. {self.fix}"
+
+    @property
+    def destructive(self) -> bool:
+        """Whether the change takes something away, so that somebody has to agree first."""
+        return self.remedy in {DriftRemedy.CONFIRM, DriftRemedy.FLAG}
 
 
 class DriftReport(FrozenModel):

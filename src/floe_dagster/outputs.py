@@ -14,6 +14,7 @@ from floe_core.errors import CommitStateUnknownError, ConfigurationError, Invali
 from floe_core.schemas import TableConfig
 from floe_dagster.partitions import ColumnChoice, tie
 from floe_dagster.upsert_keys import DeclaredKeys, missing_keys, require_keys_for_new_table
+from floe_iceberg.applying import follow_declaration
 from floe_iceberg.arrow_types import normalised, to_arrow
 from floe_iceberg.commits import find_operation
 from floe_iceberg.held import HeldMark, open_held, require_branches
@@ -176,7 +177,7 @@ class _Write:
         """Load the table, making it first when that is allowed."""
         manager, name = self._manager, self._output.table
         if not self._defaults.auto_create or manager.table_exists(name):
-            table = manager.load_table(name)
+            table = self._as_declared(manager.load_table(name))
             self._set_properties(table)
             return table
         schema = self._schema()
@@ -190,21 +191,30 @@ class _Write:
         manager.create_namespace(name.rpartition(".")[0])
         return self._create(schema, declared)
 
+    def _as_declared(self, table: Table) -> Table:
+        """Let a table follow its declaration; where it cannot, nothing is written."""
+        declared = self._defaults.declared.get(self._output.table)
+        if declared is None:
+            return table
+        properties = {**declared.properties, **self._output.settings.properties}
+        wanted = declared.model_copy(update={"properties": properties})
+        return follow_declaration(self._manager.context, table, wanted)
+
     def _create(self, schema: pa.Schema, declared: TableConfig) -> Table:
         properties = {**declared.properties, **self._output.settings.properties}
         if declared.columns:
             config = declared.model_copy(update={"properties": properties})
-            if not config.partition_by:
+            if config.partition_by is None:
                 terms = self._terms_of_declared(config)
                 config = config.model_copy(update={"partition_by": terms})
             return self._manager.create_from_config(self._output.table, config, if_not_exists=True)
-        partitioned = self._tied(iceberg_schema(schema)) if not declared.partition_by else None
+        partitioned = self._tied(iceberg_schema(schema)) if declared.partition_by is None else None
         return self._manager.create_table_if_not_exists(
             self._output.table,
             schema,
-            declared.partition_by or (partitioned.terms if partitioned else None),
+            declared.partition_by if partitioned is None else partitioned.terms,
             {**declared_properties(declared), **properties},
-            sort_order=declared.sort_by or None,
+            sort_order=declared.sort_by,
             location=declared.location,
         )
 

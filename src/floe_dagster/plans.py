@@ -6,19 +6,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from floe_core.drift import DriftItem, DriftKind, DriftSeverity
+from floe_core.schemas import TableConfig
 from floe_dagster.checks import PUBLISHED
+from floe_dagster.partitions import ColumnChoice, tie
+from floe_dagster.tenants import own_partitions
 from floe_dagster.upsert_keys import DeclaredKeys
-from floe_iceberg.drift import key_differences
+from floe_iceberg.drift import differences
 from floe_iceberg.models import WriteMode
 from floe_iceberg.row_counts import RowCount
 from floe_iceberg.row_keys import recorded_keys
+from floe_iceberg.schema import declared_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dagster import AssetKey
     from pyiceberg.table import Table
 
+    from floe_dagster.asset_settings import AssetSettings
     from floe_dagster.batches import Batch
     from floe_dagster.pipeline import Pipeline
     from floe_iceberg.manager import IcebergTableManager
@@ -98,7 +103,10 @@ def _planned(
     wanted = DeclaredKeys.of_table(declared)
     if upserts:
         wanted = DeclaredKeys.of(settings, declared, asset=asset, table=table)
-    keys, differences = _compared(found, wanted, upserts=upserts)
+    keys = wanted.keys or (recorded_keys(found) if found is not None else ())
+    compared = _compared(found, declared or TableConfig(), wanted, settings)
+    if upserts and not keys:
+        compared = (_NO_KEYS, *compared)
     checks = [name for name in pipeline.check_names(key) if name != PUBLISHED]
     count = RowCount.of(snapshot.summary.additional_properties) if snapshot and snapshot.summary else RowCount()
     return PlannedAsset(
@@ -112,18 +120,39 @@ def _planned(
         exists=found is not None,
         rows=count.rows,
         rows_exact=count.exact,
-        differences=differences,
+        differences=compared,
     )
 
 
 def _compared(
-    table: Table | None, wanted: DeclaredKeys, *, upserts: bool
-) -> tuple[tuple[str, ...], tuple[DriftItem, ...]]:
-    """Return the keys that an upsert goes by, and where the table differs from what is declared."""
-    keys = wanted.keys or (recorded_keys(table) if table is not None else ())
-    if upserts and not keys:
-        return keys, (_NO_KEYS,)
-    return keys, tuple(key_differences(table, wanted.keys, wanted.null_keys)) if table is not None else ()
+    table: Table | None, declared: TableConfig, keys: DeclaredKeys, settings: AssetSettings
+) -> tuple[DriftItem, ...]:
+    """Return where a table differs from what floe.yaml and its asset declare."""
+    if table is None:
+        return ()
+    wanted = declared.model_copy(
+        update={
+            "keys": keys.keys,
+            "null_keys": keys.null_keys,
+            "properties": {**declared.properties, **settings.properties},
+        }
+    )
+    return differences(table, wanted)
+
+
+def partition_terms(pipeline: Pipeline, tables: Mapping[str, TableConfig]) -> dict[str, tuple[str, ...]]:
+    """Return how a run would partition new tables that declare nothing about it: by the partitions of their assets.
+
+    Raises:
+        ConfigurationError: The column that an asset's partition keys speak of is unknown.
+    """
+    terms = {}
+    for key in pipeline.keys:
+        table, partitions = pipeline.table(key), own_partitions(pipeline.spec(key).partitions_def)
+        if table in tables and partitions is not None and tables[table].columns:
+            choice = ColumnChoice(key.to_user_string(), pipeline.settings(key).partition_columns)
+            terms[table] = tuple(tie(partitions, declared_schema(tables[table].columns), choice).terms)
+    return terms
 
 
 def _counted(partitions: Sequence[str]) -> str:

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyiceberg.exceptions import ResolveError
-from pyiceberg.schema import promote
-from pyiceberg.types import ListType, MapType, NestedField, StructType
+from pyiceberg.transforms import VoidTransform
 
-from floe_core.drift import DriftItem, DriftKind, DriftReport, DriftSeverity
+from floe_core.drift import DriftItem, DriftKind, DriftRemedy, DriftReport, DriftSeverity
 from floe_core.errors import ConfigurationError, TableNotFoundError
+from floe_iceberg.column_drift import column_differences
+from floe_iceberg.column_followers import renamed_column
 from floe_iceberg.context import identifier_of
 from floe_iceberg.corruption import load_table
-from floe_iceberg.row_keys import (
-    KEYS_PROPERTY,
-    NULL_KEYS_PROPERTY,
-    keys_shown,
-    recorded_keys,
-    recorded_null_keys,
-    same_keys,
-)
-from floe_iceberg.schema import declared_schema
+from floe_iceberg.key_property import KEYS_PROPERTY, NULL_KEYS_PROPERTY
+from floe_iceberg.owned_properties import FORMAT_VERSION, danger_of, owner_of
+from floe_iceberg.row_keys import keys_shown, recorded_keys, recorded_null_keys, same_keys
 from floe_iceberg.spec_terms import partition_spec, sort_order
 from floe_iceberg.tables import declared_properties
-from floe_iceberg.type_text import type_text
+from floe_iceberg.target_schema import target_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,7 +26,6 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
     from pyiceberg.table.sorting import SortOrder
-    from pyiceberg.types import IcebergType
 
     from floe_core.dataplane import NullKeys
     from floe_core.schemas import TableConfig
@@ -40,7 +33,6 @@ if TYPE_CHECKING:
     from floe_iceberg.manager import IcebergTableManager
 
 _ORDER = (DriftSeverity.BREAKING, DriftSeverity.WARNING, DriftSeverity.INFO)
-_IN_YAML = "in floe.yaml"
 
 
 class DriftDetector:
@@ -57,41 +49,58 @@ class DriftDetector:
             try:
                 table = load_table(self._context, target)
             except TableNotFoundError:
-                items = [_missing_table(name)]
+                items: tuple[DriftItem, ...] = (missing_table(name, declared),)
             else:
-                items = list(_differences(table, declared))
-            items.sort(key=lambda item: _ORDER.index(item.severity))
+                items = differences(table, declared)
             operation.set(differences=len(items))
-            return DriftReport(table=name, items=tuple(items))
+            return DriftReport(table=name, items=items)
 
 
-def _missing_table(name: str) -> DriftItem:
+def missing_table(name: str, declared: TableConfig) -> DriftItem:
+    """Describe a table that does not exist."""
     return DriftItem(
         kind=DriftKind.TABLE,
         path=name,
         declared="a table",
         actual=None,
         severity=DriftSeverity.BREAKING,
-        fix=f"Create it with: floe tables create {name}",
+        fix=f"floe apply creates it, and so do the next run and: floe tables create {name}"
+        if declared.columns
+        else "It declares no columns: the first run that writes to it creates it.",
+        remedy=DriftRemedy.RUN,
     )
 
 
-def _differences(table: Table, declared: TableConfig) -> Iterator[DriftItem]:
-    actual = table.schema()
-    if declared.columns:
-        wanted = declared_schema(declared.columns)
-        yield from _struct(wanted.as_struct(), actual.as_struct(), "")
-        yield from _column_order(wanted, actual)
-    yield from _partitioning(declared, table.spec(), actual)
-    yield from _sort_order(declared, table.sort_order(), actual)
-    yield from key_differences(table, declared.keys, declared.null_keys)
-    yield from _properties(declared, table)
+def differences(table: Table, declared: TableConfig) -> tuple[DriftItem, ...]:
+    """Compare a loaded table with what is declared, most severe difference first; the rest may be anything."""
+    # Terms and keys speak of columns as they are declared, so they are compared on the schema that comes of it.
+    schema = target_schema(table.metadata, declared.columns)
+    items = [
+        *column_differences(table, declared.columns),
+        *_partitioning(declared, table, schema),
+        *_sort_order(declared, table.sort_order(), schema),
+        *key_differences(table, declared.keys, declared.null_keys, schema=schema),
+        *_properties(declared, table),
+        *_location(declared, table),
+    ]
+    return tuple(sorted(items, key=lambda item: _ORDER.index(item.severity)))
 
 
-def key_differences(table: Table, keys: Sequence[str], null_keys: NullKeys | None) -> Iterator[DriftItem]:
-    """Compare declared keys with those that a table records; what is not declared leaves the record alone."""
+def key_differences(
+    table: Table, keys: Sequence[str], null_keys: NullKeys | None, *, schema: Schema | None = None
+) -> Iterator[DriftItem]:
+    """Compare declared keys with those that a table records; what is not declared leaves the record alone.
+
+    Args:
+        table: The table.
+        keys: The declared keys.
+        null_keys: What is declared about null in a key.
+        schema: The schema that the keys speak of, when columns are to be renamed.
+    """
     recorded, nulls = recorded_keys(table), recorded_null_keys(table)
-    fix = "The next upsert records what is declared if rows are unique by it, and else stops before it writes."
+    before = table.schema()
+    recorded = tuple(renamed_column(key, before, schema or before) or key for key in recorded)
+    fix = "floe apply and the next upsert record what is declared if rows are unique by it, and else stop."
     if keys and not same_keys(recorded, keys):
         yield DriftItem(
             kind=DriftKind.KEYS,
@@ -100,6 +109,7 @@ def key_differences(table: Table, keys: Sequence[str], null_keys: NullKeys | Non
             actual=keys_shown(recorded) if recorded else None,
             severity=DriftSeverity.WARNING,
             fix=fix,
+            remedy=DriftRemedy.APPLY,
         )
     if null_keys is not None and null_keys is not nulls:
         yield DriftItem(
@@ -109,143 +119,47 @@ def key_differences(table: Table, keys: Sequence[str], null_keys: NullKeys | Non
             actual=nulls.value,
             severity=DriftSeverity.WARNING,
             fix=fix,
+            remedy=DriftRemedy.APPLY,
         )
 
 
-def _struct(wanted: StructType, actual: StructType, prefix: str) -> Iterator[DriftItem]:
-    there = {field.name: field for field in actual.fields}
-    for field in wanted.fields:
-        path = prefix + field.name
-        if field.name in there:
-            yield from _field(field, there[field.name], path)
-        else:
-            yield _missing_column(field, path)
-    known = {field.name for field in wanted.fields}
-    for field in actual.fields:
-        if field.name not in known:
-            yield DriftItem(
-                kind=DriftKind.EXTRA_COLUMN,
-                path=prefix + field.name,
-                declared=None,
-                actual=_column_text(field),
-                severity=DriftSeverity.WARNING,
-                fix=f"Declare it {_IN_YAML}, or drop it with evolve_schema(…, allow_incompatible_changes=True).",
-            )
-
-
-def _missing_column(field: NestedField, path: str) -> DriftItem:
-    required = field.required
-    return DriftItem(
-        kind=DriftKind.MISSING_COLUMN,
-        path=path,
-        declared=_column_text(field),
-        actual=None,
-        severity=DriftSeverity.BREAKING if required else DriftSeverity.WARNING,
-        fix="Rows already there have no value for it: declare it optional, then add it."
-        if required
-        else "Add it with evolve_schema, or write data that has it.",
+def _partitioning(declared: TableConfig, table: Table, schema: Schema) -> Iterator[DriftItem]:
+    if declared.partition_by is None:
+        return
+    actual = [field for field in table.spec().fields if not isinstance(field.transform, VoidTransform)]
+    fix, remedy = "floe apply changes it for new files, and so does the next run; old files stay.", DriftRemedy.RUN
+    wanted = ", ".join(declared.partition_by)
+    try:
+        spec = partition_spec(declared.partition_by, schema)
+    except ConfigurationError as err:
+        fix, remedy = f"Correct it in floe.yaml: {err.message}", DriftRemedy.NONE
+    else:
+        # The order of the fields says nothing about which rows share a file.
+        if {(field.source_id, str(field.transform)) for field in spec.fields} == {
+            (field.source_id, str(field.transform)) for field in actual
+        }:
+            return
+        wanted = _spec_text(spec, schema)
+    yield DriftItem(
+        kind=DriftKind.PARTITIONING,
+        path="partition_by",
+        declared=wanted or None,
+        actual=_spec_text(table.spec(), schema) or None,
+        severity=DriftSeverity.WARNING,
+        fix=fix,
+        remedy=remedy,
     )
 
 
-def _field(wanted: NestedField, actual: NestedField, path: str) -> Iterator[DriftItem]:
-    yield from _type(wanted.field_type, actual.field_type, path)
-    yield from _nullability(path, wanted=wanted.required, actual=actual.required)
-    if wanted.doc is not None and wanted.doc != actual.doc:
-        yield DriftItem(
-            kind=DriftKind.DOC,
-            path=path,
-            declared=repr(wanted.doc),
-            actual=repr(actual.doc) if actual.doc else None,
-            severity=DriftSeverity.INFO,
-            fix="Change it with evolve_schema.",
-        )
-
-
-def _type(wanted: IcebergType, actual: IcebergType, path: str) -> Iterator[DriftItem]:
-    if isinstance(wanted, StructType) and isinstance(actual, StructType):
-        yield from _struct(wanted, actual, f"{path}.")
-    elif isinstance(wanted, ListType) and isinstance(actual, ListType):
-        yield from _type(wanted.element_type, actual.element_type, f"{path}.element")
-        yield from _nullability(f"{path}.element", wanted=wanted.element_required, actual=actual.element_required)
-    elif isinstance(wanted, MapType) and isinstance(actual, MapType):
-        yield from _type(wanted.key_type, actual.key_type, f"{path}.key")
-        yield from _type(wanted.value_type, actual.value_type, f"{path}.value")
-        yield from _nullability(f"{path}.value", wanted=wanted.value_required, actual=actual.value_required)
-    elif wanted != actual:
-        widens = _can_widen(actual, wanted)
-        yield DriftItem(
-            kind=DriftKind.TYPE,
-            path=path,
-            declared=type_text(wanted),
-            actual=type_text(actual),
-            severity=DriftSeverity.WARNING if widens else DriftSeverity.BREAKING,
-            fix="Widen it with evolve_schema."
-            if widens
-            else f"The table's type cannot become the declared one: correct it {_IN_YAML}, or write a new column.",
-        )
-
-
-def _can_widen(actual: IcebergType, wanted: IcebergType) -> bool:
-    try:
-        return promote(actual, wanted) == wanted
-    except ResolveError:
-        return False
-
-
-def _nullability(path: str, *, wanted: bool, actual: bool) -> Iterator[DriftItem]:
-    if wanted != actual:
-        yield DriftItem(
-            kind=DriftKind.NULLABILITY,
-            path=path,
-            declared="required" if wanted else "optional",
-            actual="required" if actual else "optional",
-            severity=DriftSeverity.BREAKING if wanted else DriftSeverity.WARNING,
-            fix="Rows may hold null: make it required with evolve_schema(…, allow_incompatible_changes=True), "
-            f"or declare it optional {_IN_YAML}."
-            if wanted
-            else "Make it optional with evolve_schema.",
-        )
-
-
-def _column_order(wanted: Schema, actual: Schema) -> Iterator[DriftItem]:
-    shared = {field.name for field in wanted.fields} & {field.name for field in actual.fields}
-    declared = [field.name for field in wanted.fields if field.name in shared]
-    found = [field.name for field in actual.fields if field.name in shared]
-    if declared != found:
-        yield DriftItem(
-            kind=DriftKind.COLUMN_ORDER,
-            path="columns",
-            declared=", ".join(declared),
-            actual=", ".join(found),
-            severity=DriftSeverity.INFO,
-            fix="Reorder them with evolve_schema.",
-        )
-
-
-def _partitioning(declared: TableConfig, spec: PartitionSpec, schema: Schema) -> Iterator[DriftItem]:
-    actual = _spec_text(spec, schema)
-    try:
-        wanted = _spec_text(partition_spec(declared.partition_by, schema), schema)
-    except ConfigurationError:
-        # A declared column that the table lacks is reported with the columns.
-        wanted = ", ".join(declared.partition_by)
-    if wanted != actual:
-        yield DriftItem(
-            kind=DriftKind.PARTITIONING,
-            path="partition_by",
-            declared=wanted or None,
-            actual=actual or None,
-            severity=DriftSeverity.WARNING,
-            fix=f"Change it {_IN_YAML}, or evolve the table's partitioning and compact it.",
-        )
-
-
 def _sort_order(declared: TableConfig, order: SortOrder, schema: Schema) -> Iterator[DriftItem]:
+    if declared.sort_by is None:
+        return
     actual = _order_text(order, schema)
+    fix, remedy = "floe apply changes it for new files, and so does the next run.", DriftRemedy.RUN
     try:
         wanted = _order_text(sort_order(declared.sort_by, schema), schema)
-    except ConfigurationError:
-        wanted = ", ".join(declared.sort_by)
+    except ConfigurationError as err:
+        wanted, fix, remedy = ", ".join(declared.sort_by), f"Correct it in floe.yaml: {err.message}", DriftRemedy.NONE
     if wanted != actual:
         yield DriftItem(
             kind=DriftKind.SORT_ORDER,
@@ -253,21 +167,33 @@ def _sort_order(declared: TableConfig, order: SortOrder, schema: Schema) -> Iter
             declared=wanted or None,
             actual=actual or None,
             severity=DriftSeverity.INFO,
-            fix=f"Change it {_IN_YAML}, or the table's sort order.",
+            fix=fix,
+            remedy=remedy,
         )
 
 
 def _properties(declared: TableConfig, table: Table) -> Iterator[DriftItem]:
     for key, value in sorted(declared_properties(declared).items()):
-        if key not in {KEYS_PROPERTY, NULL_KEYS_PROPERTY} and table.properties.get(key) != value:
-            yield DriftItem(
-                kind=DriftKind.PROPERTY,
-                path=key,
-                declared=value,
-                actual=table.properties.get(key),
-                severity=DriftSeverity.WARNING,
-                fix="Set it on the table.",
-            )
+        actual = str(table.format_version) if key == FORMAT_VERSION else table.properties.get(key)
+        if key in {KEYS_PROPERTY, NULL_KEYS_PROPERTY} or actual == value:
+            continue
+        fix, remedy = "floe apply sets it, and so does the next run.", DriftRemedy.RUN
+        if owner := owner_of(key):
+            fix, remedy = f"{owner} Remove it from floe.yaml.", DriftRemedy.NONE
+        elif danger := danger_of(key, table.properties, value):
+            fix, remedy = f"floe apply sets it and asks first. {danger}.", DriftRemedy.CONFIRM
+        yield DriftItem(
+            kind=DriftKind.PROPERTY,
+            path=key,
+            declared=value,
+            actual=actual,
+            severity=DriftSeverity.WARNING,
+            fix=fix,
+            remedy=remedy,
+        )
+
+
+def _location(declared: TableConfig, table: Table) -> Iterator[DriftItem]:
     if declared.location is not None and declared.location.rstrip("/") != table.location().rstrip("/"):
         yield DriftItem(
             kind=DriftKind.LOCATION,
@@ -275,12 +201,8 @@ def _properties(declared: TableConfig, table: Table) -> Iterator[DriftItem]:
             declared=declared.location,
             actual=table.location(),
             severity=DriftSeverity.WARNING,
-            fix=f"A table cannot move: correct it {_IN_YAML}, or create the table anew.",
+            fix="A table cannot move: correct it in floe.yaml, or create the table anew.",
         )
-
-
-def _column_text(field: NestedField) -> str:
-    return f"{type_text(field.field_type)}{' required' if field.required else ''}"
 
 
 def _spec_text(spec: PartitionSpec, schema: Schema) -> str:

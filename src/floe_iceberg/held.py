@@ -16,10 +16,10 @@ from floe_core.errors import CapabilityError, ConcurrencyConflictError, RefNotFo
 from floe_iceberg.commits import Backoff, ancestry
 from floe_iceberg.context import identifier_of
 from floe_iceberg.held_rows import WRITTEN_PROPERTY, brought_rows, written_at
+from floe_iceberg.key_property import keys_text, parse_keys
 from floe_iceberg.models import NullKeys, SnapshotInfo, Value, WriteMode
 from floe_iceberg.movements import require_current
 from floe_iceberg.read_marks import require_unread
-from floe_iceberg.row_keys import keys_text, parse_keys
 from floe_iceberg.versions import ref_not_found
 
 if TYPE_CHECKING:

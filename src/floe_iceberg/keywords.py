@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
     from floe_core.dataplane import DataPlane
+    from floe_core.drift import DriftItem
     from floe_core.plugins import ComputePlugin
     from floe_iceberg.models import CommitStrategy, Engine, IcebergTableManagerConfig, NullKeys
     from floe_iceberg.predicates import RowFilter
@@ -156,6 +157,13 @@ class PublishKeywords(TypedDict, total=False):
 
     to: str
     remove: bool
+
+
+class ApplyKeywords(TypedDict, total=False):
+    """Options of bringing a table to its declaration; see ``applying.apply_declaration``."""
+
+    drop_columns: bool
+    agreed: Sequence[DriftItem] | None
 
 
 class ExpiryKeywords(TypedDict, total=False):

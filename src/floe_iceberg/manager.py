@@ -10,13 +10,14 @@ from floe_core.errors import ConfigurationError
 from floe_core.plugins import CatalogPlugin
 from floe_core.schemas import CatalogConfig
 from floe_core.telemetry import get_logger, get_tracer
-from floe_iceberg import inspection, maintenance, reads, row_keys, schema, snapshots, tables, writes
+from floe_iceberg import applying, inspection, maintenance, reads, row_keys, schema, snapshots, tables, writes
 from floe_iceberg.context import ManagerContext
 from floe_iceberg.drift import DriftDetector
 from floe_iceberg.models import CompactionStrategy, IcebergTableManagerConfig, WriteMode
 from floe_iceberg.namespaces import Namespaces
 from floe_iceberg.planes import LazyPlane
 from floe_iceberg.reconciling import ReconcilingCatalog
+from floe_iceberg.table_properties import set_properties
 from floe_iceberg.tables import TableDesign
 from floe_iceberg.writes import WriteOptions
 
@@ -36,8 +37,10 @@ if TYPE_CHECKING:
     from floe_core.drift import DriftReport
     from floe_core.plugins import ComputePlugin, StoragePlugin
     from floe_core.schemas import CompiledArtifacts, TableConfig
+    from floe_iceberg.applying import DeclaredPlan
     from floe_iceberg.context import TableTarget
     from floe_iceberg.keywords import (
+        ApplyKeywords,
         BranchKeywords,
         CompactionKeywords,
         DeleteKeywords,
@@ -325,6 +328,24 @@ class IcebergTableManager:
     def set_keys(self, identifier: TableTarget, keys: Sequence[str], *, null_keys: NullKeys | None = None) -> Table:
         """Record the columns that identify a row, if the rows are unique by them; see ``row_keys.set_keys``."""
         return row_keys.set_keys(self._context, identifier, keys, null_keys=null_keys)
+
+    def set_properties(
+        self, identifier: TableTarget, updates: Mapping[str, str], removals: Sequence[str] = ()
+    ) -> Table:
+        """Set and remove properties in one commit; see ``table_properties.set_properties``."""
+        return set_properties(self._context, identifier, updates, removals)
+
+    def plan_declaration(
+        self, table: TableTarget, declared: TableConfig, *, drop_columns: bool = False
+    ) -> DeclaredPlan:
+        """Say what it takes to bring a table to its declaration; see ``applying.plan_declaration``."""
+        return applying.plan_declaration(self._context, table, declared, drop_columns=drop_columns)
+
+    def apply_declaration(
+        self, table: TableTarget, declared: TableConfig, **options: Unpack[ApplyKeywords]
+    ) -> DeclaredPlan:
+        """Bring a table to its declaration in one commit, or make it; see ``applying.apply_declaration``."""
+        return applying.apply_declaration(self._context, table, declared, **options)
 
     # Reads
 

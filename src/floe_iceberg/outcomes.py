@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pyiceberg import exceptions as pyiceberg_errors
 from pyiceberg.table.update import (
+    AddPartitionSpecUpdate,
     AddSchemaUpdate,
     AddSnapshotUpdate,
+    AddSortOrderUpdate,
     AssertRefSnapshotId,
     AssignUUIDUpdate,
     RemovePropertiesUpdate,
     RemoveSnapshotRefUpdate,
     RemoveSnapshotsUpdate,
     SetCurrentSchemaUpdate,
+    SetDefaultSortOrderUpdate,
+    SetDefaultSpecUpdate,
     SetPropertiesUpdate,
     SetSnapshotRefUpdate,
 )
@@ -119,13 +123,23 @@ def landed(metadata: TableMetadata, updates: tuple[TableUpdate, ...]) -> bool:
     return bool(updates) and all(_holds(metadata, update) for update in updates)
 
 
-def _holds(metadata: TableMetadata, update: TableUpdate) -> bool:  # noqa: PLR0911 - one answer per kind of update
+def _holds(metadata: TableMetadata, update: TableUpdate) -> bool:  # noqa: C901, PLR0911 - one answer per kind of update
     match update:
         case AddSchemaUpdate():
             return any(schema == update.schema_ for schema in metadata.schemas)
         case SetCurrentSchemaUpdate():
             newest = max(schema.schema_id for schema in metadata.schemas)
             return metadata.current_schema_id == (newest if update.schema_id == -1 else update.schema_id)
+        case AddPartitionSpecUpdate():
+            return any(spec.compatible_with(update.spec) for spec in metadata.partition_specs)
+        case SetDefaultSpecUpdate():
+            newest = max(spec.spec_id for spec in metadata.partition_specs)
+            return metadata.default_spec_id == (newest if update.spec_id == -1 else update.spec_id)
+        case AddSortOrderUpdate():
+            return any(order.fields == update.sort_order.fields for order in metadata.sort_orders)
+        case SetDefaultSortOrderUpdate():
+            newest = max(order.order_id for order in metadata.sort_orders)
+            return metadata.default_sort_order_id == (newest if update.sort_order_id == -1 else update.sort_order_id)
         case SetSnapshotRefUpdate():
             ref = metadata.refs.get(update.ref_name)
             return ref is not None and ref.snapshot_id == update.snapshot_id

@@ -7,7 +7,6 @@ are unique by the declared keys, and whoever wants to write is told otherwise be
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from floe_core.errors import CapabilityError, ConfigurationError, FloeStorageErr
 from floe_iceberg.commits import stage
 from floe_iceberg.engine_commits import commits_by_engine
 from floe_iceberg.filters.spark_sql import quoted_name
+from floe_iceberg.key_property import KEYS_PROPERTY, NULL_KEYS_PROPERTY, keys_text, parse_keys
 from floe_iceberg.metadata_commits import Change, commit_change
 from floe_iceberg.reads import scan
 from floe_iceberg.schema import column_parts
@@ -34,28 +34,11 @@ if TYPE_CHECKING:
 
     from floe_iceberg.context import ManagerContext, TableTarget
 
-KEYS_PROPERTY = "floe.keys"
-NULL_KEYS_PROPERTY = "floe.null-keys"
+UNIQUE_HINT = "Remove the repeated rows, or declare keys that tell rows apart."
 
 _SHOWN = 3
 # What a key takes in memory while it is compared, roughly.
 _BYTES_PER_KEY = 64
-
-
-def keys_text(keys: Sequence[str]) -> str:
-    """Write keys as the text of a property: with commas between, as JSON where a name would be mistaken."""
-    plain = all("," not in key and key == key.strip() and not key.startswith("[") for key in keys)
-    return ",".join(keys) if plain else json.dumps(list(keys))
-
-
-def parse_keys(text: str) -> tuple[str, ...]:
-    """Read keys from the text of a property."""
-    if text.lstrip().startswith("["):
-        try:
-            return tuple(str(key) for key in json.loads(text))
-        except ValueError:
-            pass
-    return tuple(key.strip() for key in text.split(",") if key.strip())
 
 
 def recorded_null_keys(table: Table) -> NullKeys:
@@ -73,7 +56,7 @@ def recorded_keys(table: Table) -> tuple[str, ...]:
 def records_keys(table: Table, keys: Sequence[str], null_keys: NullKeys | None = None) -> bool:
     """Whether a table records these keys, what they do with null unless that is None, and nothing else."""
     same_nulls = null_keys in {None, recorded_null_keys(table)}
-    return same_nulls and same_keys(recorded_keys(table), keys) and _identifiers(table.schema(), keys) is None
+    return same_nulls and same_keys(recorded_keys(table), keys) and identifiers_of(table.schema(), keys) is None
 
 
 def same_keys(one: Sequence[str], other: Sequence[str]) -> bool:
@@ -141,7 +124,7 @@ class _Step:
             AssertTableUUID(uuid=self.table.metadata.table_uuid),
             AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=head.snapshot_id if head else None),
         )
-        if (names := _identifiers(self.table.schema(), self.keys)) is not None:
+        if (names := identifiers_of(self.table.schema(), self.keys)) is not None:
             self._require_changeable_identifiers(names)
             with_names = stage(self.table, lambda transaction: _identify(transaction, names))
             updates += with_names.updates
@@ -166,12 +149,8 @@ class _Step:
             raise self._refused(why, hint)
 
     def _require_unique(self) -> None:
-        found = _repeated(self.context, self.table, self.keys, self.null_keys)
-        if found:
-            shown = ", ".join(str(example) for example in found)
-            why = f"Its rows are not unique by {keys_shown(self.keys)}: there are several for {shown}."
-            hint = "Remove the repeated rows, or declare keys that tell rows apart."
-            raise self._refused(why, hint)
+        if why := repeated_rows(self.context, self.table, self.keys, self.null_keys):
+            raise self._refused(why, UNIQUE_HINT)
 
     def _refused(self, why: str, hint: str) -> ConfigurationError:
         name, current = name_of(self.table), recorded_keys(self.table)
@@ -182,7 +161,16 @@ class _Step:
         return ConfigurationError(msg, hint=hint, table=name)
 
 
-def _identifiers(schema: Schema, keys: Sequence[str]) -> tuple[str, ...] | None:
+def repeated_rows(context: ManagerContext, table: Table, keys: Sequence[str], null_keys: NullKeys) -> str | None:
+    """Say which rows of main have the same key; None when every row has its own."""
+    found = _repeated(context, table, keys, null_keys)
+    if not found:
+        return None
+    shown = ", ".join(str(example) for example in found)
+    return f"Its rows are not unique by {keys_shown(keys)}: there are several for {shown}."
+
+
+def identifiers_of(schema: Schema, keys: Sequence[str]) -> tuple[str, ...] | None:
     """Return the identifier fields that a table should have instead of its own; None when they are in step or unused.
 
     Only columns that refuse null can be identifier fields, so that other keys leave none.

@@ -29,8 +29,10 @@ from pyiceberg.types import (
 from floe_core.dataplane import ColumnRequest
 from floe_core.errors import ColumnMismatch, SchemaEvolutionError
 from floe_iceberg.arrow_types import known_schema, known_type, to_iceberg_fields, to_iceberg_type
+from floe_iceberg.column_followers import followers
 from floe_iceberg.column_names import require_data_names, require_names
 from floe_iceberg.commits import Staged, stage
+from floe_iceberg.key_property import KEYS_PROPERTY, parse_keys
 from floe_iceberg.metadata_commits import Change, commit_change
 from floe_iceberg.models import SchemaChange, SchemaChangeKind
 from floe_iceberg.type_text import parse_type, type_text
@@ -259,7 +261,8 @@ def evolve_schema(
             wanted = staged.metadata.schema()
             columns = column_requests(table, changes)
             requirements = (*staged.requirements, *_rows_looked_at(table, changes))
-            return Change(staged.updates, requirements, columns) if staged.updates else None
+            along = followers(table.schema(), wanted, table.properties).table_updates()
+            return Change((*staged.updates, *along), requirements, columns) if staged.updates else None
 
         table = commit_change(context, target, plan, what="the change of schema")
         operation.set(schema_id=table.metadata.current_schema_id)
@@ -288,6 +291,8 @@ def stage_changes(table: Table, changes: Sequence[SchemaChange], *, allow_incomp
 
     def edit(transaction: Transaction) -> None:
         with transaction.update_schema(allow_incompatible_changes=allow_incompatible) as update:
+            if _frees_identifiers(changes, table.schema()):
+                update.set_identifier_fields()
             for change in changes:
                 _apply(update, change, table.schema())
 
@@ -298,6 +303,12 @@ def stage_changes(table: Table, changes: Sequence[SchemaChange], *, allow_incomp
         raise SchemaEvolutionError(msg, table=name) from err
     require_names(staged.metadata.schema(), before=table.schema())
     return staged
+
+
+def _frees_identifiers(changes: Sequence[SchemaChange], schema: Schema) -> bool:
+    """Whether an identifier field is to hold null, which none can: the keys are a property then."""
+    freed = {change.column for change in changes if change.kind is SchemaChangeKind.MAKE_OPTIONAL}
+    return bool(freed & schema.identifier_field_names())
 
 
 def _refusal(change: SchemaChange, table: Table, *, allow_incompatible: bool) -> ColumnMismatch | None:
@@ -342,14 +353,15 @@ def _refused_by_rows(
     if change.kind is SchemaChangeKind.CHANGE_TYPE and table.metadata.snapshots:
         reason = "no stored value can be read as the new type; add a column, copy the values over, drop the old one"
         return ColumnMismatch(change.column, text, new_text, reason)
-    if change.kind is SchemaChangeKind.MAKE_REQUIRED and _may_hold_nulls(table, current.field_id):
+    if change.kind is SchemaChangeKind.MAKE_REQUIRED and may_hold_nulls(table, current.field_id):
         return ColumnMismatch(change.column, text, text, "rows already there may hold null")
     if change.kind is SchemaChangeKind.DROP and (role := _role(table, current.field_id)):
         return ColumnMismatch(change.column, text, None, f"the table's {role} needs it")
     return None
 
 
-def _may_hold_nulls(table: Table, field_id: int) -> bool:
+def may_hold_nulls(table: Table, field_id: int) -> bool:
+    """Whether a column of some branch's rows may be null, by what the manifests say."""
     # Counts of nested fields are not kept, so a missing count is no proof.
     heads = {ref.snapshot_id for ref in _branches(table).values()}
     files = (task.file for head in heads for task in table.scan(snapshot_id=head).plan_files())
@@ -360,6 +372,11 @@ def _rows_looked_at(table: Table, changes: Sequence[SchemaChange]) -> tuple[Tabl
     """Return what must hold for changes that depend on the rows: nobody may have written to a branch since."""
     if not any(change.kind is SchemaChangeKind.MAKE_REQUIRED for change in changes):
         return ()
+    return heads_asserted(table)
+
+
+def heads_asserted(table: Table) -> tuple[TableRequirement, ...]:
+    """Return the requirement that nobody has written to a branch since the table was loaded."""
     heads = {MAIN_BRANCH: None} | {name: ref.snapshot_id for name, ref in _branches(table).items()}
     return tuple(AssertRefSnapshotId(ref=name, snapshot_id=head) for name, head in heads.items())
 
@@ -374,7 +391,14 @@ def _role(table: Table, field_id: int) -> str | None:
         return "partitioning"
     if any(field.source_id == field_id for field in table.sort_order().fields):
         return "sort order"
-    return "key" if field_id in table.schema().identifier_field_ids else None
+    keys = parse_keys(table.properties.get(KEYS_PROPERTY, ""))
+    return "key" if field_id in table.schema().identifier_field_ids or _within(keys, field_id, table.schema()) else None
+
+
+def _within(keys: Sequence[str], field_id: int, schema: Schema) -> bool:
+    """Whether a column is a key, or a struct that a key lies in."""
+    name = str(schema.find_column_name(field_id))
+    return any(key == name or key.startswith(f"{name}.") for key in keys)
 
 
 def _find(schema: Schema, column: str) -> NestedField | None:

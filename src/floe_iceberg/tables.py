@@ -16,12 +16,12 @@ from floe_iceberg.column_names import require_names
 from floe_iceberg.context import identifier_of
 from floe_iceberg.corruption import load_table as load_checked
 from floe_iceberg.errors import beyond_pyiceberg, namespace_not_found
+from floe_iceberg.key_property import KEYS_PROPERTY, NULL_KEYS_PROPERTY, keys_text
 from floe_iceberg.legal_hold import require_no_hold
 from floe_iceberg.models import NullKeys, PurgeResult
 from floe_iceberg.own_files import require_collected
 from floe_iceberg.purge import Remains
 from floe_iceberg.reconciling import ReconcilingCatalog
-from floe_iceberg.row_keys import KEYS_PROPERTY, NULL_KEYS_PROPERTY, keys_text
 from floe_iceberg.schema import declared_schema, iceberg_schema
 from floe_iceberg.spec_terms import check_spec, partition_spec, sort_order
 

@@ -26,8 +26,8 @@ class IcebergTableSpec(FrozenModel):
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")
     columns: tuple[ColumnConfig, ...]
-    partition_by: tuple[str, ...] = ()
-    sort_by: tuple[str, ...] = ()
+    partition_by: tuple[str, ...] | None = None
+    sort_by: tuple[str, ...] | None = None
     keys: tuple[str, ...] = ()
     null_keys: NullKeys | None = None
     retention: RetentionConfig = Field(default_factory=RetentionConfig)

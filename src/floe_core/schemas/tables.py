@@ -56,6 +56,9 @@ class ColumnConfig(FrozenModel):
     type: ColumnTypeText = Field(description="Iceberg type: long, string, decimal(10, 2), timestamptz, list<string>, …")
     required: bool = Field(default=False, description="Whether null is refused.")
     doc: str | None = Field(default=None, description="Comment kept in the table.")
+    renamed_from: Text | None = Field(
+        default=None, description="Name the column had before; floe apply renames it. May stay once that is done."
+    )
 
 
 class RetentionConfig(FrozenModel):
@@ -73,10 +76,12 @@ class TableConfig(FrozenModel):
 
     description: str | None = Field(default=None, description="What the table holds.")
     columns: tuple[ColumnConfig, ...] = Field(default=(), description="Columns in order; empty: taken from the data.")
-    partition_by: tuple[PartitionTerm, ...] = Field(
-        default=(), description="Terms such as day(ts), bucket(16, id), region."
+    partition_by: tuple[PartitionTerm, ...] | None = Field(
+        default=None, description="Terms such as day(ts), bucket(16, id), region; []: none. Left out: as it is."
     )
-    sort_by: tuple[SortTerm, ...] = Field(default=(), description="Terms such as ts desc nulls last.")
+    sort_by: tuple[SortTerm, ...] | None = Field(
+        default=None, description="Terms such as ts desc nulls last; []: none. Left out: as it is."
+    )
     keys: tuple[Text, ...] = Field(default=(), description="Columns that identify a row, for upserts.")
     null_keys: NullKeys | None = Field(
         default=None,
@@ -97,6 +102,22 @@ class TableConfig(FrozenModel):
         if alike := sorted(column.name for column in self.columns if folded[column.name.casefold()] > 1):
             msg = f"columns differ only in case, and Spark cannot tell them apart: {', '.join(alike)}"
             raise ValueError(msg)
+        return self
+
+    @model_validator(mode="after")
+    def _possible_renames(self) -> TableConfig:
+        former = Counter(column.renamed_from.casefold() for column in self.columns if column.renamed_from)
+        for column in self.columns:
+            old = column.renamed_from
+            if old is None:
+                continue
+            others = {other.name.casefold() for other in self.columns if other is not column}
+            if old == column.name or old.casefold() in others:
+                msg = f"renamed_from of {column.name} names '{old}', which is a declared column"
+                raise ValueError(msg)
+            if former[old.casefold()] > 1:
+                msg = f"two columns are renamed_from '{old}'"
+                raise ValueError(msg)
         return self
 
 

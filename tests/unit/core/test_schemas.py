@@ -101,3 +101,24 @@ def test_the_editor_schema_types_environments_as_partial_projects():
     assert "required" not in schema["$defs"]["ScheduleConfigOverride"]
     columns = schema["$defs"]["TableConfigOverride"]["properties"]["columns"]
     assert columns["items"]["$ref"] == "#/$defs/ColumnConfig"
+
+
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        ([("a", "a")], "names 'a', which is a declared column"),
+        ([("a", "b"), ("b", None)], "names 'b', which is a declared column"),
+        ([("a", "B"), ("b", None)], "names 'B', which is a declared column"),
+        ([("a", "c"), ("b", "c")], "two columns are renamed_from 'c'"),
+        ([("a", "b"), ("b", "a")], "which is a declared column"),
+    ],
+)
+def test_renames_that_cannot_be_are_refused(columns, told):
+    declared = [{"name": name, "type": "int", "renamed_from": old} for name, old in columns]
+    with pytest.raises(ValidationError, match=told):
+        TableConfig.model_validate({"columns": declared})
+
+
+def test_a_rename_may_change_the_case_of_letters():
+    column = {"name": "id", "type": "int", "renamed_from": "ID"}
+    assert TableConfig.model_validate({"columns": [column]}).columns[0].renamed_from == "ID"

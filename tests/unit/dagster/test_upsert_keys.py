@@ -11,7 +11,8 @@ from floe_core.schemas import TableConfig
 from floe_dagster import IcebergIOManager
 from floe_dagster.asset_review import WrittenAsset, require_sound
 from floe_dagster.tables_source import TablesSource
-from floe_iceberg.row_keys import KEYS_PROPERTY, recorded_keys
+from floe_iceberg.key_property import KEYS_PROPERTY
+from floe_iceberg.row_keys import recorded_keys
 
 TABLE = "public.orders"
 

@@ -1,0 +1,81 @@
+"""Partition specs and sort orders that follow a declaration, as updates of a table's metadata."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
+from pyiceberg.table.update import (
+    AddPartitionSpecUpdate,
+    AddSortOrderUpdate,
+    SetDefaultSortOrderUpdate,
+    SetDefaultSpecUpdate,
+)
+from pyiceberg.transforms import VoidTransform
+
+if TYPE_CHECKING:
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.update import TableUpdate
+
+_NEWEST = -1
+
+
+def evolved_spec(metadata: TableMetadata, wanted: PartitionSpec) -> PartitionSpec:
+    """Return the spec that brings a table to the wanted partitioning.
+
+    Fields that stay keep their ids and their order, as Iceberg's own evolution does. A field that a table had before
+    comes back under its old id and name. Format version 1 knows fields by their place: one that goes leaves a void.
+    """
+    by_place = metadata.format_version == 1
+    terms = {_term(field): field for field in wanted.fields}
+    fields = []
+    for field in metadata.spec().fields:
+        if _term(field) in terms:
+            fields.append(field)
+        elif by_place:
+            fields.append(PartitionField(field.source_id, field.field_id, VoidTransform(), field.name))
+    there = {_term(field) for field in fields}
+    former = {} if by_place else {_term(field): field for spec in metadata.partition_specs for field in spec.fields}
+    last = metadata.last_partition_id or PARTITION_FIELD_ID_START - 1
+    for term, field in terms.items():
+        if term in there:
+            continue
+        known = former.get(term)
+        last = last if known else last + 1
+        number, name = (known.field_id, known.name) if known else (last, field.name)
+        fields = [_renamed(other, name) for other in fields]
+        fields.append(PartitionField(field.source_id, number, field.transform, name))
+    return PartitionSpec(*fields, spec_id=1 + max(spec.spec_id for spec in metadata.partition_specs))
+
+
+def _term(field: PartitionField) -> tuple[int, str]:
+    return field.source_id, str(field.transform)
+
+
+def _renamed(field: PartitionField, taken: str) -> PartitionField:
+    """Give a void field another name when a new field takes its own."""
+    if field.name != taken or not isinstance(field.transform, VoidTransform):
+        return field
+    return PartitionField(field.source_id, field.field_id, field.transform, f"{field.name}_{field.field_id}")
+
+
+def spec_updates(metadata: TableMetadata, spec: PartitionSpec) -> tuple[TableUpdate, ...]:
+    """Return the updates that make a spec the current one; one that the table has already is taken again."""
+    known = next((one.spec_id for one in metadata.partition_specs if one.compatible_with(spec)), None)
+    if known is not None:
+        return (SetDefaultSpecUpdate(spec_id=known),)
+    return AddPartitionSpecUpdate(spec=spec), SetDefaultSpecUpdate(spec_id=_NEWEST)
+
+
+def sort_updates(metadata: TableMetadata, order: SortOrder) -> tuple[TableUpdate, ...]:
+    """Return the updates that make a sort order the current one; one that the table has already is taken again."""
+    known = next((one.order_id for one in metadata.sort_orders if one.fields == order.fields), None)
+    if known is not None:
+        return (SetDefaultSortOrderUpdate(sort_order_id=known),)
+    if not order.fields:
+        unsorted = UNSORTED_SORT_ORDER
+        return AddSortOrderUpdate(sort_order=unsorted), SetDefaultSortOrderUpdate(sort_order_id=unsorted.order_id)
+    number = 1 + max((one.order_id for one in metadata.sort_orders), default=0)
+    added = SortOrder(*order.fields, order_id=number)
+    return AddSortOrderUpdate(sort_order=added), SetDefaultSortOrderUpdate(sort_order_id=_NEWEST)
