@@ -26,6 +26,7 @@ class RootGroup(LazyGroup):
         "validate": ("floe_cli.commands.validate", "Check floe.yaml and list every mistake."),
         "compile": ("floe_cli.commands.compile", "Turn floe.yaml into compiled artifacts."),
         "plan": ("floe_cli.commands.plan", "Show what a run would read and write."),
+        "apply": ("floe_cli.commands.apply", "Bring tables to what floe.yaml declares."),
         "run": ("floe_cli.commands.run", "Materialise assets on Spark, check and publish them."),
         "test": ("floe_cli.commands.test", "Check what is published, without a write to it."),
         "dev": ("floe_cli.commands.dev", "Open the Dagster UI on this project."),

@@ -1,5 +1,6 @@
 """``floe plan``."""
 
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -18,10 +19,13 @@ from floe_cli.commands.run import (
 )
 from floe_cli.output import Report, count, grid, working
 from floe_cli.workspace import Workspace
+from floe_core.errors import FloeStorageError
 
 if TYPE_CHECKING:
-    from floe_core.drift import DriftItem
+    from floe_core.drift import DriftItem, DriftReport
+    from floe_dagster.pipeline import Pipeline
     from floe_dagster.plans import PlannedAsset
+    from floe_iceberg import IcebergTableManager
 
 app = single_command()
 
@@ -38,7 +42,9 @@ def plan(
     failed: FailedOption = False,
     all_partitions: AllOption = False,
 ) -> Report:
-    """Show what a run would read and write, without running it.
+    """Show what a run would read and write, and where tables are not what floe.yaml declares.
+
+    Nothing is run or changed. What is listed as different is what floe apply changes.
 
     Examples:
         floe plan
@@ -59,6 +65,7 @@ def plan(
         with open_instance(workspace.artifacts) as instance:
             batches = batches_of(pipeline, keys, choice, instance)
         planned = plan_assets(pipeline, tables, batches)
+        others = _other_tables(workspace, pipeline, tables) if select == "*" and tenant is None else []
     artifacts = workspace.artifacts
     where = f"catalog '{artifacts.catalog.name}' ({artifacts.catalog.type}), Spark on {artifacts.compute.master}"
     rows = [
@@ -72,12 +79,14 @@ def plan(
             "tenant": tenant,
             "partitions": partitions,
             "assets": [asdict(asset) | {"effect": asset.effect} for asset in planned],
+            "other_tables": others,
         },
         text=[
             grid(["TABLE", "NOW", "WRITE", "WAY", "READS"], rows, right=["NOW"]),
             "",
             f"{count(len(planned), 'table')} would be written{scope}, in this order: {where}.",
-            *[_difference(asset, item) for asset in planned for item in asset.differences],
+            *[_difference(asset.table, item) for asset in planned for item in asset.differences],
+            *[_difference(report.table, item) for report in others for item in report.items],
         ],
     )
 
@@ -93,9 +102,21 @@ def _write(asset: "PlannedAsset") -> str:
     return f"{asset.effect}{by}"
 
 
-def _difference(asset: "PlannedAsset", item: "DriftItem") -> str:
+def _other_tables(workspace: Workspace, pipeline: "Pipeline", tables: "IcebergTableManager") -> "list[DriftReport]":
+    """Compare the declared tables that no asset writes."""
+    written = {pipeline.table(key) for key in pipeline.keys}
+    reports = []
+    for name, declared in workspace.artifacts.tables.items():
+        if name not in written:
+            # A run writes none of them, so one that cannot be read does not keep it from being planned.
+            with suppress(FloeStorageError):
+                reports.append(tables.detect_drift(name, declared))
+    return [report for report in reports if report.drifted]
+
+
+def _difference(table: str, item: "DriftItem") -> str:
     declared, actual = item.declared or "nothing", item.actual or "nothing"
-    return f"{asset.table}: {item.path} declared {declared}, the table has {actual}. {item.fix}"
+    return f"{table}: {item.path} declared {declared}, the table has {actual}. {item.fix}"
 
 
 def _way(asset: "PlannedAsset") -> str:

@@ -23,7 +23,7 @@ def test_the_guide_runs_as_it_stands(tmp_path, monkeypatch):
     project.write_text("schema_version: 1\nname: shop\n", encoding="utf-8")
     compile_project(project).to_json_file()
     blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(blocks) == 9
+    assert len(blocks) == 10
     names: dict[str, object] = {}
     try:
         for number, block in enumerate(blocks, 1):

@@ -20,7 +20,7 @@ from floe_core.errors import (
 )
 
 HEAVY = ("pydantic", "structlog", "rich", "ruamel", "opentelemetry", "pyiceberg", "pyarrow", "pyspark", "dagster")
-SINGLE = {"init", "validate", "compile", "doctor", "run", "test", "plan", "dev", "publish", "discard"}
+SINGLE = {"init", "validate", "compile", "doctor", "run", "test", "plan", "apply", "dev", "publish", "discard"}
 GROUPS = [name for name in RootGroup.members if name not in SINGLE]
 
 

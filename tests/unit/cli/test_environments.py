@@ -83,6 +83,8 @@ DESTRUCTIVE = (
     "tables rollback x.t --to 0s",
     "tables expire x.old --older-than 0s --retain-last 1",
     "tables sweep x.t --delete",
+    "tables evolve x.old --drop more",
+    "tables set x.old write.data.path=file:///elsewhere",
     "tables tag x.t v1 --delete",
     "tables branch x.t side --delete",
     "tables branch x.t side --publish",
@@ -102,7 +104,7 @@ def filled(shop):
     with Workspace(environment="dev").tables() as manager:
         manager.create_namespace("x")
         for name in ("x.t", "x.old"):
-            manager.create_table(name, pa.schema([("id", pa.int64())]))
+            manager.create_table(name, pa.schema([("id", pa.int64()), ("more", pa.int64())]))
             for number in range(2):
                 manager.append(name, pa.table({"id": [number]}))
         manager.create_tag("x.t", "v1")

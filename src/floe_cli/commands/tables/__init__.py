@@ -6,8 +6,10 @@ from floe_cli.command import command, command_group
 from floe_cli.commands.tables.audit import audit
 from floe_cli.commands.tables.definition import create, drop, list_tables, schema, show
 from floe_cli.commands.tables.drift import drift
+from floe_cli.commands.tables.evolve import evolve, rename_column
 from floe_cli.commands.tables.history import branch, history, rollback, snapshots, tag
 from floe_cli.commands.tables.maintenance import compact, expire, sweep
+from floe_cli.commands.tables.properties import set_properties
 from floe_cli.commands.tables.register import register
 from floe_cli.commands.tables.rows import files, scan
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
     from floe_cli.output import Report
 
-app = command_group("Tables: see, create, read, roll back, maintain and audit them.")
+app = command_group("Tables: see, create, change, read, roll back, maintain and audit them.")
 
 COMMANDS: "dict[str, Callable[..., Report | None]]" = {
     "list": list_tables,
@@ -26,6 +28,9 @@ COMMANDS: "dict[str, Callable[..., Report | None]]" = {
     "drop": drop,
     "register": register,
     "drift": drift,
+    "evolve": evolve,
+    "rename-column": rename_column,
+    "set": set_properties,
     "scan": scan,
     "files": files,
     "snapshots": snapshots,
