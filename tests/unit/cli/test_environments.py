@@ -38,6 +38,17 @@ def test_later_commands_do_not_inherit_the_environment_last_compiled(shop):
     assert "(dev)" not in config["detail"]
 
 
+def test_what_was_compiled_last_is_not_what_a_plain_command_destroys(shop):
+    with Path("floe.yaml").open("a") as stream:
+        stream.write("\nenvironments:\n  dev: {catalog: {uri: 'sqlite:///dev.db'}}\n")
+    for environment in ((), ("--env", "dev")):
+        assert shop("namespaces", "create", "bronze", *environment).code == 0
+    assert shop("compile", "--env", "dev").code == 0
+    assert shop("namespaces", "delete", "bronze", "--yes").code == 0
+    assert shop("namespaces", "list", "-o", "json").data == []
+    assert shop("namespaces", "list", "--env", "dev", "-o", "json").data == ["bronze"]
+
+
 def test_every_command_that_touches_data_names_environment_and_catalog(shop, monkeypatch):
     with_environments()
     run = shop("namespaces", "list", "--env", "dev")

@@ -412,3 +412,33 @@ def test_schedules_select_by_the_names_of_tables(project):
     definitions = definitions_of(project(NAMED_OTHERWISE, orchestration={"schedules": schedules}))
     selected = definitions.resolve_job_def("nightly_job").asset_layer.selected_asset_keys
     assert {key.to_user_string() for key in selected} == {"orders", "gold/metrics/daily"}
+
+
+SOUND = """
+    import dagster as dg
+    import pyarrow as pa
+
+    @dg.asset(key=["a", "b_c"], metadata={"write_mode": "overwrite"})
+    def orders() -> pa.Table:
+        return pa.table({"id": [1]})
+"""
+SAME_TABLE = """
+    @dg.asset(key=["a", "b", "c"], metadata={"write_mode": "overwrite"})
+    def others() -> pa.Table:
+        return pa.table({"id": [1]})
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "tables", "told"),
+    [
+        (SOUND.replace("write_mode", "write_mod"), {}, "Did you mean 'write_mode'?"),
+        (SOUND + SAME_TABLE, {}, "write the same table 'a.b_c'"),
+        (SOUND, {"a.b_d": {"checks": [{"type": "row_count", "min": 1}]}}, "Did you mean 'a.b_c'?"),
+    ],
+    ids=["mistyped key", "two assets of one table", "checks of a mistyped table"],
+)
+def test_a_project_with_surprises_is_refused_before_anything_runs(project, code, tables, told):
+    with pytest.raises(ConfigurationError) as caught:
+        definitions_of(project(code, tables=tables))
+    assert told in caught.value.problems[0].message
