@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from dagster import OutputContext
 
 GATE_KEY = "floe/gate"
+NO_ROWS_KEY = "floe/no_rows"
+"""Marks an asset whose annotation says that it hands no rows to floe, so that it need not say its write mode."""
 
 _EVOLVING = {"update": True, "error": False}
 
@@ -32,6 +34,7 @@ class AssetSettings:
         evolve: Whether the table may follow the data's schema; None when the asset does not say.
         properties: Table properties.
         gate: Name of the gate that publishes the asset, None for an asset that is written directly.
+        no_rows: Whether the asset seems to hand over no rows.
     """
 
     write_mode: WriteMode | None = None
@@ -41,6 +44,7 @@ class AssetSettings:
     evolve: bool | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     gate: str | None = None
+    no_rows: bool = False
 
 
 def settings_of_output(context: OutputContext) -> AssetSettings:
@@ -79,6 +83,7 @@ def settings_from(metadata: Mapping[str, Any], *, asset: str) -> AssetSettings:
         evolve=_evolve(plain, asset),
         properties={key: str(value) for key, value in _mapping(plain, "table_properties", asset).items()},
         gate=plain.get(GATE_KEY),
+        no_rows=bool(plain.get(NO_ROWS_KEY)),
     )
 
 

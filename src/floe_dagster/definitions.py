@@ -13,6 +13,7 @@ from floe_core.plugins import PluginType
 from floe_core.plugins.registry import PluginRegistry
 from floe_dagster.asset_keys import table_of
 from floe_dagster.asset_review import ReadInput, WrittenAsset, require_sound
+from floe_dagster.asset_settings import NO_ROWS_KEY
 from floe_dagster.gate import audited
 from floe_dagster.io_manager import IcebergIOManager
 from floe_dagster.maintenance import maintenance_jobs
@@ -135,7 +136,11 @@ class _ProjectAssets:
     def _presented(self, asset: AssetsDefinition) -> Callable[[AssetSpec], AssetSpec]:
         def present(spec: AssetSpec) -> AssetSpec:
             table = self._table(asset, spec.key)
-            return spec if table is None else presented(spec, table, self._declared.get(table))
+            if table is None:
+                return spec
+            if not _returns_rows(asset, spec.key):
+                spec = spec.merge_attributes(metadata={NO_ROWS_KEY: True})
+            return presented(spec, table, self._declared.get(table))
 
         return present
 

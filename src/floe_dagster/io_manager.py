@@ -250,6 +250,10 @@ class IcebergIOManager(ConfigurableIOManager):
         settings = settings_of_output(context)
         scope = _scope(context)
         path = context.asset_key.path if context.has_asset_key else [context.step_key]
+        if settings.no_rows and settings.write_mode is None and scope.partitions_def is None:
+            # Whoever declared to hand over nothing was not asked what a second run does to the rows of the first.
+            msg = f"Asset '{'/'.join(path)}' returned rows, and has no write_mode."
+            raise ConfigurationError(msg, hint=f"Add metadata={{'write_mode': ...}}, one of {', '.join(WriteMode)}.")
         run = _Run.of(context)
         read = self._read_by(context)
         if settings.gate is not None:

@@ -442,3 +442,21 @@ def test_a_project_with_surprises_is_refused_before_anything_runs(project, code,
     with pytest.raises(ConfigurationError) as caught:
         definitions_of(project(code, tables=tables))
     assert told in caught.value.problems[0].message
+
+
+HANDED_OVER = """
+    import dagster as dg
+    import pyarrow as pa
+
+    @dg.asset(metadata=METADATA)
+    def measured() -> dg.MaterializeResult:
+        return dg.MaterializeResult(value=pa.table({"id": [1]}))
+"""
+
+
+def test_rows_of_an_asset_that_seemed_to_have_none_need_a_write_mode(project):
+    definitions = definitions_of(project(HANDED_OVER.replace("METADATA", "{}")))
+    with pytest.raises(ConfigurationError, match="'measured' returned rows, and has no write_mode"):
+        definitions.resolve_implicit_global_asset_job_def().execute_in_process()
+    said = definitions_of(project(HANDED_OVER.replace("METADATA", "{'write_mode': 'overwrite'}")))
+    assert said.resolve_implicit_global_asset_job_def().execute_in_process().success
