@@ -61,6 +61,7 @@ class _Columns:
                 fix="Run floe apply to rename it: runs stop before they write until then.",
                 remedy=DriftRemedy.APPLY,
             )
+        yield from self._nested_renames()
         yield from self._struct(wanted.as_struct(), actual.as_struct(), "")
         known_as = [self._renames.get(column.name, column.name) for column in wanted.fields]
         there = [column.name for column in actual.fields]
@@ -75,6 +76,22 @@ class _Columns:
                 fix=_BY_APPLY.format("reorders them"),
                 remedy=DriftRemedy.RUN,
             )
+
+    def _nested_renames(self) -> Iterator[DriftItem]:
+        """Yield renames of fields inside of structs, which a column cannot take over."""
+        schema = self.table.schema()
+        there = {column.name for column in schema.fields}
+        for old, new in self._former.items():
+            if old in schema.column_names and not {old, new} & there:
+                yield DriftItem(
+                    kind=DriftKind.RENAME,
+                    path=old,
+                    declared=new,
+                    actual=old,
+                    severity=DriftSeverity.BREAKING,
+                    fix="A field inside of a struct does not become a column. Rename it within its struct with: "
+                    "floe tables rename-column",
+                )
 
     def _struct(self, wanted: StructType, actual: StructType, prefix: str) -> Iterator[DriftItem]:
         there = {column.name: column for column in actual.fields}

@@ -20,6 +20,7 @@ from pyiceberg.table.update import (
     SetCurrentSchemaUpdate,
     SetPropertiesUpdate,
 )
+from pyiceberg.transforms import VoidTransform
 
 from floe_core.drift import DriftItem, DriftKind, DriftRemedy, DriftSeverity
 from floe_core.errors import CapabilityError, ConfigurationError, FloeStorageError, LegalHoldError
@@ -33,7 +34,7 @@ from floe_iceberg.layout_changes import evolved_spec, sort_updates, spec_updates
 from floe_iceberg.legal_hold import require_no_hold
 from floe_iceberg.metadata_commits import Change
 from floe_iceberg.row_keys import UNIQUE_HINT, identifiers_of, recorded_keys, recorded_null_keys, repeated_rows
-from floe_iceberg.schema import heads_asserted
+from floe_iceberg.schema import heads_asserted, partitions_files
 from floe_iceberg.spec_terms import check_spec, partition_spec, sort_order
 from floe_iceberg.tables import declared_properties
 from floe_iceberg.target_schema import target_schema
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from floe_iceberg.context import ManagerContext
 
 # Changes that were judged by the rows that are there.
-_BY_ROWS = {DriftKind.MISSING_COLUMN, DriftKind.NULLABILITY, DriftKind.KEYS}
+_BY_ROWS = {DriftKind.MISSING_COLUMN, DriftKind.EXTRA_COLUMN, DriftKind.NULLABILITY, DriftKind.KEYS}
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,8 @@ class DeclaredChange:
     def items(self) -> tuple[DriftItem, ...]:
         """Every difference, with what is done about it."""
         found = [self._judged(item) for item in differences(self.table, self.declared)]
-        return (*(item for item in found), *self._problems_of_the_whole(found))
+        refused = any(item.remedy is DriftRemedy.NONE for item in found)
+        return tuple(found) if refused else (*found, *self._problems_of_the_whole(found))
 
     @property
     def impossible(self) -> tuple[DriftItem, ...]:
@@ -136,10 +138,15 @@ class DeclaredChange:
         """Say why a column cannot be dropped."""
         gone = target_schema(self.table.metadata, self.declared.columns).find_field(column).field_id
         role = None
-        if any(field.source_id == gone for field in self._spec.fields):
+        if used := [field for field in self._spec.fields if field.source_id == gone]:
+            former = all(isinstance(field.transform, VoidTransform) for field in used)
             role = "partitioning needs it: change partition_by first"
+            if former:
+                role = "former partitioning keeps it in format version 1: upgrade the table to version 2 with Spark SQL"
         elif any(field.source_id == gone for field in self._order.fields):
             role = "sort order needs it: change sort_by first"
+        elif partitions_files(self.table, gone):
+            role = "files of a former partitioning need it: replace all rows and expire the old snapshots first"
         elif any(key == column or key.startswith(f"{column}.") for key in self._keys):
             role = "keys need it: change keys first"
         if role:
@@ -261,4 +268,4 @@ class DeclaredChange:
 
 def _by_rows(item: DriftItem) -> bool:
     """Whether a change is possible only because of the rows that are there, or because there are none."""
-    return item.kind is DriftKind.KEYS or item.severity is DriftSeverity.BREAKING
+    return item.kind in {DriftKind.KEYS, DriftKind.EXTRA_COLUMN} or item.severity is DriftSeverity.BREAKING

@@ -391,8 +391,26 @@ def _role(table: Table, field_id: int) -> str | None:
         return "partitioning"
     if any(field.source_id == field_id for field in table.sort_order().fields):
         return "sort order"
+    if partitions_files(table, field_id):
+        return "former partitioning"
     keys = parse_keys(table.properties.get(KEYS_PROPERTY, ""))
     return "key" if field_id in table.schema().identifier_field_ids or _within(keys, field_id, table.schema()) else None
+
+
+def partitions_files(table: Table, field_id: int) -> bool:
+    """Whether files are laid out by a column, by the present partitioning or a former one.
+
+    Iceberg's Java loses the partition values of such files as soon as the column is gone, and writes nulls for them.
+    """
+    specs = {
+        spec.spec_id
+        for spec in table.metadata.partition_specs
+        if any(field.source_id == field_id for field in spec.fields)
+    }
+    snapshots = table.metadata.snapshots if specs else []
+    return any(
+        manifest.partition_spec_id in specs for snapshot in snapshots for manifest in snapshot.manifests(table.io)
+    )
 
 
 def _within(keys: Sequence[str], field_id: int, schema: Schema) -> bool:

@@ -10,9 +10,15 @@ import pyarrow as pa
 import pytest
 
 from floe_core.drift import DriftKind, DriftRemedy
-from floe_core.errors import ConcurrencyConflictError, ConfigurationError, CorruptFileError
+from floe_core.errors import (
+    CapabilityError,
+    ConcurrencyConflictError,
+    ConfigurationError,
+    CorruptFileError,
+    SchemaEvolutionError,
+)
 from floe_core.schemas import TableConfig
-from floe_iceberg import IcebergTableManager, SchemaChange, SchemaChangeKind
+from floe_iceberg import IcebergTableManager, SchemaChange, SchemaChangeKind, declared_changes
 from floe_iceberg.held import HeldMark, open_held
 from floe_iceberg.models import WriteMode
 from floe_iceberg.row_keys import recorded_keys
@@ -294,6 +300,10 @@ IMPOSSIBLE = {
         {"columns": columns(added=[{"name": "must", "type": "int", "required": True}])},
         "declare it optional",
     ),
+    "a nested field as a column": (
+        {"columns": columns(added=[{"name": "city", "type": "string", "renamed_from": "address.city"}])},
+        "inside of a struct",
+    ),
     "another location": ({"location": "file:///elsewhere"}, "cannot move"),
     "keys that are not unique": ({"keys": ["amount"]}, "not unique by amount"),
     "keys in a new column": (
@@ -360,6 +370,45 @@ def test_a_column_with_a_role_is_not_dropped(manager, declared, why):
     manager.append(NAME, pa.Table.from_pylist([ROW], SCHEMA))
     with pytest.raises(ConfigurationError, match=f"change {why} first"):
         manager.apply_declaration(NAME, config(**declared), drop_columns=True)
+
+
+def test_a_column_that_partitions_files_is_not_dropped(manager, table):
+    """Iceberg's Java would lose the partition values of those files."""
+    declared = config(columns=columns(without=["region"]))
+    if manager.load_table(NAME).format_version == 1:
+        applied(manager, config(partition_by=["region"]))
+        with pytest.raises(ConfigurationError, match="upgrade the table to version 2") as caught:
+            manager.apply_declaration(NAME, declared, drop_columns=True)
+        assert caught.value.message.count("declared") == 1
+        return
+    applied(manager, config(partition_by=["region"]))
+    manager.append(NAME, pa.Table.from_pylist([ROW], SCHEMA))
+    applied(manager, config())
+    with pytest.raises(ConfigurationError, match="files of a former partitioning need it"):
+        manager.apply_declaration(NAME, declared, drop_columns=True)
+    drop = SchemaChange(kind=SchemaChangeKind.DROP, column="region")
+    with pytest.raises(SchemaEvolutionError, match="former partitioning needs it"):
+        manager.evolve_schema(NAME, [drop], allow_incompatible_changes=True)
+
+
+def test_a_column_that_partitioned_no_file_is_dropped(manager):
+    manager.create_from_config(NAME, config(partition_by=["region"]))
+    applied(manager, config())
+    manager.append(NAME, pa.Table.from_pylist([ROW], SCHEMA))
+    applied(manager, config(columns=columns(without=["region"])), drop_columns=True)
+    manager.append(NAME, pa.Table.from_pylist([OTHER], SCHEMA).drop_columns(["region"]))
+    assert [row["id"] for row in rows(manager)] == [1, 2]
+    assert_audited(manager, NAME)
+
+
+def test_what_only_an_engine_can_change_is_refused_as_a_whole(manager, monkeypatch):
+    """As a table of format version 3 on the embedded catalog is."""
+    manager.create_from_config(NAME, config())
+    monkeypatch.setattr(declared_changes, "commits_by_engine", lambda *_: True)
+    before = manager.load_table(NAME).metadata_location
+    with pytest.raises(CapabilityError, match="only Spark SQL"):
+        manager.apply_declaration(NAME, config(columns=columns(added=[ADDED]), description="New."))
+    assert manager.load_table(NAME).metadata_location == before
 
 
 def test_nothing_is_dropped_under_a_legal_hold(manager, table):
