@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("flights")]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("flights"), pytest.mark.timeout(900)]
 
 FIRST = ("2013-03-07", "2013-03-09")
 LATE = date(2013, 3, 8)
