@@ -40,7 +40,8 @@ def test_the_tables_of_the_readme_are_made_written_and_read_as_it_says(tmp_path,
     project = tmp_path / "floe.yaml"
     project.write_text("schema_version: 1\nname: shop\n", encoding="utf-8")
     compile_project(project).to_json_file()
-    [block] = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    [block] = [one for one in blocks if "create_table" in one]
     schema = pa.schema([("id", pa.int64()), ("placed", pa.timestamp("us")), ("total", pa.decimal128(10, 2))])
     deliveries = [{1: "19.90", 2: "120.00"}, {2: "130.00", 3: "5.00"}]
     placed = datetime.fromisoformat("2026-01-05")
