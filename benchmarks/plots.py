@@ -11,7 +11,7 @@ Result = dict[str, Any]
 
 OVERVIEW = "overview.svg"
 BAR_WIDTH, BAR_HEIGHT, LABEL_WIDTH = 420, 22, 190
-_ROW, _TOP, _LEFT, _SPAN, _RIGHT = 24, 60, 280, 460, 60
+_ROW, _TOP, _LEFT, _SPAN, _RIGHT = 24, 60, 300, 460, 60
 _OURS, _PEERS, _MISSED, _RULE = "#1f6feb", "#9aa4b2", "#c2410c", "#d5dae1"
 # Ratios are drawn on a logarithmic axis: half as long is as far from one as twice as long.
 _TICKS = (0.05, 0.1, 0.2, 0.5, 1, 2)

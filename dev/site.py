@@ -21,6 +21,7 @@ SOURCES = (
     "*.md",
     "docs/**/*.md",
     "docs/**/*.svg",
+    "docs/*.css",
     "examples/*/README.md",
     "packages/*/README.md",
     "benchmarks/results/*.svg",
