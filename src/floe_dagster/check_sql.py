@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from pyiceberg.types import TimestamptzType
+
 from floe_core.schemas import CheckKind
 from floe_dagster.checks import CheckOutcome
 from floe_spark.sql import quoted, text_literal
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyiceberg.schema import Schema
+    from pyiceberg.types import IcebergType
 
     from floe_core.schemas import CheckConfig
     from floe_dagster.checks import TableCheck
@@ -47,8 +50,7 @@ def aggregates(check: TableCheck, rows: str | None, schema: Schema) -> dict[str,
         case CheckKind.RANGE:
             return _bad(scope, f"not ({_within(names[0], config)})", names[0])
         case CheckKind.FRESHNESS:
-            newest = f"case when {' and '.join(scope)} then {names[0]} end" if scope else names[0]
-            return {"newest": f"unix_seconds(cast(max({newest}) as timestamp))"}
+            return {"newest": _newest(scope, names[0], schema.find_type(check.columns[0]))}
         case CheckKind.ACCEPTED_VALUES:
             values = ", ".join(_literal(value) for value in config.values)
             return _bad(scope, f"{names[0]} not in ({values})", names[0])
@@ -67,6 +69,15 @@ def json_of(columns: Mapping[str, str]) -> str:
     """Return values of a row as JSON, by name."""
     parts = (part for name, sql in columns.items() for part in (text_literal(name), sql))
     return f"to_json(named_struct({', '.join(parts)}))"
+
+
+def _newest(scope: Sequence[str], column: str, kind: IcebergType) -> str:
+    """Return the newest value in seconds since the epoch; what has no zone is UTC, whatever the session's zone."""
+    value = f"case when {' and '.join(scope)} then {column} end" if scope else column
+    newest = f"cast(max({value}) as timestamp)"
+    if not isinstance(kind, TimestamptzType):
+        newest = f"from_utc_timestamp({newest}, current_timezone())"
+    return f"unix_seconds({newest})"
 
 
 def _violations(check: TableCheck, scope: Sequence[str], schema: Schema) -> dict[str, str]:

@@ -34,6 +34,8 @@ _FORBIDDEN: tuple[tuple[Any, str], ...] = (
     (exp.Placeholder, "a parameter"),
     (exp.Parameter, "a parameter"),
 )
+# Functions of Spark that call any method of Java.
+_FOREIGN = frozenset({"java_method", "reflect", "try_reflect"})
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,9 @@ def parse_condition(text: str) -> Condition:
         if inner.find(kind) is not None:
             msg = f"'{text}' has {what}, and a condition looks at one row at a time."
             raise ConfigurationError(msg, hint="Compute it in an asset, or write an @asset_check.")
+    if foreign := [one.name for one in inner.find_all(exp.Anonymous) if one.name.lower() in _FOREIGN]:
+        msg = f"'{text}' calls {foreign[0]}, and a condition calls no code outside of SQL."
+        raise ConfigurationError(msg)
     found = dict.fromkeys(column.parts[0].name for column in inner.find_all(exp.Column) if not _is_unit(column))
     return Condition(text, tuple(found))
 

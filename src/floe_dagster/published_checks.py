@@ -267,20 +267,26 @@ class _AssetTest:
         apart = [_skipped(name, "Its asset makes it, while it runs.") for name in with_asset]
         checks: list[CheckedCheck] = []
         for plan in plans:
-            if not isinstance(getattr(self._around.resources, plan.io_key, None), IcebergIOManager):
-                checks += _all_skipped(plan, "The asset is not kept as an Iceberg table.")
-                continue
-            scope = self._scope(plan, partition)
-            checker = Checker(plan, self._around.resources, scope, self._around.instance)
-            if not checker.manager.table_exists(checker.table):
-                return replace(about, state=TableState.MISSING, checks=tuple(_all_skipped(plan, "No table yet.")))
-            head = checker.manager.load_table(checker.table).metadata.refs.get(about.ref)
-            if head is None and self._ref is not None:
-                checks += _all_skipped(plan, f"The table has no branch or tag '{self._ref}'.")
-                continue
-            about = replace(about, snapshot_id=head.snapshot_id if head else None)
-            checks += [*self._declared(checker), *self._own(checker)]
+            try:
+                about, found = self._of_plan(plan, about)
+            except FloeStorageError as err:
+                # A table that cannot be read spoils its own checks, and not those of the others.
+                found = [_as_error(check, err) for check in _all_skipped(plan, str(err))]
+            checks += found
         return replace(about, checks=(*checks, *apart))
+
+    def _of_plan(self, plan: CheckPlan, about: CheckedTable) -> tuple[CheckedTable, list[CheckedCheck]]:
+        if not isinstance(getattr(self._around.resources, plan.io_key, None), IcebergIOManager):
+            return about, _all_skipped(plan, "The asset is not kept as an Iceberg table.")
+        scope = self._scope(plan, about.partition)
+        checker = Checker(plan, self._around.resources, scope, self._around.instance)
+        if not checker.manager.table_exists(checker.table):
+            return replace(about, state=TableState.MISSING), _all_skipped(plan, "No table yet.")
+        head = checker.manager.load_table(checker.table).metadata.refs.get(about.ref)
+        if head is None and self._ref is not None:
+            return about, _all_skipped(plan, f"The table has no branch or tag '{self._ref}'.")
+        about = replace(about, snapshot_id=head.snapshot_id if head else None)
+        return about, [*self._declared(checker), *self._own(checker)]
 
     def _scope(self, plan: CheckPlan, partition: str | None) -> Scope:
         own = own_partitions(plan.spec.partitions_def)
@@ -365,8 +371,7 @@ def _outcomes(checks: Sequence[TableCheck], evaluated: Callable[[], list[CheckOu
     try:
         outcomes = evaluated()
     except FloeStorageError as err:
-        kind = type(err).__name__
-        return [replace(_unevaluated(check, str(err)), state=CheckedState.ERROR, error=kind) for check in checks]
+        return [_as_error(_unevaluated(check, str(err)), err) for check in checks]
     return [_declared_result(outcome) for outcome in outcomes]
 
 
@@ -414,6 +419,10 @@ def _unevaluated(check: TableCheck, reason: str) -> CheckedCheck:
         f"{check.description}.",
         reason=reason,
     )
+
+
+def _as_error(check: CheckedCheck, err: FloeStorageError) -> CheckedCheck:
+    return replace(check, state=CheckedState.ERROR, error=type(err).__name__)
 
 
 def _skipped(name: str, reason: str, *, blocking: bool = False) -> CheckedCheck:

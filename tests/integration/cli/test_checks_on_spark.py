@@ -10,7 +10,7 @@ import pytest
 
 from floe_cli.app import main
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.live]
 
 PROJECT = """\
 name: shop

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
 from unittest.mock import Mock
 
 import pyarrow as pa
@@ -219,6 +220,15 @@ def test_a_system_that_fails_ends_with_two(floe, tables, monkeypatch):
     code, data = floe("test", "-s", "gold.orders", "--no-keep")
     assert code == 2
     assert {check["error"] for check in data["checks"] if check["state"] == "error"} == {"CatalogUnavailableError"}
+
+
+def test_a_broken_table_spoils_its_own_checks_only(floe, tables, project):
+    assert floe("run", "-s", "gold.later")[0] == 0
+    Path(tables.load_table("gold.later").metadata_location.removeprefix("file://")).unlink()
+    code, data = floe("test", "-s", "gold.orders,gold.later", "--no-keep")
+    assert code == 2
+    assert states(data)["gold.later", "row_count"] == "error"
+    assert states(data)["gold.orders", "row_count"] == "passed"
 
 
 def test_a_branch_or_a_tag_is_checked_as_it_is(floe, tables):

@@ -250,7 +250,24 @@ def test_partitions_are_compared_with_what_was_there_before_their_own_last_write
     ]
 
 
-def test_how_old_a_table_is_comes_from_its_newest_change_or_a_column(evaluated, shop):
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_how_old_a_table_is_comes_from_its_newest_change_or_a_column(evaluated, shop, zone, monkeypatch):
+    plane = shop.context.plane()
+    original = plane.frame
+
+    def in_another_zone(request):
+        frame = original(request)
+        frame.sparkSession.conf.set("spark.sql.session.timeZone", zone)
+        return frame
+
+    monkeypatch.setattr(plane, "frame", in_another_zone)
+    try:
+        ages_are_found(evaluated, shop)
+    finally:
+        plane.session.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+def ages_are_found(evaluated, shop):
     [(passed, figures)] = evaluated({"type": "freshness", "max_age": "1h"})
     assert passed
     assert 0 <= figures["age_hours"] < 0.2

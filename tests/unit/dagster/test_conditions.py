@@ -52,6 +52,8 @@ def test_the_columns_of_a_condition(text, columns):
         ("sum(amount) > 0", "an aggregate"),
         ("row_number() over (order by id) = 1", "a window function"),
         ("*", "a star"),
+        ("reflect('java.lang.System', 'getenv', 'HOME') is null", "no code outside of SQL"),
+        ("true or JAVA_METHOD('java.lang.System', 'exit', 1) is null", "no code outside of SQL"),
         ("drop table bronze.orders", "not"),
     ],
 )
