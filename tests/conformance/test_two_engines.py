@@ -123,7 +123,7 @@ def _is_plain(predicate):
     while Java skips files that hold no other value as great.
     """
     match predicate:
-        case Not() | Compare("f", ">" | ">="):
+        case Not() | Compare(_, "!=") | Compare("f", ">" | ">="):
             return False
         case And(left, right) | Or(left, right):
             return _is_plain(left) and _is_plain(right)
