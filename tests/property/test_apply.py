@@ -99,7 +99,7 @@ def _value(kind):
     return "x" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else 0
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_a_declaration_that_can_be_is_reached_in_one_step_and_keeps_every_row(manager, data):
     name = f"bronze.t{next(_tables)}"
