@@ -34,7 +34,7 @@ class MetadataKey:
     beside: Mapping[str, Any] | None = None
 
 
-_COLUMN_MEANING = "the column that partition keys speak of; a dict by dimension where there are several"
+_COLUMN_MEANING = "the column that partition keys select rows by; a dict by dimension where there are several"
 
 ASSET_KEYS: dict[str, MetadataKey] = {
     "write_mode": MetadataKey(
@@ -146,7 +146,7 @@ INPUT_KEYS: dict[str, MetadataKey] = {
     ),
     "partition_column": MetadataKey(
         takes="a column, or a dict of columns by dimension",
-        meaning="the column of the input that partition keys speak of, where its own asset does not say",
+        meaning="the column of the input that partition keys select rows by",
         default="that of the asset which writes the table",
         example="placed",
         refused=["placed"],
