@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
 from collections import Counter
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from rich.table import Table
 from rich.text import Text
@@ -49,6 +50,7 @@ class RunView:
         self._running: dict[Batch, Sequence[AssetProgress]] = {}
         self._told: dict[Batch, set[str]] = {}
         self._last: Batch | None = None
+        self._stream: TextIO = sys.stderr
         self._live = sys.stderr.isatty()
         # Batches that run at the same time tell of themselves from threads of their own.
         self._lock = threading.Lock()
@@ -56,13 +58,15 @@ class RunView:
     @contextmanager
     def shown(self) -> Iterator[RunView]:
         """Show the view on standard error for the length of a block; a terminal is cleared of it at the end."""
-        if not self._live:
-            yield self
-            return
-        from rich.live import Live
+        with _own_stderr() as stream:
+            self._stream = stream
+            if not self._live:
+                yield self
+                return
+            from rich.live import Live
 
-        with Live(self, console=console(sys.stderr), refresh_per_second=8, transient=True):
-            yield self
+            with Live(self, console=console(stream), refresh_per_second=8, transient=True):
+                yield self
 
     def update(self, batch: Batch, assets: Sequence[AssetProgress]) -> None:
         """Take the state of all assets of a batch."""
@@ -78,14 +82,14 @@ class RunView:
         """Write a line for each asset that has come to its end since the last time."""
         over = [asset for asset in assets if asset.state.over and asset.asset not in self._told.get(batch, ())]
         if (over or batch not in self._told) and self._last is not batch and self._titles[batch]:
-            sys.stderr.write(printable(f"{self._titles[batch]}:") + "\n")
+            self._stream.write(printable(f"{self._titles[batch]}:") + "\n")
             self._last = batch
         self._told.setdefault(batch, set()).update(asset.asset for asset in over)
         for asset in over:
             rows = f", {asset.rows:,} rows" if asset.rows is not None and asset.state.wrote else ""
             trouble = f", {checks_text(asset.checks)}" if any(not check.passed for check in asset.checks) else ""
-            sys.stderr.write(printable(f"{asset.table}: {asset.state}{rows}{trouble}{_took(asset)}") + "\n")
-        sys.stderr.flush()
+            self._stream.write(printable(f"{asset.table}: {asset.state}{rows}{trouble}{_took(asset)}") + "\n")
+        self._stream.flush()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Render the present state, with the clock going on."""
@@ -94,6 +98,19 @@ class RunView:
             if self._titles[batch]:
                 yield Text(self._titles[batch], style="bold")
             yield asset_table(assets)
+
+
+@contextmanager
+def _own_stderr() -> Iterator[TextIO]:
+    """Give standard error as it is now: Dagster leads the one of the process into a file while a step runs."""
+    try:
+        number = os.dup(sys.stderr.fileno())
+    except (OSError, ValueError):
+        # Nothing that the system knows of, and that somebody else could lead elsewhere.
+        yield sys.stderr
+        return
+    with os.fdopen(number, "w", encoding=sys.stderr.encoding, errors=sys.stderr.errors) as stream:
+        yield stream
 
 
 def asset_table(assets: Sequence[AssetProgress]) -> Table:
