@@ -17,30 +17,27 @@ def call(*command: str | Path, cwd: Path = ROOT) -> None:
     subprocess.run([str(part) for part in command], cwd=cwd, check=True)
 
 
+def install(folder: Path) -> Path:
+    """Build the wheel and install it into an empty environment; return the environment's commands."""
+    call(UV, "build", "--quiet", "--wheel", "--out-dir", folder / "dist")
+    [built] = (folder / "dist").glob("*.whl")
+    call(UV, "export", "--quiet", "--locked", "--all-extras", "--no-dev", "--no-emit-project", "-o", folder / "lock")
+    call(UV, "venv", "--quiet", "--python", sys.executable, folder / "env")
+    # The lock's versions as constraints: the wheel is tested with what the suite was tested with.
+    versions = ["--constraint", folder / "lock"]
+    wheel = f"floe-lakehouse[all] @ {built.as_uri()}"
+    call(UV, "pip", "install", "--quiet", "--python", folder / "env/bin/python", *versions, wheel)
+    return folder / "env/bin"
+
+
 def main() -> int:
-    """Try the wheel."""
+    """Try the wheel, or with ``--into FOLDER`` install it there."""
+    if sys.argv[1:2] == ["--into"]:
+        install(Path(sys.argv[2]))
+        return 0
     with tempfile.TemporaryDirectory(prefix="floe-wheel-") as temporary:
         folder = Path(temporary)
-        call(UV, "build", "--quiet", "--wheel", "--out-dir", folder / "dist")
-        [built] = (folder / "dist").glob("*.whl")
-        call(
-            UV, "export", "--quiet", "--locked", "--all-extras", "--no-dev", "--no-emit-project", "-o", folder / "lock"
-        )
-        call(UV, "venv", "--quiet", "--python", sys.executable, folder / "env")
-        python = folder / "env/bin/python"
-        # The lock's versions as constraints: the wheel is tested with what the suite was tested with.
-        call(
-            UV,
-            "pip",
-            "install",
-            "--quiet",
-            "--python",
-            python,
-            "--constraint",
-            folder / "lock",
-            f"floe-lakehouse[all] @ {built.as_uri()}",
-        )
-        floe = folder / "env/bin/floe"
+        floe = install(folder) / "floe"
         call(floe, "--version", cwd=folder)
         call(floe, "init", "sample", cwd=folder)
         call(floe, "compile", cwd=folder / "sample")

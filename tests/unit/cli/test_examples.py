@@ -122,7 +122,7 @@ def test_every_command_line_of_the_guides_parses():
     wrong = [
         f"{page}: {one}: {found}"
         for page, line in lines
-        for one in re.split(r"\s+&&\s+", line)
+        for one in re.split(r"\s+(?:&&|[&<>|])\s+", line)
         if one.startswith("floe ") and (found := problem(one)) is not None
     ]
     assert wrong == []

@@ -1,0 +1,134 @@
+"""Runs a page of documentation as its reader would: writes the files it shows, and runs its commands.
+
+A fence with a title is a file; a ``diff`` with a title changes one. In a ``console`` fence a line that begins with
+``$`` is a command and the lines below are what it prints, with ``…`` for anything, a line of its own for any lines.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+_FENCE = re.compile(r'^```(?P<kind>\w+)(?: title="(?P<title>[^"]+)")?\n(?P<body>.*?)^```$', re.MULTILINE | re.DOTALL)
+_ANYTHING = "…"
+_SECONDS = 600
+
+
+@dataclass(frozen=True)
+class Write:
+    """A file that the page shows."""
+
+    path: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A change of a file, as a diff without line numbers."""
+
+    path: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command, and what it prints."""
+
+    line: str
+    output: str
+
+
+def steps_of(page: str) -> Iterator[Write | Edit | Command]:
+    """Yield what a reader of a page does, in order."""
+    for fence in _FENCE.finditer(page):
+        kind, title, body = fence["kind"], fence["title"], fence["body"]
+        if kind == "console":
+            for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
+                line, _, output = part.partition("\n")
+                yield Command(line, output)
+        elif title and kind == "diff":
+            lines = body.splitlines()
+            yield Edit(title, _side(lines, "-"), _side(lines, "+"))
+        elif title:
+            yield Write(title, body)
+
+
+def _side(lines: list[str], sign: str) -> str:
+    return "".join(f"{line[1:]}\n" for line in lines if line[:1] in {" ", sign, ""})
+
+
+class Reader:
+    """Somebody at a terminal who does what a page says."""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        """Begin in a folder."""
+        self._folder = folder
+        self._environment = dict(environment)
+        self._exit_code = 0
+
+    def do(self, step: Write | Edit | Command) -> str:
+        """Do a step; return what it printed.
+
+        Raises:
+            AssertionError: A file that is changed has not the lines that the page shows.
+        """
+        if isinstance(step, Command):
+            return self._run(step.line)
+        file = self._folder / step.path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(step, Edit):
+            text = file.read_text(encoding="utf-8")
+            if text.count(step.before) != 1:
+                msg = f"{step.path} has not, or not once:\n{step.before}"
+                raise AssertionError(msg)
+            file.write_text(text.replace(step.before, step.after), encoding="utf-8")
+        else:
+            file.write_text(step.text, encoding="utf-8")
+        return ""
+
+    def _run(self, line: str) -> str:
+        if line == "echo $?":
+            told, self._exit_code = f"{self._exit_code}\n", 0
+            return told
+        if self._exit_code != 0:
+            msg = f"a command failed, and the page does not say so; next was: {line}"
+            raise AssertionError(msg)
+        # The folder that the command ends in is the last line.
+        shell = f"{line}\ncode=$?; echo; pwd; exit $code"
+        done = subprocess.run(  # noqa: S603 - commands of our own pages
+            ["/bin/bash", "-c", shell],
+            cwd=self._folder,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+        self._exit_code = done.returncode
+        output, _, folder = done.stdout.rstrip("\n").rpartition("\n")
+        self._folder = type(self._folder)(folder)
+        return output.removesuffix("\n") + "\n" if output.strip() else ""
+
+
+def matches(expected: str, actual: str) -> bool:
+    """Whether what a command printed is what the page shows; how wide a column is does not matter."""
+    pattern = ""
+    for line in map(_narrow, expected.splitlines()):
+        if line == _ANYTHING:
+            pattern += r"(?:.*\n)*?"
+        else:
+            pattern += r"[^\n]*?".join(map(re.escape, line.split(_ANYTHING))) + "\n"
+    return re.fullmatch(pattern, "".join(f"{_narrow(line)}\n" for line in actual.splitlines())) is not None
+
+
+def _narrow(line: str) -> str:
+    return " ".join(line.split())
