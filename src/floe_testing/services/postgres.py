@@ -6,6 +6,7 @@ import os
 import pwd
 import shutil
 import socket
+import stat
 import subprocess
 from pathlib import Path
 
@@ -58,7 +59,7 @@ class Postgres(Service):
         ]
         url = f"postgresql://{USER}:{PASSWORD}@127.0.0.1:{port}/{DATABASE}"
         return Launch(
-            command=_as_unprivileged(command),
+            command=_as_unprivileged(command, folder),
             ready=lambda: _accepts(port),
             properties={
                 "url": url,
@@ -83,25 +84,22 @@ class Postgres(Service):
         command = [str(_binary("initdb")), "-D", str(data), "-U", USER, "-A", "scram-sha-256", "-E", "UTF8"]
         command += ["--pwfile", str(password_file), "--no-sync"]
         done = subprocess.run(  # noqa: S603 - PostgreSQL's own set-up
-            _as_unprivileged(command), capture_output=True, text=True, check=False, cwd=folder
+            _as_unprivileged(command, folder), capture_output=True, text=True, check=False, cwd=folder
         )
         if done.returncode != 0:
             msg = f"initdb failed: {done.stderr[-1000:]}"
             raise ServiceError(msg)
 
 
-def _as_unprivileged(command: list[str]) -> list[str]:
+def _as_unprivileged(command: list[str], folder: Path) -> list[str]:
+    """Run a command as somebody else than root, whose own folder it works in."""
     if os.geteuid() != 0:
         return command
-    return [
-        shutil.which("setpriv") or "setpriv",
-        "--reuid",
-        _UNPRIVILEGED,
-        "--regid",
-        "nogroup",
-        "--clear-groups",
-        *command,
-    ]
+    account = ["--reuid", _UNPRIVILEGED, "--regid", "nogroup", "--clear-groups"]
+    if not all(parent.stat().st_mode & stat.S_IXOTH for parent in folder.resolve().parents):
+        # A checkout below a private home: others may not even pass.
+        account += ["--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search"]
+    return [shutil.which("setpriv") or "setpriv", *account, *command]
 
 
 def _accepts(port: int) -> bool:
