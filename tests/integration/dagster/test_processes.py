@@ -26,7 +26,9 @@ def metadata_of(root):
     [path] = root.rglob("catalog.db")
     engine = create_engine(f"sqlite:///{path}")
     with engine.connect() as connection:
-        location = connection.exec_driver_sql("select metadata_location from iceberg_tables").scalar_one()
+        # The results of checks are kept in a table beside it.
+        found = connection.exec_driver_sql("select metadata_location from iceberg_tables where table_name = 'orders'")
+        location = found.scalar_one()
     engine.dispose()
     return StaticTable.from_metadata(location)
 
