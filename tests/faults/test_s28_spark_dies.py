@@ -110,6 +110,7 @@ def test_s28_a_killed_driver_leaves_no_partial_snapshot_and_a_rerun_lands_once(s
 
 
 @on_embedded
+@pytest.mark.live
 @pytest.mark.req("TM-14")
 def test_s28_a_killed_run_with_its_driver_leaves_no_partial_snapshot(site, tmp_path):
     run = SlowRun(site, tmp_path)

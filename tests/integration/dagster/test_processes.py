@@ -13,6 +13,7 @@ from pyiceberg.table import StaticTable
 from sqlalchemy import create_engine
 
 pytestmark = [
+    pytest.mark.live,
     pytest.mark.spark,
     pytest.mark.timeout(900),
     # A server is meant to outlive whoever started it, and Python says so when that one forgets it.

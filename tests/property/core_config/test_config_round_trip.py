@@ -74,7 +74,7 @@ projects = st.builds(
 
 
 @pytest.mark.req("FR-036", "API-14")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(projects)
 def test_any_valid_project_round_trips(project):
     with tempfile.TemporaryDirectory() as folder:
