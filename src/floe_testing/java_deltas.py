@@ -105,6 +105,17 @@ def add_deletion_vectors(spark: SparkSession, table_name: str, positions: Mappin
     return delta.commit(change)
 
 
+def java_table(spark: SparkSession, name: str) -> Any:
+    """Load a table as Java sees it.
+
+    Java looks catalogs up by the settings of the active session, whatever session it is given, and an earlier test may
+    have left one whose catalog is gone.
+    """
+    jvm, session = cast("Any", spark._jvm), spark._jsparkSession  # noqa: SLF001 - a classic session's only way to Java
+    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session)
+    return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session, name)
+
+
 class JavaDelta:
     """A table as Java sees it, and the parts of a row delta."""
 
@@ -112,8 +123,7 @@ class JavaDelta:
         self.jvm = cast("Any", spark._jvm)  # noqa: SLF001 - a classic session's only way to Java
         self.iceberg: Any = self.jvm.org.apache.iceberg
         self._gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 - the same
-        session = spark._jsparkSession  # noqa: SLF001 - the same
-        self.table: Any = self.iceberg.spark.Spark3Util.loadIcebergTable(session, table_name)
+        self.table: Any = java_table(spark, table_name)
         self._planned_on = self.table.currentSnapshot().snapshotId()
         planned = self.table.newScan().planFiles()
         self._tasks = {str(task.file().location()): task for task in planned.iterator()}

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from floe_audit.avro import open_avro
+from floe_testing.java_deltas import java_table
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -128,7 +129,7 @@ class JavaJudge:
     def _parsed(self, location: str) -> Record:
         java: Any = self.session
         iceberg = java._jvm.org.apache.iceberg  # noqa: SLF001 - a classic session's only way to Java
-        table = iceberg.spark.Spark3Util.loadIcebergTable(java._jsparkSession, self.name)  # noqa: SLF001 - the same
+        table = java_table(java, self.name)
         parser = iceberg.TableMetadataParser
         return cast("Record", json.loads(parser.toJson(parser.read(table.io(), location))))
 

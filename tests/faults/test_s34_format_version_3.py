@@ -9,6 +9,7 @@ from floe_core.dataplane import OPERATION_ID_PROPERTY
 from floe_core.errors import CapabilityError, EngineUnavailableError, RefExistsError
 from floe_iceberg import IcebergTableManager, SchemaChange, SchemaChangeKind
 from floe_testing.embedded_tables import files_of, no_engine
+from floe_testing.java_deltas import java_table
 
 NAME = "bronze.events"
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
@@ -123,7 +124,7 @@ def test_s34_columns_and_defaults(manager, spark):
 def with_default(spark, column, value):
     """Add a column with a default, which only Java can."""
     java = spark._jvm.org.apache.iceberg
-    table = java.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, f"floe.{NAME}")
+    table = java_table(spark, f"floe.{NAME}")
     kind, literal = java.types.Types.IntegerType.get(), java.expressions.Expressions.lit(value)
     table.updateSchema().addColumn(column, kind, literal).commit()
 
