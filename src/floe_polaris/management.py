@@ -86,16 +86,29 @@ class Grant(_Value):
     view_name: str | None = Field(default=None, alias="viewName")
     policy_name: str | None = Field(default=None, alias="policyName")
 
+    def __str__(self) -> str:
+        """Name privilege and place."""
+        leaf = self.table_name or self.view_name or self.policy_name
+        place = ".".join((*(self.namespace or ()), *([leaf] if leaf else [])))
+        return f"{self.privilege} on {self.type.value} {place}".rstrip()
 
-# What a tenant needs in its own namespace, and nothing beyond it.
+
+# What a tenant needs in its own namespace, and nothing beyond it. Never NAMESPACE_WRITE_PROPERTIES or what includes it:
+# without its namespace's location, a tenant's tables may lie wherever the parent's may. Never VIEW_CREATE or
+# VIEW_WRITE_PROPERTIES: Polaris does not check where a view's metadata is written. TABLE_WRITE_DATA includes writing a
+# table's properties and its location, which Polaris checks against the namespace's.
 TENANT_PRIVILEGES = (
-    "NAMESPACE_FULL_METADATA",
+    "NAMESPACE_CREATE",
+    "NAMESPACE_LIST",
+    "NAMESPACE_READ_PROPERTIES",
+    "NAMESPACE_DROP",
     "TABLE_CREATE",
     "TABLE_LIST",
     "TABLE_READ_DATA",
     "TABLE_WRITE_DATA",
-    "TABLE_FULL_METADATA",
     "TABLE_DROP",
+    "VIEW_LIST",
+    "VIEW_READ_PROPERTIES",
 )
 
 
@@ -224,6 +237,16 @@ class PolarisManagement:
         """Give a principal a role."""
         self._put(_path("principals", principal, "principal-roles"), {"principalRole": {"name": role}})
 
+    def roles_of_principal(self, principal: str) -> list[str] | None:
+        """List the principal roles that a principal has; None when there is no such principal."""
+        found = self._find("principals", principal, "principal-roles")
+        return None if found is None else [item["name"] for item in found.get("roles", [])]
+
+    def catalog_roles_of(self, principal_role: str, catalog: str) -> list[str] | None:
+        """List the roles of a catalog that a principal role has; None when there is no such principal role."""
+        found = self._find("principal-roles", principal_role, "catalog-roles", catalog)
+        return None if found is None else [item["name"] for item in found.get("roles", [])]
+
     def assign_catalog_role(self, principal_role: str, catalog: str, catalog_role: str) -> None:
         """Give a principal role a catalog's role."""
         path = _path("principal-roles", principal_role, "catalog-roles", catalog)
@@ -234,11 +257,24 @@ class PolarisManagement:
         content = self._get(_path("catalogs", catalog, "catalog-roles", role, "grants"))
         return [Grant.model_validate(item) for item in content.get("grants", [])]
 
+    def find_grants(self, catalog: str, role: str) -> list[Grant] | None:
+        """List the privileges of a catalog's role; None when there is no such role."""
+        content = self._find("catalogs", catalog, "catalog-roles", role, "grants")
+        return None if content is None else [Grant.model_validate(item) for item in content.get("grants", [])]
+
     def grant(self, catalog: str, role: str, grants: Iterable[Grant]) -> None:
         """Give a catalog's role privileges; those it has are left as they are."""
         path = _path("catalogs", catalog, "catalog-roles", role, "grants")
         for item in grants:
             self._put(path, {"grant": item.model_dump(mode="json", by_alias=True, exclude_none=True)})
+
+    def revoke(self, catalog: str, role: str, grants: Iterable[Grant]) -> None:
+        """Take privileges from a catalog's role, each as ``list_grants`` tells it."""
+        path = _path("catalogs", catalog, "catalog-roles", role, "grants")
+        for item in grants:
+            with traced("polaris.revoke", path=path, privilege=item.privilege):
+                body = {"grant": item.model_dump(mode="json", by_alias=True, exclude_none=True)}
+                self._checked(self._post(path, body))
 
     def grant_namespace(
         self, catalog: str, role: str, namespace: Sequence[str], privileges: Iterable[str] = TENANT_PRIVILEGES

@@ -16,7 +16,7 @@ from floe_core.errors import (
     TableNotFoundError,
 )
 from floe_core.telemetry import traced
-from floe_iceberg.legal_hold import LEGAL_HOLD, hold_of
+from floe_iceberg.legal_hold import LEGAL_HOLD, hold_of, namespace_holds
 from floe_iceberg.own_files import GC_PROPERTY, is_collected
 from floe_tenancy.export import export_root, export_table
 from floe_tenancy.identity import validate_tenant_id
@@ -167,7 +167,7 @@ class TenantOffboarding:
                 objects=len(sizes),
                 bytes=sum(sizes),
                 outside=tuple(place for table in tables for place in table.places if not lies_in(place, roots)),
-                holds=tuple(self._holds(namespaces, tables)),
+                holds=tuple(self._holds(tenant, namespaces, tables)),
                 intruders=others,
                 sharing=tuple(table.name for table in tables if not is_collected(table.properties)),
                 has_access=self._isolation is not None and self._isolation.has_access(tenant),
@@ -175,11 +175,14 @@ class TenantOffboarding:
             operation.set(tables=len(tables), objects=plan.objects, bytes=plan.bytes)
             return plan
 
-    def _holds(self, namespaces: list[str], tables: list[TenantTable]) -> list[str]:
-        found = [(name, self._session.manager.namespaces.properties(name)) for name in namespaces]
+    def _holds(self, tenant: str, namespaces: list[str], tables: list[TenantTable]) -> list[str]:
+        """Name the holds on the tenant's namespace, whoever set them above it, and on what is in it."""
+        catalog = self._session.manager.namespaces
+        holds = namespace_holds(catalog, self._session.config.namespace_for(tenant))
+        found = [(name, catalog.properties(name)) for name in namespaces[1:]]
         found += [(table.name, table.properties) for table in tables]
-        reasons = [(name, hold_of(properties)) for name, properties in found]
-        return [f"{name}: {reason}" for name, reason in reasons if reason is not None]
+        holds |= {name: reason for name, properties in found if (reason := hold_of(properties)) is not None}
+        return [f"{name}: {reason}" for name, reason in holds.items()]
 
     def run(
         self,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from floe_core.errors import CatalogAuthorizationError
+from floe_core.errors import CapabilityError, CatalogAuthorizationError
 from floe_core.telemetry import traced
 from floe_tenancy.identity import validate_tenant_id
 from floe_tenancy.layout import (
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from floe_tenancy.bootstrap import BootstrapSession
+    from floe_tenancy.isolation import PolarisIsolation
     from floe_tenancy.layout import TenantTable
     from floe_tenancy.tables import IcebergTableSpec
 
@@ -66,9 +67,18 @@ def verify_tenants(
     tenants: Iterable[str],
     tables: Sequence[IcebergTableSpec] = DEFAULT_TABLES,
     *,
+    isolation: PolarisIsolation | None = None,
     on_progress: Callable[[LayoutReport], None] | None = None,
 ) -> list[LayoutReport]:
-    """Check many tenants; the tables of others are looked at once for all of them."""
+    """Check many tenants; the tables of others are looked at once for all of them.
+
+    Args:
+        session: The catalog and its stores.
+        tenants: Whom.
+        tables: What every tenant has.
+        isolation: Knows the tenants' privileges, on a catalog that has some.
+        on_progress: Told each tenant's report.
+    """
     ordered = [validate_tenant_id(tenant) for tenant in tenants]
     try:
         everybody = places_of_all(session.manager) if ordered else {}
@@ -76,7 +86,10 @@ def verify_tenants(
         everybody = None
     reports = []
     for tenant in ordered:
-        reports.append(_verified(session, tenant, tables, everybody))
+        report = _verified(session, tenant, tables, everybody)
+        if isolation is not None:
+            report = replace(report, checks=(*report.checks, _access(isolation, tenant)))
+        reports.append(report)
         if on_progress:
             on_progress(reports[-1])
     return reports
@@ -197,3 +210,18 @@ def _intruders(
         return LayoutCheck("tables of others", CheckState.SKIPPED, detail)
     wrong = [f"{name} lies there, or cannot be read" for name in intruders(session.config, tenant, everybody)]
     return _check("tables of others", wrong, "none in the tenant's prefixes")
+
+
+def _access(isolation: PolarisIsolation, tenant: str) -> LayoutCheck:
+    try:
+        review, unsafe = isolation.review(tenant), isolation.unsafe_settings()
+    except CatalogAuthorizationError:
+        return LayoutCheck("access", CheckState.SKIPPED, "these credentials may not see who has which privileges")
+    except CapabilityError:
+        return LayoutCheck("access", CheckState.SKIPPED, "this catalog has no Polaris management API")
+    if review is None:
+        detail = f"no credentials of its own; give it some with: floe tenants bootstrap {tenant} --isolate"
+        return LayoutCheck("access", CheckState.SKIPPED, detail)
+    wrong = [f"has {one}" for one in review.excess] + [f"lacks {one}" for one in review.missing]
+    wrong += [f"the catalog's {one} lets its tables lie outside its namespace" for one in unsafe]
+    return _check("access", wrong, f"exactly a tenant's privileges, as '{isolation.principal_of(tenant)}'")

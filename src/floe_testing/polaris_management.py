@@ -26,18 +26,22 @@ class ManagementState:
     """What the server holds.
 
     Attributes:
+        catalogs: Properties by catalog, for those that a test has something to say about.
         principals: Client secret by principal.
         principal_roles: Principal roles, with the catalog roles each has.
         catalog_roles: Roles by catalog, with the grants of each.
         assigned: Principal roles by principal.
         calls: Every call, as ``METHOD path``, in order.
+        dies_at: A call that is never answered, nor any after it; None for a server that lives.
     """
 
+    catalogs: dict[str, dict[str, str]] = field(default_factory=dict)
     principals: dict[str, str] = field(default_factory=dict)
     principal_roles: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
     catalog_roles: dict[tuple[str, str], list[dict[str, Any]]] = field(default_factory=dict)
     assigned: dict[str, set[str]] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
+    dies_at: str | None = None
 
 
 class PolarisManagementServer:
@@ -47,6 +51,7 @@ class PolarisManagementServer:
         """Start with an empty server."""
         self.state = ManagementState()
         self._lock = Lock()
+        self._died = False
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._thread = Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
 
@@ -68,12 +73,23 @@ class PolarisManagementServer:
         self._server.server_close()
         self._thread.join()
 
+    def is_dead(self, call: str) -> bool:
+        """Whether the server died at this call, or before."""
+        with self._lock:
+            self._died = self._died or call == self.state.dies_at
+            return self._died and self.state.dies_at is not None
+
     def answer(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """Answer one call of the management API."""
         parts = [unquote(part) for part in path.split("/")]
         with self._lock:
             self.state.calls.append(f"{method} {path}")
             match method, parts:
+                case "GET", ["catalogs"]:
+                    names = sorted({*self.state.catalogs, *(catalog for catalog, _ in self.state.catalog_roles)})
+                    return 200, {"catalogs": [{"name": name} for name in names]}
+                case "GET", ["catalogs", name] if name in self.state.catalogs:
+                    return 200, {"name": name, "type": "INTERNAL", "properties": self.state.catalogs[name]}
                 case _, ["principals", *rest]:
                     return self._principals(method, rest, body)
                 case _, ["principal-roles", *rest]:
@@ -96,6 +112,8 @@ class PolarisManagementServer:
                 return _error(404, f"Principal {name} does not exist")
             case "POST", [name, "reset"]:
                 return self._secret(name)
+            case "GET", [name, "principal-roles"]:
+                return 200, {"roles": [{"name": role} for role in sorted(state.assigned.get(name, ()))]}
             case "PUT", [name, "principal-roles"]:
                 role = body["principalRole"]["name"]
                 if role not in state.principal_roles:
@@ -122,6 +140,8 @@ class PolarisManagementServer:
                 return _created(roles, body["principalRole"]["name"], set())
             case _, [name, *_] if name not in roles:
                 return _error(404, f"Principal role {name} does not exist")
+            case "GET", [name, "catalog-roles", catalog]:
+                return 200, {"roles": [{"name": role} for owner, role in sorted(roles[name]) if owner == catalog]}
             case "PUT", [name, "catalog-roles", catalog]:
                 role = (catalog, body["catalogRole"]["name"])
                 if role not in self.state.catalog_roles:
@@ -150,6 +170,11 @@ class PolarisManagementServer:
                 if body["grant"] not in roles[catalog, name]:
                     roles[catalog, name].append(body["grant"])
                 return 201, {}
+            case "POST", [name, "grants"]:
+                if body["grant"] not in roles[catalog, name]:
+                    return _error(404, "No such grant")
+                roles[catalog, name].remove(body["grant"])
+                return 201, {}
             case "DELETE", [name]:
                 del roles[catalog, name]
                 return 204, {}
@@ -168,6 +193,9 @@ class PolarisManagementServer:
                     status, answer = 401, {}
                 else:
                     body = json.loads(content or b"{}")
+                    if server.is_dead(f"{self.command} {path.removeprefix(_MANAGEMENT)}"):
+                        self.close_connection = True
+                        return
                     status, answer = server.answer(self.command, path.removeprefix(_MANAGEMENT), body)
                 text = json.dumps(answer).encode() if answer else b""
                 self.send_response(status)

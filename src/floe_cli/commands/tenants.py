@@ -207,7 +207,7 @@ def verify(workspace: Workspace, tenants: TenantsArgument = None, file: FileOpti
     """Prove the layout of all tenants, or those named.
 
     Namespace, location, markers and tables are there; every file below a tenant's prefix is its own, and no table of
-    others lies there.
+    others lies there. On Polaris, its credentials have the privileges of a tenant: not one less, not one more.
 
     Examples:
         floe tenants verify
@@ -219,7 +219,9 @@ def verify(workspace: Workspace, tenants: TenantsArgument = None, file: FileOpti
     with _opened(workspace) as opened, opened.bootstrapper.session(opened.config) as session:
         ids = named or session.tenants()
         with progress("Verifying", len(ids)) as advance:
-            reports = verify_tenants(session, ids, opened.specs, on_progress=lambda _: advance())
+            reports = verify_tenants(
+                session, ids, opened.specs, isolation=opened.isolation(), on_progress=lambda _: advance()
+            )
     data = [
         {
             "tenant": report.tenant,
@@ -355,7 +357,7 @@ def _told(access: "TenantAccess | None") -> dict[str, str | None]:
 
 
 def _described(session: "BootstrapSession", tenant: str) -> dict[str, Any]:
-    from floe_tenancy import LEGAL_HOLD
+    from floe_iceberg.legal_hold import namespace_holds
     from floe_tenancy.layout import namespaces_of, tables_of
 
     namespace = ".".join(session.config.namespace_for(tenant))
@@ -363,13 +365,14 @@ def _described(session: "BootstrapSession", tenant: str) -> dict[str, Any]:
     if not namespaces:
         msg = f"There is no tenant '{tenant}'."
         raise NamespaceNotFoundError(msg, hint="floe tenants list shows who is there.")
+    holds = namespace_holds(session.manager.namespaces, session.config.namespace_for(tenant))
     return {
         "tenant": tenant,
         "namespace": namespace,
         "namespaces": namespaces,
         "warehouse_uri": session.config.warehouse_uri_for(tenant),
         "metadata_uri": session.config.metadata_uri_for(tenant),
-        "legal_hold": session.manager.namespaces.properties(namespace).get(LEGAL_HOLD),
+        "legal_hold": "; ".join(holds.values()) or None,
         "markers": session.storage.read_markers(tenant),
         "tables": [
             {"name": t.name, "rows": t.rows, "snapshot_id": t.snapshot_id, "location": t.places[0]}

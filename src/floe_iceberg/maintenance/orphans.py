@@ -12,6 +12,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from floe_core.errors import CapabilityError, MaintenanceError, UnsafeRetentionError
 from floe_iceberg.context import identifier_of
 from floe_iceberg.corruption import load_table
+from floe_iceberg.legal_hold import require_no_hold
 from floe_iceberg.maintenance.deletion import delete_files
 from floe_iceberg.maintenance.engines import plane_for
 from floe_iceberg.maintenance.lease import maintenance_lease
@@ -66,6 +67,7 @@ def sweep_orphans(  # noqa: PLR0913 - options by keyword
         UnsafeRetentionError: The limit is so close that a running write could lose files; there is no way around it.
         MaintenanceInProgressError: Another maintenance run holds the table.
         SharedFilesError: ``gc.enabled=false`` says that other tables share the files.
+        LegalHoldError: The table, or a namespace it is in, is under legal hold.
         MaintenanceError: Another table lies in this one's folder, or the store has several names.
         CorruptFileError: A file of the table is damaged, so that nobody can tell what is still needed.
     """
@@ -73,6 +75,8 @@ def sweep_orphans(  # noqa: PLR0913 - options by keyword
         limit = _limit(context, older_than, older_than_hours, str(identifier_of(target)))
         table = load_table(context, target)
         require_collected(table.metadata, table=name_of(table), what="A sweep")
+        if not dry_run:
+            require_no_hold(context, table, what="A sweep")
         plane = _plane(context, table, engine)
         if dry_run:
             result = _sweep(context, target, plane, limit, dry_run=True)

@@ -10,7 +10,14 @@ import pytest
 from floe_core.errors import CatalogConnectionError, ConfigurationError, InvalidIdentifierError
 from floe_polaris import PolarisCatalogConfig
 from floe_polaris.management import TENANT_PRIVILEGES, Grant, PolarisManagement
-from floe_tenancy import IcebergCatalogConfig, PolarisIsolation, TenantOffboarding
+from floe_tenancy import (
+    AccessReview,
+    CheckState,
+    IcebergCatalogConfig,
+    PolarisIsolation,
+    TenantOffboarding,
+    verify_tenants,
+)
 from floe_testing.polaris_management import PolarisManagementServer
 
 NAME = "lake.tenants.tenant-1"
@@ -44,7 +51,7 @@ def test_a_tenant_gets_privileges_on_its_own_namespace_alone(isolation, server):
     assert all(grant["type"] == "namespace" and grant["namespace"] == ["tenants", "tenant-1"] for grant in grants)
     assert server.state.principal_roles == {NAME: {("lake", NAME)}}
     assert server.state.assigned == {NAME: {NAME}}
-    assert isolation.excess_grants("tenant-1") == []
+    assert isolation.review("tenant-1") == AccessReview(excess=(), missing=())
 
 
 def test_tenants_share_nothing(isolation, server):
@@ -93,15 +100,126 @@ def test_revoking_removes_everything_and_can_be_repeated(isolation, server):
     assert isolation.has_access("tenant-10")
 
 
-def test_grants_beyond_the_namespace_are_named(isolation, management):
+def test_a_tenant_may_not_write_what_confines_it(isolation, server):
+    """Who removes its namespace's location reaches whatever the parent may; who writes properties lifts a hold."""
+    isolation.grant("tenant-1")
+    granted = {grant["privilege"] for grant in server.state.catalog_roles["lake", NAME]}
+    confining = {"NAMESPACE_WRITE_PROPERTIES", "NAMESPACE_FULL_METADATA", "VIEW_CREATE", "VIEW_WRITE_PROPERTIES"}
+    assert not granted & confining
+    assert not any(privilege.startswith(("CATALOG_", "POLICY_")) or "MANAGE" in privilege for privilege in granted)
+
+
+EARLIER_PRIVILEGES = (
+    "NAMESPACE_FULL_METADATA",
+    "TABLE_CREATE",
+    "TABLE_LIST",
+    "TABLE_READ_DATA",
+    "TABLE_WRITE_DATA",
+    "TABLE_FULL_METADATA",
+    "TABLE_DROP",
+)
+
+
+def test_a_tenant_of_an_earlier_floe_is_tightened_by_the_same_command(isolation, management, server):
+    management.ensure_catalog_role("lake", NAME)
+    management.grant_namespace("lake", NAME, ["tenants", "tenant-1"], EARLIER_PRIVILEGES)
+    review = isolation.review("tenant-1")
+    assert "NAMESPACE_FULL_METADATA on namespace tenants.tenant-1" in review.excess
+    assert "NAMESPACE_LIST on namespace tenants.tenant-1" in review.missing
+    access = isolation.grant("tenant-1")
+    assert access.revoked == (
+        "NAMESPACE_FULL_METADATA on namespace tenants.tenant-1",
+        "TABLE_FULL_METADATA on namespace tenants.tenant-1",
+    )
+    assert {grant["privilege"] for grant in server.state.catalog_roles["lake", NAME]} == set(TENANT_PRIVILEGES)
+    assert isolation.review("tenant-1") == AccessReview(excess=(), missing=())
+    assert isolation.grant("tenant-1").revoked == ()
+    # A pipeline that runs meanwhile never lacks a privilege: what is new comes before what goes.
+    changes = [call for call in server.state.calls if call.endswith(f"catalog-roles/{NAME}/grants")]
+    revoking = [number for number, call in enumerate(changes) if call.startswith("POST")]
+    granting = [number for number, call in enumerate(changes) if call.startswith("PUT")]
+    assert max(granting) < min(revoking)
+
+
+def test_every_difference_of_privileges_is_named(isolation, management, server):
     isolation.grant("tenant-1")
     management.grant("lake", NAME, [Grant(privilege="CATALOG_MANAGE_CONTENT")])
     management.grant_namespace("lake", NAME, ["tenants", "tenant-10"], ["TABLE_READ_DATA"])
-    management.grant_namespace("lake", NAME, ["tenants", "tenant-1", "bronze"], ["TABLE_READ_DATA"])
-    assert isolation.excess_grants("tenant-1") == [
+    management.grant_namespace("lake", NAME, ["tenants", "tenant-1"], ["NAMESPACE_WRITE_PROPERTIES"])
+    table = Grant(type="table", privilege="TABLE_READ_DATA", namespace=("tenants", "tenant-10"), table_name="orders")
+    management.grant("lake", NAME, [table])
+    own = Grant(type="namespace", privilege="TABLE_DROP", namespace=("tenants", "tenant-1"))
+    management.revoke("lake", NAME, [own])
+    for catalog in ("lake", "other"):
+        management.ensure_catalog_role(catalog, "reader")
+        management.assign_catalog_role(NAME, catalog, "reader")
+    management.ensure_principal_role("service_admin")
+    management.assign_principal_role(NAME, "service_admin")
+    review = isolation.review("tenant-1")
+    assert review.excess == (
         "CATALOG_MANAGE_CONTENT on catalog",
         "TABLE_READ_DATA on namespace tenants.tenant-10",
-    ]
+        "NAMESPACE_WRITE_PROPERTIES on namespace tenants.tenant-1",
+        "TABLE_READ_DATA on table tenants.tenant-10.orders",
+        "the principal role 'service_admin'",
+        "the role 'reader' of catalog 'lake'",
+        "the role 'reader' of catalog 'other'",
+    )
+    assert review.missing == ("TABLE_DROP on namespace tenants.tenant-1",)
+    # The role's own privileges are put right; roles that somebody assigned are for somebody to take away.
+    assert len(isolation.grant("tenant-1").revoked) == 4
+    assert isolation.review("tenant-1") == AccessReview(excess=review.excess[4:], missing=())
+
+
+def test_a_role_that_is_not_assigned_is_missed(isolation, server):
+    isolation.grant("tenant-1")
+    server.state.assigned.clear()
+    server.state.principal_roles[NAME].clear()
+    assert isolation.review("tenant-1").missing == (
+        f"the principal role '{NAME}'",
+        f"the role '{NAME}' of catalog 'lake'",
+    )
+    assert isolation.review("tenant-10") is None
+
+
+def test_verification_fails_on_one_privilege_too_many_or_too_few(isolation, management, session):
+    def access(tenant="tenant-1"):
+        [report] = verify_tenants(session, [tenant], isolation=isolation)
+        [check] = [check for check in report.checks if check.name == "access"]
+        return check, report.ok
+
+    session.bootstrap("tenant-1")
+    assert access()[0].state is CheckState.SKIPPED
+    isolation.grant("tenant-1")
+    assert access()[1]
+    extra = Grant(type="namespace", privilege="NAMESPACE_WRITE_PROPERTIES", namespace=("tenants", "tenant-1"))
+    management.grant("lake", NAME, [extra])
+    check, is_ok = access()
+    assert not is_ok
+    assert check.detail == "has NAMESPACE_WRITE_PROPERTIES on namespace tenants.tenant-1"
+    management.revoke("lake", NAME, [extra, extra.model_copy(update={"privilege": "TABLE_CREATE"})])
+    check, is_ok = access()
+    assert not is_ok
+    assert check.detail == "lacks TABLE_CREATE on namespace tenants.tenant-1"
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "polaris.config.allow.unstructured.table.location",
+        "allow.external.table.location",
+        "polaris.config.namespace-custom-location.enabled",
+    ],
+)
+def test_verification_fails_where_the_catalog_checks_no_locations(isolation, server, session, setting):
+    session.bootstrap("tenant-1")
+    isolation.grant("tenant-1")
+    server.state.catalogs["lake"] = {"default-base-location": "s3://lake", setting: "false"}
+    assert verify_tenants(session, ["tenant-1"], isolation=isolation)[0].ok
+    server.state.catalogs["lake"][setting] = "true"
+    [report] = verify_tenants(session, ["tenant-1"], isolation=isolation)
+    assert not report.ok
+    assert f"{setting}=true" in report.checks[-1].detail
 
 
 def test_names_that_cannot_be_are_refused_before_any_call(isolation, management, server):

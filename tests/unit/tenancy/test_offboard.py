@@ -114,6 +114,36 @@ def test_a_legal_hold_stops_it(offboarding, acme, tenants, where):
         assert offboarding.run("acme").deleted_objects
 
 
+@pytest.mark.parametrize("name", [LEGAL_HOLD, f"{LEGAL_HOLD}.acme"])
+def test_a_hold_from_above_outlives_the_tenants_namespace(offboarding, acme, tenants, name):
+    """Who may drop everything of its own can drop a hold that is set there; one set above is out of its reach."""
+    acme.manager.namespaces.update_properties("tenants", updates={name: "case 42"})
+    for namespace in ("tenants.acme.bronze", "tenants.acme"):
+        for table in acme.manager.list_tables(namespace):
+            acme.manager.drop_table(f"{namespace}.{table}")
+        acme.manager.namespaces.delete(namespace)
+    before = tenants.digests("acme")
+    assert before
+    with pytest.raises(LegalHoldError, match="case 42"):
+        offboarding.run("acme")
+    assert tenants.digests("acme") == before
+    acme.manager.namespaces.update_properties("tenants", removals=[name])
+    assert offboarding.run("acme").deleted_objects == len(before)
+
+
+def test_a_hold_from_above_covers_one_tenant_and_all_that_floe_deletes(acme):
+    acme.bootstrap("acme2")
+    acme.manager.namespaces.update_properties("tenants", updates={f"{LEGAL_HOLD}.acme": "case 42"})
+    for delete in (
+        lambda table: acme.manager.expire_snapshots(table, older_than_days=0, retain_last=1),
+        lambda table: acme.manager.sweep_orphans(table, dry_run=False),
+        lambda table: acme.manager.drop_table(table, purge=True),
+    ):
+        with pytest.raises(LegalHoldError, match=r"'tenants\.acme' is under legal hold .case 42."):
+            delete("tenants.acme.main")
+        delete("tenants.acme2.main")
+
+
 def test_a_table_that_shares_its_files_stops_it(offboarding, acme, tenants):
     with acme.manager.load_table("tenants.acme.main").transaction() as change:
         change.set_properties({"gc.enabled": "false"})
