@@ -7,13 +7,11 @@ and the paths it declares for itself is kept and reported, whoever refers to it.
 
 from __future__ import annotations
 
-import os.path
-import re
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from floe_core.errors import SharedFilesError
+from floe_core.locations import Compass, Destinations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,48 +26,6 @@ _DECLARED_PATHS = (
     "write.object-storage.path",
     "write.folder-storage.path",
 )
-# Names of one store under which files may be written down.
-_SAME_SCHEME = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "wasbs": "wasb", "gcs": "gs", "": "file"}
-_LOCATION = re.compile(r"^(?P<scheme>[a-zA-Z][\w+.-]*):(?P<rest>.*)$", re.DOTALL)
-# One slash or three begin a path; after two of them comes a host, which no local file has.
-_LOCAL = re.compile(r"^(?://)?(?P<path>/.*)$", re.DOTALL)
-
-
-def normal(location: str) -> str:
-    """Return one spelling for all spellings of a location: ``file:/x``, ``file:///x`` and ``/x`` are one file."""
-    scheme, rest = _split(location)
-    if scheme == "file":
-        return "file:/" + re.sub(r"/+", "/", rest).lstrip("/")
-    return f"{scheme}:{rest}"
-
-
-def real(location: str) -> str:
-    """Return one name for all names of a file: links to the folder of a local file are followed."""
-    return _resolved(location) or normal(location)
-
-
-def path_alone(location: str) -> str:
-    """Return the path of a location, without scheme and store."""
-    scheme, rest = _split(location)
-    if scheme == "file":
-        return "/" + re.sub(r"/+", "/", rest).lstrip("/")
-    return "/" + rest.lstrip("/").partition("/")[2]
-
-
-def spellings(location: str) -> tuple[str, ...]:
-    """Return the ways in which a writer may have begun the names of files in a location."""
-    scheme, rest = _split(location.rstrip("/"))
-    if scheme == "file":
-        path = "/" + re.sub(r"/+", "/", rest).lstrip("/")
-        return tuple(f"{start}{path}/" for start in ("", "file:", "file://"))
-    names = [name for name, same in _SAME_SCHEME.items() if same == scheme and name]
-    return tuple(f"{name}:{rest}/" for name in (scheme, *names))
-
-
-def _split(location: str) -> tuple[str, str]:
-    match = _LOCATION.match(location)
-    scheme, rest = (match["scheme"].lower(), match["rest"]) if match else ("", location)
-    return _SAME_SCHEME.get(scheme, scheme), rest
 
 
 @dataclass(frozen=True)
@@ -79,28 +35,48 @@ class OwnFiles:
     Attributes:
         places: Locations as the table writes them down.
         roots: The same in one spelling, each ending in ``/``.
-        others: Places below those that belong to other tables, in the same form.
+        decoded: Where clients that decode names look for them.
+        others: Places below those that belong to other tables, in the form of the roots.
     """
 
     places: tuple[str, ...]
     roots: tuple[str, ...]
+    decoded: tuple[str, ...]
     others: tuple[str, ...] = ()
+    _compass: Compass = field(default_factory=Compass, compare=False, repr=False)
 
     @classmethod
     def of(cls, metadata: TableMetadata) -> OwnFiles:
         """Return the places of a table: its location and the paths that its properties declare."""
-        declared = (metadata.properties.get(name) for name in _DECLARED_PATHS)
-        places = tuple(dict.fromkeys(place for place in (metadata.location, *declared) if place))
-        return cls(places, tuple(root for place in places if (root := _root(place))))
+        return cls.below(declared_places(metadata))
+
+    @classmethod
+    def below(cls, places: Iterable[str]) -> OwnFiles:
+        """Return the files below some places."""
+        named = tuple(dict.fromkeys(places))
+        compass = Compass()
+        found = [root for place in named if (root := _root(compass, place)) is not None]
+        return cls(
+            named,
+            tuple(plain for root in found for plain in root.plain),
+            tuple(decoded for root in found for decoded in root.decoded),
+            _compass=compass,
+        )
 
     def without(self, places: Iterable[str]) -> OwnFiles:
         """Return the same without places of other tables."""
-        return replace(self, others=tuple(root for place in places if (root := _root(place))))
+        found = (_root(self._compass, place) for place in places)
+        return replace(self, others=tuple({name for root in found if root for name in (*root.plain, *root.decoded)}))
 
     def __contains__(self, location: str) -> bool:
-        """Whether a file belongs to the table."""
-        resolved = _resolved(location)
-        return resolved is not None and resolved.startswith(self.roots) and not resolved.startswith(self.others)
+        """Whether a file belongs to the table, wherever a client may take its name to lead."""
+        found = self._compass.destinations(location)
+        if found is None or not self._holds(found.plain, self.roots):
+            return False
+        return found.decoded is found.plain or self._holds(found.decoded, self.decoded)
+
+    def _holds(self, names: tuple[str, ...], roots: tuple[str, ...]) -> bool:
+        return all(name.startswith(roots) and not name.startswith(self.others) for name in names)
 
     def split(self, locations: Iterable[str]) -> tuple[list[str], tuple[str, ...]]:
         """Return the files that belong to the table, and those that do not, sorted."""
@@ -111,29 +87,18 @@ class OwnFiles:
         return own, tuple(sorted(foreign))
 
 
-def _root(place: str) -> str | None:
-    resolved = _resolved(f"{place.rstrip('/')}/_")
-    return resolved[:-1] if resolved is not None else None
+def declared_places(metadata: TableMetadata) -> tuple[str, ...]:
+    """Return where a table says that its files lie: its location first."""
+    declared = (metadata.properties.get(name) for name in _DECLARED_PATHS)
+    return tuple(dict.fromkeys(place for place in (metadata.location, *declared) if place))
 
 
-def _resolved(location: str) -> str | None:
-    """Return where a location really leads; None when nobody can tell."""
-    scheme, rest = _split(location)
-    if scheme == "file":
-        local = _LOCAL.match(rest)
-        if local is None or re.match("//[^/]", rest):
-            return None
-        folder, name = os.path.split(os.path.normpath("/" + local["path"].lstrip("/")))
-        return f"file:{_real_folder(folder).rstrip('/')}/{name}"
-    # An object store has no folders to go up in; a client that tidies names up would reach another object.
-    if any(part in {".", ".."} for part in rest.split("/")):
+def _root(compass: Compass, place: str) -> Destinations | None:
+    found = compass.destinations(f"{place.rstrip('/')}/_")
+    # A place that different clients look for in different folders is nobody's.
+    if found is None or len(found.plain) > 1 or len(found.decoded) > 1:
         return None
-    return f"{scheme}:{rest}"
-
-
-@lru_cache(maxsize=4096)
-def _real_folder(folder: str) -> str:
-    return os.path.realpath(folder)
+    return Destinations(tuple(name[:-1] for name in found.plain), tuple(name[:-1] for name in found.decoded))
 
 
 def is_collected(properties: Mapping[str, str]) -> bool:

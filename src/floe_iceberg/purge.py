@@ -10,11 +10,12 @@ from pyarrow.fs import FileSelector, FileType, LocalFileSystem
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from floe_core.errors import StorageError
+from floe_core.locations import normal
 from floe_core.redaction import redact_text
 from floe_iceberg.maintenance.deletion import try_delete
 from floe_iceberg.maintenance.reachable import METADATA_FILE, FileReader, metadata_folders, statistics_files
 from floe_iceberg.models import PurgeResult
-from floe_iceberg.own_files import OwnFiles, normal
+from floe_iceberg.own_files import OwnFiles
 from floe_iceberg.versions import name_of
 
 if TYPE_CHECKING:

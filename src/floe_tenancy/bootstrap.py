@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from pyiceberg.catalog import load_catalog
 
 from floe_core.errors import ConfigurationError, FloeStorageError, TableExistsError
+from floe_core.locations import plain_uri
 from floe_core.telemetry import traced
 from floe_iceberg import IcebergTableManager
 from floe_tenancy.identity import validate_tenant_id
-from floe_tenancy.layout import plain_uri
 from floe_tenancy.properties import catalog_properties
 from floe_tenancy.roster import TenantRoster, known_tenants
 from floe_tenancy.storage import Marker, WarehouseStorageManager

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 from pyiceberg.io import load_file_io
 
 from floe_core.errors import ConfigurationError, StorageError
+from floe_core.locations import lies_in
 from floe_core.telemetry import traced
-from floe_tenancy.layout import lies_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from floe_core.errors import FloeStorageError
+from floe_core.locations import lies_in
+from floe_iceberg.own_files import declared_places
 from floe_iceberg.row_counts import RowCount
 
 if TYPE_CHECKING:
@@ -17,19 +18,7 @@ if TYPE_CHECKING:
     from floe_tenancy.config import IcebergCatalogConfig
 
 METADATA_PATH = "write.metadata.path"
-DATA_PATH = "write.data.path"
 _LOADS_AT_ONCE = 8
-
-
-def plain_uri(uri: str) -> str:
-    """Return a URI in one spelling; Java writes ``file:/`` where others write ``file:///``."""
-    return re.sub(r"^file:/+", "file:///", uri).rstrip("/")
-
-
-def lies_in(uri: str, roots: Iterable[str]) -> bool:
-    """Whether a URI is at or below one of some roots; ``tenant-10`` is not below ``tenant-1``."""
-    place = plain_uri(uri)
-    return any(place == root or place.startswith(f"{root}/") for root in map(plain_uri, roots))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +66,9 @@ def _described(manager: IcebergTableManager, name: str) -> TenantTable:
     table = manager.load_table(name)
     snapshot = table.current_snapshot()
     summary = snapshot.summary if snapshot else None
-    named = (table.properties.get(key) for key in (METADATA_PATH, DATA_PATH))
     return TenantTable(
         name=name,
-        places=(table.location(), table.metadata_location, *(place for place in named if place)),
+        places=(*declared_places(table.metadata), table.metadata_location),
         columns=tuple(table.schema().column_names),
         properties=dict(table.properties),
         snapshot_id=snapshot.snapshot_id if snapshot else None,

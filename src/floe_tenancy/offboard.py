@@ -15,13 +15,14 @@ from floe_core.errors import (
     StorageError,
     TableNotFoundError,
 )
+from floe_core.locations import lies_in
 from floe_core.telemetry import traced
 from floe_iceberg.legal_hold import LEGAL_HOLD, hold_of, namespace_holds
 from floe_iceberg.own_files import GC_PROPERTY, is_collected
 from floe_tenancy.export import export_root, export_table
 from floe_tenancy.identity import validate_tenant_id
 from floe_tenancy.journal import OffboardingJournal
-from floe_tenancy.layout import intruders, lies_in, namespaces_of, places_of_all, tables_of, tenant_roots
+from floe_tenancy.layout import intruders, namespaces_of, places_of_all, tables_of, tenant_roots
 from floe_tenancy.storage import MARKER_NAME
 
 if TYPE_CHECKING:

@@ -6,9 +6,10 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from floe_core.errors import CatalogAuthorizationError, ConfigurationError, NamespaceNotFoundError
+from floe_core.locations import plain_uri
 from floe_core.schemas import TableConfig
 from floe_tenancy.identity import validate_tenant_id
-from floe_tenancy.layout import METADATA_PATH, plain_uri
+from floe_tenancy.layout import METADATA_PATH
 from floe_tenancy.project import tenancy_config, tenant_namespace, tenant_table_specs
 from floe_tenancy.roster import known_tenants
 

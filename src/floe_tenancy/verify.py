@@ -7,14 +7,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from floe_core.errors import CapabilityError, CatalogAuthorizationError
+from floe_core.locations import lies_in, plain_uri
 from floe_core.telemetry import traced
 from floe_tenancy.identity import validate_tenant_id
 from floe_tenancy.layout import (
     intruders,
-    lies_in,
     namespaces_of,
     places_of_all,
-    plain_uri,
     tables_of,
     tenant_roots,
 )

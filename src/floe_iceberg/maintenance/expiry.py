@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotRefUpdate
 
 from floe_core.errors import SharedFilesError, UnsafeRetentionError
+from floe_core.locations import spellings
 from floe_iceberg.abandoned import clear_operations
 from floe_iceberg.context import identifier_of
 from floe_iceberg.corruption import load_table, manifests_of
@@ -23,7 +24,7 @@ from floe_iceberg.maintenance.retention import MIN_SNAPSHOTS_PROPERTY, Expiry, p
 from floe_iceberg.metadata_commits import Change, commit_change
 from floe_iceberg.metadata_updates import RemoveSnapshots
 from floe_iceberg.models import ExpiredSnapshots
-from floe_iceberg.own_files import OwnFiles, require_collected, spellings
+from floe_iceberg.own_files import OwnFiles, require_collected
 from floe_iceberg.versions import name_of, to_millis, to_utc
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from pyarrow.fs import FileSelector, FileType
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from floe_core.errors import CapabilityError, MaintenanceError, UnsafeRetentionError
+from floe_core.locations import Compass, normal, path_alone
 from floe_iceberg.context import identifier_of
 from floe_iceberg.corruption import load_table
 from floe_iceberg.legal_hold import require_no_hold
@@ -18,7 +19,7 @@ from floe_iceberg.maintenance.engines import plane_for
 from floe_iceberg.maintenance.lease import maintenance_lease
 from floe_iceberg.maintenance.reachable import METADATA_FILE, FileReader, metadata_folders, statistics_files
 from floe_iceberg.models import Engine, OrphanSweepResult
-from floe_iceberg.own_files import OwnFiles, normal, path_alone, real, require_collected
+from floe_iceberg.own_files import OwnFiles, require_collected
 from floe_iceberg.versions import local_text, name_of, to_millis, to_utc
 
 if TYPE_CHECKING:
@@ -187,8 +188,9 @@ def _require_folder_of_its_own(table: Table, listed: list[_Listed]) -> None:
 
 def _unreferenced(table: Table, files: list[_Listed]) -> list[_Listed]:
     # A table's location may be a link to the folder that its files are named by.
-    referenced = {real(path) for path in _referenced(table)}
-    orphans = [file for file in files if real(file.location) not in referenced and not _is_hidden(table, file)]
+    compass = Compass()
+    referenced = {compass.real(path) for path in _referenced(table)}
+    orphans = [file for file in files if compass.real(file.location) not in referenced and not _is_hidden(table, file)]
     # The same path in a store of another name may be the same file: the names alone do not tell.
     paths = {path_alone(path) for path in referenced} if orphans else set()
     if doubtful := next((file for file in orphans if path_alone(file.location) in paths), None):

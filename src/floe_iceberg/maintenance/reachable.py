@@ -18,9 +18,9 @@ from pyiceberg.utils.concurrent import ExecutorFactory
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 from floe_core.errors import CorruptFileError
+from floe_core.locations import normal
 from floe_iceberg.capabilities import require_known_partitions
 from floe_iceberg.corruption import CheckedIO, check_manifest_list, unreadable
-from floe_iceberg.own_files import normal
 from floe_iceberg.versions import name_of
 
 if TYPE_CHECKING:

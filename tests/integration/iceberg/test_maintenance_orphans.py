@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from floe_core.errors import MaintenanceError, UnsafeRetentionError
+from floe_core.locations import normal
 from floe_iceberg import maintenance, reads, snapshots
-from floe_iceberg.own_files import normal
 from floe_testing.audit import assert_audited
 from floe_testing.embedded_tables import files_of, local_path
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from floe_core.errors import InvalidIdentifierError
+from floe_core.locations import lies_in
 from floe_tenancy import CatalogProvider, IcebergCatalogConfig
-from floe_tenancy.layout import lies_in
 
 REMOTE = [CatalogProvider.GCS, CatalogProvider.S3, CatalogProvider.AZURE]
 ALPHABET = string.ascii_letters + string.digits

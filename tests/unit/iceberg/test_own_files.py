@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from floe_iceberg.own_files import OwnFiles, is_collected, normal, path_alone, spellings
+from floe_core.locations import normal, path_alone, spellings
+from floe_iceberg.own_files import OwnFiles, is_collected
 
 
 class Metadata:
@@ -52,6 +53,16 @@ def test_files_below_the_location_are_the_tables_own(location, file):
         ("file:///wh/t1", "file://wh/t1/a.parquet"),
         ("file:///wh/t1", "wh/t1/a.parquet"),
         ("file:///wh/t1", ""),
+        ("s3://lake/ns/t1", "s3://lake/ns/t1/%2e%2e/t2/a.parquet"),
+        ("s3://lake/ns/t1", "s3://lake/ns/t1/..%2Ft2/a.parquet"),
+        ("s3://lake/ns/t1", "s3://lake/ns/t1/%252E%252e/t2/a.parquet"),
+        ("s3://lake/ns/t1", "s3://lake/ns/t1/a\\..\\..\\t2\\a.parquet"),
+        ("s3://lake/ns/t1", "s3://lake/ns/t1/a.parquet?versionId=1"),
+        ("abfss://lake@acct.dfs.core.windows.net/t1", "abfss://lake@acct.dfs.core.windows.net/t1/%2e%2e/t2/a"),
+        ("abfss://lake@acct.dfs.core.windows.net/t1", "abfss://other@acct.dfs.core.windows.net/t1/a"),
+        ("gs://lake/ns/t1", "gs://lake/ns/t1%2F..%2Ft2/a.parquet"),
+        ("file:///wh/t1", "file:///wh/t1/%2e%2e/t2/a.parquet"),
+        ("file:///wh/t1", "file:///wh/t1/data#/../../t2/a.parquet"),
     ],
 )
 def test_files_elsewhere_are_not(location, file):
@@ -71,6 +82,34 @@ def test_a_link_out_of_the_folder_leads_to_foreign_files(tmp_path):
     (tmp_path / "t" / "link").symlink_to(tmp_path / "other")
     assert f"file://{tmp_path}/t/link/a.parquet" not in own(f"file://{tmp_path}/t")
     assert f"file://{tmp_path}/t/link" in own(f"file://{tmp_path}/t")
+
+
+def test_going_up_from_a_link_leads_to_foreign_files(tmp_path):
+    """The system follows the link first; a tidied name would stay in the folder."""
+    (tmp_path / "other" / "data").mkdir(parents=True)
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "link").symlink_to(tmp_path / "other" / "data")
+    assert f"file://{tmp_path}/t/link/../secret.parquet" not in own(f"file://{tmp_path}/t")
+
+
+def test_a_folder_that_became_a_link_is_looked_at_anew(tmp_path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "t" / "data").mkdir(parents=True)
+    assert f"file://{tmp_path}/t/data/a.parquet" in own(f"file://{tmp_path}/t")
+    (tmp_path / "t" / "data").rmdir()
+    (tmp_path / "t" / "data").symlink_to(tmp_path / "other")
+    assert f"file://{tmp_path}/t/data/a.parquet" not in own(f"file://{tmp_path}/t")
+
+
+def test_encoded_partition_values_are_the_tables_own():
+    assert "s3://lake/t/data/name=a%2Fb/a.parquet" in own("s3://lake/t")
+    assert "file:///wh/t/data/name=100%25/a.parquet" in own("file:///wh/t")
+
+
+def test_a_table_whose_name_looks_encoded_owns_its_files_only():
+    """To a client that decodes names, the location is the folder of another."""
+    assert "s3://lake/t%2D2/data/a.parquet" in own("s3://lake/t%2D2")
+    assert "s3://lake/t-2/data/a.parquet" not in own("s3://lake/t%2D2")
 
 
 def test_a_table_whose_location_is_a_link_owns_what_the_link_leads_to(tmp_path):
