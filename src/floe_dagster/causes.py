@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from dagster import SerializableErrorInfo
 
-_OWN_ERRORS = "floe_core.errors."
+_OWN_ERRORS = re.compile(r"floe_\w+(?:\.\w+)*\.errors\.(?P<name>\w+)")
 _INTERRUPTS = frozenset({"DagsterExecutionInterruptedError", "KeyboardInterrupt"})
 _FULL = re.compile(r"No space left on device|disk is full|Disk quota exceeded|File too large", re.IGNORECASE)
 _CLASS = re.compile(r"[A-Za-z_][\w.]*")
@@ -48,8 +48,8 @@ def cause_of(error: SerializableErrorInfo | None) -> Cause:
         return Cause("interrupted", interrupted=True)
     for link in chain:
         kind, _, rest = link.message.strip().partition(": ")
-        if kind.startswith(_OWN_ERRORS) and rest:
-            return Cause(rest.strip(), kind.removeprefix(_OWN_ERRORS))
+        if (own := _OWN_ERRORS.fullmatch(kind)) and rest:
+            return Cause(rest.strip(), own["name"])
     last = chain[-1]
     text = _told(last.message.strip())
     if full := next((link for link in chain if _FULL.search(link.message)), None):
@@ -60,10 +60,16 @@ def cause_of(error: SerializableErrorInfo | None) -> Cause:
 
 def exit_code_of(error: str | None) -> int:
     """Return what a command exits with that met an error of this class; a user's own code is the user's to fix."""
-    kind = getattr(errors, error or "", None)
-    if isinstance(kind, type) and issubclass(kind, errors.FloeStorageError):
-        return kind.exit_code
-    return errors.USER_ERROR
+    return next((kind.exit_code for kind in _own_errors() if kind.__name__ == error), errors.USER_ERROR)
+
+
+def _own_errors(
+    root: type[errors.FloeStorageError] = errors.FloeStorageError,
+) -> Iterator[type[errors.FloeStorageError]]:
+    """Yield floe's errors, those of its plugins included."""
+    yield root
+    for kind in root.__subclasses__():
+        yield from _own_errors(kind)
 
 
 def _chain(error: SerializableErrorInfo | None) -> Iterator[SerializableErrorInfo]:

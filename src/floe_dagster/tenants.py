@@ -35,7 +35,7 @@ from dagster import (
     TimeWindowPartitionsDefinition,
 )
 
-from floe_core.errors import ConfigurationError
+from floe_core.errors import CatalogAuthorizationError, ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -237,7 +237,11 @@ def tenants_sensor(source: TablesSource) -> SensorDefinition:
     """Make the sensor that keeps Dagster's list of tenants as the catalog has it."""
 
     def look(context: SensorEvaluationContext) -> SensorResult:
-        there = set(source.required_tenants().tenants())
+        try:
+            there = set(source.required_tenants().tenants())
+        except CatalogAuthorizationError as err:
+            # A tenant runs its own pipeline and sees no other; those that were entered stay.
+            return SensorResult(skip_reason=str(err))
         known = set(context.instance.get_dynamic_partitions(str(TENANTS.name)))
         requests: list[Any] = []
         if new := sorted(there - known):

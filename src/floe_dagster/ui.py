@@ -14,7 +14,7 @@ import urllib.request
 from typing import TYPE_CHECKING, Self
 
 from floe_core.errors import ConfigurationError
-from floe_dagster.code_location import ENVIRONMENT_VARIABLE, PROJECT_VARIABLE
+from floe_dagster.code_location import ENVIRONMENT_VARIABLE, PER_TENANT_VARIABLE, PROJECT_VARIABLE
 from floe_dagster.home import dagster_home
 from floe_spark.cache import write_atomically
 
@@ -103,6 +103,7 @@ class DagsterUi:
             "PYTHONWARNINGS": quiet,
             PROJECT_VARIABLE: str(self._artifacts.project_root),
             ENVIRONMENT_VARIABLE: self._artifacts.environment or "",
+            PER_TENANT_VARIABLE: "1" if self._artifacts.orchestration.per_tenant else "",
         }
 
     def _workspace(self, home: Path) -> Path:

@@ -10,6 +10,7 @@ from pyiceberg import exceptions as pyiceberg_errors
 
 from floe_core.errors import (
     CapabilityError,
+    CatalogAuthorizationError,
     InvalidIdentifierError,
     NamespaceNotEmptyError,
     NamespaceNotFoundError,
@@ -52,6 +53,24 @@ def parse_namespace(namespace: NamespaceName) -> tuple[str, ...]:
     return parts
 
 
+def missing_parents(catalog: Catalog, parts: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Return the parents of a namespace that do not exist, the outermost first.
+
+    Looks upward from the nearest one and stops at the first that is there: a tenant may see its own namespace and
+    nothing above it.
+    """
+    missing: list[tuple[str, ...]] = []
+    for depth in range(len(parts) - 1, 0, -1):
+        try:
+            if catalog.namespace_exists(parts[:depth]):
+                break
+        except CatalogAuthorizationError:
+            # Whether the namespace may be made is for the catalog to say.
+            break
+        missing.insert(0, parts[:depth])
+    return missing
+
+
 def _listed(names: Iterable[str]) -> str:
     names = sorted(names)
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
@@ -91,21 +110,12 @@ class Namespaces:
         with self.operation("create_namespace", parts, properties=sorted(given)) as operation:
             created = not self._catalog.namespace_exists(parts)
             if created:
-                for parent in self._missing_parents(parts):
+                for parent in missing_parents(self._catalog, parts):
                     self._create_one(parent, {})
                 # Another process may have been quicker; its namespace is as good as ours.
                 created = self._create_one(parts, given)
             operation.set(created=created)
             return created
-
-    def _missing_parents(self, parts: tuple[str, ...]) -> list[tuple[str, ...]]:
-        parents = [parts[:depth] for depth in range(len(parts) - 1, 0, -1)]
-        missing: list[tuple[str, ...]] = []
-        for parent in parents:
-            if self._catalog.namespace_exists(parent):
-                break
-            missing.insert(0, parent)
-        return missing
 
     def _create_one(self, parts: tuple[str, ...], properties: dict[str, str]) -> bool:
         try:
@@ -128,10 +138,17 @@ class Namespaces:
 
         Raises:
             NamespaceNotFoundError: The parent does not exist.
+            CatalogAuthorizationError: The credentials may not list there; a tenant's may not list the root.
         """
         parts = parse_namespace(parent) if parent else ()
         with self.operation("list_namespaces", parts) as operation:
-            found = sorted(".".join(child) for child in self._catalog.list_namespaces(parts))
+            try:
+                found = sorted(".".join(child) for child in self._catalog.list_namespaces(parts))
+            except CatalogAuthorizationError as err:
+                if parts:
+                    raise
+                msg = f"These credentials may not list all namespaces of catalog '{self._catalog.name}'."
+                raise CatalogAuthorizationError(msg, hint="Name a namespace or a table that they may see.") from err
             operation.set(count=len(found))
             return found
 

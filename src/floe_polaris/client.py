@@ -27,7 +27,7 @@ from floe_core.retry import CircuitBreaker
 from floe_core.schemas import AccessDelegation
 from floe_core.telemetry import traced
 from floe_iceberg.corruption import unreadable
-from floe_iceberg.namespaces import NamespaceName, Namespaces, parse_namespace
+from floe_iceberg.namespaces import NamespaceName, Namespaces, missing_parents, parse_namespace
 from floe_polaris.auth import authenticator_for
 from floe_polaris.errors import CatalogServerError, server_message
 from floe_polaris.http import DeadlineSession
@@ -126,9 +126,8 @@ class PolarisCatalog(RestCatalog):
             NamespaceAlreadyExistsError: It is already there; ``namespaces.create`` takes that as success.
         """
         parts = parse_namespace(namespace)
-        for depth in range(1, len(parts)):
-            if not self.namespace_exists(parts[:depth]):
-                self._create_parent(parts[:depth])
+        for parent in missing_parents(self, parts):
+            self._create_parent(parent)
         super().create_namespace(parts, properties or {})
 
     def _create_parent(self, parts: tuple[str, ...]) -> None:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from floe_cli.command import command, single_command
-from floe_cli.commands.publish import WaitingBranch, WaitingTable, waiting_report, waiting_write
+from floe_cli.commands.publish import WaitingBranch, WaitingTable, WaitingTenant, waiting_report, waiting_write
 from floe_cli.commands.tables.options import DryRunOption, YesOption
 from floe_cli.output import Report, working
 from floe_cli.workspace import Workspace
@@ -19,6 +19,7 @@ def discard(
     workspace: Workspace,
     table: WaitingTable = None,
     branch: WaitingBranch = None,
+    tenant: WaitingTenant = None,
     *,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -34,7 +35,7 @@ def discard(
 
     with workspace.tables() as manager:
         if table is None:
-            return waiting_report(workspace, manager)
+            return waiting_report(workspace, manager, tenant)
         chosen = _branch(manager, table, branch)
         if dry_run:
             return _report(table, chosen, f"Would throw away the rows on {chosen}; nothing was changed.")

@@ -27,6 +27,9 @@ WaitingTable = Annotated[
 WaitingBranch = Annotated[
     str | None, typer.Argument(metavar="[BRANCH]", help="Branch the rows wait on; not needed when there is one.")
 ]
+WaitingTenant = Annotated[
+    str | None, typer.Option("--tenant", metavar="ID", help="List what waits for this tenant.", show_default=False)
+]
 
 
 @command(app)
@@ -34,6 +37,7 @@ def publish(
     workspace: Workspace,
     table: WaitingTable = None,
     branch: WaitingBranch = None,
+    tenant: WaitingTenant = None,
     *,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -45,6 +49,7 @@ def publish(
 
     Examples:
         floe publish  # list all that waits
+        floe publish --tenant acme  # list what waits on the tables of a tenant
         floe publish silver.orders --dry-run
         floe publish silver.orders audit.silver_orders.2026-01-31.1a2b3c4d --yes
     """
@@ -53,7 +58,7 @@ def publish(
 
     with workspace.tables() as manager:
         if table is None:
-            return waiting_report(workspace, manager)
+            return waiting_report(workspace, manager, tenant)
         held = waiting_write(manager, table, branch)
         with working("Comparing with main"):
             moved = require_current(manager, manager.load_table(table), held)
@@ -117,9 +122,9 @@ def _stop(held: "HeldWrite", redone: str, failing: "Sequence[str]") -> None:
     raise WriteError(msg, hint=hint, table=held.table)
 
 
-def waiting_report(workspace: Workspace, manager: "IcebergTableManager") -> Report:
-    """List the writes that wait on any table of the catalog."""
-    held = [write for table in _tables_of(workspace, manager) for write in _held(manager, table)]
+def waiting_report(workspace: Workspace, manager: "IcebergTableManager", tenant: str | None) -> Report:
+    """List the writes that wait on any table of the catalog, or of a tenant."""
+    held = [write for table in _tables_of(workspace, manager, tenant) for write in _held(manager, table)]
     rows = [
         (write.table, write.branch, _waiting(write), write.mode, write.summary.get("added-records")) for write in held
     ]
@@ -163,9 +168,15 @@ def _held(manager: "IcebergTableManager", table: str) -> "list[HeldWrite]":
     return list_held(manager, table)
 
 
-def _tables_of(workspace: Workspace, manager: "IcebergTableManager") -> list[str]:
-    namespaces = {name.rpartition(".")[0] for name in workspace.artifacts.tables}
-    namespaces |= set(manager.namespaces.tree())
+def _tables_of(workspace: Workspace, manager: "IcebergTableManager", tenant: str | None) -> list[str]:
+    if tenant is None:
+        namespaces = {name.rpartition(".")[0] for name in workspace.artifacts.tables}
+        namespaces |= set(manager.namespaces.tree())
+    else:
+        from floe_tenancy import tenant_namespace
+
+        own = tenant_namespace(workspace.artifacts, tenant)
+        namespaces = {own, *manager.namespaces.tree(own)}
     found = []
     for namespace in sorted(namespaces):
         if manager.namespaces.exists(namespace):

@@ -94,6 +94,8 @@ def run(
         batches = batches_of(pipeline, keys, choice, instance)
         if not batches:
             return nothing_due(choice, tenant, cleared)
+        if tenant is None:
+            reach_catalog(workspace)
         if processes > 1:
             from floe_cli.commands.spark import shared_spark
 
@@ -175,10 +177,24 @@ def require_tenant(workspace: Workspace, tenant: str | None) -> None:
         InvalidIdentifierError: The id cannot name a tenant.
         NamespaceNotFoundError: There is no such tenant.
     """
-    if tenant is None:
-        return
+    if tenant is not None:
+        reach_catalog(workspace, tenant)
+
+
+def reach_catalog(workspace: Workspace, tenant: str | None = None) -> None:
+    """Connect before anything is begun, and look for the tenant: what is wrong there is wrong for every table.
+
+    Raises:
+        InvalidIdentifierError: The id cannot name a tenant.
+        NamespaceNotFoundError: There is no such tenant.
+        CatalogAuthenticationError: The catalog does not accept the credentials.
+        WarehouseNotFoundError: The catalog does not know the warehouse.
+        CatalogConnectionError: The catalog cannot be reached.
+    """
     from floe_tenancy import TenantTables, validate_tenant_id
 
-    validate_tenant_id(tenant)
-    with working("Looking for the tenant"), workspace.connection() as connection:
-        TenantTables(connection).require(tenant)
+    if tenant is not None:
+        validate_tenant_id(tenant)
+    with working("Connecting to the catalog"), workspace.connection() as connection:
+        if tenant is not None:
+            TenantTables(connection).require(tenant)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from floe_cli.command import command, single_command
-from floe_cli.commands.run import SelectOption, TenantOption, require_tenant
+from floe_cli.commands.run import SelectOption, TenantOption, reach_catalog
 from floe_cli.output import Report, working
 from floe_cli.workspace import Workspace
 from floe_core.errors import ConfigurationError
@@ -52,7 +52,7 @@ def check_tables(
     from floe_cli.check_report import Tested, report
 
     workspace.announce()
-    require_tenant(workspace, tenant)
+    reach_catalog(workspace, tenant)
     with working("Checking"):
         tables = _checked(workspace, select, ref, partition, tenant)
     test_id = uuid.uuid4().hex

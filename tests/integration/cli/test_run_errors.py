@@ -15,6 +15,7 @@ from contextlib import redirect_stderr, redirect_stdout
 import pytest
 
 from floe_cli.app import main
+from floe_testing.gateway import FaultGateway, Reply, Rule
 
 ASSETS = """\
 import os, time
@@ -129,24 +130,55 @@ def test_a_damaged_catalog_file_is_named(shop):
     for log in project.rglob(f"{catalog.name}-*"):
         log.unlink()
     done = floe_process(project, "run", "-s", "bronze.orders", "-o", "json")
-    [asset] = json.loads(done.stdout)["data"]["assets"]
-    assert (done.returncode, asset["error"]) == (2, "CatalogConnectionError")
-    assert str(catalog.name) in asset["reason"]
-    assert "damaged" in asset["reason"]
+    error = json.loads(done.stdout)["error"]
+    assert (done.returncode, error["type"]) == (2, "CatalogConnectionError")
+    assert str(catalog.name) in error["message"]
+    assert "damaged" in error["message"]
 
 
-def test_a_catalog_that_is_down_is_one_line(shop):
-    project = shop(catalog={"type": "rest", "uri": "http://127.0.0.1:9", "warehouse": "lake"})
-    code, out, _ = floe(project, "run", "-s", "bronze.orders", "-o", "json")
-    data = json.loads(out)["data"]
-    [asset] = data["assets"]
-    reason = asset["reason"] or data["reason"]
-    assert code == 2
-    assert "127.0.0.1:9" in reason
-    assert "\n" not in reason
-    code, out, err = floe(project, "run", "-s", "bronze.orders")
-    assert code == 2
-    assert len([line for line in (out + err).splitlines() if "127.0.0.1:9" in line]) == 1
+@pytest.fixture
+def polaris():
+    """A server that knows one client and no warehouse."""
+    missing = Reply.of(404, {"error": {"message": "Unable to find warehouse lake", "type": "NotFoundException"}})
+    with FaultGateway("http://127.0.0.1:1/api/catalog") as gateway:
+        gateway.require_tokens(client_id="shop", client_secret="canary-right-secret")
+        gateway.add(Rule("GET", "/v1/config$", None, forward=False, reply=missing))
+        yield gateway
+
+
+TROUBLES = {
+    "wrong secret": ("canary-wrong-secret", 1, "CatalogAuthenticationError", "Authentication failed for client 'shop'"),
+    "wrong warehouse": ("canary-right-secret", 1, "WarehouseNotFoundError", "does not know the warehouse 'lake'"),
+    "server down": ("canary-right-secret", 2, "CatalogUnavailableError", "cannot be reached"),
+}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("run",), ("run", "--processes", "2"), ("plan",), ("test",), ("publish",), ("apply", "--dry-run"), ("dev",)],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_a_catalog_that_cannot_be_connected_to_is_one_line_of_floes_own(shop, polaris, monkeypatch, trouble, command):
+    secret, exit_code, error, told = TROUBLES[trouble]
+    monkeypatch.setenv("SHOP_SECRET", secret)
+    address = "http://127.0.0.1:9/api/catalog" if trouble == "server down" else polaris.url
+    credentials = {"client_id": "shop", "client_secret": "${SHOP_SECRET}"}
+    retry = {"max_attempts": 1}
+    project = shop(
+        catalog={"type": "polaris", "uri": address, "warehouse": "lake", "credentials": credentials, "retry": retry}
+    )
+    code, out, _ = floe(project, *command, "-o", "json")
+    answer = json.loads(out)
+    assert (code, answer["ok"], answer["error"]["type"]) == (exit_code, False, error)
+    assert told in answer["error"]["message"]
+    assert answer["error"]["hint"]
+    code, out, err = floe(project, *command)
+    assert code == exit_code
+    [line] = [line for line in (out + err).splitlines() if told in line]
+    assert line.startswith("Error: ")
+    assert "not run" not in out + err
+    assert "canary" not in out + err
 
 
 def test_a_full_disk_is_a_system_error_with_its_name(shop):

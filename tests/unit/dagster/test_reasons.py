@@ -9,6 +9,7 @@ import pytest
 
 import floe_dagster
 from floe_dagster.causes import cause_of, exit_code_of
+from floe_polaris.errors import CatalogServerError
 
 OWN = Path(floe_dagster.__file__).parent / "outputs.py"
 STACK = [
@@ -63,6 +64,7 @@ def test_what_floe_says_comes_before_what_began_it():
         ("floe_core.errors.StorageFullError: full", "StorageFullError", 2),
         ("floe_core.errors.CatalogUnavailableError: down", "CatalogUnavailableError", 2),
         ("floe_core.errors.CatalogAuthenticationError: no", "CatalogAuthenticationError", 1),
+        (f"floe_polaris.errors.{CatalogServerError.__name__}: broke", "CatalogServerError", 2),
         ("OSError: [Errno 28] No space left on device", "StorageFullError", 2),
         ("ValueError: mine", "ValueError", 1),
     ],

@@ -11,7 +11,12 @@ import dagster as dg
 import pytest
 
 from floe_core.dataplane import OPERATION_ID_PROPERTY
-from floe_core.errors import ConfigurationError, InvalidIdentifierError, NamespaceNotFoundError
+from floe_core.errors import (
+    CatalogAuthorizationError,
+    ConfigurationError,
+    InvalidIdentifierError,
+    NamespaceNotFoundError,
+)
 from floe_core.schemas import CompiledArtifacts
 from floe_dagster import create_definitions
 from floe_dagster.batches import Batch
@@ -19,7 +24,7 @@ from floe_dagster.pipeline import PartitionChoice, Pipeline
 from floe_dagster.plans import plan_assets
 from floe_dagster.published_checks import check_published
 from floe_dagster.runs import run_assets
-from floe_dagster.tenants import TENANTS, Scope, multi_key, own_partitions, partition_tags
+from floe_dagster.tenants import TENANTS, Scope, multi_key, own_partitions, partition_tags, tenants_sensor
 from floe_iceberg import IcebergTableManager
 from floe_iceberg.held import list_held, publish_held
 from floe_iceberg.project import open_project
@@ -419,3 +424,17 @@ def test_results_of_checks_are_kept_in_the_tenants_own_namespace(shop):
         tables.get_current_snapshot("tenants.acme.silver.sales").snapshot_id,
     )
     assert [(check.check, check.state.value) for check in tested.checks] == [("nobody_is_bad", "passed")]
+
+
+def test_a_tenant_that_may_not_list_the_others_keeps_the_partitions_it_has(instance):
+    class Source:
+        def required_tenants(self):
+            msg = "These credentials may not list all namespaces."
+            raise CatalogAuthorizationError(msg)
+
+    instance.add_dynamic_partitions(TENANTS.name, ["acme"])
+    context = dg.build_sensor_context(instance=instance)
+    found = tenants_sensor(Source())(context)
+    assert "may not list" in found.skip_reason.skip_message
+    assert found.dynamic_partitions_requests is None or not found.dynamic_partitions_requests
+    assert instance.get_dynamic_partitions(TENANTS.name) == ["acme"]
