@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.catalog import Catalog, MetastoreCatalog
 from pyiceberg.catalog.sql import IcebergNamespaceProperties, IcebergTables, SqlCatalog, SqlCatalogBaseTable
-from pyiceberg.exceptions import NamespaceAlreadyExistsError, NamespaceNotEmptyError
-from sqlalchemy import and_, event, func, select, text
+from pyiceberg.exceptions import NamespaceAlreadyExistsError, NamespaceNotEmptyError, NoSuchViewError
+from sqlalchemy import and_, delete, event, func, select, text
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 from sqlalchemy.schema import CreateTable
@@ -102,19 +102,39 @@ class SharedSqlCatalog(SqlCatalog):
         if children := self.list_namespaces(namespace):
             msg = f"Namespace {Catalog.namespace_to_string(namespace)} holds {len(children)} namespaces."
             raise NamespaceNotEmptyError(msg)
-        if views := self._views(namespace):
-            msg = f"Namespace {Catalog.namespace_to_string(namespace)} holds views: {', '.join(views)}."
+        if views := self.list_views(namespace):
+            names = ", ".join(view[-1] for view in views)
+            msg = f"Namespace {Catalog.namespace_to_string(namespace)} holds views: {names}."
             raise NamespaceNotEmptyError(msg)
         super().drop_namespace(namespace)
 
-    def _views(self, namespace: str | Identifier) -> list[str]:
-        statement = select(IcebergTables.table_name).where(
+    def list_views(self, namespace: str | Identifier) -> list[Identifier]:
+        """List the views of a namespace, which Spark makes in the same table."""
+        statement = select(IcebergTables.table_name).where(self._is_view(namespace))
+        with Session(self.engine) as session:
+            return [(*Catalog.identifier_to_tuple(namespace), name) for name in sorted(session.scalars(statement))]
+
+    def drop_view(self, identifier: str | Identifier) -> None:
+        """Drop a view.
+
+        Raises:
+            NoSuchViewError: There is no such view.
+        """
+        *namespace, name = Catalog.identifier_to_tuple(identifier)
+        statement = delete(IcebergTables).where(self._is_view(tuple(namespace)), IcebergTables.table_name == name)
+        with Session(self.engine) as session:
+            dropped = session.scalars(statement.returning(IcebergTables.table_name)).all()
+            session.commit()
+        if not dropped:
+            msg = f"View does not exist: {Catalog.namespace_to_string(identifier)}"
+            raise NoSuchViewError(msg)
+
+    def _is_view(self, namespace: str | Identifier) -> ColumnElement[bool]:
+        return and_(
             IcebergTables.catalog_name == self.name,
             IcebergTables.table_namespace == Catalog.namespace_to_string(namespace),
             IcebergTables.iceberg_type == "VIEW",
         )
-        with Session(self.engine) as session:
-            return sorted(session.scalars(statement))
 
     def load_namespace_properties(self, namespace: str | Identifier) -> Properties:
         """Return the properties people set."""

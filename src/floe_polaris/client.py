@@ -8,6 +8,7 @@ import time
 from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from pydantic import ValidationError
 from pyiceberg import exceptions as pyiceberg_errors
@@ -54,6 +55,9 @@ _COMMIT_ERRORS = {
     404: pyiceberg_errors.NoSuchTableError,
     409: pyiceberg_errors.CommitFailedException,
 }
+_NOT_FOUND = 404
+# As Polaris announces it among its endpoints.
+_GENERIC_TABLES = "polaris/v1/{prefix}/namespaces/{namespace}/generic-tables"
 _MISSING_METADATA = re.compile(r"Location does not exist: (?P<path>\S+\.metadata\.json)")
 _SMALL_OFFSET_SECONDS = 10
 _KNOWN_OPERATIONS = frozenset({"read", "write", "list", "delete"})
@@ -205,6 +209,39 @@ class PolarisCatalog(RestCatalog):
             raise CapabilityError(msg, hint=hint, table=table_path)
         return vended
 
+    def list_generic_tables(self, namespace: NamespaceName) -> list[str]:
+        """List the tables of other formats that Polaris keeps in a namespace; none on a server without them.
+
+        Raises:
+            NoSuchNamespaceError: The namespace does not exist.
+        """
+        if not any(endpoint.path.strip("/") == _GENERIC_TABLES for endpoint in self._supported_endpoints):
+            return []
+        names: list[str] = []
+        token: str | None = None
+        while True:
+            parameters = {"pageToken": token} if token else {}
+            response = self._session.get(self._generic_tables(namespace), params=parameters)
+            if response.status_code == _NOT_FOUND:
+                raise pyiceberg_errors.NoSuchNamespaceError(server_message(response) or str(namespace))
+            _require_ok(response)
+            content = json.loads(response.text)
+            names += [item["name"] for item in content.get("identifiers") or ()]
+            token = content.get("next-page-token")
+            if not token:
+                return sorted(names)
+
+    def drop_generic_table(self, namespace: NamespaceName, name: str) -> None:
+        """Drop a table of another format; one that is gone already is no error."""
+        response = self._session.delete(f"{self._generic_tables(namespace)}/{quote(name, safe='')}")
+        if response.status_code != _NOT_FOUND:
+            _require_ok(response)
+
+    def _generic_tables(self, namespace: NamespaceName) -> str:
+        place = self._encode_namespace_path(parse_namespace(namespace))
+        path = _GENERIC_TABLES.format(prefix=self.properties.get("prefix", ""), namespace=place)
+        return f"{self.uri.rstrip('/')}/{path}"
+
     def commit_table(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> CommitTableResponse:
@@ -316,6 +353,12 @@ class PolarisCatalog(RestCatalog):
         if type(io) is not PyArrowFileIO or not any(are_credentials(properties) for properties in vended):
             return io
         return VendedFileIO(io.properties, partial(self._vend, identifier))
+
+
+def _require_ok(response: requests.Response) -> None:
+    if not response.ok:
+        said = server_message(response) or f"status {response.status_code}"
+        raise pyiceberg_errors.RESTError(said)
 
 
 def _commit_body(request: CommitTableRequest, last_column_id: int) -> bytes:

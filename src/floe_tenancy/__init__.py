@@ -11,8 +11,9 @@ from floe_tenancy.config import BucketAddress, CatalogProvider, IcebergCatalogCo
 from floe_tenancy.evolution import EvolutionPlan, SchemaEvolutionManager
 from floe_tenancy.fleet import FleetReport, TenantOutcome, TenantState, bootstrap_many, evolve_all
 from floe_tenancy.identity import validate_tenant_id
+from floe_tenancy.inventory import OffboardingPlan
 from floe_tenancy.isolation import AccessReview, PolarisIsolation, TenantAccess
-from floe_tenancy.offboard import OffboardingPlan, OffboardingResult, OffboardingStep, TenantOffboarding
+from floe_tenancy.offboard import OffboardingResult, OffboardingStep, TenantOffboarding
 from floe_tenancy.pipeline import TenantTables
 from floe_tenancy.project import (
     project_bootstrapper,

@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 from pyiceberg.io import load_file_io
 
-from floe_core.errors import ConfigurationError, StorageError
+from floe_core.errors import ConfigurationError, FloeStorageError, StorageError, TransientError
 from floe_core.locations import lies_in
+from floe_core.redaction import redact_text
 from floe_core.telemetry import traced
+from floe_iceberg.maintenance.reachable import FileReader
+from floe_tenancy.layout import is_place_in
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from floe_iceberg import IcebergTableManager
+    from floe_iceberg.own_files import OwnFiles
     from floe_tenancy.layout import TenantTable
 
 
@@ -51,6 +55,41 @@ def export_root(destination: str, *, forbidden: Sequence[str]) -> str:
         msg = f"The export to {root} would be purged with the tenant."
         raise ConfigurationError(msg, hint="Choose a place outside the tenant's prefixes.")
     return root
+
+
+def reason_against_export(manager: IcebergTableManager, table: TenantTable, own: OwnFiles) -> str | None:
+    """Say why a tenant's table is not copied out; None when nothing speaks against it.
+
+    A table's metadata and manifests are written by its tenant, and an export reads with the administrator's keys: files
+    beyond the tenant's prefixes are somebody else's.
+    """
+    if table.broken:
+        return f"it cannot be read: {table.broken}"
+    if outside := [place for place in table.places if not is_place_in(own, place)]:
+        return f"it uses {outside[0]}, outside the tenant's prefixes"
+    if table.snapshot_id is None:
+        return None
+    try:
+        # Stops at the first: what a foreign list or manifest names is not even read.
+        foreign = next((file for file in _files_read(manager, table) if file not in own), None)
+    except TransientError:
+        raise
+    except FloeStorageError as err:
+        return f"it cannot be read: {redact_text(err.message)}"
+    return f"its snapshot names {foreign}, outside the tenant's prefixes" if foreign else None
+
+
+def _files_read(manager: IcebergTableManager, table: TenantTable) -> Iterator[str]:
+    """Yield every file that a scan reads, before that file is opened."""
+    loaded = manager.load_table(table.name)
+    snapshot = loaded.snapshot_by_id(table.snapshot_id) if table.snapshot_id is not None else None
+    if snapshot is None:
+        return
+    reader = FileReader(loaded)
+    yield snapshot.manifest_list
+    manifests = reader.manifests([snapshot])
+    yield from manifests
+    yield from reader.data_files(manifests)
 
 
 def export_table(manager: IcebergTableManager, table: TenantTable, root: str) -> ExportedTable:

@@ -10,6 +10,8 @@ from floe_core.telemetry import traced
 from floe_polaris.management import TENANT_PRIVILEGES, Grant, GrantKind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pydantic import SecretStr
 
     from floe_polaris.management import PolarisManagement, PrincipalCredentials
@@ -91,7 +93,9 @@ class PolarisIsolation:
             raise ConfigurationError(msg, hint="Use a shorter namespace prefix.")
         return name
 
-    def grant(self, tenant: str, *, rotate: bool = False) -> TenantAccess:
+    def grant(
+        self, tenant: str, *, rotate: bool = False, hand_over: Callable[[TenantAccess], None] | None = None
+    ) -> TenantAccess:
         """Give a tenant access to its namespace, which must exist; may be repeated.
 
         What its role may do beyond that is taken away, such as privileges that an earlier floe granted.
@@ -99,6 +103,8 @@ class PolarisIsolation:
         Args:
             tenant: Whom.
             rotate: Give a principal that is there already new credentials; the old ones end.
+            hand_over: Takes new credentials the moment the server has told them. What fails after that can be repeated;
+                the secret is told this once.
         """
         name = self.principal_of(tenant)
         with traced("tenancy.grant", tenant=tenant, principal=name) as operation:
@@ -111,9 +117,12 @@ class PolarisIsolation:
             credentials = management.create_principal(name)
             if credentials is None and rotate:
                 credentials = management.reset_principal(name)
+            access = _access(name, credentials, revoked)
+            if access.is_new and hand_over:
+                hand_over(access)
             management.assign_principal_role(name, name)
-            operation.set(new_credentials=credentials is not None, revoked=len(revoked))
-        return _access(name, credentials, revoked)
+            operation.set(new_credentials=access.is_new, revoked=len(revoked))
+            return access
 
     def revoke(self, tenant: str) -> bool:
         """End a tenant's access; tell whether there was any. May be repeated."""

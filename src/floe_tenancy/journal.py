@@ -14,7 +14,13 @@ if TYPE_CHECKING:
 
 
 class OffboardingJournal:
-    """The journal of one off-boarding under way; when it is finished, its file is kept under another name."""
+    """The journal of one off-boarding under way; when it is finished, its file is kept under another name.
+
+    Attributes:
+        path: The file of an off-boarding under way.
+        resumed: Whether it was begun by an earlier run.
+        content: What has been noted.
+    """
 
     def __init__(self, folder: Path, namespace: str) -> None:
         """Take up the journal of a run that ended early, or begin a new one.
@@ -22,19 +28,19 @@ class OffboardingJournal:
         Raises:
             ConfigurationError: The file is damaged.
         """
-        self._path = folder / f"{namespace}.json"
-        self.resumed = self._path.exists()
+        self.path = folder / f"{namespace}.json"
+        self.resumed = self.path.exists()
         self.content: dict[str, Any] = self._read() if self.resumed else {"namespace": namespace, "steps": {}}
         self.content.setdefault("started_at", _now())
 
     def _read(self) -> dict[str, Any]:
         try:
-            content = json.loads(self._path.read_text(encoding="utf-8"))
+            content = json.loads(self.path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as err:
-            msg = f"The journal {self._path} cannot be read."
+            msg = f"The journal {self.path} cannot be read."
             raise ConfigurationError(msg, hint="Move it away; every step can be repeated without it.") from err
         if not isinstance(content, dict) or not isinstance(content.get("steps"), dict):
-            msg = f"The journal {self._path} is damaged."
+            msg = f"The journal {self.path} is damaged."
             raise ConfigurationError(msg, hint="Move it away; every step can be repeated without it.")
         return content
 
@@ -53,21 +59,21 @@ class OffboardingJournal:
         self.content["finished_at"] = _now()
         self._write()
         moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
-        kept = self._path.with_name(f"{self._path.stem}.{moment}.json")
-        self._path.replace(kept)
+        kept = self.path.with_name(f"{self.path.stem}.{moment}.json")
+        self.path.replace(kept)
         return kept
 
     def _write(self) -> None:
-        temporary = self._path.with_suffix(f".{os.getpid()}.tmp")
+        temporary = self.path.with_suffix(f".{os.getpid()}.tmp")
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             with temporary.open("w", encoding="utf-8") as stream:
                 stream.write(json.dumps(self.content, indent=2) + "\n")
                 stream.flush()
                 os.fsync(stream.fileno())
-            temporary.replace(self._path)
+            temporary.replace(self.path)
         except OSError as err:
-            msg = f"The journal {self._path} cannot be written: {err.strerror or err}."
+            msg = f"The journal {self.path} cannot be written: {err.strerror or err}."
             raise StorageError(msg, hint="Check the folder and its free space, then run it again.") from err
 
 

@@ -1,28 +1,29 @@
-"""Off-boarding: a tenant leaves, and nothing of it stays; its neighbours keep every byte."""
+"""Off-boarding: a tenant leaves, and nothing of it stays; its neighbors keep every byte."""
 
 from __future__ import annotations
 
-import contextlib
+import time
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING
 
 from floe_core.errors import (
     ConfigurationError,
-    LegalHoldError,
+    FloeStorageError,
     NamespaceNotFoundError,
-    SharedFilesError,
     StorageError,
     TableNotFoundError,
+    TransientError,
 )
-from floe_core.locations import lies_in
 from floe_core.telemetry import traced
-from floe_iceberg.legal_hold import LEGAL_HOLD, hold_of, namespace_holds
-from floe_iceberg.own_files import GC_PROPERTY, is_collected
-from floe_tenancy.export import export_root, export_table
+from floe_tenancy.contents import contents_of, drop_content
+from floe_tenancy.export import export_root, export_table, reason_against_export
 from floe_tenancy.identity import validate_tenant_id
+from floe_tenancy.inventory import OffboardingPlan, plan_offboarding, take_inventory
 from floe_tenancy.journal import OffboardingJournal
-from floe_tenancy.layout import intruders, namespaces_of, places_of_all, tables_of, tenant_roots
+from floe_tenancy.layout import namespaces_of, tables_of, tenant_files, tenant_roots
 from floe_tenancy.storage import MARKER_NAME
 
 if TYPE_CHECKING:
@@ -31,7 +32,12 @@ if TYPE_CHECKING:
 
     from floe_tenancy.bootstrap import BootstrapSession
     from floe_tenancy.isolation import PolarisIsolation
-    from floe_tenancy.layout import TenantTable
+
+# How long storage keys can live that Polaris vended before the tenant's credentials ended: the longest session that its
+# STS gives by default.
+KEY_LIFETIME = timedelta(hours=1)
+# How often the prefix is listed while such keys may still be used.
+_LOOK_SECONDS = 30.0
 
 
 class OffboardingStep(StrEnum):
@@ -42,66 +48,8 @@ class OffboardingStep(StrEnum):
     REVOKE = "revoke"
     DROP = "drop"
     PURGE = "purge"
+    WAIT = "wait"
     VERIFY = "verify"
-
-
-@dataclass(frozen=True)
-class OffboardingPlan:
-    """What off-boarding a tenant would remove, and what stands in its way.
-
-    Attributes:
-        tenant: Who would leave.
-        namespaces: Namespaces that would be dropped, parents first.
-        tables: Tables that would be dropped.
-        objects: Objects that would be deleted.
-        bytes: Their size.
-        outside: Places of the tenant's tables beyond its prefixes, which would be left as they are.
-        holds: Legal holds, as ``name: reason``.
-        intruders: Tables of others that lie in the tenant's prefixes.
-        sharing: Tables of the tenant whose files may not be deleted, because ``gc.enabled=false`` says that other
-            tables share them.
-        has_access: Whether the tenant has credentials that would end.
-    """
-
-    tenant: str
-    namespaces: tuple[str, ...]
-    tables: tuple[TenantTable, ...]
-    objects: int
-    bytes: int
-    outside: tuple[str, ...]
-    holds: tuple[str, ...]
-    intruders: tuple[str, ...]
-    sharing: tuple[str, ...]
-    has_access: bool
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing of the tenant is there."""
-        return not (self.namespaces or self.objects or self.has_access)
-
-    def refuse_obstacles(self) -> None:
-        """Refuse to go on while something stands in the way.
-
-        Raises:
-            LegalHoldError: The tenant is under legal hold.
-            SharedFilesError: Files of the tenant are shared with other tables.
-            ConfigurationError: Tables of others would lose their files.
-        """
-        if self.holds:
-            msg = f"The tenant '{self.tenant}' is under legal hold: {'; '.join(self.holds)}."
-            raise LegalHoldError(msg, hint=f"Nothing was removed. Remove the property {LEGAL_HOLD} once it is lifted.")
-        if self.intruders:
-            msg = f"Tables of others lie in the prefix of tenant '{self.tenant}': {', '.join(self.intruders)}."
-            raise ConfigurationError(msg, hint="Nothing was removed. Move these tables first.")
-        if self.sharing:
-            msg = f"Tables of tenant '{self.tenant}' share their files with other tables: {', '.join(self.sharing)}."
-            hint = f"Nothing was removed. Set {GC_PROPERTY}=true on them once nobody else needs the files."
-            raise SharedFilesError(msg, hint=hint)
-
-    @property
-    def is_blocked(self) -> bool:
-        """Whether something stands in the way."""
-        return bool(self.holds or self.intruders or self.sharing)
 
 
 @dataclass(frozen=True)
@@ -111,16 +59,21 @@ class OffboardingResult:
     Attributes:
         plan: What was there.
         exported: Rows by exported table.
+        not_exported: Why a table was not exported, by table.
         deleted_objects: Objects deleted by this run.
         journal: Where the journal is kept.
         resumed: Whether this run went on with an earlier one.
+        list_again_after: Until when keys that were vended before can be used, when this run did not wait for it: the
+            same command lists the prefix again then, and finishes. None once it is finished.
     """
 
     plan: OffboardingPlan
     exported: dict[str, int]
+    not_exported: dict[str, str]
     deleted_objects: int
     journal: Path
     resumed: bool
+    list_again_after: datetime | None = None
 
 
 class TenantOffboarding:
@@ -147,49 +100,15 @@ class TenantOffboarding:
             InvalidIdentifierError: The id cannot name a tenant.
         """
         validate_tenant_id(tenant)
-        everybody = places_of_all(self._session.manager)
-        return self._inventory(tenant, others=tuple(intruders(self._session.config, tenant, everybody)))
-
-    def _inventory(self, tenant: str, *, others: tuple[str, ...] = ()) -> OffboardingPlan:
-        session = self._session
-        roots = tenant_roots(session.config, tenant)
-        with traced("tenancy.offboard.inventory", tenant=tenant) as operation:
-            namespaces = namespaces_of(session.manager, ".".join(session.config.namespace_for(tenant)))
-            tables = tables_of(session.manager, namespaces)
-            sizes = [
-                item.size
-                for address, prefix in session.storage.prefixes(tenant)
-                for item in session.storage.store(address).list(prefix)
-            ]
-            plan = OffboardingPlan(
-                tenant=tenant,
-                namespaces=tuple(namespaces),
-                tables=tuple(tables),
-                objects=len(sizes),
-                bytes=sum(sizes),
-                outside=tuple(place for table in tables for place in table.places if not lies_in(place, roots)),
-                holds=tuple(self._holds(tenant, namespaces, tables)),
-                intruders=others,
-                sharing=tuple(table.name for table in tables if not is_collected(table.properties)),
-                has_access=self._isolation is not None and self._isolation.has_access(tenant),
-            )
-            operation.set(tables=len(tables), objects=plan.objects, bytes=plan.bytes)
-            return plan
-
-    def _holds(self, tenant: str, namespaces: list[str], tables: list[TenantTable]) -> list[str]:
-        """Name the holds on the tenant's namespace, whoever set them above it, and on what is in it."""
-        catalog = self._session.manager.namespaces
-        holds = namespace_holds(catalog, self._session.config.namespace_for(tenant))
-        found = [(name, catalog.properties(name)) for name in namespaces[1:]]
-        found += [(table.name, table.properties) for table in tables]
-        holds |= {name: reason for name, properties in found if (reason := hold_of(properties)) is not None}
-        return [f"{name}: {reason}" for name, reason in holds.items()]
+        return plan_offboarding(self._session, tenant, self._isolation)
 
     def run(
         self,
         tenant: str,
         *,
         export_to: str | None = None,
+        grace: timedelta | None = None,
+        wait: bool = True,
         on_step: Callable[[OffboardingStep], None] | None = None,
     ) -> OffboardingResult:
         """Remove a tenant: its credentials, tables, namespaces and every object below its prefixes.
@@ -199,13 +118,18 @@ class TenantOffboarding:
         Args:
             tenant: Who leaves.
             export_to: Folder or URI that every table is copied to first, as Parquet.
+            grace: How long storage keys live that the catalog vended before the credentials ended. By default an hour
+                where the tenant had credentials of its own, none where it had not.
+            wait: Whether to go on deleting until those keys have ended. Otherwise the journal stays open, and a later
+                run lists the prefix once more and finishes.
             on_step: Told each step before it begins.
 
         Raises:
             LegalHoldError: The tenant is under legal hold.
             NamespaceNotFoundError: There is no such tenant.
-            ConfigurationError: Tables of others lie in the tenant's prefix, or the export would be purged.
-            StorageError: Something was still there afterwards.
+            ConfigurationError: Tables of others lie in the tenant's prefix, the export would be purged, or the tenant
+                was made again while this was under way.
+            StorageError: Something could not be removed; the message names it.
         """
         say = on_step or _nobody_listens
         config = self._session.config
@@ -218,12 +142,13 @@ class TenantOffboarding:
             if plan.is_empty and not journal.resumed:
                 msg = f"There is no tenant '{tenant}'."
                 raise NamespaceNotFoundError(msg, hint="floe tenants list shows who is there.")
-            self._note_inventory(journal, plan)
+            _refuse_second_life(tenant, journal, plan)
+            _note_inventory(journal, plan)
             if root:
                 say(OffboardingStep.EXPORT)
                 self._export(tenant, journal, root)
             say(OffboardingStep.REVOKE)
-            self._revoke(tenant, journal)
+            keys_end = self._revoke(tenant, journal, grace)
             if root:
                 # What was written until the credentials ended.
                 self._export(tenant, journal, root)
@@ -231,52 +156,87 @@ class TenantOffboarding:
             self._drop(tenant, journal)
             say(OffboardingStep.PURGE)
             deleted = self._purge(tenant, journal)
-            say(OffboardingStep.VERIFY)
-            self._verify(tenant)
-            exported = {
-                name: fact["rows"] for name, fact in journal.step(OffboardingStep.EXPORT).get("tables", {}).items()
-            }
-            operation.set(deleted_objects=deleted, resumed=journal.resumed)
-            return OffboardingResult(plan, exported, deleted, journal.finish(), journal.resumed)
-
-    @staticmethod
-    def _note_inventory(journal: OffboardingJournal, plan: OffboardingPlan) -> None:
-        # The first run saw everything; a later one sees what is left.
-        if not journal.step(OffboardingStep.INVENTORY):
-            journal.note(
-                OffboardingStep.INVENTORY,
-                namespaces=list(plan.namespaces),
-                tables={table.name: table.rows for table in plan.tables},
-                objects=plan.objects,
-                bytes=plan.bytes,
-                outside=list(plan.outside),
+            if keys_end > _now() and wait:
+                say(OffboardingStep.WAIT)
+                deleted += self._purge_until(tenant, journal, keys_end)
+            pending = keys_end if keys_end > _now() else None
+            if pending is None:
+                say(OffboardingStep.VERIFY)
+                self._verify(tenant)
+            exports = journal.step(OffboardingStep.EXPORT)
+            operation.set(deleted_objects=deleted, resumed=journal.resumed, pending=pending is not None)
+            return OffboardingResult(
+                plan=plan,
+                exported={name: fact["rows"] for name, fact in exports.get("tables", {}).items()},
+                not_exported=dict(exports.get("not_exported", {})),
+                deleted_objects=deleted,
+                journal=journal.path if pending else journal.finish(),
+                resumed=journal.resumed,
+                list_again_after=pending,
             )
 
     def _export(self, tenant: str, journal: OffboardingJournal, root: str) -> None:
-        manager = self._session.manager
+        manager, own = self._session.manager, tenant_files(self._session.config, tenant)
         namespaces = namespaces_of(manager, ".".join(self._session.config.namespace_for(tenant)))
         for table in tables_of(manager, namespaces):
-            done = journal.step(OffboardingStep.EXPORT).get("tables", {})
+            step = journal.step(OffboardingStep.EXPORT)
+            done, refused = step.get("tables", {}), step.get("not_exported", {})
+            if (why := reason_against_export(manager, table, own)) is not None:
+                journal.note(OffboardingStep.EXPORT, not_exported={**refused, table.name: why})
+                continue
             known = done.get(table.name)
             if known and known["snapshot_id"] == table.snapshot_id and known["uri"].startswith(f"{root}/"):
                 continue
             exported = export_table(manager, table, root)
             journal.note(OffboardingStep.EXPORT, tables={**done, table.name: exported.as_json()})
 
-    def _revoke(self, tenant: str, journal: OffboardingJournal) -> None:
-        if self._isolation is not None:
-            journal.note(OffboardingStep.REVOKE, revoked=self._isolation.revoke(tenant))
+    def _revoke(self, tenant: str, journal: OffboardingJournal, grace: timedelta | None) -> datetime:
+        """End the tenant's credentials, and return when the last storage key that they brought ends."""
+        known = journal.step(OffboardingStep.REVOKE)
+        revoked = self._isolation is not None and self._isolation.revoke(tenant)
+        is_first = revoked or "revoked_at" not in known
+        revoked = revoked or known.get("revoked", False)
+        ended = _now() if is_first else datetime.fromisoformat(known["revoked_at"])
+        if grace is not None:
+            keys_end = ended + grace
+        elif is_first:
+            keys_end = ended + (KEY_LIFETIME if revoked else timedelta())
+        else:
+            keys_end = datetime.fromisoformat(known["keys_end_at"])
+        journal.note(
+            OffboardingStep.REVOKE,
+            revoked=revoked,
+            revoked_at=ended.isoformat(),
+            keys_end_at=keys_end.isoformat(),
+        )
+        return keys_end
 
     def _drop(self, tenant: str, journal: OffboardingJournal) -> None:
-        manager = self._session.manager
-        namespaces = namespaces_of(manager, ".".join(self._session.config.namespace_for(tenant)))
-        for namespace in reversed(namespaces):
+        manager, left = self._session.manager, list[str]()
+
+        def attempt(what: str, drop: Callable[[], object]) -> None:
+            try:
+                drop()
+            except (TableNotFoundError, NamespaceNotFoundError):
+                return
+            except TransientError:
+                raise
+            except FloeStorageError as err:
+                left.append(f"{what} ({err.message})")
+
+        for namespace in reversed(namespaces_of(manager, ".".join(self._session.config.namespace_for(tenant)))):
+            for content in contents_of(manager, [namespace]):
+                attempt(str(content), partial(drop_content, manager, content))
             for table in manager.list_tables(namespace):
-                # Without purge: only what lies in the tenant's prefixes is surely its own.
-                with contextlib.suppress(TableNotFoundError):
-                    manager.drop_table(f"{namespace}.{table}")
-            with contextlib.suppress(NamespaceNotFoundError):
-                manager.namespaces.delete(namespace)
+                # Without purge, and without reading it: only what lies in the tenant's prefixes is surely its own.
+                attempt(f"table {namespace}.{table}", partial(manager.drop_table, f"{namespace}.{table}"))
+            if not left:
+                attempt(f"namespace {namespace}", partial(manager.namespaces.delete, namespace))
+        if left:
+            msg = f"The catalog did not drop everything of the tenant '{tenant}': {'; '.join(left)}."
+            raise StorageError(
+                msg, hint="No file was deleted. Drop these in the catalog, then run the same command again."
+            )
         journal.note(OffboardingStep.DROP, dropped=True)
 
     def _purge(self, tenant: str, journal: OffboardingJournal) -> int:
@@ -288,16 +248,57 @@ class TenantOffboarding:
             # The marker goes last: as long as it is there, somebody can tell whose the prefix is.
             if store.read(marker) is not None:
                 deleted += store.delete([marker])
-        journal.note(OffboardingStep.PURGE, deleted=deleted)
+        total = journal.step(OffboardingStep.PURGE).get("deleted", 0) + deleted
+        journal.note(OffboardingStep.PURGE, deleted=total)
+        return deleted
+
+    def _purge_until(self, tenant: str, journal: OffboardingJournal, end: datetime) -> int:
+        """Delete what is written with keys that outlive the credentials, until the last of them has ended."""
+        deleted = 0
+        while (left := (end - _now()).total_seconds()) > 0:
+            time.sleep(min(left, _LOOK_SECONDS))
+            if self._session.manager.namespaces.exists(self._session.config.namespace_for(tenant)):
+                raise _second_life(tenant, journal)
+            deleted += self._purge(tenant, journal)
         return deleted
 
     def _verify(self, tenant: str) -> None:
-        left = self._inventory(tenant)
+        left = take_inventory(self._session, tenant, self._isolation)
         if not left.is_empty:
             what = [*left.namespaces, *([f"{left.objects} objects"] if left.objects else [])]
             what += ["credentials"] if left.has_access else []
             msg = f"Something of the tenant '{tenant}' is still there: {', '.join(what)}."
             raise StorageError(msg, hint="A writer may still be at work; stop it and run the off-boarding again.")
+
+
+def _note_inventory(journal: OffboardingJournal, plan: OffboardingPlan) -> None:
+    # The first run saw everything; a later one sees what is left.
+    if not journal.step(OffboardingStep.INVENTORY):
+        journal.note(
+            OffboardingStep.INVENTORY,
+            namespaces=list(plan.namespaces),
+            tables={table.name: table.rows for table in plan.tables},
+            contents=[str(content) for content in plan.contents],
+            objects=plan.objects,
+            bytes=plan.bytes,
+            outside=list(plan.outside),
+        )
+
+
+def _refuse_second_life(tenant: str, journal: OffboardingJournal, plan: OffboardingPlan) -> None:
+    # What the first run did not drop is a rest; what is there after everything was purged is somebody's new work.
+    if plan.namespaces and journal.step(OffboardingStep.PURGE):
+        raise _second_life(tenant, journal)
+
+
+def _second_life(tenant: str, journal: OffboardingJournal) -> ConfigurationError:
+    msg = f"The tenant '{tenant}' was made again while its off-boarding is under way. Nothing of it was removed."
+    hint = f"Move {journal.path} away to off-board the new one. Keys of the old one can still write to its prefix."
+    return ConfigurationError(msg, hint=hint)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 def _nobody_listens(_: OffboardingStep) -> None:

@@ -6,16 +6,19 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from floe_core.errors import CapabilityError, CatalogAuthorizationError
+from floe_core.errors import CapabilityError, CatalogAuthorizationError, FloeStorageError, TransientError
 from floe_core.locations import lies_in, plain_uri
+from floe_core.redaction import redact_text
 from floe_core.telemetry import traced
 from floe_tenancy.identity import validate_tenant_id
 from floe_tenancy.layout import (
+    broken_of_others,
     intruders,
+    is_place_in,
     namespaces_of,
     places_of_all,
     tables_of,
-    tenant_roots,
+    tenant_files,
 )
 from floe_tenancy.storage import MARKER_NAME
 from floe_tenancy.tables import DEFAULT_TABLES
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 
     from floe_tenancy.bootstrap import BootstrapSession
     from floe_tenancy.isolation import PolarisIsolation
-    from floe_tenancy.layout import TenantTable
+    from floe_tenancy.layout import TablePlaces, TenantTable
     from floe_tenancy.tables import IcebergTableSpec
 
 _SHOWN = 5
@@ -109,7 +112,7 @@ def _verified(
     session: BootstrapSession,
     tenant: str,
     tables: Sequence[IcebergTableSpec],
-    everybody: Mapping[str, tuple[str, ...] | None] | None,
+    everybody: Mapping[str, TablePlaces] | None,
 ) -> LayoutReport:
     namespace = ".".join(session.config.namespace_for(tenant))
     with traced("tenancy.verify", tenant=tenant, namespace=namespace) as operation:
@@ -162,31 +165,39 @@ def _markers(session: BootstrapSession, tenant: str) -> LayoutCheck:
 
 def _tables(namespace: str, found: Sequence[TenantTable], specs: Sequence[IcebergTableSpec]) -> LayoutCheck:
     by_name = {table.name: table for table in found}
-    wrong = []
+    wrong = [f"{table.name} cannot be read: {table.broken}" for table in found if table.broken]
     for spec in specs:
         table = by_name.get(f"{namespace}.{spec.name}")
         if table is None:
             wrong.append(f"{spec.name} is missing")
+        elif table.broken:
+            continue
         elif lacking := [column.name for column in spec.columns if column.name not in table.columns]:
             wrong.append(f"{spec.name} lacks {', '.join(lacking)}")
     return _check("tables", wrong, ", ".join(table.name for table in found) or "none")
 
 
 def _places(session: BootstrapSession, tenant: str, found: Sequence[TenantTable]) -> LayoutCheck:
-    roots = tenant_roots(session.config, tenant)
-    wrong = [f"{t.name} uses {place}" for t in found for place in t.places if not lies_in(place, roots)]
+    own = tenant_files(session.config, tenant)
+    wrong = [f"{t.name} uses {place}" for t in found for place in t.places if not is_place_in(own, place)]
     return _check("table locations", wrong, "all below the tenant's prefixes")
 
 
 def _data_files(session: BootstrapSession, tenant: str, found: Sequence[TenantTable]) -> LayoutCheck:
-    roots = tenant_roots(session.config, tenant)
-    wrong = [
-        f"{table.name} reads {file.path}"
-        for table in found
-        if table.snapshot_id is not None
-        for file in session.manager.files(table.name)
-        if not lies_in(file.path, roots)
-    ]
+    own = tenant_files(session.config, tenant)
+    wrong = []
+    for table in found:
+        if table.snapshot_id is None:
+            continue
+        try:
+            files = session.manager.files(table.name)
+        except TransientError:
+            raise
+        except FloeStorageError as err:
+            # One damaged table keeps nobody else from being looked at.
+            wrong.append(f"{table.name} cannot be read: {redact_text(err.message)}")
+            continue
+        wrong += [f"{table.name} reads {file.path}" for file in files if file.path not in own]
     return _check("data files", wrong, "all below the tenant's prefixes")
 
 
@@ -201,14 +212,14 @@ def _objects(session: BootstrapSession, tenant: str, found: Sequence[TenantTable
     return _check("foreign files", wrong, f"none among {count:,}")
 
 
-def _intruders(
-    session: BootstrapSession, tenant: str, everybody: Mapping[str, tuple[str, ...] | None] | None
-) -> LayoutCheck:
+def _intruders(session: BootstrapSession, tenant: str, everybody: Mapping[str, TablePlaces] | None) -> LayoutCheck:
     if everybody is None:
         detail = "these credentials may not see the tables of others"
         return LayoutCheck("tables of others", CheckState.SKIPPED, detail)
-    wrong = [f"{name} lies there, or cannot be read" for name in intruders(session.config, tenant, everybody)]
-    return _check("tables of others", wrong, "none in the tenant's prefixes")
+    wrong = [f"{name} lies there" for name in intruders(session.config, tenant, everybody)]
+    unreadable = broken_of_others(session.config, tenant, everybody)
+    note = f"; cannot be read: {', '.join(unreadable)}" if unreadable else ""
+    return _check("tables of others", wrong, f"none in the tenant's prefixes{note}")
 
 
 def _access(isolation: PolarisIsolation, tenant: str) -> LayoutCheck:

@@ -1,27 +1,35 @@
 """``floe tenants``."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from floe_cli.command import command, command_group
+from floe_cli.moments import parse_age
 from floe_cli.output import Report, count, fields, grid, mark, progress, size, working
+from floe_cli.tenant_credentials import CredentialsFile, print_credentials
+from floe_cli.tenant_reports import STATES, fleet_report, offboarded_report, plan_report, verified_report
 from floe_cli.workspace import Workspace
-from floe_core.errors import CapabilityError, ConfigurationError, NamespaceNotFoundError
+from floe_core.errors import (
+    CapabilityError,
+    ConfigurationError,
+    FloeStorageError,
+    NamespaceNotFoundError,
+    StorageError,
+)
+from floe_core.redaction import redact_text
 
 if TYPE_CHECKING:
     from floe_tenancy import (
         BootstrapSession,
-        FleetReport,
         IcebergCatalogBootstrapper,
         IcebergCatalogConfig,
-        LayoutReport,
-        OffboardingPlan,
-        OffboardingResult,
+        OffboardingStep,
         PolarisIsolation,
         TenantAccess,
     )
@@ -39,7 +47,6 @@ ConcurrencyOption = Annotated[
     typer.Option(min=1, max=64, help="Tenants at once; default: tenancy.concurrency.", show_default=False),
 ]
 _JOURNALS = Path(".floe/offboarding")
-_STATES = {"done": "ok", "skipped": "skipped", "failed": "failed"}
 
 
 class _Tenants:
@@ -53,6 +60,14 @@ class _Tenants:
         self.config: IcebergCatalogConfig = tenancy_config(connection)
         self.bootstrapper: IcebergCatalogBootstrapper = project_bootstrapper(connection)
         self.specs = tenant_table_specs(self.artifacts)
+        self.journals = self.artifacts.project_root / _JOURNALS
+
+    def refuse_leaving(self, tenants: list[str]) -> None:
+        """Refuse tenants that are being off-boarded: keys of the old one could write into the new one's files."""
+        for tenant in tenants:
+            if (self.journals / f"{'.'.join(self.config.namespace_for(tenant))}.json").exists():
+                msg = f"The tenant '{tenant}' is being off-boarded."
+                raise ConfigurationError(msg, hint=f"Finish that first: floe tenants offboard {tenant}")
 
     def isolation(self) -> "PolarisIsolation | None":
         from floe_tenancy import project_isolation
@@ -79,37 +94,80 @@ def bootstrap(
     rotate: Annotated[
         bool, typer.Option("--rotate", help="With --isolate: new credentials for those who have some.")
     ] = False,
+    credentials_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --isolate: append the credentials there, readable by you alone, instead of printing them.",
+            show_default=False,
+        ),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> Report:
     """Make tenants' prefixes, namespaces and tables.
 
-    What is there already is left as it is, so the command can be repeated.
+    What is there already is left as it is, so the command can be repeated. With --isolate, each tenant's credentials
+    are handed over before the next tenant's are made; a tenant's role that may do too much is put right.
 
     Examples:
         floe tenants bootstrap acme globex
         floe tenants bootstrap --file tenants.txt --concurrency 16 --yes
+        floe tenants bootstrap --file tenants.txt --isolate --credentials-file tenants.secret
     """
     ids = _ids(tenants, file)
-    if rotate and not isolate:
-        msg = "--rotate replaces credentials, and --isolate is what gives them."
+    if (rotate or credentials_file) and not isolate:
+        msg = f"{'--rotate replaces' if rotate else '--credentials-file takes'} credentials, and --isolate gives them."
         raise ConfigurationError(msg, hint="Add --isolate.")
+    if isolate and not credentials_file and len(ids) > 1 and not workspace.spoken:
+        msg = "JSON is printed once, at the end: credentials of several tenants would be lost if this ended early."
+        raise ConfigurationError(msg, hint="Add --credentials-file FILE.")
     if rotate:
         workspace.confirm_in_environment(f"End the present credentials of {count(len(ids), 'tenant')}?", yes=yes)
     from floe_tenancy import TenantState, bootstrap_many
 
-    with _opened(workspace) as opened, progress("Bootstrapping", len(ids)) as advance:
+    with _opened(workspace) as opened:
+        opened.refuse_leaving(ids)
         isolation = _required(opened.isolation()) if isolate else None
-        report = bootstrap_many(
-            opened.bootstrapper,
-            ids,
-            opened.config,
-            opened.specs,
-            concurrency=concurrency or opened.artifacts.tenancy.concurrency,
-            on_progress=lambda _: advance(),
-        )
+        desk = CredentialsFile(credentials_file) if credentials_file else None
+        with progress("Bootstrapping", len(ids)) as advance:
+            report = bootstrap_many(
+                opened.bootstrapper,
+                ids,
+                opened.config,
+                opened.specs,
+                concurrency=concurrency or opened.artifacts.tenancy.concurrency,
+                on_progress=lambda _: advance(),
+            )
         made = [outcome.tenant for outcome in report.outcomes if outcome.state is not TenantState.FAILED]
-        access = {tenant: isolation.grant(tenant, rotate=rotate) for tenant in made} if isolation else {}
-    return _fleet_report(report, access)
+        hand_over = desk.take if desk else print_credentials if workspace.spoken else _told_in_the_report
+        access, failed = _isolated(isolation, made, rotate=rotate, hand_over=hand_over) if isolation else ({}, {})
+        if desk:
+            desk.close()
+    return fleet_report(report, access, failed, told=True, credentials_file=str(credentials_file or "") or None)
+
+
+def _isolated(
+    isolation: "PolarisIsolation",
+    tenants: list[str],
+    *,
+    rotate: bool,
+    hand_over: "Callable[[str, TenantAccess], None]",
+) -> "tuple[dict[str, TenantAccess], dict[str, str]]":
+    """Give tenants access one after the other; one's failure leaves what the others were told."""
+    access, failed = {}, {}
+    for tenant in tenants:
+        try:
+            access[tenant] = isolation.grant(tenant, rotate=rotate, hand_over=partial(hand_over, tenant))
+        except StorageError:
+            # Nobody could be told: another secret would be lost as well.
+            raise
+        except FloeStorageError as err:
+            failed[tenant] = redact_text(str(err))
+    return access, failed
+
+
+def _told_in_the_report(_: str, __: "TenantAccess") -> None:
+    return
 
 
 @command(app, "list")
@@ -191,7 +249,7 @@ def evolve(
                     for o in report.outcomes
                 ]
     rows = [
-        (line["tenant"], line["table"], mark(_STATES[line["state"]]), line["detail"])
+        (line["tenant"], line["table"], mark(STATES[line["state"]]), line["detail"])
         for line in lines
         if line["state"] != "skipped"
     ]
@@ -222,34 +280,7 @@ def verify(workspace: Workspace, tenants: TenantsArgument = None, file: FileOpti
             reports = verify_tenants(
                 session, ids, opened.specs, isolation=opened.isolation(), on_progress=lambda _: advance()
             )
-    data = [
-        {
-            "tenant": report.tenant,
-            "ok": report.ok,
-            "checks": [{"name": c.name, "state": c.state.value, "detail": c.detail} for c in report.checks],
-        }
-        for report in reports
-    ]
-    return Report(data=data, text=_verified_text(reports), exit_code=0 if all(report.ok for report in reports) else 1)
-
-
-def _verified_text(reports: "list[LayoutReport]") -> list[Any]:
-    """Show every check of one tenant; of many, what is wrong, and who is in order."""
-    if not reports:
-        return ["No tenants yet. Make one with: floe tenants bootstrap ID"]
-    headers = ["TENANT", "CHECK", "", "DETAIL"]
-    if len(reports) == 1:
-        [one] = reports
-        return [grid(headers, [(one.tenant, c.name, mark(c.state.value), c.detail) for c in one.checks])]
-    good = [report for report in reports if report.ok]
-    rows: list[tuple[Any, ...]] = [(one.tenant, "all", mark("ok"), count(len(one.checks), "check")) for one in good]
-    rows += [
-        (one.tenant, check.name, mark(check.state.value), check.detail)
-        for one in reports
-        for check in one.checks
-        if not one.ok and check.state.value == "failed"
-    ]
-    return [grid(headers, rows), "", f"{len(good):,} of {count(len(reports), 'tenant')} in order."]
+    return verified_report(reports)
 
 
 @command(app)
@@ -260,39 +291,54 @@ def offboard(
         str | None,
         typer.Option("--export", metavar="DIR", help="Copy every table there first, as Parquet.", show_default=False),
     ] = None,
+    grace: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="How long storage keys live that the catalog gave out; default: 1h for tenants with credentials.",
+            show_default=False,
+        ),
+    ] = None,
     *,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Do not wait until these keys have ended; run it again after that.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Take the inventory, and change nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> Report:
     """Remove a tenant with all it has.
 
-    Credentials end, tables and namespaces are dropped, and every file below its prefixes is deleted. A run that was
-    interrupted is taken up by the next one. A legal hold (the property floe.legal-hold of the tenant's namespace or
-    one of its tables) stops it.
+    Credentials end, tables, views and namespaces are dropped, and every file below its prefixes is deleted. Storage
+    keys that the catalog gave the tenant before live on: floe goes on deleting until they have ended, or with --no-wait
+    when the same command is run again. A run that was interrupted is taken up by the next one. A legal hold (see
+    docs/tenancy.md) stops it.
 
     Examples:
         floe tenants offboard acme --dry-run
         floe tenants offboard acme --export backup/acme
+        floe tenants offboard acme --no-wait  # and once more after the time it names
     """
     _ids([tenant], None)
+    limit = parse_age(grace) if grace is not None else None
     from floe_tenancy import TenantOffboarding
 
     with _opened(workspace) as opened, opened.bootstrapper.session(opened.config) as session:
-        offboarding = TenantOffboarding(
-            session,
-            journal_folder=opened.artifacts.project_root / _JOURNALS,
-            isolation=opened.isolation(),
-        )
+        offboarding = TenantOffboarding(session, journal_folder=opened.journals, isolation=opened.isolation())
         plan = offboarding.plan(tenant)
         if dry_run:
-            data = _plan_data(plan) | {"removed": False}
-            return Report(data=data, text=_plan_text(plan, export), exit_code=1 if plan.is_blocked else 0)
+            return plan_report(plan, export)
         plan.refuse_obstacles()
         what = f"{count(len(plan.tables), 'table')}, {count(plan.objects, 'object')}, {size(plan.bytes)}"
         workspace.confirm(f"Remove the tenant {tenant} with {what}? This cannot be undone.", yes=yes)
         with working("Off-boarding"):
-            result = offboarding.run(tenant, export_to=export)
-    return Report(data=_plan_data(result.plan) | _result_data(result), text=_result_text(result))
+            result = offboarding.run(tenant, export_to=export, grace=limit, wait=not no_wait, on_step=_say_step)
+    return offboarded_report(result)
+
+
+def _say_step(step: "OffboardingStep") -> None:
+    if step.value == "wait":
+        note = "Everything is deleted. Waiting until storage keys that the tenant was given before have ended;"
+        typer.echo(f"{note} Ctrl-C is safe, the same command goes on.", err=True)
 
 
 def _ids(tenants: list[str] | None, file: Path | None) -> list[str]:
@@ -332,30 +378,6 @@ def _required(isolation: "PolarisIsolation | None") -> "PolarisIsolation":
     return isolation
 
 
-def _fleet_report(report: "FleetReport", access: "dict[str, TenantAccess]") -> Report:
-    data = [
-        {"tenant": o.tenant, "state": o.state.value, "detail": o.detail, **_told(access.get(o.tenant))}
-        for o in report.outcomes
-    ]
-    rows = [(o.tenant, mark(_STATES[o.state.value]), o.detail) for o in report.outcomes]
-    text: list[Any] = [grid(["TENANT", "STATE", ""], rows)]
-    if len(rows) > 1:
-        totals = Counter(outcome.state.value for outcome in report.outcomes)
-        summary = f"{totals['done']:,} made, {totals['skipped']:,} there already, {totals['failed']:,} failed."
-        text += ["", summary]
-    told = [(tenant, one.client_id, _told(one)["client_secret"]) for tenant, one in access.items() if one.is_new]
-    if told:
-        text += ["", grid(["TENANT", "CLIENT ID", "CLIENT SECRET"], told), "", "These secrets are not shown again."]
-    return Report(data=data, text=text, exit_code=0 if report.ok else 1)
-
-
-def _told(access: "TenantAccess | None") -> dict[str, str | None]:
-    if access is None:
-        return {}
-    secret = access.client_secret.get_secret_value() if access.client_secret else None
-    return {"principal": access.principal, "client_id": access.client_id, "client_secret": secret}
-
-
 def _described(session: "BootstrapSession", tenant: str) -> dict[str, Any]:
     from floe_iceberg.legal_hold import namespace_holds
     from floe_tenancy.layout import namespaces_of, tables_of
@@ -379,65 +401,3 @@ def _described(session: "BootstrapSession", tenant: str) -> dict[str, Any]:
             for t in tables_of(session.manager, namespaces)
         ],
     }
-
-
-def _plan_data(plan: "OffboardingPlan") -> dict[str, Any]:
-    return {
-        "tenant": plan.tenant,
-        "namespaces": list(plan.namespaces),
-        "tables": {table.name: table.rows for table in plan.tables},
-        "objects": plan.objects,
-        "bytes": plan.bytes,
-        "left_behind": list(plan.outside),
-        "legal_holds": list(plan.holds),
-        "tables_of_others": list(plan.intruders),
-        "shared_tables": list(plan.sharing),
-        "has_credentials": plan.has_access,
-    }
-
-
-def _plan_text(plan: "OffboardingPlan", export: str | None) -> list[Any]:
-    if plan.is_empty:
-        return [f"Nothing of the tenant {plan.tenant} is there."]
-    pairs = [
-        ("Export", export or "none"),
-        ("Credentials", "would end" if plan.has_access else ""),
-        ("Namespaces", ", ".join(plan.namespaces)),
-        ("Objects", f"{plan.objects:,}, {size(plan.bytes)}"),
-        ("Left behind", ", ".join(plan.outside)),
-        ("Legal hold", "; ".join(plan.holds)),
-        ("In the way", ", ".join(plan.intruders)),
-        ("Shared files", ", ".join(plan.sharing)),
-    ]
-    rows = [(table.name, f"{table.rows:,}") for table in plan.tables]
-    closing = "Off-boarding would be refused." if plan.is_blocked else "Nothing was changed. Repeat without --dry-run."
-    return [
-        f"Would remove the tenant {plan.tenant}:",
-        fields(pairs),
-        "",
-        grid(["TABLE", "ROWS"], rows, right=["ROWS"]),
-        "",
-        closing,
-    ]
-
-
-def _result_data(result: "OffboardingResult") -> dict[str, Any]:
-    return {
-        "removed": True,
-        "exported_rows": result.exported,
-        "deleted_objects": result.deleted_objects,
-        "journal": str(result.journal),
-        "resumed": result.resumed,
-    }
-
-
-def _result_text(result: "OffboardingResult") -> list[Any]:
-    pairs = [
-        ("Exported", ", ".join(f"{name} ({rows:,} rows)" for name, rows in result.exported.items())),
-        ("Dropped", ", ".join(table.name for table in result.plan.tables)),
-        ("Deleted", count(result.deleted_objects, "object")),
-        ("Left behind", ", ".join(result.plan.outside)),
-        ("Journal", result.journal),
-    ]
-    resumed = ["An interrupted off-boarding was taken up where it had stopped."] if result.resumed else []
-    return [*resumed, f"Removed the tenant {result.plan.tenant}; a listing shows nothing left.", fields(pairs)]

@@ -7,6 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from floe_polaris import PolarisCatalogConfig, PolarisManagement
+from floe_tenancy import PolarisIsolation, tenancy_config
+from floe_testing.polaris_management import PolarisManagementServer
+from floe_testing.rest_fixtures import QUICK_RETRY
+
 WIDER = """
 tenancy:
   tables:
@@ -199,3 +204,115 @@ def test_what_holds_for_a_table_of_the_project_holds_for_each_tenants(shop):
     assert listed["tenants.acme.gold.sums"] is True
     # A tenant is made by its bootstrap alone.
     assert shop("tables", "create", "tenants.beta.gold.sums").code == 1
+
+
+@pytest.fixture
+def polaris(shop, monkeypatch):
+    """Give the embedded project a management API, as if its catalog were a Polaris."""
+
+    def isolated(connection):
+        config = PolarisCatalogConfig(
+            uri=server.uri, warehouse="lake", client_id="root", client_secret="canary-root-secret", retry=QUICK_RETRY
+        )
+        return PolarisIsolation(PolarisManagement(config), catalog="lake", config=tenancy_config(connection))
+
+    with PolarisManagementServer() as server:
+        monkeypatch.setattr("floe_tenancy.project_isolation", isolated)
+        yield server.state
+
+
+def secret_of(state, tenant):
+    return state.principals[f"lake.tenants.{tenant}"]
+
+
+def test_secrets_are_printed_one_by_one_and_the_server_may_die_between(shop, polaris):
+    polaris.dies_at = "PUT catalogs/lake/catalog-roles/lake.tenants.beta/grants"
+    run = shop("tenants", "bootstrap", "acme", "beta", "gamma", "--isolate")
+    assert run.code == 1
+    assert secret_of(polaris, "acme") in run.out
+    assert list(polaris.principals) == ["lake.tenants.acme"]
+    assert "1 made, 0 there already, 2 failed." in run.out
+    polaris.dies_at = None
+    again = shop("tenants", "bootstrap", "acme", "beta", "gamma", "--isolate")
+    assert again.code == 0
+    assert secret_of(polaris, "acme") not in again.out
+    assert "has credentials already; --rotate replaces lost ones" in again.out
+    assert secret_of(polaris, "beta") in again.out
+    assert secret_of(polaris, "gamma") in again.out
+    assert "These secrets are not shown again." in again.out
+
+
+def test_a_secret_that_was_told_is_handed_over_although_the_next_call_fails(shop, polaris):
+    polaris.dies_at = "PUT principals/lake.tenants.beta/principal-roles"
+    run = shop("tenants", "bootstrap", "acme", "beta", "--isolate", "--credentials-file", "made.secret", "-o", "json")
+    assert run.code == 1
+    assert [line["state"] for line in run.data] == ["done", "failed"]
+    told = [json.loads(line) for line in Path("made.secret").read_text().splitlines()]
+    assert {line["tenant"]: line["client_secret"] for line in told} == {
+        "acme": secret_of(polaris, "acme"),
+        "beta": secret_of(polaris, "beta"),
+    }
+    polaris.dies_at = None
+    assert shop("tenants", "bootstrap", "acme", "beta", "--isolate").code == 0
+    assert shop("tenants", "verify").code == 0
+
+
+def test_lost_secrets_are_replaced_by_rotation(shop, polaris):
+    shop("tenants", "bootstrap", "acme", "--isolate")
+    lost = secret_of(polaris, "acme")
+    run = shop("tenants", "bootstrap", "acme", "--isolate", "--rotate", "--yes", "-o", "json")
+    assert run.data[0]["client_secret"] == secret_of(polaris, "acme") != lost
+
+
+def test_credentials_go_to_a_file_that_only_its_owner_reads(shop, polaris):
+    file = Path("made.secret")
+    run = shop("tenants", "bootstrap", "acme", "beta", "--isolate", "--credentials-file", str(file))
+    assert run.code == 0
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert secret_of(polaris, "acme") not in run.out + run.err
+    assert "2 secrets in made.secret" in run.out
+    file.chmod(0o644)
+    refused = shop("tenants", "bootstrap", "gamma", "--isolate", "--credentials-file", str(file), "-o", "json")
+    assert refused.error["hint"].endswith("chmod 600 made.secret")
+    missing = shop("tenants", "bootstrap", "gamma", "--isolate", "--credentials-file", "no/folder/made.secret")
+    assert missing.code == 1
+    # Nobody was made whose secret could not have been kept.
+    assert "lake.tenants.gamma" not in polaris.principals
+    assert "Add --isolate." in shop("tenants", "bootstrap", "gamma", "--credentials-file", str(file)).err
+
+
+def test_json_for_several_tenants_needs_a_file_for_the_secrets(shop, polaris):
+    run = shop("tenants", "bootstrap", "acme", "beta", "--isolate", "-o", "json")
+    assert run.code == 1
+    assert "--credentials-file" in run.error["hint"]
+    assert not polaris.principals
+
+
+def test_verify_fails_on_a_privilege_too_many(shop, polaris):
+    shop("tenants", "bootstrap", "acme", "--isolate")
+    assert shop("tenants", "verify").code == 0
+    grants = polaris.catalog_roles["lake", "lake.tenants.acme"]
+    grants.append(grants[0] | {"privilege": "NAMESPACE_FULL_METADATA"})
+    run = shop("tenants", "verify")
+    assert run.code == 1
+    assert "has NAMESPACE_FULL_METADATA on namespace tenants.acme" in run.out
+    tightened = shop("tenants", "bootstrap", "acme", "--isolate")
+    assert "took away NAMESPACE_FULL_METADATA on namespace tenants.acme" in tightened.out
+    assert shop("tenants", "verify").code == 0
+
+
+def test_off_boarding_without_waiting_says_when_to_come_back(shop, polaris):
+    shop("tenants", "bootstrap", "acme", "--isolate")
+    run = shop("tenants", "offboard", "acme", "--yes", "--no-wait")
+    assert run.code == 0
+    assert "Run the same command again after that" in run.out
+    assert not polaris.principals
+    early = shop("tenants", "bootstrap", "acme")
+    assert early.code == 1
+    assert "floe tenants offboard acme" in early.err
+    again = shop("tenants", "offboard", "acme", "--yes", "--no-wait", "-o", "json").data
+    assert again["removed"] is False
+    assert again["list_again_after"]
+    last = shop("tenants", "offboard", "acme", "--yes", "--grace", "0s", "-o", "json").data
+    assert (last["removed"], last["list_again_after"]) == (True, None)
+    assert shop("tenants", "bootstrap", "acme").code == 0

@@ -5,9 +5,12 @@ The server here answers as Polaris does and enforces nothing; a real Polaris is 
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
-from floe_core.errors import CatalogConnectionError, ConfigurationError, InvalidIdentifierError
+from floe_core.errors import CatalogConnectionError, ConfigurationError, FloeStorageError, InvalidIdentifierError
 from floe_polaris import PolarisCatalogConfig
 from floe_polaris.management import TENANT_PRIVILEGES, Grant, PolarisManagement
 from floe_tenancy import (
@@ -19,6 +22,7 @@ from floe_tenancy import (
     verify_tenants,
 )
 from floe_testing.polaris_management import PolarisManagementServer
+from floe_testing.rest_fixtures import QUICK_RETRY
 
 NAME = "lake.tenants.tenant-1"
 
@@ -32,7 +36,11 @@ def server():
 @pytest.fixture
 def management(server):
     config = PolarisCatalogConfig(
-        uri=server.uri, warehouse="lake", client_id="root", client_secret="canary-root-secret"
+        uri=server.uri,
+        warehouse="lake",
+        client_id="root",
+        client_secret="canary-root-secret",
+        retry=QUICK_RETRY,
     )
     management = PolarisManagement(config)
     yield management
@@ -246,7 +254,34 @@ def test_off_boarding_ends_the_credentials(isolation, session, tmp_path):
     isolation.grant("tenant-1")
     offboarding = TenantOffboarding(session, journal_folder=tmp_path / "journals", isolation=isolation)
     assert offboarding.plan("tenant-1").has_access
-    result = offboarding.run("tenant-1")
+    result = offboarding.run("tenant-1", grace=timedelta())
     assert not isolation.has_access("tenant-1")
     assert '"revoked": true' in result.journal.read_text()
     assert "secret" not in result.journal.read_text().lower()
+
+
+def test_keys_of_a_tenant_with_credentials_are_given_an_hour_to_end(isolation, session, tmp_path):
+    session.bootstrap("tenant-1")
+    isolation.grant("tenant-1")
+    offboarding = TenantOffboarding(session, journal_folder=tmp_path / "journals", isolation=isolation)
+    before = datetime.now(UTC)
+    result = offboarding.run("tenant-1", wait=False)
+    assert before + timedelta(hours=1) <= result.list_again_after <= datetime.now(UTC) + timedelta(hours=1)
+    again = offboarding.run("tenant-1", wait=False)
+    assert again.list_again_after == result.list_again_after
+    noted = json.loads(again.journal.read_text())["steps"]["revoke"]
+    assert noted["revoked"] is True
+    # Who knows that the server's keys live shorter says so; it counts from when the credentials ended.
+    assert offboarding.run("tenant-1", grace=timedelta(), wait=False).list_again_after is None
+
+
+def test_a_secret_is_handed_over_before_the_next_call(isolation, server):
+    taken = {}
+    server.state.dies_at = f"PUT principals/{NAME}/principal-roles"
+    with pytest.raises(FloeStorageError):
+        isolation.grant("tenant-1", hand_over=lambda access: taken.update({"tenant-1": access}))
+    assert taken["tenant-1"].client_secret.get_secret_value() == server.state.principals[NAME]
+    server.state.dies_at = None
+    again = isolation.grant("tenant-1")
+    assert not again.is_new
+    assert server.state.assigned == {NAME: {NAME}}

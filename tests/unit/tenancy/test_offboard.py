@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+import sqlite3
+import time
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from floe_core.errors import (
+    CatalogAuthorizationError,
     ConfigurationError,
     InvalidIdentifierError,
     LegalHoldError,
@@ -70,7 +75,8 @@ def test_the_plan_is_an_inventory_and_changes_nothing(offboarding, tenants, jour
 def test_everything_of_the_tenant_goes(offboarding, acme, tenants, journals):
     steps = []
     result = offboarding.run("acme", on_step=steps.append)
-    assert steps == [step for step in OffboardingStep if step is not OffboardingStep.EXPORT]
+    assert steps == [step for step in OffboardingStep if step not in {OffboardingStep.EXPORT, OffboardingStep.WAIT}]
+    assert result.list_again_after is None
     assert result.deleted_objects == result.plan.objects
     assert tenants.digests("acme") == {}
     assert not (tenants.folder / "warehouse/tenants/acme").exists()
@@ -221,3 +227,159 @@ def test_bad_ids_and_damaged_journals(offboarding, journals):
     (journals / "tenants.acme.json").write_text("{")
     with pytest.raises(ConfigurationError, match="journal"):
         offboarding.run("acme")
+
+
+@pytest.fixture
+def broken(acme, tenants, journals):
+    """Give a way to lose a table's metadata file, and to off-board in a session that has not read it."""
+    sessions = ExitStack()
+
+    def lose(name):
+        location = acme.manager.load_table(name).metadata_location
+        Path(location.removeprefix("file://")).unlink()
+        session = sessions.enter_context(tenants.bootstrapper.session(tenants.config))
+        return TenantOffboarding(session, journal_folder=journals)
+
+    with sessions:
+        yield lose
+
+
+def test_broken_tables_of_the_tenant_are_named_and_dropped_unread(broken, tenants, tmp_path):
+    offboarding = broken("tenants.acme.events")
+    plan = offboarding.plan("acme")
+    assert [table.name for table in plan.broken] == ["tenants.acme.events"]
+    result = offboarding.run("acme", export_to=str(tmp_path / "out"))
+    assert list(result.not_exported) == ["tenants.acme.events"]
+    assert "cannot be read" in result.not_exported["tenants.acme.events"]
+    assert len(result.exported) == 3
+    assert tenants.digests("acme") == {}
+
+
+def test_a_broken_table_of_somebody_else_blocks_nobody(broken, acme, tenants):
+    acme.bootstrap("beta")
+    offboarding = broken("tenants.beta.main")
+    plan = offboarding.plan("acme")
+    assert not plan.is_blocked
+    assert plan.unreadable == ("tenants.beta.main",)
+    before = tenants.digests("beta")
+    assert offboarding.run("acme").deleted_objects
+    assert tenants.digests("beta") == before
+
+
+def test_a_broken_table_of_somebody_else_in_the_prefix_stops_it(broken, acme):
+    acme.manager.create_namespace("other")
+    schema = pa.schema([("a", pa.int64())])
+    acme.manager.create_table("other.hidden", schema, location=acme.config.table_location("acme", "hidden"))
+    offboarding = broken("other.hidden")
+    assert offboarding.plan("acme").unreadable == ("other.hidden",)
+    with pytest.raises(ConfigurationError, match=r"other\.hidden"):
+        offboarding.run("acme")
+
+
+def plant_view(tenants, namespace, name):
+    """Make a view as Spark does: a row beside those of the tables."""
+    with sqlite3.connect(next(tenants.folder.rglob("catalog.db"))) as database:
+        database.execute(
+            "INSERT INTO iceberg_tables (catalog_name, table_namespace, table_name, metadata_location, iceberg_type)"
+            " VALUES ('floe', ?, ?, 'file:/x', 'VIEW')",
+            (namespace, name),
+        )
+
+
+def test_views_are_listed_and_dropped(offboarding, acme, tenants):
+    plant_view(tenants, "tenants.acme.bronze", "daily")
+    plan = offboarding.plan("acme")
+    assert [str(content) for content in plan.contents] == ["view tenants.acme.bronze.daily"]
+    result = offboarding.run("acme")
+    assert '"view tenants.acme.bronze.daily"' in result.journal.read_text()
+    assert acme.tenants() == []
+
+
+def test_what_cannot_be_dropped_is_named_and_nothing_is_deleted(offboarding, acme, tenants, monkeypatch):
+    plant_view(tenants, "tenants.acme.bronze", "daily")
+    inner = acme.manager.catalog.inner if hasattr(acme.manager.catalog, "inner") else acme.manager.catalog
+
+    def refuse(identifier):
+        msg = f"No drop of {'.'.join(identifier)}."
+        raise CatalogAuthorizationError(msg)
+
+    before = tenants.digests("acme")
+    with monkeypatch.context() as patch:
+        patch.setattr(inner, "drop_view", refuse)
+        with pytest.raises(StorageError, match=r"view tenants\.acme\.bronze\.daily .No drop of") as caught:
+            offboarding.run("acme")
+    assert "No file was deleted" in caught.value.hint
+    assert tenants.digests("acme") == before
+    result = offboarding.run("acme")
+    assert result.resumed
+    assert tenants.digests("acme") == {}
+
+
+@pytest.mark.parametrize("trick", ["location", "data path", "dots", "manifest"])
+def test_an_export_never_reads_beyond_the_tenants_prefix(offboarding, acme, tenants, tmp_path, trick):
+    """A tenant writes its own metadata; an export reads with the administrator's keys."""
+    acme.bootstrap("beta")
+    acme.manager.append("tenants.beta.events", event("secret"))
+    victim = acme.config.table_location("beta", "events")
+    own = acme.config.table_location("acme", "spy")
+    schema = acme.manager.load_table("tenants.beta.events").schema().as_arrow()
+    places = {"location": victim, "dots": f"{own}/../../beta/events"}
+    properties = {"write.data.path": f"{victim}/data"} if trick == "data path" else {}
+    spy = acme.manager.create_table("tenants.acme.spy", schema, location=places.get(trick, own), properties=properties)
+    if trick == "manifest":
+        theirs = next(iter(acme.manager.files("tenants.beta.events"))).path
+        with spy.transaction() as change:
+            change.add_files([theirs])
+    result = offboarding.run("acme", export_to=str(tmp_path / "out"))
+    assert "outside the tenant's prefixes" in result.not_exported["tenants.acme.spy"]
+    assert "tenants.acme.spy" not in result.exported
+    assert not (tmp_path / "out/tenants/acme/spy.parquet").exists()
+    assert acme.manager.scan("tenants.beta.events").num_rows == 1
+
+
+def late_writer(tenants, key="tenants/acme/late.parquet"):
+    LocalObjectStore(tenants.folder / "warehouse").create(key, b"x")
+
+
+def test_what_old_keys_write_is_deleted_until_they_end(offboarding, acme, tenants, monkeypatch):
+    monkeypatch.setattr("floe_tenancy.offboard._LOOK_SECONDS", 0.1)
+    steps = []
+
+    def write(step):
+        steps.append(step)
+        if step is OffboardingStep.WAIT:
+            late_writer(tenants)
+
+    result = offboarding.run("acme", grace=timedelta(seconds=0.5), on_step=write)
+    assert OffboardingStep.WAIT in steps
+    assert result.list_again_after is None
+    assert result.deleted_objects == result.plan.objects + 1
+    assert tenants.digests("acme") == {}
+
+
+def test_without_waiting_the_journal_remembers_to_list_again(offboarding, acme, tenants, journals):
+    grace = timedelta(seconds=2)
+    first = offboarding.run("acme", grace=grace, wait=False)
+    assert first.list_again_after > datetime.now(UTC)
+    assert first.journal == journals / "tenants.acme.json"
+    assert "finished_at" not in json.loads(first.journal.read_text())
+    late_writer(tenants)
+    # Before the time, it deletes what has come and still waits.
+    again = offboarding.run("acme", wait=False)
+    assert (again.resumed, again.deleted_objects) == (True, 1)
+    assert again.list_again_after == first.list_again_after
+    late_writer(tenants)
+    time.sleep(max(0.0, (first.list_again_after - datetime.now(UTC)).total_seconds()))
+    last = offboarding.run("acme", wait=False)
+    assert (last.list_again_after, last.deleted_objects) == (None, 1)
+    assert tenants.digests("acme") == {}
+    assert json.loads(last.journal.read_text())["steps"]["purge"]["deleted"] == first.deleted_objects + 2
+
+
+def test_a_tenant_that_was_made_again_meanwhile_loses_nothing(offboarding, acme, tenants):
+    offboarding.run("acme", grace=timedelta(hours=1), wait=False)
+    acme.bootstrap("acme")
+    before = tenants.digests("acme")
+    with pytest.raises(ConfigurationError, match="made again"):
+        offboarding.run("acme", wait=False)
+    assert tenants.digests("acme") == before

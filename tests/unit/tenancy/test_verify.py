@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,6 +12,10 @@ import pytest
 from floe_core.errors import InvalidIdentifierError
 from floe_core.schemas import ColumnConfig
 from floe_tenancy import DEFAULT_TABLES, CheckState, verify_tenant, verify_tenants
+
+EVENT = pa.Table.from_pylist(
+    [{"event_id": "1", "event_type": "click", "occurred_at": datetime(2026, 1, 1, tzinfo=UTC)}]
+)
 
 
 @pytest.fixture
@@ -103,3 +108,19 @@ def test_tables_in_namespaces_below_are_the_tenants_own(acme):
     acme.manager.create_table("tenants.acme.bronze.orders", rows.schema)
     acme.manager.append("tenants.acme.bronze.orders", rows)
     assert failures(acme) == {}
+
+
+def test_one_broken_table_keeps_nobody_else_from_being_verified(acme, tenants):
+    acme.bootstrap("beta")
+    acme.manager.append("tenants.beta.events", EVENT)
+    manifest_list = acme.manager.load_table("tenants.beta.events").current_snapshot().manifest_list
+    Path(manifest_list.removeprefix("file://")).unlink()
+    Path(acme.manager.load_table("tenants.beta.main").metadata_location.removeprefix("file://")).unlink()
+    with tenants.bootstrapper.session(tenants.config) as fresh:
+        reports = {report.tenant: report for report in verify_tenants(fresh, ["acme", "beta"])}
+    assert reports["acme"].ok
+    [others] = [check for check in reports["acme"].checks if check.name == "tables of others"]
+    assert others.detail == "none in the tenant's prefixes; cannot be read: tenants.beta.main"
+    wrong = {check.name: check.detail for check in reports["beta"].checks if check.state is CheckState.FAILED}
+    assert "tenants.beta.main cannot be read" in wrong["tables"]
+    assert "tenants.beta.events cannot be read" in wrong["data files"]
