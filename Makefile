@@ -25,6 +25,10 @@ demo: setup  ## Run the sample project and show its tables
 test: setup  ## Lint, types, import contracts, and all tests but the wider matrix
 	@$(RUN) python dev/check.py gates tests wheel requirements
 
+.PHONY: coverage
+coverage: setup  ## The same tests with every line counted; fails below 85 %
+	@$(RUN) python dev/check.py coverage
+
 .PHONY: test-live
 test-live: setup  ## The wider matrix of servers and engines
 	@$(RUN) python dev/check.py live

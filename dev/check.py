@@ -1,6 +1,8 @@
 """Runs the project's checks in order and closes with one summary.
 
-Usage: python dev/check.py gates tests wheel requirements live
+Usage: python dev/check.py gates tests coverage wheel requirements live
+
+Servers are fetched and built beside the gates: both wait for other things than the processor now and then.
 """
 
 from __future__ import annotations
@@ -10,10 +12,13 @@ import re
 import subprocess
 import sys
 import time
+import xml.etree.ElementTree as ET
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+DEV = ROOT / ".floe-dev"
 WORKERS = os.environ.get("WORKERS", "2")
 COVERAGE_FLOOR = "85"
 # The packages that the requirements (SC-010) name on their own.
@@ -58,33 +63,71 @@ def gates() -> list[Outcome]:
 
 
 def pytest(name: str, *arguments: str) -> Outcome:
-    """Run pytest and keep its closing line for the summary."""
-    log = ROOT / ".floe-dev" / f"{name}.log"
-    log.parent.mkdir(exist_ok=True)
+    """Run pytest, show where the time went, and keep its closing line for the summary."""
+    DEV.mkdir(exist_ok=True)
+    log, report = DEV / f"{name}.log", DEV / f"{name}.xml"
     started = time.monotonic()
     print(f"── {name}", flush=True)
-    command = [sys.executable, "-m", "pytest", "-q", *arguments]
+    command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *arguments]
     with log.open("w", encoding="utf-8") as stream:
         process = subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         for line in process.stdout or ():
             stream.write(line)
             print(line, end="", flush=True)
         code = process.wait()
+    show_slowest(report)
     closing = re.findall(r"^=*\s*(\d+ (?:passed|failed|error).*?)\s*=*$", log.read_text(encoding="utf-8"), re.MULTILINE)
     return Outcome(name, code == 0, time.monotonic() - started, closing[-1] if closing else f"exit code {code}")
 
 
-def servers() -> Outcome:
-    """Fetch and build what the tests use: no test's time limit is for that."""
-    return run("servers", [sys.executable, "dev/services.py", "prepare"], show=True)
+def show_slowest(report: Path, count: int = 15) -> None:
+    """Name the files whose tests took longest, set-up included: that is where a slow suite is mended."""
+    if not report.exists():
+        return
+    seconds: Counter[str] = Counter()
+    for case in ET.parse(report).iter("testcase"):  # noqa: S314 - written by the tests just now
+        seconds[re.sub(r"\.Test\w+$", "", case.get("classname", ""))] += float(case.get("time", 0))
+    print(f"── slowest files of {sum(seconds.values()):.0f} s")
+    for name, took in seconds.most_common(count):
+        print(f"{took:8.1f} s  {name}", flush=True)
 
 
-def tests() -> list[Outcome]:
-    """Everything but the wider matrix, with coverage."""
-    if not (ready := servers()).ok:
+class Servers:
+    """What the tests use is fetched and built: no test's time limit is for that."""
+
+    def __init__(self, which: str) -> None:
+        """Begin; what is printed goes to a log until somebody waits for it."""
+        DEV.mkdir(exist_ok=True)
+        self._log = DEV / "prepare.log"
+        self._started = time.monotonic()
+        with self._log.open("w", encoding="utf-8") as stream:
+            command = [sys.executable, "dev/services.py", "prepare", which]
+            self._process = subprocess.Popen(command, cwd=ROOT, stdout=stream, stderr=subprocess.STDOUT)
+
+    def ready(self) -> Outcome:
+        """Wait until all is there, and show what is said meanwhile."""
+        print("── servers", flush=True)
+        with self._log.open(encoding="utf-8") as stream:
+            while self._process.poll() is None:
+                print(stream.read(), end="", flush=True)
+                time.sleep(0.2)
+            print(stream.read(), end="", flush=True)
+        return Outcome("servers", self._process.returncode == 0, time.monotonic() - self._started)
+
+
+def tests(servers: Servers) -> list[Outcome]:
+    """Everything but the wider matrix."""
+    if not (ready := servers.ready()).ok:
         return [ready]
-    coverage = ["--durations=15", "--cov", "--cov-report=term:skip-covered", f"--cov-fail-under={COVERAGE_FLOOR}"]
-    suite = pytest("tests", "-m", "not live", "-n", WORKERS, "--dist=loadgroup", *coverage)
+    return [ready, pytest("tests", "-m", "not live", "-n", WORKERS, "--dist=loadgroup")]
+
+
+def coverage(servers: Servers) -> list[Outcome]:
+    """The same tests with every line counted, which takes them half as long again."""
+    if not (ready := servers.ready()).ok:
+        return [ready]
+    counted = ["--cov", "--cov-report=term:skip-covered", f"--cov-fail-under={COVERAGE_FLOOR}"]
+    suite = pytest("coverage", "-m", "not live", "-n", WORKERS, "--dist=loadgroup", *counted)
     floor = f"--fail-under={COVERAGE_FLOOR}"
     return [
         ready,
@@ -96,9 +139,9 @@ def tests() -> list[Outcome]:
     ]
 
 
-def live() -> list[Outcome]:
+def live(servers: Servers) -> list[Outcome]:
     """The wider matrix of servers and engines."""
-    if not (ready := servers()).ok:
+    if not (ready := servers.ready()).ok:
         return [ready]
     return [
         ready,
@@ -117,13 +160,18 @@ def requirements() -> list[Outcome]:
     return [run("requirements", [sys.executable, "dev/requirements.py", "--check"])]
 
 
-STEPS = {"gates": gates, "tests": tests, "live": live, "wheel": wheel, "requirements": requirements}
+STEPS = {"gates": gates, "wheel": wheel, "requirements": requirements}
+# Each with the servers it needs.
+SUITES = {"tests": (tests, "usual"), "coverage": (coverage, "usual"), "live": (live, "all")}
 
 
 def main(names: list[str]) -> int:
     """Run the named steps, all of them, and summarise."""
     started = time.monotonic()
-    outcomes = [outcome for name in names for outcome in STEPS[name]()]
+    servers = {name: Servers(SUITES[name][1]) for name in names if name in SUITES}
+    outcomes = [
+        outcome for name in names for outcome in (SUITES[name][0](servers[name]) if name in SUITES else STEPS[name]())
+    ]
     print("\n── summary")
     for outcome in outcomes:
         mark = "ok    " if outcome.ok else "FAILED"

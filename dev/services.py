@@ -1,6 +1,6 @@
 """Starts, shows and stops real servers for people: python dev/services.py start|status|stop [name …].
 
-``prepare`` fetches and builds what the tests use, before they start.
+``prepare usual|all`` fetches and builds what make test, or make test-live too, uses, before the tests start.
 
 Data lies in .floe-dev/services/dev, logs in .floe-dev/logs; ports are chosen free and kept until the server is stopped.
 """
@@ -24,7 +24,7 @@ from floe_testing.services import (
     ServiceError,
     ServiceRun,
 )
-from floe_testing.services.preparation import BY_FIXTURE, prepare
+from floe_testing.services.preparation import BY_FIXTURE, USUAL, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -147,7 +147,8 @@ def main(arguments: list[str]) -> int:
     run = ServiceRun(DEV, "dev")
     failed = False
     if command == "prepare":
-        failures = prepare(BY_FIXTURE, DEV, lambda line: print(line, flush=True))
+        wanted = USUAL if names == ["usual"] else BY_FIXTURE
+        failures = prepare(wanted, DEV, lambda line: print(line, flush=True))
         return 1 if failures else 0
     if command == "start":
         for name in names or ALL:

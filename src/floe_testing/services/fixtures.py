@@ -16,7 +16,7 @@ from floe_testing.services.minio import Minio
 from floe_testing.services.nessie import Nessie
 from floe_testing.services.oidc import Oidc
 from floe_testing.services.postgres import Postgres
-from floe_testing.services.preparation import prepare
+from floe_testing.services.preparation import BY_FIXTURE, USUAL, prepare
 from floe_testing.services.runner import Server, Service, ServiceRun
 from floe_testing.services.toolchain import missing_toolchain
 
@@ -24,6 +24,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _FAILED = pytest.StashKey[dict[str, str]]()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Stop at a test of the usual suite that needs a server which is built for the wider matrix only."""
+    wider = BY_FIXTURE.keys() - set(USUAL)
+    for item in items:
+        named = wider.intersection(getattr(item, "fixturenames", ()))
+        if named and item.get_closest_marker("live") is None:
+            msg = f"{item.nodeid} needs {', '.join(sorted(named))}: mark it as live."
+            raise pytest.UsageError(msg)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -77,6 +77,9 @@ BY_FIXTURE = {
 }
 """What the fixtures of these names need."""
 
+USUAL = ("spark_settings", "minio", "iceberg_rest")
+"""Fixtures that tests outside the wider matrix may use: building the others takes minutes on a new machine."""
+
 
 def prepare(fixtures: Iterable[str], dev: Path, say: Say) -> dict[str, str]:
     """Prepare what some fixtures need; return what could not be had, with the reason.
