@@ -216,7 +216,7 @@ class DataPlane(Protocol):
         ...
 
     def files_outside(self, table: str, *, prefixes: Sequence[str], limit: int = 1000) -> tuple[str, ...]:
-        """Return files of any snapshot whose location begins with none of some prefixes, or goes up in a path."""
+        """Return files of any snapshot whose location begins with none of some prefixes, or may be read in two ways."""
         ...
 
     def expire_snapshots(

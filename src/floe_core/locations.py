@@ -71,6 +71,15 @@ def local_path(location: str) -> str | None:
     return "/" + local["path"].lstrip("/") if local else None
 
 
+def links_below(places: Iterable[str]) -> tuple[str, ...]:
+    """Return the links to folders that lie below local places: whoever follows them leaves the place."""
+    found: list[str] = []
+    for path in filter(None, map(local_path, places)):
+        for folder, names, _ in os.walk(path):
+            found += [link for name in names if os.path.islink(link := os.path.join(folder, name))]  # noqa: PTH114, PTH118 - many
+    return tuple(sorted(found))
+
+
 def _lexical(uri: str) -> str:
     place = normal(uri).rstrip("/")
     # Only folders can be gone up in; to an object store a dot is a character like any other.

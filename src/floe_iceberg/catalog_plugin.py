@@ -83,13 +83,11 @@ class PyIcebergCatalogPlugin(CatalogPlugin):
             return found
 
     def drop_table(self, identifier: str, *, purge: bool = False) -> None:
-        """Drop a table; with ``purge`` its files too."""
-        name = TableIdentifier.from_string(identifier)
-        with translated(self.catalog, name):
-            if purge:
-                self.catalog.purge_table(name.parts)
-            else:
-                self.catalog.drop_table(name.parts)
+        """Drop a table; with ``purge`` its own files too."""
+        from floe_iceberg.manager import IcebergTableManager
+
+        # PyIceberg's own purge deletes whatever the metadata names.
+        IcebergTableManager(self.catalog).drop_table(identifier, purge=purge)
 
     def health_check(self) -> HealthStatus:
         """Ask the catalog for its namespaces."""

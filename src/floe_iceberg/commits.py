@@ -32,7 +32,8 @@ from floe_core.errors import CommitStateUnknownError, ConcurrencyConflictError, 
 from floe_iceberg.capabilities import require_writable
 from floe_iceberg.clocks import clocked
 from floe_iceberg.models import SnapshotInfo
-from floe_iceberg.own_files import OwnFiles, is_collected
+from floe_iceberg.own_files import is_collected
+from floe_iceberg.own_places import own_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -285,7 +286,7 @@ class _CommitLoop:
             return None
         landed = table.metadata.snapshot_by_id(attempt.snapshot.snapshot_id) or attempt.snapshot
         _delete(table.io, self._left_over(attempt, landed))
-        delete_old_metadata(table.io, before, table.metadata)
+        delete_old_metadata(self._context, table, before)
         return Outcome(table, landed)
 
     def _left_over(self, last: Attempt, landed: Snapshot) -> set[str]:
@@ -374,13 +375,16 @@ def _delete(io: FileIO, paths: Iterable[str]) -> None:
             io.delete(path)
 
 
-def delete_old_metadata(io: FileIO, before: TableMetadata, after: TableMetadata) -> None:
+def delete_old_metadata(context: ManagerContext, table: Table, before: TableMetadata) -> None:
     """Delete the metadata files that a commit dropped from the log, when the table's properties ask for it."""
+    after = table.metadata
     if after.properties.get(_DELETE_OLD, "false").lower() == "true" and is_collected(after.properties):
         kept = {entry.metadata_file for entry in after.metadata_log}
-        dropped = (entry.metadata_file for entry in before.metadata_log if entry.metadata_file not in kept)
-        # A registered table brings the log of another one along.
-        _delete(io, OwnFiles.of(after).split(dropped)[0])
+        dropped = [entry.metadata_file for entry in before.metadata_log if entry.metadata_file not in kept]
+        # A registered table brings the log of another one along. What is in question is left to a sweep: a commit does
+        # not open all other tables.
+        if dropped:
+            _delete(table.io, own_files(context, table, search=False).split(dropped)[0])
 
 
 def describe(outcome: Outcome) -> SnapshotInfo:

@@ -79,5 +79,5 @@ def commit_change(
                 raise CommitStateUnknownError(msg, operation_id=what, table=name_of(table)) from err
         else:
             changed = load_table(context, target)
-            delete_old_metadata(changed.io, table.metadata, changed.metadata)
+            delete_old_metadata(context, changed, table.metadata)
             return changed

@@ -37,12 +37,14 @@ class OwnFiles:
         roots: The same in one spelling, each ending in ``/``.
         decoded: Where clients that decode names look for them.
         others: Places below those that belong to other tables, in the form of the roots.
+        refused: Places that the table declares and that are not its own, with whose they are.
     """
 
     places: tuple[str, ...]
     roots: tuple[str, ...]
     decoded: tuple[str, ...]
     others: tuple[str, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
     _compass: Compass = field(default_factory=Compass, compare=False, repr=False)
 
     @classmethod
@@ -63,10 +65,11 @@ class OwnFiles:
             _compass=compass,
         )
 
-    def without(self, places: Iterable[str]) -> OwnFiles:
+    def without(self, places: Iterable[str], refused: Mapping[str, str] | None = None) -> OwnFiles:
         """Return the same without places of other tables."""
         found = (_root(self._compass, place) for place in places)
-        return replace(self, others=tuple({name for root in found if root for name in (*root.plain, *root.decoded)}))
+        others = {name for root in found if root for name in (*root.plain, *root.decoded)}
+        return replace(self, others=(*self.others, *others), refused=refused or self.refused)
 
     def __contains__(self, location: str) -> bool:
         """Whether a file belongs to the table, wherever a client may take its name to lead."""
@@ -91,6 +94,12 @@ def declared_places(metadata: TableMetadata) -> tuple[str, ...]:
     """Return where a table says that its files lie: its location first."""
     declared = (metadata.properties.get(name) for name in _DECLARED_PATHS)
     return tuple(dict.fromkeys(place for place in (metadata.location, *declared) if place))
+
+
+def root_of(place: str) -> str | None:
+    """Return a place in one spelling, ending in ``/``, with links followed; None when nobody can tell where it is."""
+    found = _root(Compass(), place)
+    return found.plain[0] if found else None
 
 
 def _root(compass: Compass, place: str) -> Destinations | None:

@@ -13,9 +13,15 @@ from floe_core.errors import StorageError
 from floe_core.locations import normal
 from floe_core.redaction import redact_text
 from floe_iceberg.maintenance.deletion import try_delete
-from floe_iceberg.maintenance.reachable import METADATA_FILE, FileReader, metadata_folders, statistics_files
+from floe_iceberg.maintenance.reachable import (
+    METADATA_FILE,
+    FileReader,
+    holds_another_table,
+    metadata_folders,
+    statistics_files,
+)
 from floe_iceberg.models import PurgeResult
-from floe_iceberg.own_files import OwnFiles
+from floe_iceberg.own_places import own_files
 from floe_iceberg.versions import name_of
 
 if TYPE_CHECKING:
@@ -43,18 +49,19 @@ class Remains:
         server_may_purge: Whether a server that deletes whatever the manifests name would delete the own files only.
     """
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, context: ManagerContext, table: Table) -> None:
         """Read the metadata and list the folder."""
         reader = FileReader(table)
         named = _named_files(table, reader)
-        owned = OwnFiles.of(table.metadata)
         self._table = table
         self._folder = _Folder(table)
+        owned = own_files(context, table, shared=holds_another_table(table, self._folder.leftovers))
         inside = (f"{other}/{folder}" for other in self._folder.tables for folder in _FOLDERS)
         self._named, self.foreign = owned.without(inside).split(named)
         self._leftovers = owned.without(self._folder.tables).split(self._folder.leftovers - named)[0]
         # Iceberg's own purge deletes the files of removed entries too.
-        self.server_may_purge = not reader.skipped and not owned.split(named | reader.removed)[1]
+        safe = not reader.skipped and not owned.refused and not owned.others
+        self.server_may_purge = safe and not owned.split(named | reader.removed)[1]
 
     def delete(self, context: ManagerContext) -> PurgeResult:
         """Delete the table's own files, and what else lies in its data and metadata folders."""

@@ -257,7 +257,7 @@ def drop_table(context: ManagerContext, target: TableTarget, *, purge: bool = Fa
             require_collected(table.metadata, table=str(identifier), what="A purge")
             require_no_hold(context, table, what="A purge")
             # Collected first: once the table is gone, nothing leads to the files.
-            remains = Remains(table)
+            remains = Remains(context, table)
         except CapabilityError as err:
             raise unknown_files(str(identifier), err) from err
         on_server = not isinstance(_innermost(context), MetastoreCatalog)

@@ -19,6 +19,10 @@ _SORT_TERM = re.compile(
 )
 
 
+# What a client may read as another name: dots, plain or encoded, and what it cuts a name at.
+_STRANGE = ("/../", "/./", "%2e", "%25", "\\", "?", "#")
+
+
 class Procedures:
     """The ``system`` procedures of one catalog."""
 
@@ -69,15 +73,16 @@ class Procedures:
         )
 
     def files_outside(self, table: str, *, prefixes: Sequence[str], limit: int) -> tuple[str, ...]:
-        """Return files of any snapshot whose location begins with none of some prefixes, or goes up in a path."""
+        """Return files of any snapshot whose location begins with none of some prefixes, or may be read in two ways."""
         name = table_name(self._catalog, table)
         found = " UNION ALL ".join(
             f"SELECT {column} AS path FROM {name}.{view}"  # noqa: S608 - names are quoted
             for column, view in (("file_path", "all_files"), ("path", "all_manifests"), ("manifest_list", "snapshots"))
         )
         inside = " OR ".join(f"startswith(path, {text_literal(prefix)})" for prefix in prefixes) or "false"
+        strange = " OR ".join(f"contains(lower(path), {text_literal(sign)})" for sign in _STRANGE)
         rows = self._session.sql(
-            f"SELECT DISTINCT path FROM ({found}) WHERE NOT ({inside}) OR contains(path, '/../') LIMIT {limit}"  # noqa: S608 - literals are quoted
+            f"SELECT DISTINCT path FROM ({found}) WHERE NOT ({inside}) OR {strange} LIMIT {limit}"  # noqa: S608 - literals are quoted
         ).collect()
         return tuple(sorted(row["path"] for row in rows))
 

@@ -203,7 +203,7 @@ class SparkDataPlane:
             return self._procedures.rewrite_manifests(table)
 
     def files_outside(self, table: str, *, prefixes: Sequence[str], limit: int = 1000) -> tuple[str, ...]:
-        """Return files of any snapshot whose location begins with none of some prefixes, or goes up in a path."""
+        """Return files of any snapshot whose location begins with none of some prefixes, or may be read in two ways."""
         with translated(table):
             return self._procedures.files_outside(table, prefixes=prefixes, limit=limit)
 

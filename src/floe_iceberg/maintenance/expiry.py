@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotRefUpdate
 
 from floe_core.errors import SharedFilesError, UnsafeRetentionError
-from floe_core.locations import spellings
+from floe_core.locations import links_below, spellings
 from floe_iceberg.abandoned import clear_operations
 from floe_iceberg.context import identifier_of
 from floe_iceberg.corruption import load_table, manifests_of
@@ -24,7 +24,8 @@ from floe_iceberg.maintenance.retention import MIN_SNAPSHOTS_PROPERTY, Expiry, p
 from floe_iceberg.metadata_commits import Change, commit_change
 from floe_iceberg.metadata_updates import RemoveSnapshots
 from floe_iceberg.models import ExpiredSnapshots
-from floe_iceberg.own_files import OwnFiles, require_collected
+from floe_iceberg.own_files import require_collected
+from floe_iceberg.own_places import own_files
 from floe_iceberg.versions import name_of, to_millis, to_utc
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Beyond this many manifests a cluster reads them faster than one process.
 _MOST_MANIFESTS = 2_000
+# Files with strange names that are looked at before an engine expires.
+_MOST_OUTSIDE = 1_000
 
 
 @dataclass(frozen=True)
@@ -193,8 +196,7 @@ def _delete_unreachable(
     files = {p: n for p, n in reader.data_files(manifests, lenient=True).items() if p not in kept_files}
     lists = {s.manifest_list for s in expired} - {s.manifest_list for s in kept}
     statistics = statistics_files(before.metadata) - statistics_files(after.metadata)
-    own = OwnFiles.of(after.metadata)
-    foreign = own.split({*files, *manifests, *lists, *statistics})[1]
+    foreign = own_files(context, after).split({*files, *manifests, *lists, *statistics})[1]
     if foreign:
         context.logger.warning("iceberg.expire_snapshots", kept_foreign_files=len(foreign), first=foreign[0])
     # From the leaves up, so that what a killed run leaves behind can still be told from what is needed.
@@ -219,7 +221,7 @@ def _plane(context: ManagerContext, table: Table, engine: Engine | str | None, m
         plane: DataPlane | None = required_plane(context, table, engine)
     else:
         plane = plane_for(context, engine, size=manifests, largest=_MOST_MANIFESTS, what="manifests")
-    if plane is None or not (foreign := _foreign_files(table, plane)):
+    if plane is None or not (foreign := _foreign_files(context, table, plane)):
         return plane
     # An engine's procedure deletes whatever only expired snapshots refer to.
     if only_engine:
@@ -230,11 +232,16 @@ def _plane(context: ManagerContext, table: Table, engine: Engine | str | None, m
     return None
 
 
-def _foreign_files(table: Table, plane: DataPlane) -> tuple[str, ...]:
-    own = OwnFiles.of(table.metadata)
+def _foreign_files(context: ManagerContext, table: Table, plane: DataPlane) -> tuple[str, ...]:
+    """Return files that an engine must not delete, or places that it must not delete in."""
+    own = own_files(context, table)
+    if doubtful := (*own.refused, *own.others, *links_below(own.places)):
+        return doubtful
     prefixes = [spelling for place in own.places for spelling in spellings(place)]
-    outside = plane.files_outside(name_of(table), prefixes=prefixes)
-    return own.split({*outside, *statistics_files(table.metadata)})[1]
+    outside = plane.files_outside(name_of(table), prefixes=prefixes, limit=_MOST_OUTSIDE)
+    foreign = own.split({*outside, *statistics_files(table.metadata)})[1]
+    # Of more than were asked for, nobody has seen all.
+    return foreign or (outside if len(outside) >= _MOST_OUTSIDE else ())
 
 
 def _by_engine(context: ManagerContext, target: TableTarget, plane: DataPlane, rule: _Rule) -> ExpiredSnapshots:

@@ -17,16 +17,26 @@ from floe_iceberg.legal_hold import require_no_hold
 from floe_iceberg.maintenance.deletion import delete_files
 from floe_iceberg.maintenance.engines import plane_for
 from floe_iceberg.maintenance.lease import maintenance_lease
-from floe_iceberg.maintenance.reachable import METADATA_FILE, FileReader, metadata_folders, statistics_files
+from floe_iceberg.maintenance.reachable import (
+    METADATA_FILE,
+    FileReader,
+    holds_another_table,
+    metadata_folders,
+    statistics_files,
+)
 from floe_iceberg.models import Engine, OrphanSweepResult
-from floe_iceberg.own_files import OwnFiles, require_collected
+from floe_iceberg.own_files import require_collected
+from floe_iceberg.own_places import own_files
 from floe_iceberg.versions import local_text, name_of, to_millis, to_utc
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyiceberg.table import Table
 
     from floe_core.dataplane import DataPlane
     from floe_iceberg.context import ManagerContext, TableTarget
+    from floe_iceberg.own_files import OwnFiles
     from floe_iceberg.versions import Moment
 
 _DEFAULT_HOURS = 72.0
@@ -119,18 +129,16 @@ def _sweep(
     context: ManagerContext, target: TableTarget, plane: DataPlane | None, limit: datetime, *, dry_run: bool
 ) -> OrphanSweepResult:
     if plane is not None:
-        figures = plane.remove_orphan_files(str(identifier_of(target)), older_than=limit, dry_run=dry_run)
-        return OrphanSweepResult(
-            files=tuple(sorted(figures.orphan_files)), total_bytes=0, dry_run=dry_run, older_than=limit
-        )
+        return _sweep_by_engine(context, target, plane, limit, dry_run=dry_run)
     # The folder is listed before the metadata is read: a file that is committed in between is then referred to.
     listed = _list_files(load_table(context, target))
     table = load_table(context, target)
-    _require_folder_of_its_own(table, listed)
+    _require_folder_of_its_own(table, [file.location for file in listed])
     old = [file for file in listed if file.modified_ms < to_millis(limit)]
-    orphans, foreign = _own(table, _unreferenced(table, old))
-    if foreign:
-        context.logger.warning("iceberg.sweep_orphans", table=name_of(table), kept_foreign_files=len(foreign))
+    found = {file.location: file for file in _unreferenced(table, old)}
+    own, foreign = _own_files(context, table, found).split(found)
+    orphans = [found[location] for location in own]
+    _tell(context, table, foreign)
     if orphans and not dry_run:
         # What was committed while the manifests were read counts too.
         orphans = _unreferenced(load_table(context, target), orphans)
@@ -143,6 +151,47 @@ def _sweep(
         older_than=limit,
         foreign_files=foreign,
     )
+
+
+def _sweep_by_engine(
+    context: ManagerContext, target: TableTarget, plane: DataPlane, limit: datetime, *, dry_run: bool
+) -> OrphanSweepResult:
+    name = str(identifier_of(target))
+    # An engine would delete whatever lies below the location, so it is asked for a list first.
+    found = plane.remove_orphan_files(name, older_than=limit, dry_run=True).orphan_files
+    table = load_table(context, target)
+    _require_folder_of_its_own(table, found)
+    own, foreign = _own_files(context, table, found).split(found)
+    _tell(context, table, foreign)
+    orphans: Iterable[str] = own
+    if own and not dry_run:
+        orphans = (
+            delete_files(context, table.io, own)
+            if foreign
+            else plane.remove_orphan_files(name, older_than=limit, dry_run=False).orphan_files
+        )
+    return OrphanSweepResult(
+        files=tuple(sorted(orphans)), total_bytes=0, dry_run=dry_run, older_than=limit, foreign_files=foreign
+    )
+
+
+def _own_files(context: ManagerContext, table: Table, orphans: Iterable[str]) -> OwnFiles:
+    """Return the files of a table that lies nowhere near another one.
+
+    Raises:
+        MaintenanceError: The location is a place of another table.
+    """
+    own = own_files(context, table, shared=holds_another_table(table, orphans))
+    if owner := own.refused.get(table.location()):
+        msg = f"The location of table '{name_of(table)}', {table.location()}, belongs to '{owner}'."
+        hint = "Files of the other would look like orphans. Give the tables folders of their own first."
+        raise MaintenanceError(msg, hint=hint, table=name_of(table))
+    return own
+
+
+def _tell(context: ManagerContext, table: Table, foreign: tuple[str, ...]) -> None:
+    if foreign:
+        context.logger.warning("iceberg.sweep_orphans", table=name_of(table), kept_foreign_files=len(foreign))
 
 
 def _list_files(table: Table) -> list[_Listed]:
@@ -176,12 +225,12 @@ def _list_with_fsspec(table: Table) -> list[_Listed]:
     return listed
 
 
-def _require_folder_of_its_own(table: Table, listed: list[_Listed]) -> None:
+def _require_folder_of_its_own(table: Table, listed: Iterable[str]) -> None:
     own = metadata_folders(table)
     for file in listed:
-        match = METADATA_FILE.match(normal(file.location))
+        match = METADATA_FILE.match(normal(file))
         if match and match["folder"] not in own:
-            msg = f"Another table lies in the folder of table '{name_of(table)}': '{file.location}' is its metadata."
+            msg = f"Another table lies in the folder of table '{name_of(table)}': '{file}' is its metadata."
             hint = "Its files would look like orphans. Give the tables folders of their own first."
             raise MaintenanceError(msg, hint=hint, table=name_of(table))
 
@@ -205,12 +254,6 @@ def _is_hidden(table: Table, file: _Listed) -> bool:
     inside = file.location[len(table.location().rstrip("/")) + 1 :].split("/")
     partitions = tuple(f"{field.name}=" for spec in table.metadata.partition_specs for field in spec.fields)
     return any(part.startswith(("_", ".")) and not part.startswith(partitions) for part in inside)
-
-
-def _own(table: Table, files: list[_Listed]) -> tuple[list[_Listed], tuple[str, ...]]:
-    own, foreign = OwnFiles.of(table.metadata).split(file.location for file in files)
-    kept = set(own)
-    return [file for file in files if file.location in kept], foreign
 
 
 def _referenced(table: Table) -> set[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
+import zlib
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
+_TABLE_UUID = re.compile(rb'"table-uuid"\s*:\s*"([0-9a-fA-F-]+)"')
+_START_BYTES = 16_384
 METADATA_FILE = re.compile(r"(?P<folder>.*)/[^/]+\.metadata\.json(\.gz)?$")
 
 _Wanted = dict[int, Any]
@@ -156,6 +160,26 @@ def statistics_files(metadata: TableMetadata) -> set[str]:
     """Return the statistics files the metadata refers to."""
     whole = {file.statistics_path for file in metadata.statistics}
     return whole | {file.statistics_path for file in metadata.partition_statistics}
+
+
+def holds_another_table(table: Table, files: Iterable[str]) -> bool:
+    """Whether one of some files is the metadata of another table: a table made anew or renamed gets a used folder."""
+    known = {normal(entry.metadata_file) for entry in table.metadata.metadata_log} | {normal(table.metadata_location)}
+    strange = [file for file in files if METADATA_FILE.match(file) and normal(file) not in known]
+    found = ExecutorFactory.get_or_create().map(lambda file: _table_uuid(table, file), strange)
+    return any(uuid not in {None, str(table.metadata.table_uuid)} for uuid in found)
+
+
+def _table_uuid(table: Table, file: str) -> str | None:
+    try:
+        with table.io.new_input(file).open() as stream:
+            # The id stands at the beginning; the history that follows can be long.
+            start = stream.read() if file.endswith(".gz") else stream.read(_START_BYTES)
+        text = gzip.decompress(start) if file.endswith(".gz") else start
+    except (OSError, EOFError, zlib.error):
+        return None
+    found = _TABLE_UUID.search(text)
+    return found[1].decode() if found else None
 
 
 def metadata_folders(table: Table) -> set[str]:
