@@ -146,12 +146,14 @@ class JavaDelta:
 
     def position_deletes_of(self, path: str, functions: Any) -> Any | None:
         """Return the positions that are deleted in a data file so far."""
-        deletes = self._tasks[path].deletes()
-        if not len(deletes):
+        deletes, inputs = self.jvm.java.util.ArrayList(), self.jvm.java.util.HashMap()
+        for file in self._tasks[path].deletes():
+            # Equality deletes hold values, not positions.
+            if file.content() == self.iceberg.FileContent.POSITION_DELETES:
+                deletes.add(file)
+                inputs.put(file, self.table.io().newInputFile(file.location()))
+        if deletes.isEmpty():
             return None
-        inputs = self.jvm.java.util.HashMap()
-        for file in deletes:
-            inputs.put(file, self.table.io().newInputFile(file.location()))
         return self.iceberg.data.BaseDeleteLoader(functions.forMap(inputs)).loadPositionDeletes(deletes, path)
 
     def writers(self) -> Any:
