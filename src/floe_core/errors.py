@@ -21,7 +21,9 @@ One base class; the branches say what a caller can do about it::
     │   ├── ConcurrencyConflictError    (also WriteError) another writer won within the whole budget
     │   └── ClockSkewError              (also WriteError) a writer's clock is too far ahead for the engine
     ├── CatalogConnectionError
+    │   ├── CatalogRequestError         the catalog rejects what it was asked for, and says why
     │   ├── CatalogTlsError
+    │   ├── CredentialVendingError      the catalog cannot get storage credentials
     │   └── WarehouseNotFoundError
     ├── CatalogAuthenticationError      who are you
     ├── CatalogAuthorizationError       you may not
@@ -237,6 +239,16 @@ class CircuitOpenError(CatalogConnectionError, TransientError):
 
 class DeadlineExceededError(CatalogConnectionError, TransientError):
     """A call did not answer within its deadline."""
+
+
+class CatalogRequestError(CatalogConnectionError):
+    """The catalog rejects what it was asked for; the message has its words."""
+
+    exit_code: ClassVar[int] = USER_ERROR
+
+
+class CredentialVendingError(CatalogConnectionError):
+    """The catalog was asked for storage credentials and cannot get any, such as when its STS is down."""
 
 
 class CatalogTlsError(CatalogConnectionError):

@@ -52,7 +52,16 @@ _ASSIGNMENT = re.compile(
     re.IGNORECASE,
 )
 
+# "Failed to get credentials: Unable to connect" assigns nothing: a sentence goes on after the colon. Where a word can
+# only stand before a value (secret, password, key), nothing of the sort is believed.
+_MAY_TELL = re.compile(r"^(?:credentials?|tokens?|authorization|signature)\W", re.IGNORECASE)
+_SENTENCE = re.compile(
+    r"(?:[A-Z][a-z]{1,15}|access|could|expired|failed|invalid|missing|no|not|the|unable)(?= [a-z]{2,})"
+)
+
 _SHORTEST_KNOWN_SECRET = 8
+# With letters and digits in it, a shorter one is no word either.
+_SHORTEST_MIXED_SECRET = 5
 _DEEPEST = 12
 _PLAIN = (int, float, datetime, date, time, timedelta)
 
@@ -66,7 +75,7 @@ class _KnownSecrets:
         self._lock = threading.Lock()
 
     def add(self, value: str) -> None:
-        if len(value) < _SHORTEST_KNOWN_SECRET or value in self._values:
+        if value in self._values or not _is_telling(value):
             return
         with self._lock:
             self._values |= {value}
@@ -77,6 +86,12 @@ class _KnownSecrets:
 
     def mask(self, text: str) -> str:
         return self._pattern.sub(MASK, text) if self._pattern else text
+
+
+def _is_telling(value: str) -> bool:
+    """Whether a secret can be masked wherever it turns up without eating plain words."""
+    mixed = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
+    return len(value) >= (_SHORTEST_MIXED_SECRET if mixed else _SHORTEST_KNOWN_SECRET)
 
 
 _known = _KnownSecrets()
@@ -105,6 +120,8 @@ def redact_text(text: str) -> str:
 
 def _mask_assignment(match: re.Match[str]) -> str:
     value = match["value"]
+    if _MAY_TELL.match(match["head"]) and ": " in match["head"] and _SENTENCE.match(match.string, match.start("value")):
+        return match[0]
     quote = value[0] if value[0] in "\"'" else ""
     return match[0] if _is_harmless(value.strip("\"'")) else f"{match['head']}{quote}{MASK}{quote}"
 

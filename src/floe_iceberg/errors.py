@@ -14,7 +14,7 @@ from floe_core.errors import (
     CapabilityError,
     CatalogAuthenticationError,
     CatalogAuthorizationError,
-    CatalogConnectionError,
+    CatalogRequestError,
     CatalogUnavailableError,
     CommitStateUnknownError,
     ConcurrencyConflictError,
@@ -41,6 +41,7 @@ TableAlreadyExistsError = TableExistsError
 _LISTED = 10
 # What PyIceberg's parser says of a type, or a snapshot, that is beyond it.
 _UNKNOWN_TYPE = re.compile(r"Unsupported field type: '?(?P<type>[\w() ,:-]+)'?")
+_JAVA_ERROR = re.compile(r"^(?:[\w.$]+(?:Exception|Error): )+")
 _INLINE_MANIFESTS = re.compile(r"snapshots\.\d+\.manifest-list\s+Field required")
 _FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FULL_TEXTS = ("no space left", "quota", "file too large")
@@ -126,13 +127,29 @@ def _rest_translation(err: pyiceberg_errors.RESTError, catalog: Catalog, name: s
         case pyiceberg_errors.TooManyRequestsError():
             return RateLimitedError(f"The catalog '{catalog.name}' asks to slow down.", hint="Try again later.")
         case pyiceberg_errors.BadRequestError():
-            msg = f"The catalog '{catalog.name}' rejected the request on '{name}': {redact_text(str(err))}"
-            return CatalogConnectionError(msg, hint="Check the value that it names; clocks may be apart.", table=name)
+            return rejected_request(err, catalog, f"'{name}'", table=name)
         case pyiceberg_errors.ServiceUnavailableError() | pyiceberg_errors.ServerError():
             msg = f"The catalog '{catalog.name}' failed: {redact_text(str(err))}"
             return CatalogUnavailableError(msg, hint="Try again later.", table=name)
         case _:
-            return None
+            return rejected_request(err, catalog, f"'{name}'", table=name)
+
+
+def rejected_request(
+    err: pyiceberg_errors.RESTError, catalog: Catalog, what: str, *, table: str | None = None
+) -> CatalogRequestError:
+    """Say in the server's words why it rejects a request.
+
+    Args:
+        err: What PyIceberg made of the answer.
+        catalog: Who gave it.
+        what: What the request was about.
+        table: The table, when it was about one.
+    """
+    # Java's class of the error comes first, and tells users nothing.
+    said = redact_text(_JAVA_ERROR.sub("", str(err)).strip()).rstrip(".")
+    msg = f"The catalog '{catalog.name}' rejected the request on {what}: {said}."
+    return CatalogRequestError(msg, hint="Check the value that it names.", table=table)
 
 
 def table_not_found(catalog: Catalog, identifier: TableIdentifier) -> TableNotFoundError:

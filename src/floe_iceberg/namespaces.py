@@ -16,6 +16,7 @@ from floe_core.errors import (
     NamespaceNotFoundError,
 )
 from floe_core.telemetry import get_logger, get_tracer, traced
+from floe_iceberg.errors import rejected_request
 from floe_iceberg.names import is_usable
 from floe_iceberg.reconciling import ReconcilingCatalog
 
@@ -237,6 +238,9 @@ class Namespaces:
             except pyiceberg_errors.NamespaceNotEmptyError as err:
                 msg = f"Namespace '{dotted}' is not empty."
                 raise NamespaceNotEmptyError(msg, hint="Drop or move what is inside first.") from err
+            except pyiceberg_errors.RESTError as err:
+                what = f"namespace '{dotted}'" if parts else "its namespaces"
+                raise rejected_request(err, self._catalog, what) from err
             except NotImplementedError as err:
                 msg = f"The catalog '{self._catalog.name}' cannot do this: {name}."
                 raise CapabilityError(msg) from err

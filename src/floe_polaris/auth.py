@@ -190,6 +190,10 @@ class ClientCredentials(Authenticator):
         said = server_message(response)
         _log.warning("polaris.authenticate.refused", status=response.status_code, client_id=self._config.client_id)
         quoted = f": {said}" if said else ""
+        if "realm" in said.lower():
+            realm = f"the realm '{self._config.realm}'" if self._config.realm else "its default realm"
+            msg = f"The server does not know {realm}{quoted}."
+            return CatalogAuthenticationError(msg, hint="Check catalog.realm in floe.yaml.")
         if response.status_code in {404, 405}:
             msg = f"There is no token endpoint at {shown(self._config.token_uri)}."
             return CatalogConnectionError(msg, hint="Set catalog.credentials.token_endpoint, or correct catalog.uri.")

@@ -7,11 +7,12 @@ import re
 import time
 from email.utils import parsedate_to_datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from pydantic import ValidationError
 from pyiceberg import exceptions as pyiceberg_errors
+from pyiceberg.catalog import PropertiesUpdateSummary
 from pyiceberg.catalog.rest import Capability, Endpoints, RestCatalog
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import CommitTableRequest, CommitTableResponse, Namespace, TableIdentifier
@@ -148,6 +149,29 @@ class PolarisCatalog(RestCatalog):
             NamespaceNotEmptyError: Something is inside; the message names it.
         """
         self.namespaces.delete(namespace)
+
+    def update_namespace_properties(
+        self, namespace: NamespaceName, removals: set[str] | None = None, updates: Properties | None = None
+    ) -> PropertiesUpdateSummary:
+        """Set and remove properties of a namespace, each in a call of its own.
+
+        Polaris carries out the first half of a call with both and refuses the second. Either call may be repeated.
+        """
+        given = dict(updates or {})
+        if not removals or not given:
+            return super().update_namespace_properties(namespace, removals, given)
+        updated = super().update_namespace_properties(namespace, None, given)
+        removed = super().update_namespace_properties(namespace, removals, {})
+        return PropertiesUpdateSummary(removed=removed.removed, updated=updated.updated, missing=removed.missing)
+
+    def register_table(self, identifier: str | Identifier, metadata_location: str, **options: Any) -> Table:  # noqa: ANN401 - PyIceberg's own
+        """Register a table by its metadata file, and load it: the answer to a registration has no credentials.
+
+        Raises:
+            TableAlreadyExistsError: The name is taken.
+        """
+        registered: Table = super().register_table(identifier, metadata_location, **options)
+        return registered if self.config.access_delegation is AccessDelegation.NONE else self.load_table(identifier)
 
     def list_tables(self, namespace: NamespaceName) -> list[Identifier]:
         """List the tables of a namespace.

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CA_BUNDLE_OPTION = "ca_bundle"
+REALM_HEADER_OPTION = "realm_header"
+REALM_HEADER = "Polaris-Realm"
+_HEADER_PREFIX = "header."
 
 
 class PolarisCatalogConfig(FrozenModel):
@@ -34,6 +37,8 @@ class PolarisCatalogConfig(FrozenModel):
     uri: Text = Field(description="Address of the REST catalog, such as https://polaris.example.com/api/catalog.")
     warehouse: Text | None = Field(default=None, description="Warehouse name; in Polaris the catalog's name.")
     name: Text = Field(default="polaris", description="Name of the catalog in messages and in Spark SQL.")
+    realm: Text | None = Field(default=None, description="Realm, on a Polaris server that has several.")
+    realm_header: Text = Field(default=REALM_HEADER, description="Header that names the realm to the server.")
     client_id: Text | None = Field(default=None, description="OAuth2 client id.")
     client_secret: SecretStr | None = Field(default=None, description="OAuth2 client secret.")
     token: SecretStr | None = Field(default=None, description="Bearer token fetched beforehand.")
@@ -87,6 +92,10 @@ class PolarisCatalogConfig(FrozenModel):
         """Scheme, host and port that credentials may be sent to."""
         return origin_of(self.uri)
 
+    def realm_headers(self, url: str) -> dict[str, str]:
+        """Return the header that names the realm; only the catalog's own server is told."""
+        return {self.realm_header: self.realm} if self.realm and origin_of(url) == self.origin else {}
+
     @property
     def token_uri(self) -> str:
         """Where tokens come from."""
@@ -102,11 +111,16 @@ class PolarisCatalogConfig(FrozenModel):
         """
         credentials = config.credentials
         options = dict(config.options)
+        header = str(options.pop(REALM_HEADER_OPTION, REALM_HEADER))
+        # Given as any other header, it has to reach the token endpoint all the same.
+        given = [options.pop(key) for key in list(options) if key.lower() == f"{_HEADER_PREFIX}{header}".lower()]
         return cls.model_validate(
             {
                 "uri": config.uri or "",
                 "warehouse": config.warehouse,
                 "name": config.name,
+                "realm": config.realm or next(iter(given), None),
+                "realm_header": header,
                 "client_id": credentials.client_id,
                 "client_secret": credentials.client_secret.resolve() if credentials.client_secret else None,
                 "token": credentials.token.resolve() if credentials.token else None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email.utils
 import json
+import re
 import time
 from typing import TYPE_CHECKING
 
@@ -11,11 +12,13 @@ import requests
 from urllib3.exceptions import ConnectTimeoutError, MaxRetryError, NewConnectionError
 
 from floe_core.errors import (
+    CapabilityError,
     CatalogAuthenticationError,
     CatalogAuthorizationError,
     CatalogConnectionError,
     CatalogTlsError,
     CatalogUnavailableError,
+    CredentialVendingError,
     DeadlineExceededError,
     FloeStorageError,
     RateLimitedError,
@@ -34,6 +37,15 @@ _NOT_IMPLEMENTED = 501
 _SERVICE_UNAVAILABLE = 503
 _GATEWAY_FAILURES = frozenset({502, 504})
 _REDIRECTS = range(300, 400)
+_REJECTED = frozenset({400, 422})
+# What Polaris says; its statuses alone do not tell these from a lack of privileges or a mistake.
+_LOCATION_TAKEN = re.compile(
+    r"conflicts with existing table or namespace at location|overlaps with an existing", re.IGNORECASE
+)
+_LOCATION_FOREIGN = re.compile(r"not in the list of allowed locations|Invalid locations? ", re.IGNORECASE)
+_NO_PURGE = re.compile(r"DROP_WITH_PURGE_ENABLED|drop-with-purge", re.IGNORECASE)
+_VENDING_FAILED = re.compile(r"subscoped credentials", re.IGNORECASE)
+_VENDING_MISSING = re.compile(r"Credential vending was requested .* no credentials are available", re.IGNORECASE)
 
 
 class CatalogServerError(CatalogConnectionError):
@@ -95,12 +107,42 @@ def _refusal(response: requests.Response, *, credentials: str) -> FloeStorageErr
         msg = f"The catalog does not accept the credentials{said}."
         return CatalogAuthenticationError(msg, hint=f"Check {credentials} in floe.yaml.")
     if status == _FORBIDDEN:
-        msg = f"The catalog refuses this operation{said}."
-        hint = "Grant the privilege to the principal's role, or use another principal (catalog.credentials)."
-        return CatalogAuthorizationError(msg, hint=hint)
+        return _forbidden(said)
+    if status in _REJECTED:
+        return _no_credentials(said)
     if status == _TOO_MANY_REQUESTS:
         msg = f"The catalog asks to slow down{said}."
         return RateLimitedError(msg, retry_after=retry_after(response), hint="Try again later, with fewer writers.")
+    return None
+
+
+def _forbidden(said: str) -> CatalogAuthorizationError:
+    """Say what a refusal is about: a privilege is only one of the reasons that catalogs have."""
+    msg = f"The catalog refuses this operation{said}."
+    hint = "Grant the privilege to the principal's role, or use another principal (catalog.credentials)."
+    if _LOCATION_TAKEN.search(said):
+        msg = f"The catalog refuses the location{said}."
+        hint = "Choose a location that no other table or namespace uses, or leave it out."
+    elif _LOCATION_FOREIGN.search(said):
+        msg = f"The catalog refuses the location{said}."
+        hint = (
+            "Choose one below the namespace's own location, or leave it out; floe catalog show lists what is allowed."
+        )
+    elif _NO_PURGE.search(said):
+        hint = "Set polaris.config.drop-with-purge.enabled to true on the catalog, or drop without a purge."
+    return CatalogAuthorizationError(msg, hint=hint)
+
+
+def _no_credentials(said: str) -> FloeStorageError | None:
+    """Tell storage credentials that a catalog cannot get from other rejections, which are PyIceberg's to judge."""
+    if _VENDING_FAILED.search(said):
+        msg = f"The catalog cannot get storage credentials{said}."
+        hint = "Look at the catalog's storage role and STS endpoint: floe catalog show."
+        return CredentialVendingError(msg, hint=hint)
+    if _VENDING_MISSING.search(said):
+        msg = f"The catalog vends no storage credentials{said}."
+        hint = "Set catalog.access_delegation to none and give storage.credentials, or give the catalog an STS."
+        return CapabilityError(msg, hint=hint)
     return None
 
 

@@ -105,6 +105,7 @@ class DeadlineSession(requests.Session):
         # Without an auth of its own, requests would look for a login in ~/.netrc.
         self.auth = AuthManagerAdapter(authenticator) if authenticator else lambda request: request
         self._ca_bundle = config.ca_bundle
+        self.headers.update(config.realm_headers(url))
         for scheme in ("http://", "https://"):
             self.mount(scheme, HTTPAdapter(max_retries=0, pool_maxsize=_POOLED_CONNECTIONS))
 

@@ -41,6 +41,8 @@ def spark_conf(config: PolarisCatalogConfig, catalog_name: str) -> dict[str, str
     }
     if config.warehouse:
         settings["warehouse"] = config.warehouse
+    if config.realm:
+        settings[f"{_HEADER_PREFIX}{config.realm_header}"] = config.realm
     if config.access_delegation is not AccessDelegation.NONE:
         settings[f"{_HEADER_PREFIX}{DELEGATION_HEADER}"] = config.access_delegation.value
     prefix = f"spark.sql.catalog.{catalog_name}"

@@ -44,6 +44,7 @@ class CatalogConfig(FrozenModel):
     warehouse: Text | None = Field(
         default=None, description="Warehouse name (REST) or location (sql); default: the storage section's."
     )
+    realm: Text | None = Field(default=None, description="Realm of a Polaris server that has several.")
     credentials: CatalogCredentials = Field(default_factory=CatalogCredentials, description="Authentication.")
     access_delegation: AccessDelegation = Field(
         default=AccessDelegation.VENDED_CREDENTIALS, description="Storage access by a REST catalog, or none."

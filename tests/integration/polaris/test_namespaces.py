@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pyarrow as pa
 import pytest
 from pyiceberg.exceptions import NamespaceAlreadyExistsError
 
-from floe_core.errors import NamespaceNotEmptyError, NamespaceNotFoundError
+from floe_core.errors import CatalogRequestError, NamespaceNotEmptyError, NamespaceNotFoundError
+from floe_testing.gateway import Reply, Rule
 
 
 @pytest.fixture
@@ -60,3 +63,32 @@ def test_properties_are_set_and_removed(catalog, namespace):
     after = catalog.namespaces.update_properties(namespace, updates={"owner": "finance"}, removals=["tier", "unset"])
     assert after["owner"] == "finance"
     assert "tier" not in after
+
+
+def test_what_is_set_and_what_is_removed_go_in_calls_of_their_own(gateway, catalog, namespace):
+    # Polaris 1.4.1 carries out the first half of a call with both, and answers 409 to the second.
+    catalog.namespaces.create(namespace, {"owner": "sales", "tier": "bronze"})
+    after = catalog.namespaces.update_properties(namespace, updates={"owner": "finance"}, removals=["tier"])
+    assert (after["owner"], "tier" in after) == ("finance", False)
+    bodies = [json.loads(item.body) for item in gateway.seen(method="POST", path="/properties$")]
+    assert [(bool(body.get("updates")), bool(body.get("removals"))) for body in bodies] == [
+        (True, False),
+        (False, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        (400, "IllegalArgumentException", "Namespace n2 has a custom location, which is not enabled"),
+        (422, "UnprocessableEntityException", "Unable to process the request"),
+    ],
+)
+def test_a_rejected_namespace_is_an_error_in_the_servers_words(gateway, catalog, namespace, error):
+    status, kind, said = error
+    content = {"error": {"message": said, "type": kind, "code": status}}
+    gateway.add(Rule("POST", "/namespaces$", None, forward=False, reply=Reply.of(status, content)))
+    with pytest.raises(CatalogRequestError) as caught:
+        catalog.namespaces.create(namespace, {"location": "s3://elsewhere/x"})
+    assert caught.value.message == f"The catalog 'polaris' rejected the request on namespace '{namespace}': {said}."
+    assert caught.value.exit_code == 1

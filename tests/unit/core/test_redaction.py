@@ -239,3 +239,44 @@ def test_a_long_text_takes_time_in_proportion(piece):
 
     # Quadratic would be 64 times; the floor keeps a tiny first figure from deciding.
     assert spent(160_000) < 30 * max(spent(20_000), 0.02)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Failed to get subscoped credentials: Unable to execute HTTP request",
+        "The catalog vends no credentials: access is denied",
+        "Invalid token: The client is not authorized",
+        "Missing authorization: Principal is not allowed to do this",
+    ],
+)
+def test_a_sentence_after_a_colon_is_no_secret(text):
+    assert redact_text(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "client_secret: Swordfish is wrong",
+        "password: Correct horse",
+        "token: cAn4ry",
+        "token=Unable to",
+        "credentials: cAn4ry-Zq9 is wrong",
+        "Authorization: Swordfish",
+    ],
+)
+def test_what_may_be_a_value_is_masked_in_a_sentence_too(text):
+    assert MASK in redact_text(text)
+
+
+@pytest.mark.parametrize("secret", ["s3cr3t", "r00tpw"])
+def test_a_short_secret_of_letters_and_digits_is_masked_where_it_stands_alone(secret):
+    remember_secret(secret)
+    assert redact_text(f"client root, {secret}, was refused") == f"client root, {MASK}, was refused"
+    assert redact_text(f"x{secret}x") == f"x{secret}x"
+
+
+@pytest.mark.parametrize("word", ["root", "admin", "secret"])
+def test_a_secret_that_is_a_short_plain_word_does_not_eat_the_word(word):
+    remember_secret(word)
+    assert redact_text(f"The {word} of all things") == f"The {word} of all things"

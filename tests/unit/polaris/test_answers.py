@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email.utils
+import json
 import time
 import uuid
 
@@ -10,10 +11,12 @@ import pytest
 import requests
 
 from floe_core.errors import (
+    CapabilityError,
     CatalogAuthenticationError,
     CatalogAuthorizationError,
     CatalogConnectionError,
     CatalogUnavailableError,
+    CredentialVendingError,
     RateLimitedError,
     TransientError,
 )
@@ -51,6 +54,72 @@ def test_statuses_have_their_errors_and_say_whether_to_come_back(status, error, 
     assert isinstance(found, TransientError) is passing
     assert found.hint
     assert "canary" not in str(found)
+
+
+# As Apache Polaris 1.4.1 answers.
+RECORDED = {
+    "location of a neighbor": (
+        403,
+        (
+            "Invalid locations '[s3://lake/b/n9/t4]' for identifier 'n1.t4': s3://lake/b/n9/t4 is not in the list of "
+            "allowed locations: [s3://lake/b/n1]"
+        ),
+        CatalogAuthorizationError,
+        "below the namespace's own location",
+    ),
+    "location that is taken": (
+        403,
+        (
+            "Unable to create table at location 's3://lake/b/n1/t1' because it conflicts with existing table or "
+            "namespace at location 's3://lake/b/n1/t1/'"
+        ),
+        CatalogAuthorizationError,
+        "that no other table or namespace uses",
+    ),
+    "purge": (
+        403,
+        (
+            "Unable to purge entity: t1. To enable this feature, set the Polaris configuration DROP_WITH_PURGE_ENABLED "
+            "or the catalog configuration polaris.config.drop-with-purge.enabled"
+        ),
+        CatalogAuthorizationError,
+        "Set polaris.config.drop-with-purge.enabled",
+    ),
+    "privilege": (
+        403,
+        (
+            "Principal 'etl' with activated PrincipalRoles '[]' and activated grants via '[]' is not authorized for op "
+            "CREATE_TABLE_DIRECT_WITH_WRITE_DELEGATION"
+        ),
+        CatalogAuthorizationError,
+        "Grant the privilege",
+    ),
+    "STS that is down": (
+        422,
+        (
+            "Failed to get subscoped credentials: Unable to execute HTTP request: Connect to 127.0.0.1:9 [/127.0.0.1] "
+            "failed: Connection refused (SDK Attempt Count: 4)"
+        ),
+        CredentialVendingError,
+        "STS endpoint",
+    ),
+    "no STS": (
+        400,
+        "Credential vending was requested for table n1.t1, but no credentials are available",
+        CapabilityError,
+        "catalog.access_delegation to none",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", RECORDED)
+def test_a_refusal_of_polaris_is_quoted_whole_and_its_hint_fits_the_reason(case):
+    status, said, error, hint = RECORDED[case]
+    content = json.dumps({"error": {"message": said, "type": "ForbiddenException", "code": status}})
+    found = answer_error(answer(status, content), credentials="catalog.credentials")
+    assert type(found) is error
+    assert said in found.message
+    assert hint in found.hint
 
 
 @pytest.mark.parametrize("status", [200, 204, 400, 404, 409, 422, 501])
