@@ -7,7 +7,7 @@ import re
 import time
 from email.utils import parsedate_to_datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from pydantic import ValidationError
@@ -159,18 +159,19 @@ class PolarisCatalog(RestCatalog):
         """
         given = dict(updates or {})
         if not removals or not given:
-            return super().update_namespace_properties(namespace, removals, given)
+            done: PropertiesUpdateSummary = super().update_namespace_properties(namespace, removals, given)
+            return done
         updated = super().update_namespace_properties(namespace, None, given)
         removed = super().update_namespace_properties(namespace, removals, {})
         return PropertiesUpdateSummary(removed=removed.removed, updated=updated.updated, missing=removed.missing)
 
-    def register_table(self, identifier: str | Identifier, metadata_location: str, **options: Any) -> Table:  # noqa: ANN401 - PyIceberg's own
+    def register_table(self, identifier: str | Identifier, metadata_location: str, overwrite: bool = False) -> Table:  # noqa: FBT001, FBT002 - PyIceberg's signature
         """Register a table by its metadata file, and load it: the answer to a registration has no credentials.
 
         Raises:
             TableAlreadyExistsError: The name is taken.
         """
-        registered: Table = super().register_table(identifier, metadata_location, **options)
+        registered: Table = super().register_table(identifier, metadata_location, overwrite)
         return registered if self.config.access_delegation is AccessDelegation.NONE else self.load_table(identifier)
 
     def list_tables(self, namespace: NamespaceName) -> list[Identifier]:
