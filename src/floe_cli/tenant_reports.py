@@ -124,7 +124,7 @@ def plan_data(plan: OffboardingPlan) -> dict[str, Any]:
         "namespaces": list(plan.namespaces),
         "tables": {table.name: table.rows for table in plan.tables},
         "broken_tables": {table.name: table.broken for table in plan.broken},
-        "views_and_generic_tables": {content.name: content.kind.value for content in plan.contents},
+        "other_contents": {content.name: content.kind.value for content in plan.contents},
         "objects": plan.objects,
         "bytes": plan.bytes,
         "left_behind": list(plan.outside),

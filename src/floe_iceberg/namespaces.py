@@ -137,6 +137,8 @@ class Namespaces:
     def list_below(self, parent: NamespaceName | None = None) -> list[str]:
         """List the namespaces directly below ``parent``, or at the root, dotted and sorted.
 
+        Names that cannot be written with dots, such as ``..``, are left out.
+
         Raises:
             NamespaceNotFoundError: The parent does not exist.
             CatalogAuthorizationError: The credentials may not list there; a tenant's may not list the root.
@@ -144,13 +146,15 @@ class Namespaces:
         parts = parse_namespace(parent) if parent else ()
         with self.operation("list_namespaces", parts) as operation:
             try:
-                found = sorted(".".join(child) for child in self._catalog.list_namespaces(parts))
+                listed = self._catalog.list_namespaces(parts)
             except CatalogAuthorizationError as err:
                 if parts:
                     raise
                 msg = f"These credentials may not list all namespaces of catalog '{self._catalog.name}'."
                 raise CatalogAuthorizationError(msg, hint="Name a namespace or a table that they may see.") from err
-            operation.set(count=len(found))
+            # A server may hold names that floe cannot address; whoever made one must not stop everybody else's work.
+            found = sorted(".".join(child) for child in listed if all(map(is_usable, child)))
+            operation.set(count=len(found), unusable=len(listed) - len(found))
             return found
 
     def tree(self, parent: NamespaceName | None = None) -> list[str]:

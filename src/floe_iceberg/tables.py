@@ -19,6 +19,7 @@ from floe_iceberg.errors import beyond_pyiceberg, namespace_not_found
 from floe_iceberg.key_property import KEYS_PROPERTY, NULL_KEYS_PROPERTY, keys_text
 from floe_iceberg.legal_hold import require_no_hold
 from floe_iceberg.models import NullKeys, PurgeResult
+from floe_iceberg.names import is_usable
 from floe_iceberg.own_files import require_collected
 from floe_iceberg.purge import Remains
 from floe_iceberg.reconciling import ReconcilingCatalog
@@ -164,7 +165,7 @@ def table_exists(context: ManagerContext, target: TableTarget) -> bool:
 
 
 def list_tables(context: ManagerContext, namespace: str | tuple[str, ...]) -> list[str]:
-    """List the bare names of a namespace's tables, sorted.
+    """List the bare names of a namespace's tables, sorted; names that floe cannot address are left out.
 
     Raises:
         NamespaceNotFoundError: The namespace does not exist.
@@ -178,7 +179,7 @@ def list_tables(context: ManagerContext, namespace: str | tuple[str, ...]) -> li
             raise namespace_not_found(context.catalog, dotted) from err
         if not names and not context.catalog.namespace_exists(parts):
             raise namespace_not_found(context.catalog, dotted)
-        return sorted(names)
+        return sorted(name for name in names if is_usable(name))
 
 
 def rename_table(context: ManagerContext, target: TableTarget, new_name: TableTarget) -> Table:

@@ -263,7 +263,8 @@ class PolarisCatalog(RestCatalog):
             _require_ok(response)
 
     def _generic_tables(self, namespace: NamespaceName) -> str:
-        place = self._encode_namespace_path(parse_namespace(namespace))
+        # As the server has it: it may hold names that floe itself would refuse.
+        place = self._encode_namespace_path(self.identifier_to_tuple(namespace))
         path = _GENERIC_TABLES.format(prefix=self.properties.get("prefix", ""), namespace=place)
         return f"{self.uri.rstrip('/')}/{path}"
 

@@ -1,4 +1,4 @@
-"""What a namespace can hold besides Iceberg tables: views, and the generic tables of Polaris."""
+"""What a namespace can hold besides ordinary tables: views, generic tables, and names that floe cannot address."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from pyiceberg.exceptions import NoSuchViewError
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, NoSuchViewError
 
-from floe_core.errors import CapabilityError
+from floe_core.errors import CapabilityError, NamespaceNotFoundError
+from floe_iceberg.names import is_usable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from floe_iceberg import IcebergTableManager
+
+# Clients tidy these up in the path of a URL, and would name what is above.
+_NOT_IN_A_URL = frozenset({".", ".."})
 
 
 class ContentKind(StrEnum):
@@ -22,14 +26,26 @@ class ContentKind(StrEnum):
 
     VIEW = "view"
     GENERIC_TABLE = "generic table"
+    TABLE = "table"
+    NAMESPACE = "namespace"
 
 
 @dataclass(frozen=True, slots=True)
 class NamespaceContent:
-    """A view or a generic table."""
+    """A view or a generic table; a table or namespace whose name cannot be written with dots.
+
+    Attributes:
+        kind: What it is.
+        parts: Its namespace's parts and its name.
+    """
 
     kind: ContentKind
-    name: str
+    parts: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The name for people; parts that floe cannot address are quoted."""
+        return ".".join(part if is_usable(part) else ascii(part) for part in self.parts)
 
     def __str__(self) -> str:
         """Name it with its kind."""
@@ -50,32 +66,73 @@ class HoldsGenericTables(Protocol):
 
 
 def contents_of(manager: IcebergTableManager, namespaces: Iterable[str]) -> list[NamespaceContent]:
-    """List the views and generic tables of some namespaces; none where the catalog does not know of such."""
-    found = []
-    generic = _generic(manager)
-    for namespace in namespaces:
-        parts = tuple(namespace.split("."))
-        with contextlib.suppress(CapabilityError), manager.namespaces.operation("list_views", parts):
-            views = sorted(view[-1] for view in manager.catalog.list_views(parts))
-            found += [NamespaceContent(ContentKind.VIEW, f"{namespace}.{view}") for view in views]
-        if generic is not None:
-            with manager.namespaces.operation("list_generic_tables", parts):
-                names = generic.list_generic_tables(parts)
-            found += [NamespaceContent(ContentKind.GENERIC_TABLE, f"{namespace}.{name}") for name in names]
-    return found
+    """List what is in some namespaces besides their tables and each other, what is deepest first."""
+    return [content for namespace in namespaces for content in _inside(manager, tuple(namespace.split(".")))]
+
+
+def _inside(manager: IcebergTableManager, parts: tuple[str, ...]) -> Iterator[NamespaceContent]:
+    with manager.namespaces.operation("list_namespaces", parts):
+        children = manager.catalog.list_namespaces(parts)
+    for child in sorted(children):
+        if not is_usable(child[-1]):
+            yield from _all_of(manager, tuple(child))
+    with manager.namespaces.operation("list_tables", parts):
+        tables = sorted(table[-1] for table in manager.catalog.list_tables(parts))
+    yield from (NamespaceContent(ContentKind.TABLE, (*parts, table)) for table in tables if not is_usable(table))
+    yield from _other_formats(manager, parts)
+
+
+def _all_of(manager: IcebergTableManager, parts: tuple[str, ...]) -> Iterator[NamespaceContent]:
+    """Yield all that is in a namespace that floe cannot address, and the namespace itself."""
+    try:
+        with manager.namespaces.operation("list_namespaces", parts):
+            children = sorted(manager.catalog.list_namespaces(parts))
+        with manager.namespaces.operation("list_tables", parts):
+            tables = sorted(table[-1] for table in manager.catalog.list_tables(parts))
+        inside = [content for child in children for content in _all_of(manager, tuple(child))]
+        inside += [NamespaceContent(ContentKind.TABLE, (*parts, table)) for table in tables]
+        yield from [*inside, *_other_formats(manager, parts)]
+    except NamespaceNotFoundError:
+        # It was listed a moment ago: not even a request can name it. The drop of what it is in will tell.
+        pass
+    yield NamespaceContent(ContentKind.NAMESPACE, parts)
+
+
+def _other_formats(manager: IcebergTableManager, parts: tuple[str, ...]) -> Iterator[NamespaceContent]:
+    views: list[str] = []
+    # Not every catalog has views.
+    with contextlib.suppress(CapabilityError), manager.namespaces.operation("list_views", parts):
+        views = sorted(view[-1] for view in manager.catalog.list_views(parts))
+    yield from (NamespaceContent(ContentKind.VIEW, (*parts, view)) for view in views)
+    if (generic := _generic(manager)) is not None:
+        with manager.namespaces.operation("list_generic_tables", parts):
+            names = generic.list_generic_tables(parts)
+        yield from (NamespaceContent(ContentKind.GENERIC_TABLE, (*parts, name)) for name in names)
 
 
 def drop_content(manager: IcebergTableManager, content: NamespaceContent) -> None:
-    """Drop a view or a generic table; one that is gone already is no error."""
-    namespace, _, name = content.name.rpartition(".")
-    parts = tuple(namespace.split("."))
-    generic = _generic(manager)
-    with manager.namespaces.operation(f"drop_{content.kind.value.replace(' ', '_')}", parts):
-        if content.kind is ContentKind.GENERIC_TABLE and generic is not None:
-            generic.drop_generic_table(parts, name)
-        elif content.kind is ContentKind.VIEW:
-            with contextlib.suppress(NoSuchViewError):
-                manager.catalog.drop_view((*parts, name))
+    """Drop something; what is gone already is no error.
+
+    Raises:
+        CapabilityError: Its name cannot be part of a request.
+    """
+    *namespace, name = content.parts
+    parts, catalog, generic = tuple(namespace), manager.catalog, _generic(manager)
+    if name in _NOT_IN_A_URL and content.kind is not ContentKind.NAMESPACE:
+        msg = f"The name of {content} cannot be part of a request."
+        raise CapabilityError(msg, hint="Drop it with the server's own tools.")
+    missing = (NoSuchViewError, NoSuchTableError, NoSuchNamespaceError)
+    operation = f"drop_{content.kind.value.replace(' ', '_')}"
+    with manager.namespaces.operation(operation, parts), contextlib.suppress(*missing):
+        match content.kind:
+            case ContentKind.VIEW:
+                catalog.drop_view(content.parts)
+            case ContentKind.TABLE:
+                catalog.drop_table(content.parts)
+            case ContentKind.NAMESPACE:
+                catalog.drop_namespace(content.parts)
+            case ContentKind.GENERIC_TABLE if generic is not None:
+                generic.drop_generic_table(parts, name)
 
 
 def _generic(manager: IcebergTableManager) -> HoldsGenericTables | None:

@@ -11,6 +11,7 @@ from floe_core.locations import lies_in
 from floe_core.redaction import redact_text
 from floe_iceberg.own_files import OwnFiles, declared_places
 from floe_iceberg.row_counts import RowCount
+from floe_tenancy.contents import ContentKind, contents_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -129,8 +130,23 @@ def _known_places(manager: IcebergTableManager, name: str, err: FloeStorageError
 
 def places_of_all(manager: IcebergTableManager) -> dict[str, TablePlaces]:
     """Tell where every table of a catalog lies; one that cannot be read stands in nobody's way."""
-    found = tables_of(manager, manager.namespaces.tree())
-    return {table.name: TablePlaces(table.places, table.broken) for table in found}
+    namespaces = manager.namespaces.tree()
+    found = {table.name: TablePlaces(table.places, table.broken) for table in tables_of(manager, namespaces)}
+    for content in contents_of(manager, namespaces):
+        if content.kind is ContentKind.TABLE:
+            found[content.name] = _odd_places(manager, content.parts)
+    return found
+
+
+def _odd_places(manager: IcebergTableManager, parts: tuple[str, ...]) -> TablePlaces:
+    """Tell where a table lies whose name floe cannot address."""
+    try:
+        table = manager.catalog.load_table(parts)
+    except TransientError:
+        raise
+    except Exception as err:  # noqa: BLE001 - whatever a strange name leads to, it stands in nobody's way
+        return TablePlaces((), broken=redact_text(str(err)))
+    return TablePlaces((*declared_places(table.metadata), table.metadata_location))
 
 
 def intruders(config: IcebergCatalogConfig, tenant: str, everybody: Mapping[str, TablePlaces]) -> list[str]:

@@ -9,11 +9,13 @@ import os
 import uuid
 
 import pytest
+from pyarrow.fs import S3FileSystem
 
 from floe_core.errors import CapabilityError, CatalogAuthorizationError, ConfigurationError
 from floe_iceberg import IcebergTableManager
 from floe_polaris import PolarisCatalogConfig, PolarisManagement, create_catalog
 from floe_polaris.management import Grant, S3StorageInfo
+from floe_tenancy.contents import contents_of, drop_content
 
 if "POLARIS_URI" not in os.environ or not os.environ["POLARIS_URI"]:
     collect_ignore_glob = ["test_*.py"]
@@ -65,10 +67,73 @@ def found_management(connection):
 
 @pytest.fixture(scope="session")
 def polaris_config(connection, found_management):
-    """Give the connection, to a warehouse that is there and whose content the principal may work with."""
-    if found_management is not None:
-        ensure_warehouse(found_management, connection.warehouse)
-    return connection
+    """Give the connection, to a warehouse that is there and whose content the principal may work with.
+
+    What the tests make is gone afterwards, also what one that failed has left; so is the warehouse if it is theirs.
+    """
+    if found_management is None:
+        yield connection
+        return
+    is_ours = ensure_warehouse(found_management, connection.warehouse)
+    before = everything(found_management, connection)
+    yield connection
+    clean_up(found_management, connection, before)
+    if is_ours:
+        found_management.delete_catalog_role(connection.warehouse, CONTENT_ROLE)
+        found_management.delete_catalog(connection.warehouse)
+
+
+CONTENT_ROLE = "floe_content"
+# What the tests call what they make; a server may have other users meanwhile.
+OURS = ("floe_", "contract_", "ns_", "n_")
+
+
+def everything(management, connection):
+    """List what a server holds."""
+    catalog = create_catalog(connection)
+    try:
+        return {
+            "namespaces": set(catalog.namespaces.list_below()),
+            "principals": set(management.list_principals()),
+            "principal roles": set(management.list_principal_roles()),
+            "catalog roles": set(management.list_catalog_roles(connection.warehouse)),
+        }
+    finally:
+        catalog.close()
+
+
+def clean_up(management, connection, before):
+    """Remove what has come since, as far as its name says that it is ours."""
+    warehouse = connection.warehouse
+    starts = (*OURS, *(f"{warehouse}.{start}" for start in OURS))
+    left = {
+        kind: sorted(name for name in names - before[kind] if name.startswith(starts))
+        for kind, names in everything(management, connection).items()
+    }
+    catalog = create_catalog(connection)
+    for namespace in left["namespaces"]:
+        drop_all(IcebergTableManager(catalog), (namespace,))
+    catalog.close()
+    for name in left["principals"]:
+        management.delete_principal(name)
+    for name in left["principal roles"]:
+        management.delete_principal_role(name)
+    for name in left["catalog roles"]:
+        management.delete_catalog_role(warehouse, name)
+
+
+def drop_all(manager, parts):
+    """Drop a namespace with all that is in it, its files too where the server purges."""
+    for content in contents_of(manager, [".".join(parts)]):
+        drop_content(manager, content)
+    for child in manager.namespaces.list_below(parts):
+        drop_all(manager, tuple(child.split(".")))
+    for table in manager.list_tables(parts):
+        try:
+            manager.catalog.purge_table((*parts, table))
+        except Exception:  # noqa: BLE001 - a broken one, or a server that does not purge
+            manager.catalog.drop_table((*parts, table))
+    manager.catalog.drop_namespace(parts)
 
 
 def storage_info(*locations):
@@ -85,20 +150,42 @@ def storage_info(*locations):
 
 
 def ensure_warehouse(management, warehouse):
-    """Create the catalog when it is missing, and let the administrators' role work with its content."""
+    """Create the catalog when it is missing, and let the administrators' role work with its content; was it?"""
     base = f"s3://{setting('S3_BUCKET', 'lake')}/{warehouse}"
-    management.ensure_catalog(warehouse, base_location=base, storage=storage_info(f"{base}/"))
+    is_new = management.ensure_catalog(warehouse, base_location=base, storage=storage_info(f"{base}/"))
     # Whoever made it: to administer a catalog is not yet to write its tables with delegated access.
-    management.ensure_catalog_role(warehouse, "floe_content")
-    management.grant(warehouse, "floe_content", [Grant(privilege="CATALOG_MANAGE_CONTENT")])
-    management.assign_catalog_role("service_admin", warehouse, "floe_content")
+    management.ensure_catalog_role(warehouse, CONTENT_ROLE)
+    management.grant(warehouse, CONTENT_ROLE, [Grant(privilege="CATALOG_MANAGE_CONTENT")])
+    management.assign_catalog_role("service_admin", warehouse, CONTENT_ROLE)
+    return is_new
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def management(polaris_config, found_management):
     if found_management is None:
         pytest.skip("capability: this server has no management API for this principal")
     return found_management
+
+
+@pytest.fixture
+def store_of():
+    """Give a way to open the store with vended credentials."""
+
+    def opened(vended):
+        return S3FileSystem(
+            endpoint_override=setting("S3_ENDPOINT"),
+            region=setting("S3_REGION", "us-east-1"),
+            access_key=vended["s3.access-key-id"],
+            secret_key=vended["s3.secret-access-key"],
+            session_token=vended["s3.session-token"],
+        )
+
+    return opened
+
+
+@pytest.fixture(scope="session")
+def bucket():
+    return setting("S3_BUCKET", "lake")
 
 
 @pytest.fixture

@@ -11,8 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from floe_core.errors import CatalogConnectionError, ConfigurationError, FloeStorageError, InvalidIdentifierError
-from floe_polaris import PolarisCatalogConfig
-from floe_polaris.management import TENANT_PRIVILEGES, Grant, PolarisManagement
+from floe_polaris.management import TENANT_PRIVILEGES, Grant
 from floe_tenancy import (
     AccessReview,
     CheckState,
@@ -22,7 +21,6 @@ from floe_tenancy import (
     verify_tenants,
 )
 from floe_testing.polaris_management import PolarisManagementServer
-from floe_testing.rest_fixtures import QUICK_RETRY
 
 NAME = "lake.tenants.tenant-1"
 
@@ -34,17 +32,8 @@ def server():
 
 
 @pytest.fixture
-def management(server):
-    config = PolarisCatalogConfig(
-        uri=server.uri,
-        warehouse="lake",
-        client_id="root",
-        client_secret="canary-root-secret",
-        retry=QUICK_RETRY,
-    )
-    management = PolarisManagement(config)
-    yield management
-    management.close()
+def management(server, management_of):
+    return management_of(server)
 
 
 @pytest.fixture

@@ -25,6 +25,8 @@ from floe_core.errors import (
 from floe_tenancy import LEGAL_HOLD, OffboardingStep, TenantOffboarding
 from floe_tenancy.stores.local import LocalObjectStore
 
+EVENTS = pa.schema([pa.field("event_id", pa.string())])
+
 
 @pytest.fixture
 def acme(session):
@@ -383,3 +385,31 @@ def test_a_tenant_that_was_made_again_meanwhile_loses_nothing(offboarding, acme,
     with pytest.raises(ConfigurationError, match="made again"):
         offboarding.run("acme", wait=False)
     assert tenants.digests("acme") == before
+
+
+def test_generic_tables_are_listed_and_dropped(offboarding, acme, monkeypatch):
+    catalog = acme.manager.catalog.inner
+    held = {("tenants", "acme", "bronze"): ["deltas"]}
+    monkeypatch.setattr(catalog, "list_generic_tables", lambda parts: held.get(tuple(parts), []), raising=False)
+    monkeypatch.setattr(
+        catalog, "drop_generic_table", lambda parts, name: held[tuple(parts)].remove(name), raising=False
+    )
+    plan = offboarding.plan("acme")
+    assert [str(content) for content in plan.contents] == ["generic table tenants.acme.bronze.deltas"]
+    offboarding.run("acme")
+    assert held == {("tenants", "acme", "bronze"): []}
+
+
+def test_strange_names_stand_in_nobodys_way(offboarding, acme, tenants):
+    """A server may accept names that floe does not: whoever makes one must not stop everybody else's work."""
+    acme.bootstrap("beta")
+    acme.manager.catalog.inner.create_table(("tenants", "acme", "a/b"), EVENTS)
+    acme.manager.catalog.inner.create_table(("tenants", "beta", "x#y"), EVENTS)
+    assert acme.manager.list_tables("tenants.acme") == ["events", "main", "metrics"]
+    plan = offboarding.plan("acme")
+    assert [str(content) for content in plan.contents] == ["table tenants.acme.'a/b'"]
+    before = tenants.digests("beta")
+    offboarding.run("acme")
+    assert acme.tenants() == ["beta"]
+    assert tenants.digests("acme") == {}
+    assert tenants.digests("beta") == before
