@@ -124,3 +124,16 @@ def test_one_broken_table_keeps_nobody_else_from_being_verified(acme, tenants):
     wrong = {check.name: check.detail for check in reports["beta"].checks if check.state is CheckState.FAILED}
     assert "tenants.beta.main cannot be read" in wrong["tables"]
     assert "tenants.beta.events cannot be read" in wrong["data files"]
+
+
+def test_on_the_embedded_catalog_tenants_are_told_apart_by_name_only(acme, tenants):
+    """What SQLite and a folder cannot protect: who opens them reaches everybody. Verification tells it afterwards."""
+    acme.bootstrap("beta")
+    with tenants.bootstrapper.session(tenants.config) as anybody:
+        anybody.manager.append("tenants.beta.events", EVENT)
+        anybody.manager.namespaces.update_properties("tenants.beta", updates={"floe.legal-hold": "false"})
+        spy = anybody.config.table_location("beta", "spy")
+        anybody.manager.create_table("tenants.acme.spy", EVENT.schema, location=spy)
+    assert acme.manager.scan("tenants.beta.events").num_rows == 1
+    assert "tenants.acme.spy lies there" in failures(acme, "beta")["tables of others"]
+    assert spy in failures(acme, "acme")["table locations"]
