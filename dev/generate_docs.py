@@ -226,9 +226,10 @@ ATTACKS_INTRO = """\
 
 What a tenant can ask of a server with the credentials that `floe tenants bootstrap --isolate` hands to it, and what
 Apache Polaris 1.4.1 answered. `acme` attacks `beta`. Every row is a test of `make test-polaris`
-(`test_an_attack_is_refused`, `test_a_tenant_cannot_give_itself_more`), which also looks whether anything of the neighbor
-or of anybody's privileges has changed. The answers are kept, and compared with the privileges that floe grants by
-`make test` (`test_polaris_refused_every_attack`). What else a tenant can try is in [Tenants](../tenancy.md#the-threat-model)."""
+(`test_an_attack_is_refused`, `test_a_tenant_cannot_give_itself_more`), which also looks whether anything of the
+neighbor or of anybody's privileges has changed. The answers are kept, and compared with the privileges that floe
+grants by `make test` (`test_polaris_refused_every_attack`). What else a tenant can try is in
+[Tenants](../tenancy.md#the-threat-model)."""
 
 
 def attacks() -> str:
