@@ -31,6 +31,9 @@ class CircuitBreaker:
 
     After that exactly one call goes through: its success closes the breaker, its failure opens it again. Threads may
     share a breaker, and their calls run at the same time.
+
+    Attributes:
+        answered: Whether the service ever answered a call, be it with a refusal.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class CircuitBreaker:
         self._opened_at = 0.0
         self._probing = False
         self._last_failure = ""
+        self.answered = False
 
     @property
     def state(self) -> str:
@@ -70,15 +74,17 @@ class CircuitBreaker:
         Raises:
             CircuitOpenError: Too many calls failed; it says when the next one is let through.
         """
-        if not self._config.enabled:
-            return function(*args, **kwargs)
-        probe = self._admit()
+        probe = self._admit() if self._config.enabled else False
         try:
             result = function(*args, **kwargs)
         except BaseException as err:
-            self._record(err, probe=probe)
+            self.answered = self.answered or (isinstance(err, Exception) and not is_retryable(err))
+            if self._config.enabled:
+                self._record(err, probe=probe)
             raise
-        self._record(None, probe=probe)
+        self.answered = True
+        if self._config.enabled:
+            self._record(None, probe=probe)
         return result
 
     def _admit(self) -> bool:

@@ -27,6 +27,8 @@ _REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "PUT"})
 _CHUNK_BYTES = 64 * 1024
 _UNAUTHORIZED = frozenset({401, 419})
 _POOLED_CONNECTIONS = 32
+# A server that never answered is more likely a wrong address than one that restarts, and is given up earlier.
+_FIRST_ATTEMPTS = 3
 
 
 class Authenticator(AuthManager):
@@ -100,6 +102,8 @@ class DeadlineSession(requests.Session):
         self._origin = origin_of(url)
         self._timeouts = config.timeouts
         self._policy = RetryPolicy(config.retry)
+        first = min(config.retry.max_attempts, _FIRST_ATTEMPTS)
+        self._first_policy = RetryPolicy(config.retry.model_copy(update={"max_attempts": first}))
         self._breaker = breaker
         self._authenticator = authenticator
         # Without an auth of its own, requests would look for a login in ~/.netrc.
@@ -128,16 +132,29 @@ class DeadlineSession(requests.Session):
         repeatable = keyed or method in _REPEATABLE or (method == "POST" and self.repeatable_posts)
         call = Call(method, url, options, Deadline(self._timeouts.total_seconds), repeatable)
         try:
-            return self._policy.call_within(call.deadline, self._attempt, call)
+            if self._breaker.answered:
+                # It may be restarting: a call that outlasts that is no failure, and one that does not is one failure.
+                return self._breaker.call(self._persist, call)
+            return self._first_policy.call_within(call.deadline, self._attempt, call, self._guarded_exchange)
         except _StopError as stop:
             raise stop.error from stop.error.__cause__
+
+    def _persist(self, call: Call) -> requests.Response:
+        try:
+            return self._policy.call_within(call.deadline, self._attempt, call, self._exchange)
+        except _StopError as stop:
+            # The breaker judges the failure itself.
+            raise stop.error from stop.error.__cause__
+
+    def _guarded_exchange(self, call: Call) -> requests.Response:
+        return self._breaker.call(self._exchange, call)
 
     def _refuse_other_servers(self, url: str) -> None:
         if origin_of(url) != self._origin:
             msg = f"Credentials for {self._origin} are not sent to {shown(url)}."
             raise CatalogConnectionError(msg, hint="Set catalog.uri, or catalog.credentials.token_endpoint, to it.")
 
-    def _attempt(self, call: Call) -> requests.Response:
+    def _attempt(self, call: Call, exchange: Callable[[Call], requests.Response]) -> requests.Response:
         call.never_sent = False
         try:
             if self._authenticator is not None:
@@ -146,7 +163,7 @@ class DeadlineSession(requests.Session):
         except TransientError as err:
             raise _StopError(err) from err
         try:
-            return self._breaker.call(self._exchange, call)
+            return exchange(call)
         except TransientError as err:
             if call.may_repeat(err):
                 raise

@@ -10,7 +10,8 @@ from floe_core.schemas.base import FrozenModel, Number, WholeNumber
 class RetryConfig(FrozenModel):
     """Retry policy for catalog calls: exponential backoff with jitter, capped."""
 
-    max_attempts: WholeNumber = Field(default=3, ge=1, le=10, description="Attempts in all, the first one included.")
+    # With the waits below, a server that restarts is asked for about a minute.
+    max_attempts: WholeNumber = Field(default=7, ge=1, le=10, description="Attempts in all, the first one included.")
     initial_wait_seconds: Number = Field(default=1.0, ge=0.1, le=30.0, description="Wait before the second attempt.")
     max_wait_seconds: Number = Field(default=30.0, ge=1.0, le=300.0, description="No wait is longer than this.")
     jitter_seconds: Number = Field(default=1.0, ge=0.0, le=10.0, description="Random time added to each wait.")

@@ -11,7 +11,7 @@ from floe_core.config import json_schema
 from floe_core.schemas import CatalogConfig, CatalogCredentials, ProjectConfig, RetryConfig, TableConfig
 
 BOUNDS = {
-    "max_attempts": (3, 1, 10),
+    "max_attempts": (7, 1, 10),
     "initial_wait_seconds": (1.0, 0.1, 30.0),
     "max_wait_seconds": (30.0, 1.0, 300.0),
     "jitter_seconds": (1.0, 0.0, 10.0),
