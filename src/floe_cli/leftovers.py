@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from floe_cli.checkup import Check, ok, skipped, warning
 from floe_cli.output import ago, count
-from floe_core.errors import FloeStorageError
+from floe_core.errors import CatalogAuthorizationError, FloeStorageError
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -21,22 +21,32 @@ OLD_BRANCH = timedelta(days=1)
 _SHOWN = 10
 
 
-def check_runs(artifacts: CompiledArtifacts) -> Check:
-    """Clear what killed runs of this host left, and name the old branches that nobody here can judge."""
+def check_runs(artifacts: CompiledArtifacts, tenant: str | None = None) -> Check:
+    """Clear what killed runs of this host left, and name the old branches that nobody here can judge.
+
+    Args:
+        artifacts: The project.
+        tenant: Whose tables are looked at; None for all.
+    """
     from floe_iceberg import IcebergTableManager
     from floe_iceberg.abandoned import clear_operations
     from floe_iceberg.left_branches import list_left
+    from floe_tenancy import tenant_namespace
 
     with IcebergTableManager.from_artifacts(artifacts) as manager:
         if not manager.context.branches:
             return skipped("runs", "this catalog does not support branches")
-        tables = _tables(manager)
+        place = tenant_namespace(artifacts, tenant) if tenant else None
+        try:
+            tables = _tables(manager, place)
+        except CatalogAuthorizationError:
+            return skipped("runs", "these credentials may not list all tables; a tenant names itself with --tenant")
         done = _clear_runs(artifacts, manager, list(tables))
         for name, table in tables.items():
             if branches := clear_operations(manager.context, table):
                 done.append(f"Removed {count(len(branches), 'branch', 'branches')} of {name} left by a killed process.")
         # Loaded again: the branches above are gone.
-        old = [left for table in _tables(manager).values() for left in list_left(table) if _is_old(left)]
+        old = [left for table in _tables(manager, place).values() for left in list_left(table) if _is_old(left)]
     if old:
         lines = [f"{left.branch} of {left.table}, opened {ago(left.since)}" for left in old[:_SHOWN]]
         more = [f"… and {len(old) - _SHOWN} more"] if len(old) > _SHOWN else []
@@ -49,9 +59,9 @@ def check_runs(artifacts: CompiledArtifacts) -> Check:
     return ok("runs", "\n".join(done) or "nothing left by killed runs")
 
 
-def _tables(manager: IcebergTableManager) -> dict[str, Table]:
+def _tables(manager: IcebergTableManager, top: str | None) -> dict[str, Table]:
     found = {}
-    for place in manager.namespaces.tree():
+    for place in [*([top] if top else []), *manager.namespaces.tree(top)]:
         for name in manager.list_tables(place):
             try:
                 found[f"{place}.{name}"] = manager.load_table(f"{place}.{name}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from copy import copy
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,8 +39,25 @@ if TYPE_CHECKING:
     from floe_core.schemas import CompiledArtifacts
     from floe_iceberg.project import ProjectConnection
 
+_OF_A_PROJECT = ("plugins", "catalog", "storage", "tables", "runs", "spark")
 
-def examine(workspace: Workspace, *, start_spark: bool) -> Iterator[Check]:
+
+@dataclass(frozen=True)
+class Extent:
+    """How far an examination goes.
+
+    Attributes:
+        start_spark: Whether a Spark session is started.
+        write: Whether a table and a file are written and removed again.
+        tenant: Whose namespace tables are tried in; None for the project's own.
+    """
+
+    start_spark: bool = False
+    write: bool = True
+    tenant: str | None = None
+
+
+def examine(workspace: Workspace, extent: Extent) -> Iterator[Check]:
     """Make every check, one after the other."""
     yield check_python()
     config, artifacts = _check_config(workspace)
@@ -50,11 +68,9 @@ def examine(workspace: Workspace, *, start_spark: bool) -> Iterator[Check]:
     yield attempt("jars", lambda: check_spark_jars(compute, root, _packages(artifacts)))
     yield config
     if artifacts is None:
-        yield from (
-            skipped(name, "needs a valid floe.yaml") for name in ("plugins", "catalog", "storage", "runs", "spark")
-        )
+        yield from (skipped(name, "needs a valid floe.yaml") for name in _OF_A_PROJECT)
     else:
-        yield from _check_project(artifacts, start_spark=start_spark)
+        yield from _check_project(artifacts, extent)
     yield attempt("disk", lambda: check_disk(root))
     yield attempt("clock", lambda: check_clock(root, _servers(artifacts)))
 
@@ -85,13 +101,22 @@ def _check_config(workspace: Workspace) -> tuple[Check, CompiledArtifacts | None
     return check, found[0] if found else None
 
 
-def _check_project(artifacts: CompiledArtifacts, *, start_spark: bool) -> Iterator[Check]:
+def _check_project(artifacts: CompiledArtifacts, extent: Extent) -> Iterator[Check]:
     registry = PluginRegistry()
     yield attempt("plugins", lambda: _check_plugins(artifacts, registry))
-    yield attempt("catalog", lambda: _with_connection(artifacts, registry, _check_catalog))
-    yield attempt("storage", lambda: _check_storage(artifacts, registry))
-    yield attempt("runs", lambda: check_runs(artifacts))
-    if start_spark:
+    yield (catalog := attempt("catalog", lambda: _with_connection(artifacts, registry, _check_catalog)))
+    if extent.write:
+        yield attempt("storage", lambda: _check_storage(artifacts, registry))
+    else:
+        yield skipped("storage", "left as it is")
+    if not extent.write:
+        yield skipped("tables", "left as they are")
+    elif catalog.status is Status.FAILED:
+        yield skipped("tables", "needs the catalog")
+    else:
+        yield attempt("tables", lambda: _with_connection(artifacts, registry, lambda it: _try_tables(it, extent)))
+    yield attempt("runs", lambda: check_runs(artifacts, extent.tenant))
+    if extent.start_spark:
         yield attempt("spark", lambda: _with_connection(artifacts, registry, _check_spark))
     else:
         yield skipped("spark", "not started; try it with: floe doctor --spark")
@@ -119,6 +144,17 @@ def _with_connection(
 
 def _check_catalog(connection: ProjectConnection) -> Check:
     return ok("catalog", prove_connection(connection))
+
+
+def _try_tables(connection: ProjectConnection, extent: Extent) -> Check:
+    from floe_cli.scratch_table import try_tables
+
+    if extent.tenant is None:
+        return try_tables(connection, below=None)
+    from floe_tenancy import TenantTables, tenant_namespace
+
+    TenantTables(connection).require(extent.tenant)
+    return try_tables(connection, below=tenant_namespace(connection.artifacts, extent.tenant))
 
 
 def _check_storage(artifacts: CompiledArtifacts, registry: PluginRegistry) -> Check:

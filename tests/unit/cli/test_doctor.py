@@ -15,7 +15,8 @@ from floe_cli.checkup import Status
 from floe_core.schemas import ComputeConfig
 
 NAMES = [
-    *("python", "pyspark", "java", "jars", "config", "plugins", "catalog", "storage", "runs", "spark", "disk", "clock")
+    *("python", "pyspark", "java", "jars", "config", "plugins", "catalog", "storage", "tables"),
+    *("runs", "spark", "disk", "clock"),
 ]
 
 
@@ -28,7 +29,9 @@ def test_every_check_is_made_and_has_a_stable_shape(shop):
     assert [check["name"] for check in run.data] == NAMES
     assert all(set(check) == {"name", "status", "detail", "advice"} for check in run.data)
     checks = by_name(run)
-    assert {checks[name]["status"] for name in ("python", "config", "plugins", "catalog", "storage", "clock")} == {"ok"}
+    assert {
+        checks[name]["status"] for name in ("python", "config", "plugins", "catalog", "storage", "tables", "clock")
+    } == {"ok"}
     assert run.json["ok"] is (run.code == 0)
 
 
@@ -36,6 +39,28 @@ def test_text_for_people(shop):
     out = shop("doctor").out
     assert "CHECK" in out
     assert "sql catalog 'floe' answers" in out
+
+
+def test_a_table_is_tried_and_nothing_of_it_stays(shop):
+    found = by_name(shop("doctor", "-o", "json"))["tables"]
+    assert found["status"] == "ok"
+    assert found["detail"].startswith("created, written, read and dropped floe_doctor_")
+    assert shop("namespaces", "list", "-o", "json").data == []
+    assert not [path for path in Path(".floe").rglob("*") if "floe_doctor" in path.name and path.is_file()]
+
+
+def test_what_a_killed_doctor_left_is_cleared_by_the_next(shop):
+    left, fresh = f"floe_doctor_{int(time.time()) - 7200}_0a1b2c3d", f"floe_doctor_{int(time.time())}_0a1b2c3d"
+    for namespace in (left, fresh):
+        assert shop("tables", "create", f"{namespace}.probe", "--schema", "id long").code == 0
+    assert by_name(shop("doctor", "-o", "json"))["tables"]["status"] == "ok"
+    # The younger one may be at work.
+    assert shop("namespaces", "list", "-o", "json").data == [fresh]
+
+
+def test_without_write_catalog_and_storage_stay_as_they_are(shop):
+    checks = by_name(shop("doctor", "--no-write", "-o", "json"))
+    assert {checks["storage"]["status"], checks["tables"]["status"]} == {"skipped"}
 
 
 def test_outside_a_project_the_machine_is_checked_all_the_same(floe):
