@@ -8,17 +8,61 @@ from pyarrow.fs import FileSelector, FileType
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.serializers import FromInputFile
 
-from floe_core.errors import CapabilityError, ConfigurationError, FloeStorageError
+from floe_core.errors import (
+    CapabilityError,
+    CatalogConnectionError,
+    CatalogTlsError,
+    ConfigurationError,
+    CorruptFileError,
+    FloeStorageError,
+    ScanError,
+    StorageAuthenticationError,
+    StorageError,
+    TransientError,
+)
+from floe_core.locations import normal
 from floe_iceberg.context import identifier_of
 from floe_iceberg.corruption import metadata_location
 from floe_iceberg.maintenance.reachable import METADATA_FILE
+from floe_iceberg.namespaces import Namespaces
+from floe_iceberg.own_places import home_of
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from floe_core.errors import CorruptFileError
     from floe_iceberg.context import ManagerContext, TableTarget
     from floe_iceberg.manager import IcebergTableManager
+
+
+def is_broken(err: FloeStorageError) -> bool:
+    """Whether an error on the way to a table says that this one table cannot be read, and nothing of the others."""
+    if isinstance(err, TransientError | StorageAuthenticationError | CatalogTlsError):
+        return False
+    return isinstance(err, ScanError | StorageError | CatalogConnectionError)
+
+
+def concerns_it_alone(context: ManagerContext, target: TableTarget, err: FloeStorageError) -> bool:
+    """Whether one table cannot be read while the catalog answers; some servers read a damaged file for minutes."""
+    if is_broken(err):
+        return True
+    if not isinstance(err, TransientError):
+        return False
+    try:
+        return Namespaces(context.catalog).exists(identifier_of(target).parts[:-1])
+    except FloeStorageError:
+        return False
+
+
+def left_places(context: ManagerContext, target: TableTarget, err: FloeStorageError) -> tuple[str, ...]:
+    """Return where files of a table that cannot be read are likely to be: beside its metadata file, and by its name."""
+    identifier = identifier_of(target)
+    places = []
+    if isinstance(err, CorruptFileError):
+        folder = err.path.rpartition("/")[0]
+        places.append(folder.removesuffix("/metadata"))
+    if (home := home_of(context, identifier.parts[:-1])) is not None:
+        places.append(f"{home.rstrip('/')}/{identifier.name}")
+    return tuple({normal(place): place for place in reversed(places)}.values())[::-1]
 
 
 def newest_metadata(context: ManagerContext, target: TableTarget, broken: CorruptFileError | None) -> str:
@@ -50,7 +94,7 @@ def newest_metadata(context: ManagerContext, target: TableTarget, broken: Corrup
             continue
         return location
     msg = f"No metadata file of table '{name}' is left in {folder}."
-    raise ConfigurationError(msg, hint="Restore one from a backup, or drop the table with --force.", table=name)
+    raise ConfigurationError(msg, hint="Restore one from a backup, or drop the table.", table=name)
 
 
 def register_again(manager: IcebergTableManager, target: TableTarget, location: str) -> Table:

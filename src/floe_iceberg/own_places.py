@@ -70,7 +70,7 @@ def own_files(context: ManagerContext, table: Table, *, shared: bool = False, se
         search: Whether to open other tables to find out; without, a place that is in question is not the table's own.
     """
     places = declared_places(table.metadata)
-    home = _home(context, table.name()[:-1])
+    home = home_of(context, table.name()[:-1])
     if home is None and not shared:
         return OwnFiles.below(places)
     folder = f"{home.rstrip('/')}/{table.name()[-1]}" if home else None
@@ -94,7 +94,7 @@ def own_files(context: ManagerContext, table: Table, *, shared: bool = False, se
     return own.without(inside, refused=refused)
 
 
-def _home(context: ManagerContext, namespace: tuple[str, ...]) -> str | None:
+def home_of(context: ManagerContext, namespace: tuple[str, ...]) -> str | None:
     """Return where the tables of a namespace lie unless they say otherwise; None when only the server knows."""
     namespaces = Namespaces(context.catalog)
     home: str | None = None
@@ -193,7 +193,7 @@ def _declared(context: ManagerContext, name: tuple[str, ...]) -> Iterable[tuple[
         folder = err.path.rpartition("/")[0]
         return [(folder, True), (folder.removesuffix(_METADATA_FOLDER), True)]
     except Exception:  # noqa: BLE001 - whatever is wrong with it, its folder is not free
-        home = _home(context, name[:-1])
+        home = home_of(context, name[:-1])
         return [(f"{home.rstrip('/')}/{name[-1]}", True)] if home else []
     location, *paths = declared_places(table.metadata)
     folder = table.metadata_location.rpartition("/")[0]

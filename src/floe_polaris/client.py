@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from email.utils import parsedate_to_datetime
 from functools import partial
@@ -21,6 +20,7 @@ from pyiceberg.table.update import AddSchemaUpdate
 from floe_core.errors import (
     CapabilityError,
     CatalogConnectionError,
+    CorruptFileError,
     TableNotFoundError,
     WarehouseNotFoundError,
 )
@@ -31,7 +31,7 @@ from floe_core.telemetry import traced
 from floe_iceberg.corruption import unreadable
 from floe_iceberg.namespaces import NamespaceName, Namespaces, missing_parents, parse_namespace
 from floe_polaris.auth import authenticator_for
-from floe_polaris.errors import CatalogServerError, server_message
+from floe_polaris.errors import CatalogServerError, server_message, unreadable_metadata
 from floe_polaris.http import DeadlineSession
 from floe_polaris.origin import origin_of, shown
 from floe_polaris.spark import DELEGATION_HEADER
@@ -59,7 +59,6 @@ _COMMIT_ERRORS = {
 _NOT_FOUND = 404
 # As Polaris announces it among its endpoints.
 _GENERIC_TABLES = "polaris/v1/{prefix}/namespaces/{namespace}/generic-tables"
-_MISSING_METADATA = re.compile(r"Location does not exist: (?P<path>\S+\.metadata\.json)")
 _SMALL_OFFSET_SECONDS = 10
 _KNOWN_OPERATIONS = frozenset({"read", "write", "list", "delete"})
 
@@ -194,14 +193,28 @@ class PolarisCatalog(RestCatalog):
             NoSuchTableError: The table does not exist.
             CorruptFileError: The catalog knows the table, and its metadata file is missing.
         """
+        table = ".".join(self.identifier_to_tuple(identifier))
         try:
             found: Table = super().load_table(identifier)
+        except CorruptFileError as err:
+            raise CorruptFileError(err.message, path=err.path, hint=err.hint, table=table) from err
         except (pyiceberg_errors.NoSuchTableError, pyiceberg_errors.BadRequestError) as err:
             # Servers answer 404 or 400 to this, as they do to a table that was never there.
-            if (missing := _MISSING_METADATA.search(str(err))) is None:
+            if (path := unreadable_metadata(str(err))) is None:
                 raise
-            table = ".".join(self.identifier_to_tuple(identifier))
-            raise unreadable(missing["path"], table=table, err=FileNotFoundError(missing["path"])) from err
+            raise unreadable(path, table=table, err=FileNotFoundError(path)) from err
+        return found
+
+    def table_exists(self, identifier: str | Identifier) -> bool:
+        """Tell whether the catalog knows a table, whether or not its metadata can be read."""
+        try:
+            found: bool = super().table_exists(identifier)
+        except CorruptFileError:
+            return True
+        except pyiceberg_errors.BadRequestError:
+            # Metadata that is no metadata is answered with whatever is wrong with it first.
+            name = self.identifier_to_tuple(identifier)
+            return name in self.list_tables(name[:-1])
         return found
 
     def vend_credentials(self, table_path: str, operations: Sequence[str] = ("read", "write")) -> dict[str, str]:

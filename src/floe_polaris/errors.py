@@ -18,6 +18,7 @@ from floe_core.errors import (
     CatalogConnectionError,
     CatalogTlsError,
     CatalogUnavailableError,
+    CorruptFileError,
     CredentialVendingError,
     DeadlineExceededError,
     FloeStorageError,
@@ -37,6 +38,11 @@ _NOT_IMPLEMENTED = 501
 _SERVICE_UNAVAILABLE = 503
 _GATEWAY_FAILURES = frozenset({502, 504})
 _REDIRECTS = range(300, 400)
+# As Iceberg's Java says it of a file that is gone, and of one that is there and no metadata.
+_UNREADABLE_METADATA = re.compile(
+    r"(?:Location does not exist|Failed to read file|Failed to open input stream for file): "
+    r"(?P<path>[^\s\"]+\.metadata\.json(?:\.gz)?)"
+)
 _REJECTED = frozenset({400, 422})
 # What Polaris says; its statuses alone do not tell these from a lack of privileges or a mistake.
 _LOCATION_TAKEN = re.compile(
@@ -150,6 +156,10 @@ def _failure(response: requests.Response) -> FloeStorageError | None:
     status, place, said = response.status_code, shown(response.url), _quoted(server_message(response))
     if status == _NOT_IMPLEMENTED:
         return None
+    if path := unreadable_metadata(response.text):
+        # One table is broken, whatever the status says; the server is as well as before.
+        msg = f"The catalog cannot read '{path}': it is damaged, or out of the server's reach."
+        return CorruptFileError(msg, path=path, hint="Restore the file from a backup, or drop the table.")
     if status == _SERVICE_UNAVAILABLE:
         msg = f"The catalog at {place} is not available{said}."
         return CatalogBusyError(msg, retry_after=retry_after(response), hint="Try again later.")
@@ -158,6 +168,12 @@ def _failure(response: requests.Response) -> FloeStorageError | None:
         return CatalogUnavailableError(msg, hint="Try again later, or look at what stands before the catalog.")
     msg = f"The catalog at {place} failed with {status}{said}."
     return CatalogServerError(msg, hint="Look at the server's log.")
+
+
+def unreadable_metadata(text: str) -> str | None:
+    """Return the metadata file that a server says it could not read; None when its answer is about something else."""
+    found = _UNREADABLE_METADATA.search(text)
+    return found["path"] if found else None
 
 
 def server_message(response: requests.Response) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import requests
@@ -26,6 +26,7 @@ IDEMPOTENCY_HEADER = "Idempotency-Key"
 _REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "PUT"})
 _CHUNK_BYTES = 64 * 1024
 _UNAUTHORIZED = frozenset({401, 419})
+_UNEXPLAINED = frozenset({400, 500, 503})
 _POOLED_CONNECTIONS = 32
 # A server that never answered is more likely a wrong address than one that restarts, and is given up earlier.
 _FIRST_ATTEMPTS = 3
@@ -171,6 +172,9 @@ class DeadlineSession(requests.Session):
 
     def _exchange(self, call: Call) -> requests.Response:
         response = self._send(call)
+        if call.method == "HEAD" and response.status_code in _UNEXPLAINED and "/tables/" in call.url:
+            # An answer without a body does not say whether the server is ill or one table is broken.
+            response = self._send(replace(call, method="GET"))
         authenticator = self._authenticator
         if authenticator is None:
             # Whoever asks for a token judges the refusal itself.

@@ -51,17 +51,26 @@ def test_it_is_listed_as_broken_and_spoils_nothing(broken):
     assert "Traceback" not in text.out + text.err
 
 
-def test_it_is_dropped_by_force_alone_and_its_files_stay(broken):
+@pytest.mark.parametrize("options", [(), ("--force",)], ids=["plain", "as scripts of earlier versions do"])
+def test_it_is_dropped_and_the_place_of_its_files_is_named(broken, options):
     before = files()
-    refused = broken("tables", "drop", BROKEN, "--yes", "-o", "json")
-    assert (refused.code, refused.error["type"]) == (2, "CorruptFileError")
-    assert "--force" in refused.error["hint"]
-    assert broken("tables", "drop", BROKEN, "--force", "--purge", "--yes", "-o", "json").code == 1
-    assert BROKEN in {entry["table"] for entry in broken("tables", "list", "-o", "json").data}
-    dropped = broken("tables", "drop", BROKEN, "--force", "--yes", "-o", "json")
-    assert (dropped.code, dropped.data["dropped"]) == (0, True)
+    planned = broken("tables", "drop", BROKEN, "--dry-run", *options)
+    assert ".metadata.json" in planned.out
+    dropped = broken("tables", "drop", BROKEN, "--yes", "-o", "json", *options)
+    assert (dropped.code, dropped.data["dropped"], dropped.data["broken"]) == (0, True, True)
     assert dropped.data["location"].endswith("bronze/broken")
+    assert dropped.data["left"] == [dropped.data["location"]]
     assert BROKEN not in {entry["table"] for entry in broken("tables", "list", "-o", "json").data}
+    assert files() == before
+
+
+def test_it_is_not_purged_and_the_place_of_its_files_is_named(broken):
+    before = files()
+    refused = broken("tables", "drop", BROKEN, "--purge", "--yes", "-o", "json")
+    assert (refused.code, refused.error["type"]) == (1, "ConfigurationError")
+    assert ".metadata.json" in refused.error["message"]
+    assert "bronze/broken" in refused.error["hint"]
+    assert BROKEN in {entry["table"] for entry in broken("tables", "list", "-o", "json").data}
     assert files() == before
 
 

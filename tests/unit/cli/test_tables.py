@@ -157,6 +157,9 @@ class TestDefinition:
             "table": ORDERS,
             "location": location,
             "purge": False,
+            "broken": False,
+            "problem": None,
+            "left": [location],
             "dropped": True,
             "kept_foreign_files": [],
         }

@@ -16,6 +16,7 @@ from floe_core.errors import (
     CatalogAuthorizationError,
     CatalogConnectionError,
     CatalogUnavailableError,
+    CorruptFileError,
     CredentialVendingError,
     RateLimitedError,
     TransientError,
@@ -120,6 +121,23 @@ def test_a_refusal_of_polaris_is_quoted_whole_and_its_hint_fits_the_reason(case)
     assert type(found) is error
     assert said in found.message
     assert hint in found.hint
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        # As Apache Polaris 1.4.1 answers, and as Iceberg's reference server does.
+        (503, "Failed to read file: s3://lake/b/n1/t1/metadata/00001-65d4e615.metadata.json"),
+        (500, "Failed to read file: s3://lake/b/n1/t1/metadata/00001-65d4e615.metadata.json"),
+        (500, "Failed to open input stream for file: file:/lake/b/n1/t1/metadata/00001-65d4e615.metadata.json"),
+    ],
+)
+def test_a_metadata_file_that_the_server_cannot_read_is_no_outage(status, said):
+    content = json.dumps({"error": {"message": said, "type": "RuntimeIOException", "code": status}})
+    found = answer_error(answer(status, content), credentials="catalog.credentials")
+    assert isinstance(found, CorruptFileError)
+    assert not isinstance(found, TransientError)
+    assert found.path == said.partition(": ")[2]
 
 
 @pytest.mark.parametrize("status", [200, 204, 400, 404, 409, 422, 501])

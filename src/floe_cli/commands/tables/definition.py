@@ -1,6 +1,7 @@
 """What tables there are and what they look like."""
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,14 +10,7 @@ from floe_cli.commands.tables.options import DryRunOption, TableArgument, YesOpt
 from floe_cli.declaration import declared_table, name_in_project, typed_table
 from floe_cli.output import Report, ago, count, fields, grid, size, working
 from floe_cli.workspace import Workspace
-from floe_core.errors import (
-    CapabilityError,
-    ConfigurationError,
-    CorruptFileError,
-    LegalHoldError,
-    ScanError,
-    StorageError,
-)
+from floe_core.errors import CapabilityError, ConfigurationError, FloeStorageError, LegalHoldError
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -75,16 +69,19 @@ def _table_names(manager: "IcebergTableManager", namespace: str | None) -> list[
 
 
 def _listed(manager: "IcebergTableManager", name: str, declared: bool, *, long: bool) -> dict[str, Any]:  # noqa: FBT001
+    from floe_iceberg.broken import concerns_it_alone
     from floe_iceberg.row_counts import RowCount
 
     entry: dict[str, Any] = {"table": name, "exists": True, "declared": declared}
     if long:
         try:
             snapshot = manager.get_current_snapshot(name)
-        except (CapabilityError, ScanError, StorageError) as err:
+        except FloeStorageError as err:
+            broken = concerns_it_alone(manager.context, name, err)
+            if not broken and not isinstance(err, CapabilityError):
+                raise
             # One table that cannot be opened does not keep the others from being listed.
             unknown = dict.fromkeys(("rows", "rows_exact", "files", "bytes", "changed"))
-            broken = not isinstance(err, CapabilityError)
             return entry | unknown | {"broken": broken, "problem": str(err), "exit_code": err.exit_code}
         summary = snapshot.summary if snapshot else {}
         rows = RowCount.of(summary)
@@ -254,55 +251,82 @@ def drop(
     table: TableArgument,
     *,
     purge: Annotated[bool, typer.Option("--purge", help="Delete its files, too.")] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Drop a table whose metadata file is gone or damaged.")
+    force: Annotated[  # noqa: ARG001 - scripts of earlier versions give it
+        bool, typer.Option("--force", help="Not needed: a table that cannot be read is dropped, too.", hidden=True)
     ] = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> Report:
     """Drop a table; its files stay unless --purge is given.
 
+    A table whose metadata cannot be read is dropped, too, and the places of its files are named; it cannot be purged.
+
     Examples:
         floe tables drop bronze.orders  # the files stay
         floe tables drop bronze.orders --purge --dry-run
     """
-    if force and purge:
-        msg = "--force drops a table that cannot be read, so nobody can tell which files --purge would delete."
-        raise ConfigurationError(msg, hint="Leave --purge out, then delete the table's folder.")
     with workspace.tables() as manager:
-        location = _location(manager, workspace.artifacts, table, purge=purge, force=force)
-        place = f"in {location}" if location else "where they are"
+        found = _found(manager, workspace.artifacts, table, purge=purge)
+        place = f"in {' and '.join(found.places)}" if found.places else "where they are"
         files = f"and delete its files {place}" if purge else f"and leave its files {place}"
-        data = {"table": table, "location": location, "purge": purge}
+        broken = [f"Its metadata cannot be read: {found.problem}"] if found.problem else []
+        data = {
+            "table": table,
+            "location": found.places[0] if found.places else None,
+            "purge": purge,
+            "broken": found.problem is not None,
+            "problem": found.problem,
+            "left": [] if purge else list(found.places),
+        }
         if dry_run:
-            return Report(data=data | {"dropped": False}, text=[f"Would drop {table} {files}."])
-        workspace.confirm(f"Drop {table} {files}?", yes=yes)
+            return Report(data=data | {"dropped": False}, text=[f"Would drop {table} {files}.", *broken])
+        workspace.confirm("\n".join([*broken, f"Drop {table} {files}?"]), yes=yes)
         with working("Dropping"):
             purged = manager.drop_table(table, purge=purge)
     kept = purged.foreign_files
+    dropped = f"Dropped {table} {'with' if purge else 'without'} its files."
+    if found.problem:
+        dropped = f"Dropped {table}, whose metadata cannot be read. Its files are left {place}."
     return Report(
         data=data | {"dropped": True, "kept_foreign_files": list(kept)},
-        text=[f"Dropped {table} {'with' if purge else 'without'} its files.", *foreign_lines(kept)],
+        text=[dropped, *foreign_lines(kept)],
     )
 
 
-def _location(
-    manager: "IcebergTableManager", artifacts: "CompiledArtifacts", table: str, *, purge: bool, force: bool
-) -> str | None:
-    """Return where a table is; None for one that cannot be read in process, which cannot be purged."""
+@dataclass(frozen=True)
+class _Found:
+    """Where the files of a table are, and what keeps it from being read."""
+
+    places: tuple[str, ...] = ()
+    problem: str | None = None
+
+
+def _found(manager: "IcebergTableManager", artifacts: "CompiledArtifacts", table: str, *, purge: bool) -> _Found:
+    """Look for a table that is to be dropped.
+
+    Raises:
+        ConfigurationError: It is to be purged, and cannot be read.
+    """
+    from floe_iceberg.broken import is_broken, left_places
+
     try:
         loaded = manager.load_table(table)
-    except CorruptFileError as err:
-        if force:
-            return err.path.rpartition("/metadata/")[0] or None
-        hint = f"Repair it with: floe tables register {table} --replace. Drop it with: floe tables drop {table} --force"
-        raise CorruptFileError(err.message, path=err.path, hint=hint, table=table) from err
     except CapabilityError as err:
         if not purge:
-            return None
+            return _Found()
         from floe_iceberg.tables import unknown_files
 
         raise unknown_files(table, err) from err
+    except FloeStorageError as err:
+        if not is_broken(err):
+            raise
+        places = left_places(manager.context, table, err)
+        if not purge:
+            return _Found(places, err.message)
+        where = f" in {' and '.join(places)}" if places else ""
+        msg = f"Table '{table}' cannot be purged, because only its metadata tells its files. {err.message}"
+        hint = f"Repair it with: floe tables register {table} --replace; or drop it without --purge: files{where} stay."
+        raise ConfigurationError(msg, hint=hint, table=table) from err
     if purge:
         from floe_iceberg.legal_hold import require_no_hold
         from floe_iceberg.own_files import require_collected
@@ -310,7 +334,7 @@ def _location(
         require_collected(loaded.metadata, table=table, what="A purge")
         require_no_hold(manager.context, loaded, what="A purge")
         _respect_legal_hold(artifacts, loaded, table)
-    return loaded.location()
+    return _Found((loaded.location(),))
 
 
 def _respect_legal_hold(artifacts: "CompiledArtifacts", loaded: "Table", table: str) -> None:
