@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from floe_core.errors import CapabilityError, CatalogConnectionError, ConfigurationError
+from floe_core.errors import CapabilityError, CatalogConnectionError, CatalogRequestError, ConfigurationError
 from floe_core.retry import CircuitBreaker
 from floe_core.telemetry import traced
 from floe_polaris.auth import authenticator_for
@@ -19,11 +19,12 @@ from floe_polaris.http import DeadlineSession
 from floe_polaris.origin import origin_of, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import requests
 
     from floe_polaris.config import PolarisCatalogConfig
+    from floe_polaris.storage_info import StorageInfo
 
 _CATALOG_PATH = "/api/catalog"
 _MANAGEMENT_PATH = "/api/management/v1"
@@ -33,21 +34,6 @@ _CONFLICT = 409
 
 class _Value(BaseModel):
     model_config = ConfigDict(frozen=True, populate_by_name=True)
-
-
-class S3StorageInfo(_Value):
-    """How Polaris reaches an S3 store, and where its tables may lie."""
-
-    storage_type: str = Field(default="S3", alias="storageType")
-    allowed_locations: tuple[str, ...] = Field(alias="allowedLocations")
-    region: str | None = None
-    endpoint: str | None = None
-    sts_endpoint: str | None = Field(default=None, alias="stsEndpoint")
-    path_style_access: bool | None = Field(default=None, alias="pathStyleAccess")
-    role_arn: str | None = Field(default=None, alias="roleArn")
-    # MinIO's STS refuses a policy that speaks of KMS.
-    kms_unavailable: bool | None = Field(default=None, alias="kmsUnavailable")
-    sts_unavailable: bool | None = Field(default=None, alias="stsUnavailable")
 
 
 class CatalogInfo(_Value):
@@ -161,7 +147,15 @@ class PolarisManagement:
         content = self._find("catalogs", name)
         return CatalogInfo.model_validate(content) if content else None
 
-    def ensure_catalog(self, name: str, *, base_location: str, storage: S3StorageInfo, purge: bool = True) -> bool:
+    def ensure_catalog(
+        self,
+        name: str,
+        *,
+        base_location: str,
+        storage: StorageInfo,
+        purge: bool = True,
+        properties: Mapping[str, str] | None = None,
+    ) -> bool:
         """Create a catalog when it is missing, and tell whether it was.
 
         Args:
@@ -169,6 +163,7 @@ class PolarisManagement:
             base_location: Where its tables lie by default.
             storage: How the store is reached.
             purge: Whether dropping a table may delete its files.
+            properties: More properties of the catalog.
         """
         body = {
             "name": name,
@@ -176,6 +171,7 @@ class PolarisManagement:
             "properties": {
                 "default-base-location": base_location,
                 "polaris.config.drop-with-purge.enabled": str(purge).lower(),
+                **(properties or {}),
             },
             "storageConfigInfo": storage.model_dump(mode="json", by_alias=True, exclude_none=True),
         }
@@ -333,7 +329,9 @@ class PolarisManagement:
             raise CatalogConnectionError(msg, hint="Create what the message names first.")
         if response.status_code == _NOT_FOUND:
             raise CapabilityError(msg, hint="This catalog has no Polaris management API; check management_uri.")
-        raise CatalogConnectionError(msg, hint="Correct what the message names.")
+        silent = said.startswith("status")
+        hint = "Polaris gives no reason; check names, privileges and locations." if silent else None
+        raise CatalogRequestError(msg, hint=hint or "Correct what the message names.")
 
 
 def _path(*parts: str) -> str:

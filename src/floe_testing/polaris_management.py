@@ -27,6 +27,7 @@ class ManagementState:
 
     Attributes:
         catalogs: Properties by catalog, for those that a test has something to say about.
+        storage: Storage configuration by catalog.
         principals: Client secret by principal.
         principal_roles: Principal roles, with the catalog roles each has.
         catalog_roles: Roles by catalog, with the grants of each.
@@ -36,6 +37,7 @@ class ManagementState:
     """
 
     catalogs: dict[str, dict[str, str]] = field(default_factory=dict)
+    storage: dict[str, dict[str, Any]] = field(default_factory=dict)
     principals: dict[str, str] = field(default_factory=dict)
     principal_roles: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
     catalog_roles: dict[tuple[str, str], list[dict[str, Any]]] = field(default_factory=dict)
@@ -79,7 +81,7 @@ class PolarisManagementServer:
             self._died = self._died or call == self.state.dies_at
             return self._died and self.state.dies_at is not None
 
-    def answer(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    def answer(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:  # noqa: PLR0911 - one answer a call
         """Answer one call of the management API."""
         parts = [unquote(part) for part in path.split("/")]
         with self._lock:
@@ -88,8 +90,11 @@ class PolarisManagementServer:
                 case "GET", ["catalogs"]:
                     names = sorted({*self.state.catalogs, *(catalog for catalog, _ in self.state.catalog_roles)})
                     return 200, {"catalogs": [{"name": name} for name in names]}
+                case "POST", ["catalogs"]:
+                    return self._create_catalog(body["catalog"])
                 case "GET", ["catalogs", name] if name in self.state.catalogs:
-                    return 200, {"name": name, "type": "INTERNAL", "properties": self.state.catalogs[name]}
+                    storage = {"storageConfigInfo": self.state.storage.get(name, {})}
+                    return 200, {"name": name, "type": "INTERNAL", "properties": self.state.catalogs[name], **storage}
                 case _, ["principals", *rest]:
                     return self._principals(method, rest, body)
                 case _, ["principal-roles", *rest]:
@@ -97,6 +102,15 @@ class PolarisManagementServer:
                 case _, ["catalogs", catalog, "catalog-roles", *rest]:
                     return self._catalog_roles(method, catalog, rest, body)
         return _error(404, "no such path")
+
+    def _create_catalog(self, catalog: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        name = catalog["name"]
+        if name in self.state.catalogs:
+            return _error(409, f"Catalog {name} already exists")
+        self.state.catalogs[name] = catalog["properties"]
+        self.state.storage[name] = catalog["storageConfigInfo"]
+        self.state.catalog_roles[name, "catalog_admin"] = [{"type": "catalog", "privilege": "CATALOG_MANAGE_ACCESS"}]
+        return 201, catalog
 
     def _principals(self, method: str, rest: list[str], body: dict[str, Any]) -> tuple[int, dict[str, Any]]:  # noqa: PLR0911 - one answer a call
         state = self.state

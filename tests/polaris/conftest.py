@@ -14,7 +14,8 @@ from pyarrow.fs import S3FileSystem
 from floe_core.errors import CapabilityError, CatalogAuthorizationError, ConfigurationError
 from floe_iceberg import IcebergTableManager
 from floe_polaris import PolarisCatalogConfig, PolarisManagement, create_catalog
-from floe_polaris.management import Grant, S3StorageInfo
+from floe_polaris.management import Grant
+from floe_polaris.storage_info import S3StorageInfo
 from floe_tenancy.contents import contents_of, drop_content
 
 if "POLARIS_URI" not in os.environ or not os.environ["POLARIS_URI"]:

@@ -4,15 +4,18 @@ import time
 from typing import TYPE_CHECKING
 
 from floe_cli.command import command, command_group
+from floe_cli.commands.catalog_administration import create, grant, list_catalogs, revoke, show
 from floe_cli.connection import prove_connection
 from floe_cli.output import Report, fields, working
 from floe_cli.workspace import Workspace
 from floe_core.errors import CapabilityError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from floe_polaris import PolarisCatalogConfig
 
-app = command_group("The catalog connection: try it, and see what it is made of.")
+app = command_group("The catalog: try the connection, and administer catalogs of a Polaris server.")
 
 
 @command(app)
@@ -51,7 +54,7 @@ def login(workspace: Workspace) -> Report:
     from floe_core.retry import CircuitBreaker
     from floe_polaris.auth import ClientCredentials, authenticator_for
 
-    settings = _rest_settings(workspace)
+    settings = rest_settings(workspace)
     breaker = CircuitBreaker(settings.circuit_breaker, name="token endpoint")
     authenticator = authenticator_for(settings, breaker=breaker)
     if not isinstance(authenticator, ClientCredentials):
@@ -90,7 +93,24 @@ def show_config(workspace: Workspace) -> Report:
     return Report(data=section, text=[fields(rows)])
 
 
-def _rest_settings(workspace: Workspace) -> "PolarisCatalogConfig":
+COMMANDS: "dict[str, Callable[..., Report | None]]" = {
+    "create": create,
+    "list": list_catalogs,
+    "show": show,
+    "grant": grant,
+    "revoke": revoke,
+}
+
+for name, function in COMMANDS.items():
+    command(app, name)(function)
+
+
+def rest_settings(workspace: Workspace) -> "PolarisCatalogConfig":
+    """Return the connection's settings, secrets resolved.
+
+    Raises:
+        CapabilityError: The catalog is not reached over REST.
+    """
     from floe_core.expansion import expand_section
     from floe_polaris import PolarisCatalogConfig
 

@@ -40,7 +40,7 @@ def create(workspace: Workspace, name: NameArgument, properties: PropertyOption 
     Examples:
         floe namespaces create bronze.raw --property owner=sales
     """
-    given = _pairs(properties)
+    given = pairs(properties)
     with working("Creating the namespace"), workspace.connection() as connection:
         created = connection.namespaces.create(name, given)
     return Report(
@@ -94,7 +94,7 @@ def set_properties(
         msg = "Nothing to set or remove."
         raise ConfigurationError(msg, hint="Give --property KEY=VALUE or --remove KEY.")
     with working("Updating the namespace"), workspace.connection() as connection:
-        now = connection.namespaces.update_properties(name, updates=_pairs(properties), removals=remove or ())
+        now = connection.namespaces.update_properties(name, updates=pairs(properties), removals=remove or ())
     return Report(data={"namespace": name, "properties": now}, text=[fields(sorted(now.items()))])
 
 
@@ -126,9 +126,14 @@ def delete(
     return Report(data={"namespace": name, "deleted": True, "empty": True}, text=[f"Deleted namespace {name}."])
 
 
-def _pairs(texts: list[str] | None) -> dict[str, str]:
-    pairs = [text.partition("=") for text in texts or ()]
-    if wrong := [key for key, equals, _ in pairs if not equals or not key]:
-        msg = f"'{wrong[0]}' is no KEY=VALUE."
+def pairs(texts: list[str] | None) -> dict[str, str]:
+    """Read KEY=VALUE texts.
+
+    Raises:
+        ConfigurationError: One of them is something else.
+    """
+    found = [text.partition("=") for text in texts or ()]
+    if wrong := [key for key, equals, _ in found if not equals or not key]:
+        msg = f"'{wrong[0]}' is not KEY=VALUE."
         raise ConfigurationError(msg, hint="Write for example: --property owner=sales")
-    return {key: value for key, _, value in pairs}
+    return {key: value for key, _, value in found}

@@ -82,3 +82,14 @@ def test_it_is_audited_from_its_files(variant):
     run = variant("tables", "audit", ORDERS, "-o", "json")
     assert run.code in {0, 2}, "the auditor reads the files itself"
     assert "Traceback" not in run.out + run.err
+
+
+def test_a_table_is_renamed_and_moved(shop):
+    assert shop("tables", "create", "bronze.orders", "--schema", "id long").code == 0
+    assert shop("namespaces", "create", "archive").code == 0
+    run = shop("tables", "rename", "bronze.orders", "orders_2025", "-o", "json")
+    assert (run.code, run.data["renamed"]) == (0, "bronze.orders_2025")
+    run = shop("tables", "rename", "bronze.orders_2025", "archive.orders", "-o", "json")
+    assert (run.code, run.data["renamed"]) == (0, "archive.orders")
+    run = shop("tables", "rename", "bronze.orders", "archive.x", "-o", "json")
+    assert (run.code, run.error["type"]) == (1, "TableNotFoundError")

@@ -11,7 +11,8 @@ import pytest
 
 from floe_core.errors import CapabilityError, CatalogAuthorizationError, CatalogConnectionError, ConfigurationError
 from floe_polaris import PolarisCatalogConfig, PolarisManagement
-from floe_polaris.management import Grant, S3StorageInfo
+from floe_polaris.management import Grant
+from floe_polaris.storage_info import S3StorageInfo
 from floe_testing.gateway import FaultGateway, Reply, Rule
 
 

@@ -10,7 +10,7 @@ from floe_cli.commands.tables.evolve import evolve, rename_column
 from floe_cli.commands.tables.history import branch, history, rollback, snapshots, tag
 from floe_cli.commands.tables.maintenance import compact, expire, sweep
 from floe_cli.commands.tables.properties import set_properties
-from floe_cli.commands.tables.register import register
+from floe_cli.commands.tables.register import register, rename
 from floe_cli.commands.tables.rows import files, scan
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ COMMANDS: "dict[str, Callable[..., Report | None]]" = {
     "create": create,
     "drop": drop,
     "register": register,
+    "rename": rename,
     "drift": drift,
     "evolve": evolve,
     "rename-column": rename_column,

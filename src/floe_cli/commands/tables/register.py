@@ -59,6 +59,22 @@ def register(
     )
 
 
+def rename(
+    workspace: Workspace,
+    table: TableArgument,
+    new_name: Annotated[str, typer.Argument(metavar="NEW_NAME", help="A bare name stays in the namespace.")],
+) -> Report:
+    """Rename a table, or move it to another namespace; its files stay where they are.
+
+    Examples:
+        floe tables rename bronze.orders orders_2025
+        floe tables rename bronze.orders archive.orders
+    """
+    with workspace.tables() as manager, working("Renaming"):
+        renamed = ".".join(manager.rename_table(table, new_name).name())
+    return Report(data={"table": table, "renamed": renamed}, text=[f"{table} is now {renamed}."])
+
+
 def _broken(manager: "IcebergTableManager", table: str) -> CorruptFileError | None:
     """Return why a table cannot be read, None when there is none of that name yet."""
     if not manager.table_exists(table):
