@@ -94,9 +94,16 @@ def _compact(tables: IcebergTableManager, table: str) -> dict[str, Any]:
 
 def _expire(tables: IcebergTableManager, table: str, days: int | None) -> dict[str, Any]:
     expired = tables.expire_snapshots(table, older_than_days=days)
-    return {"snapshots_expired": int(expired), "files_deleted": expired.deleted_data_files}
+    figures = {"snapshots_expired": int(expired), "files_deleted": expired.deleted_data_files}
+    return figures | _kept(expired.foreign_files)
 
 
 def _sweep(tables: IcebergTableManager, table: str, days: int, *, delete: bool) -> dict[str, Any]:
     swept = tables.sweep_orphans(table, older_than_hours=days * 24, dry_run=not delete)
-    return {"orphan_files": len(swept.files), "bytes": swept.total_bytes, "deleted": delete}
+    figures = {"orphan_files": len(swept.files), "bytes": swept.total_bytes, "deleted": delete}
+    return figures | _kept(swept.foreign_files)
+
+
+def _kept(files: tuple[str, ...]) -> dict[str, Any]:
+    """Tell of files that are not the table's own, and where the first is."""
+    return {"kept_foreign_files": len(files), "first": files[0]} if files else {}

@@ -150,6 +150,13 @@ def _varint(content: bytes, place: int) -> tuple[int, int]:
             return (value >> 1) ^ -(value & 1), place
 
 
+def _way_out(path: str, table: str) -> str:
+    if not path.endswith((".metadata.json", ".metadata.json.gz")):
+        return _RESTORE
+    # Without its metadata a table has no snapshots to go back to.
+    return f"Repair it with: floe tables register {table} --replace; or drop it with: floe tables drop {table}."
+
+
 def wrong_length(path: str, *, expected: int, actual: int, table: str) -> CorruptFileError:
     """Describe a file that is not as long as the table says."""
     msg = f"'{path}' of table '{table}' is damaged: it has {actual} bytes where the table says {expected}."
@@ -161,7 +168,9 @@ def unreadable(path: str, *, table: str, err: Exception) -> FloeStorageError:
     if isinstance(err, FloeStorageError):
         return err
     if isinstance(err, FileNotFoundError):
-        return CorruptFileError(f"'{path}' of table '{table}' is missing.", path=path, hint=_RESTORE, table=table)
+        return CorruptFileError(
+            f"'{path}' of table '{table}' is missing.", path=path, hint=_way_out(path, table), table=table
+        )
     if isinstance(err, PermissionError):
         hint = "Check the storage credentials and the file's permissions."
         return StorageError(f"'{path}' of table '{table}' may not be read.", hint=hint, table=table)
@@ -170,7 +179,9 @@ def unreadable(path: str, *, table: str, err: Exception) -> FloeStorageError:
     if isinstance(err, OSError) and _OUT_OF_REACH.search(str(err)):
         msg = f"'{path}' of table '{table}' could not be read: {redact_text(str(err))}"
         return StorageError(msg, hint="The store, or the way to it, failed. Try again.", table=table)
-    return CorruptFileError(f"'{path}' of table '{table}' is damaged.", path=path, hint=_RESTORE, table=table)
+    return CorruptFileError(
+        f"'{path}' of table '{table}' is damaged.", path=path, hint=_way_out(path, table), table=table
+    )
 
 
 def load_table(context: ManagerContext, target: TableTarget) -> Table:

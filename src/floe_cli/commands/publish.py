@@ -9,7 +9,7 @@ from floe_cli.command import command, single_command
 from floe_cli.commands.tables.options import DryRunOption, YesOption
 from floe_cli.output import Report, ago, count, grid, working
 from floe_cli.workspace import Workspace
-from floe_core.errors import ConfigurationError, RefNotFoundError, WriteError
+from floe_core.errors import CapabilityError, ConfigurationError, FloeStorageError, RefNotFoundError, WriteError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,17 +124,35 @@ def _stop(held: "HeldWrite", redone: str, failing: "Sequence[str]") -> None:
 
 def waiting_report(workspace: Workspace, manager: "IcebergTableManager", tenant: str | None) -> Report:
     """List the writes that wait on any table of the catalog, or of a tenant."""
-    held = [write for table in _tables_of(workspace, manager, tenant) for write in _held(manager, table)]
+    from floe_iceberg.broken import concerns_it_alone
+
+    held, failures = [], {}
+    for table in _tables_of(workspace, manager, tenant):
+        try:
+            held += _held(manager, table)
+        except FloeStorageError as err:
+            # One table that cannot be read does not hide what waits on the others.
+            if not (isinstance(err, CapabilityError) or concerns_it_alone(manager.context, table, err)):
+                raise
+            failures[table] = err
     rows = [
         (write.table, write.branch, _waiting(write), write.mode, write.summary.get("added-records")) for write in held
     ]
     headers = ["TABLE", "BRANCH", "WRITTEN", "MODE", "ROWS"]
     return Report(
         data=[
-            write.model_dump(mode="json", exclude={"summary"}) | {"rows": int(write.summary.get("added-records", 0))}
-            for write in held
+            *(
+                write.model_dump(mode="json", exclude={"summary"})
+                | {"rows": int(write.summary.get("added-records", 0))}
+                for write in held
+            ),
+            *({"table": table, "problem": str(err)} for table, err in failures.items()),
         ],
-        text=[grid(headers, rows, right=["ROWS"]) if rows else "Nothing waits to be published."],
+        text=[
+            grid(headers, rows, right=["ROWS"]) if rows else "Nothing waits to be published.",
+            *(f"{table} cannot be read: {err}" for table, err in failures.items()),
+        ],
+        exit_code=max((err.exit_code for err in failures.values()), default=0),
     )
 
 

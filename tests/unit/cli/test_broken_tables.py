@@ -51,6 +51,28 @@ def test_it_is_listed_as_broken_and_spoils_nothing(broken):
     assert "Traceback" not in text.out + text.err
 
 
+def test_commands_over_all_tables_name_it_and_go_on(broken):
+    Path("floe.yaml").write_text(
+        Path("floe.yaml").read_text()
+        + f"""
+  {BROKEN}: {{columns: [{{name: id, type: long}}]}}
+  {SOUND}: {{columns: [{{name: id, type: long}}, {{name: more, type: string}}]}}
+"""
+    )
+    drifted = broken("tables", "drift", "-o", "json")
+    assert drifted.code == 2
+    found = {entry["table"]: entry for entry in drifted.data}
+    assert ".metadata.json" in found[BROKEN]["problem"]
+    assert [item["path"] for item in found[SOUND]["items"]] == ["more"]
+    for command in ("publish", "discard"):
+        waiting = broken(command, "-o", "json")
+        assert waiting.code == 2
+        assert [entry["table"] for entry in waiting.data] == [BROKEN]
+    text = broken("publish").out
+    assert "Nothing waits" in text
+    assert f"floe tables drop {BROKEN}" in text
+
+
 @pytest.mark.parametrize("options", [(), ("--force",)], ids=["plain", "as scripts of earlier versions do"])
 def test_it_is_dropped_and_the_place_of_its_files_is_named(broken, options):
     before = files()

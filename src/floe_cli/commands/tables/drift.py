@@ -1,12 +1,13 @@
 """Where tables are not what floe.yaml declares."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from floe_cli.declaration import declared_table, name_in_project
 from floe_cli.output import Report, count, grid, working
 from floe_cli.workspace import Workspace
+from floe_core.errors import CapabilityError, FloeStorageError
 
 
 def drift(
@@ -17,19 +18,28 @@ def drift(
 ) -> Report:
     """Compare tables with floe.yaml.
 
-    The exit code is 1 when something differs.
+    The exit code is 1 when something differs, and 2 when a table cannot be read.
 
     Examples:
         floe tables drift  # all tables of floe.yaml
         floe tables drift bronze.orders
     """
+    from floe_iceberg.broken import concerns_it_alone
     from floe_iceberg.drift import DriftDetector
 
     artifacts = workspace.artifacts
     wanted = {table: declared_table(artifacts, name_in_project(artifacts, table))} if table else dict(artifacts.tables)
     with working("Comparing"), workspace.tables() as manager:
         detector = DriftDetector(manager)
-        reports = [detector.detect(name, config) for name, config in wanted.items()]
+        reports, failures = [], {}
+        for name, config in wanted.items():
+            try:
+                reports.append(detector.detect(name, config))
+            except FloeStorageError as err:
+                # One table that cannot be read does not keep the others from being compared.
+                if table or not (isinstance(err, CapabilityError) or concerns_it_alone(manager.context, name, err)):
+                    raise
+                failures[name] = err
     rows = [
         (
             report.table,
@@ -43,10 +53,13 @@ def drift(
         for report in reports
         for item in report.items
     ]
+    data: list[Any] = [*reports, *({"table": name, "problem": str(err)} for name, err in failures.items())]
+    unread = [f"{name} cannot be compared: {err}" for name, err in failures.items()]
+    failed = max((err.exit_code for err in failures.values()), default=0)
     if not rows:
         checked = count(len(reports), "table")
-        return Report(
-            data=reports, text=[f"No drift: {checked} as declared." if reports else "No tables are declared."]
-        )
+        found = f"No drift: {checked} as declared." if reports else "No tables are declared."
+        return Report(data=data, text=[*unread, found] if reports or not unread else unread, exit_code=failed)
     headers = ["TABLE", "SEVERITY", "WHAT", "WHERE", "DECLARED", "ACTUAL", "FIX"]
-    return Report(data=reports, text=[grid(headers, rows), "", f"{count(len(rows), 'difference')}."], exit_code=1)
+    text: list[Any] = [grid(headers, rows), "", *unread, f"{count(len(rows), 'difference')}."]
+    return Report(data=data, text=text, exit_code=max(failed, 1))
