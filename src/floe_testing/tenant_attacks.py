@@ -7,7 +7,7 @@ against a gateway that authorizes as Polaris does, before the reference server.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -50,6 +50,7 @@ class Rooms:
         victim_metadata: Metadata file of the neighbor's table.
         principal: The attacker's principal and roles.
         victim_principal: The neighbor's.
+        separator: Between the parts of a namespace in addresses.
     """
 
     prefix: str
@@ -61,6 +62,7 @@ class Rooms:
     victim_metadata: str
     principal: str
     victim_principal: str
+    separator: str = "%1F"
 
     @property
     def base(self) -> str:
@@ -314,7 +316,8 @@ class Intruder:
 
     def catalog(self, rooms: Rooms, attack: Attack) -> Answer:
         """Send a request to the catalog."""
-        return self.send("/".join(filter(None, [self._uri, "v1", rooms.prefix])), attack)
+        written = replace(attack, path=attack.path.replace("%1F", rooms.separator))
+        return self.send("/".join(filter(None, [self._uri, "v1", rooms.prefix])), written)
 
     def management(self, attack: Attack) -> Answer:
         """Send a request to Polaris's management API."""
