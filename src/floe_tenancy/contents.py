@@ -65,6 +65,22 @@ class HoldsGenericTables(Protocol):
         ...
 
 
+def walk(manager: IcebergTableManager, parts: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], list[str]]]:
+    """Yield every namespace below another, and the names of its tables, as the server has them; parents first."""
+    with manager.namespaces.operation("list_namespaces", parts):
+        children = sorted(tuple(child) for child in manager.catalog.list_namespaces(parts))
+    for child in children:
+        try:
+            with manager.namespaces.operation("list_tables", child):
+                tables = sorted(table[-1] for table in manager.catalog.list_tables(child))
+            below = list(walk(manager, child))
+        except NamespaceNotFoundError:
+            # Dropped meanwhile, or not even a request can name it.
+            continue
+        yield child, tables
+        yield from below
+
+
 def contents_of(manager: IcebergTableManager, namespaces: Iterable[str]) -> list[NamespaceContent]:
     """List what is in some namespaces besides their tables and each other, what is deepest first."""
     return [content for namespace in namespaces for content in _inside(manager, tuple(namespace.split(".")))]

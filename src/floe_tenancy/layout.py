@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from floe_core.errors import CorruptFileError, FloeStorageError, NamespaceNotFoundError, TransientError
 from floe_core.locations import lies_in
 from floe_core.redaction import redact_text
+from floe_iceberg.names import is_usable
 from floe_iceberg.own_files import OwnFiles, declared_places
 from floe_iceberg.row_counts import RowCount
-from floe_tenancy.contents import ContentKind, contents_of
+from floe_tenancy.contents import ContentKind, NamespaceContent, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -85,6 +86,10 @@ def namespaces_of(manager: IcebergTableManager, namespace: str) -> list[str]:
 def tables_of(manager: IcebergTableManager, namespaces: Iterable[str]) -> list[TenantTable]:
     """Describe every table of some namespaces; one that cannot be read is described as broken."""
     names = [f"{namespace}.{table}" for namespace in namespaces for table in manager.list_tables(namespace)]
+    return _all_described(manager, names)
+
+
+def _all_described(manager: IcebergTableManager, names: list[str]) -> list[TenantTable]:
     with ThreadPoolExecutor(max_workers=_LOADS_AT_ONCE, thread_name_prefix="floe-layout") as pool:
         found = pool.map(lambda name: _described(manager, name), names)
         return [table for table in found if table is not None]
@@ -130,11 +135,16 @@ def _known_places(manager: IcebergTableManager, name: str, err: FloeStorageError
 
 def places_of_all(manager: IcebergTableManager) -> dict[str, TablePlaces]:
     """Tell where every table of a catalog lies; one that cannot be read stands in nobody's way."""
-    namespaces = manager.namespaces.tree()
-    found = {table.name: TablePlaces(table.places, table.broken) for table in tables_of(manager, namespaces)}
-    for content in contents_of(manager, namespaces):
-        if content.kind is ContentKind.TABLE:
-            found[content.name] = _odd_places(manager, content.parts)
+    usable: list[str] = []
+    found: dict[str, TablePlaces] = {}
+    for namespace, tables in walk(manager):
+        for table in tables:
+            parts = (*namespace, table)
+            if all(map(is_usable, parts)):
+                usable.append(".".join(parts))
+            else:
+                found[NamespaceContent(ContentKind.TABLE, parts).name] = _odd_places(manager, parts)
+    found |= {table.name: TablePlaces(table.places, table.broken) for table in _all_described(manager, usable)}
     return found
 
 
