@@ -177,9 +177,7 @@ class _Write:
         """Load the table, making it first when that is allowed."""
         manager, name = self._manager, self._output.table
         if not self._defaults.auto_create or manager.table_exists(name):
-            table = self._as_declared(manager.load_table(name))
-            self._set_properties(table)
-            return table
+            return self._as_declared(manager.load_table(name))
         schema = self._schema()
         if not len(schema):
             return None
@@ -192,11 +190,11 @@ class _Write:
         return self._create(schema, declared)
 
     def _as_declared(self, table: Table) -> Table:
-        """Let a table follow its declaration; where it cannot, nothing is written."""
-        declared = self._defaults.declared.get(self._output.table)
-        if declared is None:
-            return table
+        """Let a table follow its declaration and the asset's properties; where it cannot, nothing is written."""
+        declared = self._defaults.declared.get(self._output.table, TableConfig())
         properties = {**declared.properties, **self._output.settings.properties}
+        if not properties and self._output.table not in self._defaults.declared:
+            return table
         wanted = declared.model_copy(update={"properties": properties})
         return follow_declaration(self._manager.context, table, wanted)
 
@@ -221,12 +219,6 @@ class _Write:
     def _terms_of_declared(self, config: TableConfig) -> tuple[str, ...]:
         partitioned = self._tied(declared_schema(config.columns))
         return tuple(partitioned.terms) if partitioned else ()
-
-    def _set_properties(self, table: Table) -> None:
-        wanted = self._output.settings.properties
-        if any(table.properties.get(key) != value for key, value in wanted.items()):
-            with table.transaction() as transaction:
-                transaction.set_properties(dict(wanted))
 
     def _schema(self) -> pa.Schema:
         return self._manager.context.plane().arrow_schema(self._data) if _is_spark(self._data) else self._data.schema
