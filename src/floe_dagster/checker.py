@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dagster import AssetCheckResult, AssetCheckSeverity, AssetCheckSpec, build_op_context
@@ -106,7 +107,7 @@ class Checker:
 
     def declared(self, ref: str | None, checks: Sequence[TableCheck] | None = None) -> list[CheckOutcome]:
         """Evaluate declared checks, all by default."""
-        rows = self._rows()
+        rows = self._rows
         sql = rows.sql(self.manager.load_table(self.table)) if rows is not None else None
         of = CheckedRows(
             self.table, ref, sql, self.scope.keys, lambda name: self.io_manager.table_for(name, self.scope.tenant)
@@ -115,8 +116,7 @@ class Checker:
 
     def own(self, check: AssetChecksDefinition, ref: str | None) -> list[AssetCheckResult]:
         """Call a user's own check with the rows of a branch."""
-        rows = self._rows()
-        inputs = {name: self._input(check, name, ref, rows) for name in check.keys_by_input_name if _takes(check, name)}
+        inputs = {name: self._input(check, name, ref) for name in check.keys_by_input_name if _takes(check, name)}
         names = set(check.required_resource_keys) - {self.plan.io_key}
         resources = {name: getattr(self._resources, name) for name in names}
         # Without an instance Dagster makes one, and forgets the instance of the run when it is collected.
@@ -135,16 +135,18 @@ class Checker:
             key = result.asset_key or next((spec.asset_key for spec in specs if spec.name == name), key)
         return result._replace(asset_key=key, check_name=name)
 
+    @cached_property
     def _rows(self) -> RowSelection | None:
+        """The rows of the partitions that are checked, None for all; every check asks for them."""
         return self.io_manager.rows_of_partitions(self.plan.spec, self.scope) if self.scope.keys else None
 
-    def _input(self, check: AssetChecksDefinition, name: str, ref: str | None, rows: RowSelection | None) -> object:
+    def _input(self, check: AssetChecksDefinition, name: str, ref: str | None) -> object:
         key: AssetKey = check.keys_by_input_name[name]
         kind = check.node_def.input_def_named(name).dagster_type.typing_type
         mine = key == self.plan.spec.key
         asked = InputSelection(branch=ref if mine else None)
         table = self.io_manager.table_of_asset(key, self.scope.tenant)
-        return load(self.manager, table, kind, asked, rows if mine else None)
+        return load(self.manager, table, kind, asked, self._rows if mine else None)
 
     def holding_back(self, results: Sequence[AssetCheckResult]) -> list[str]:
         """Name the checks that keep the rows from being published."""
