@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from dagster import MetadataValue
+from pyiceberg.table.refs import MAIN_BRANCH
 
 from floe_core.errors import TableNotFoundError
 from floe_core.schemas import ColumnConfig, TableConfig
@@ -67,7 +68,7 @@ class CheckRecord:
     partition_key: str | None = None
     figures: Mapping[str, Any] = field(default_factory=dict)
     seconds: float | None = None
-    ref: str = "main"
+    ref: str = MAIN_BRANCH
     snapshot_id: int | None = None
 
     @classmethod

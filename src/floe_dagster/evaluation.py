@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from pyiceberg.table.refs import MAIN_BRANCH
+
 from floe_core.dataplane import OPERATION_ID_PROPERTY, ReadRequest
 from floe_core.errors import FloeStorageError, InvalidScanError
 from floe_core.schemas import CheckKind
@@ -20,6 +22,7 @@ from floe_iceberg.commits import ancestry
 from floe_iceberg.held import partitions_of
 from floe_iceberg.predicates import check_columns
 from floe_iceberg.row_counts import RowCount
+from floe_iceberg.summaries import summary_of
 from floe_iceberg.versions import ref_not_found
 
 if TYPE_CHECKING:
@@ -31,7 +34,6 @@ if TYPE_CHECKING:
     from floe_dagster.checks import TableCheck
     from floe_iceberg.manager import IcebergTableManager
 
-_MAIN = "main"
 _COMPACTION = "replace"
 # Iceberg's own columns, which every table has on Spark.
 _METADATA_COLUMNS = frozenset({"_file", "_pos", "_partition", "_spec_id", "_deleted", "_row_id"})
@@ -160,19 +162,19 @@ class _Evaluation:
         for some partitions, before the last write that names one of them.
         """
         refs = self._table.metadata.refs
-        ref = self._of.ref or _MAIN
-        if ref != _MAIN and ref in refs and refs[ref].snapshot_ref_type == "branch":
+        ref = self._of.ref or MAIN_BRANCH
+        if ref != MAIN_BRANCH and ref in refs and refs[ref].snapshot_ref_type == "branch":
             return next(ancestry(self._table.metadata), None)
         writes = list(self._changes(ref))
-        named = [one for one in writes if set(partitions_of(_summary(one))) & set(self._of.partitions)]
+        named = [one for one in writes if set(partitions_of(summary_of(one))) & set(self._of.partitions)]
         last = next(iter(named or writes), None)
         if last is None:
             return None
         lineage = list(ancestry(self._table.metadata, ref))
         earlier = lineage[[one.snapshot_id for one in lineage].index(last.snapshot_id) + 1 :]
-        operation = _summary(last).get(OPERATION_ID_PROPERTY)
+        operation = summary_of(last).get(OPERATION_ID_PROPERTY)
         # One write can make several snapshots.
-        same = (one for one in earlier if operation is None or _summary(one).get(OPERATION_ID_PROPERTY) != operation)
+        same = (one for one in earlier if operation is None or summary_of(one).get(OPERATION_ID_PROPERTY) != operation)
         return next(same, None)
 
     def _changes(self, ref: str | None) -> Iterator[Snapshot]:
@@ -188,7 +190,7 @@ class _Evaluation:
         """Return the rows of a snapshot as its summary tells; None when only a read does."""
         if snapshot is None:
             return 0
-        summary = _summary(snapshot)
+        summary = summary_of(snapshot)
         count = RowCount.of(summary)
         return count.rows if count.exact and "total-records" in summary else None
 
@@ -293,10 +295,6 @@ class _Evaluation:
 
 def _renamed(columns: Sequence[str], names: Sequence[str]) -> list[str]:
     return [f"{column} as {name}" for column, name in zip(columns, names, strict=True)]
-
-
-def _summary(snapshot: Snapshot) -> Mapping[str, str]:
-    return snapshot.summary.additional_properties if snapshot.summary else {}
 
 
 _FAMILIES = (("int", "long", "decimal"), ("float", "double"), ("string",), ("date",), ("boolean",), ("uuid",))

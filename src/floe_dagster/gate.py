@@ -15,6 +15,7 @@ from dagster import (
     MetadataValue,
     multi_asset_check,
 )
+from pyiceberg.table.refs import MAIN_BRANCH
 
 from floe_core.errors import ConfigurationError, RefNotFoundError
 from floe_dagster.asset_keys import audit_branch, origin_run_id
@@ -168,7 +169,7 @@ class _Audit(Checker):
         """Append the results to their table, and return why that failed: the rows are where they belong by then."""
         if not results or (kept := self.io_manager.check_results) is None:
             return None
-        blocking, ref = self.plan.blocking_names, held or "main"
+        blocking, ref = self.plan.blocking_names, held or MAIN_BRANCH
         try:
             snapshot = (
                 published.get("snapshot_id") or self.manager.load_table(self.table).metadata.refs[ref].snapshot_id

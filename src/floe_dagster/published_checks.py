@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from dagster import AssetChecksDefinition, AssetCheckSeverity, AssetSpec, DagsterInstance, build_resources
+from pyiceberg.table.refs import MAIN_BRANCH
 
 from floe_core.errors import USER_ERROR, ConfigurationError, FloeStorageError, RefNotFoundError
 from floe_dagster.asset_keys import keys_by_table
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from floe_dagster.pipeline import Pipeline
     from floe_iceberg.manager import IcebergTableManager
 
-_MAIN = "main"
 _IO_MANAGER = "io_manager"
 
 
@@ -112,7 +112,7 @@ class CheckedTable:
     state: TableState = TableState.CHECKED
     partition: str | None = None
     checks: tuple[CheckedCheck, ...] = ()
-    ref: str = _MAIN
+    ref: str = MAIN_BRANCH
     snapshot_id: int | None = None
 
     def records(self) -> list[CheckRecord]:
@@ -261,7 +261,7 @@ class _AssetTest:
     def run(self, partition: str | None) -> CheckedTable:
         plans, table = self._plans.of(self._key), self._pipeline.table(self._key)
         with_asset = self._plans.with_its_asset(self._key)
-        about = CheckedTable(table, self._key.to_user_string(), partition=partition, ref=self._ref or _MAIN)
+        about = CheckedTable(table, self._key.to_user_string(), partition=partition, ref=self._ref or MAIN_BRANCH)
         if not plans and not with_asset:
             return replace(about, state=TableState.NO_CHECKS)
         apart = [_skipped(name, "Its asset makes it, while it runs.") for name in with_asset]
@@ -345,7 +345,7 @@ def check_declared(
         raise ConfigurationError(msg, hint=f"Declared: {', '.join(artifacts.tables) or 'none'}.")
     for name in chosen:
         checks = expand_checks(artifacts.tables[name].checks, table=name)
-        about = CheckedTable(name, None, ref=ref or _MAIN)
+        about = CheckedTable(name, None, ref=ref or MAIN_BRANCH)
         if not checks:
             yield replace(about, state=TableState.NO_CHECKS)
         elif not manager.table_exists(name):

@@ -11,6 +11,7 @@ from floe_core.distribution import install_hint
 from floe_core.errors import CapabilityError, MissingDependencyError
 from floe_iceberg.corruption import CheckedIO, manifests_of
 from floe_iceberg.models import Engine
+from floe_iceberg.summaries import summary_of
 from floe_iceberg.versions import name_of
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def has_equality_deletes(table: Table, snapshot: Snapshot | None) -> bool:
     """
     if snapshot is None:
         return False
-    summary = snapshot.summary.additional_properties if snapshot.summary else {}
+    summary = summary_of(snapshot)
     if (stated := summary.get(_TOTAL)) is not None:
         return stated != "0"
     found = [m for m in manifests_of(table, snapshot) if m.content == ManifestContent.DELETES]

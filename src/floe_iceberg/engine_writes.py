@@ -42,6 +42,7 @@ from floe_iceberg.operation_branches import operation_branch
 from floe_iceberg.read_marks import reads_on, require_unread
 from floe_iceberg.schema import column_requests, require_fit, stage_changes
 from floe_iceberg.snapshots import branch_at, ensure_snapshot
+from floe_iceberg.summaries import summary_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -146,7 +147,7 @@ def _evolve(context: ManagerContext, target: TableTarget, schema: pa.Schema, *, 
 
 def changes_anything(snapshot: Snapshot) -> bool:
     """Whether a snapshot adds or drops any file."""
-    summary = snapshot.summary.additional_properties if snapshot.summary else {}
+    summary = summary_of(snapshot)
     return any(key in summary for key in _CHANGES)
 
 

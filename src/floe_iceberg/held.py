@@ -20,6 +20,7 @@ from floe_iceberg.key_property import keys_text, parse_keys
 from floe_iceberg.models import NullKeys, SnapshotInfo, Value, WriteMode
 from floe_iceberg.movements import require_current
 from floe_iceberg.read_marks import require_unread
+from floe_iceberg.summaries import summary_of
 from floe_iceberg.versions import ref_not_found
 
 if TYPE_CHECKING:
@@ -304,7 +305,7 @@ def _held(table: Table, branch: str) -> HeldWrite | None:
     for snapshot in ancestry(table.metadata, branch):
         if snapshot.snapshot_id in published:
             return None
-        summary = snapshot.summary.additional_properties if snapshot.summary else {}
+        summary = summary_of(snapshot)
         if _BRANCH in summary:
             return HeldWrite(
                 table=".".join(table.name()),

@@ -12,6 +12,7 @@ from floe_iceberg.models import WriteMode
 from floe_iceberg.predicates import parse_row_filter
 from floe_iceberg.row_keys import recorded_keys
 from floe_iceberg.schema import column_parts
+from floe_iceberg.summaries import summary_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +30,7 @@ _KEY = "floe key of a row"
 
 def written_at(snapshot: Snapshot) -> int:
     """Return when a write was first made, in milliseconds, however often it was done again since."""
-    summary = snapshot.summary.additional_properties if snapshot.summary else {}
+    summary = summary_of(snapshot)
     return int(summary.get(WRITTEN_PROPERTY, snapshot.timestamp_ms))
 
 

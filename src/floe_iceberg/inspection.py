@@ -15,6 +15,7 @@ from floe_iceberg.corruption import CheckedIO, explain, load_table, manifests_of
 from floe_iceberg.maintenance.file_groups import plan_groups
 from floe_iceberg.models import FileInfo, HistoryEntry, ManifestInfo, PartitionInfo, SnapshotInfo, TableHealth
 from floe_iceberg.snapshots import visible_refs
+from floe_iceberg.summaries import summary_of
 from floe_iceberg.versions import ancestors, name_of, resolve, to_millis
 
 if TYPE_CHECKING:
@@ -209,7 +210,7 @@ def _partition_info(name: str, spec_id: int, members: list[DataFile]) -> Partiti
 
 def _rows(version: Version, data: list[DataFile]) -> int:
     # Writers count deleted rows out of the total; without their figure, delete files are not looked into.
-    summary = version.snapshot.summary.additional_properties if version.snapshot and version.snapshot.summary else {}
+    summary = summary_of(version.snapshot)
     counted = sum(file.record_count for file in data)
     deleted = int(summary.get("total-position-deletes", "0") or 0)
     return max(0, counted - deleted)

@@ -19,6 +19,7 @@ from floe_iceberg.held_rows import base_of, replaced_rows_changed, written_at
 from floe_iceberg.models import Value, WriteMode
 from floe_iceberg.rewrites import Branch, read_set
 from floe_iceberg.row_keys import keys_shown, recorded_keys, same_keys
+from floe_iceberg.summaries import summary_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,7 +100,7 @@ def require_current(manager: IcebergTableManager, table: Table, held: HeldWrite)
 
 
 def _movement(table: Table, snapshot: Snapshot, held: HeldWrite) -> Movement:
-    summary = snapshot.summary.additional_properties if snapshot.summary else {}
+    summary = summary_of(snapshot)
     changes = changes_anything(snapshot) and _operation(snapshot) != Operation.REPLACE.value
     same_work = held.is_rerun_by(summary)
     # An earlier run that was published late has nothing that the held one lacks.

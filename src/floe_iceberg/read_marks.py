@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.table.refs import MAIN_BRANCH
 
 from floe_core.errors import ConcurrencyConflictError
+from floe_iceberg.summaries import summary_of
 from floe_iceberg.versions import ancestors
 
 if TYPE_CHECKING:
@@ -81,5 +82,5 @@ def carried_marks(parent: Snapshot | None) -> Mapping[str, str]:
 
 
 def _marks(snapshot: Snapshot) -> dict[str, str]:
-    properties = snapshot.summary.additional_properties if snapshot.summary else {}
+    properties = summary_of(snapshot)
     return {key: value for key, value in properties.items() if key.startswith(READ_PREFIX)}

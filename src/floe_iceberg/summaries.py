@@ -30,6 +30,11 @@ _TOTALS = (
 )
 
 
+def summary_of(snapshot: Snapshot | None) -> dict[str, str]:
+    """Return what a snapshot says of itself; nothing without one, or when it says nothing."""
+    return snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
+
+
 def summarize(  # noqa: PLR0913 - all that a summary is made of
     metadata: TableMetadata,
     operation: Operation,
@@ -81,7 +86,7 @@ def _totals(changes: Mapping[str, str], parent: Snapshot | None) -> dict[str, st
     if parent is None:
         before: Mapping[str, str] = dict.fromkeys((total for total, _, _ in _TOTALS), "0")
     else:
-        before = parent.summary.additional_properties if parent.summary else {}
+        before = summary_of(parent)
     totals = {}
     for name, plus, minus in _TOTALS:
         if not (known := before.get(name, "")).isdecimal():

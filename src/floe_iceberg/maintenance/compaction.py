@@ -25,6 +25,7 @@ from floe_iceberg.manifests import SnapshotDraft
 from floe_iceberg.models import CompactionResult, Engine
 from floe_iceberg.predicates import check_columns, parse_row_filter
 from floe_iceberg.spec_terms import sort_order as parsed_sort_order
+from floe_iceberg.summaries import summary_of
 from floe_iceberg.versions import name_of
 
 if TYPE_CHECKING:
@@ -279,7 +280,7 @@ def _by_engine(context: ManagerContext, target: TableTarget, plane: DataPlane, j
 
 def _position_deletes(table: Table) -> bool:
     current = table.metadata.current_snapshot()
-    summary = current.summary.additional_properties if current and current.summary else {}
+    summary = summary_of(current)
     return summary.get("total-position-deletes", "0") != "0"
 
 

@@ -27,6 +27,7 @@ from floe_iceberg.maintenance.reachable import (
 from floe_iceberg.models import Engine, OrphanSweepResult
 from floe_iceberg.own_files import require_collected
 from floe_iceberg.own_places import own_files
+from floe_iceberg.summaries import summary_of
 from floe_iceberg.versions import local_text, name_of, to_millis, to_utc
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def _limit(context: ManagerContext, older_than: Moment | None, hours: float | No
 
 def _plane(context: ManagerContext, table: Table, engine: Engine | str | None) -> DataPlane | None:
     snapshot = table.metadata.current_snapshot()
-    summary = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
+    summary = summary_of(snapshot)
     files = int(summary.get("total-data-files", "0") or 0)
     return plane_for(context, engine, size=files, largest=_MOST_FILES, what="files")
 
