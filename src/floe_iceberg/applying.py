@@ -9,7 +9,7 @@ from floe_core.drift import DriftItem, DriftKind, DriftRemedy
 from floe_core.errors import ConcurrencyConflictError, ConfigurationError, TableNotFoundError
 from floe_iceberg.context import identifier_of
 from floe_iceberg.corruption import load_table
-from floe_iceberg.declared_changes import DeclaredChange
+from floe_iceberg.declared_changes import DeclaredChange, impossible_of, made_of
 from floe_iceberg.drift import missing_table
 from floe_iceberg.metadata_commits import commit_change
 from floe_iceberg.namespaces import Namespaces
@@ -48,7 +48,7 @@ class DeclaredPlan:
     @property
     def impossible(self) -> tuple[DriftItem, ...]:
         """What cannot be done; nothing of the table is changed then."""
-        return tuple(item for item in self.items if item.remedy is DriftRemedy.NONE)
+        return impossible_of(self.items)
 
     @property
     def left(self) -> tuple[DriftItem, ...]:
@@ -59,8 +59,10 @@ class DeclaredPlan:
 
     @property
     def made(self) -> tuple[DriftItem, ...]:
-        """What is changed."""
-        return tuple(item for item in self.items if item not in self.left and item.remedy is not DriftRemedy.NONE)
+        """What is changed; a table that is made has nothing that could be left."""
+        if not self.exists:
+            return made_of(self.items, drop_columns=True) if self.creates else ()
+        return made_of(self.items, drop_columns=self.drop_columns)
 
     @property
     def destructive(self) -> tuple[DriftItem, ...]:

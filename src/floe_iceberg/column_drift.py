@@ -52,15 +52,8 @@ class _Columns:
     def differences(self) -> Iterator[DriftItem]:
         wanted, actual = declared_schema(self.columns), self.table.schema()
         for new, old in self._renames.items():
-            yield DriftItem(
-                kind=DriftKind.RENAME,
-                path=old,
-                declared=new,
-                actual=old,
-                severity=DriftSeverity.BREAKING,
-                fix="Run floe apply to rename it: runs stop before they write until then.",
-                remedy=DriftRemedy.APPLY,
-            )
+            item = _rename(old, new, "Run floe apply to rename it: runs stop before they write until then.")
+            yield item.model_copy(update={"remedy": DriftRemedy.APPLY})
         yield from self._nested_renames()
         yield from self._struct(wanted.as_struct(), actual.as_struct(), "")
         known_as = [self._renames.get(column.name, column.name) for column in wanted.fields]
@@ -83,15 +76,8 @@ class _Columns:
         there = {column.name for column in schema.fields}
         for old, new in self._former.items():
             if old in schema.column_names and not {old, new} & there:
-                yield DriftItem(
-                    kind=DriftKind.RENAME,
-                    path=old,
-                    declared=new,
-                    actual=old,
-                    severity=DriftSeverity.BREAKING,
-                    fix="A field inside of a struct does not become a column. Rename it within its struct with: "
-                    "floe tables rename-column",
-                )
+                fix = "A field inside of a struct does not become a column. Rename it within its struct with: "
+                yield _rename(old, new, fix + "floe tables rename-column")
 
     def _struct(self, wanted: StructType, actual: StructType, prefix: str) -> Iterator[DriftItem]:
         there = {column.name: column for column in actual.fields}
@@ -208,3 +194,10 @@ class _Columns:
 def column_text(column: NestedField) -> str:
     """Render a column's type and whether it refuses null."""
     return f"{type_text(column.field_type)}{' required' if column.required else ''}"
+
+
+def _rename(old: str, new: str, fix: str) -> DriftItem:
+    """Describe a column that is declared by another name; whether it can be renamed is for the caller to say."""
+    return DriftItem(
+        kind=DriftKind.RENAME, path=old, declared=new, actual=old, severity=DriftSeverity.BREAKING, fix=fix
+    )

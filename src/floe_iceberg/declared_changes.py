@@ -41,7 +41,7 @@ from floe_iceberg.target_schema import target_schema
 from floe_iceberg.versions import name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.table import Table
@@ -53,6 +53,17 @@ if TYPE_CHECKING:
 
 # Changes that were judged by the rows that are there.
 _BY_ROWS = {DriftKind.MISSING_COLUMN, DriftKind.EXTRA_COLUMN, DriftKind.NULLABILITY, DriftKind.KEYS}
+
+
+def impossible_of(items: Iterable[DriftItem]) -> tuple[DriftItem, ...]:
+    """Return the differences that cannot be changed."""
+    return tuple(item for item in items if item.remedy is DriftRemedy.NONE)
+
+
+def made_of(items: Iterable[DriftItem], *, drop_columns: bool) -> tuple[DriftItem, ...]:
+    """Return the differences that are changed; columns that are not declared stay unless they are to go."""
+    left = {DriftRemedy.NONE} if drop_columns else {DriftRemedy.NONE, DriftRemedy.FLAG}
+    return tuple(item for item in items if item.remedy not in left)
 
 
 @dataclass(frozen=True)
@@ -81,13 +92,12 @@ class DeclaredChange:
     @property
     def impossible(self) -> tuple[DriftItem, ...]:
         """What cannot be done; as long as there is something, nothing is."""
-        return tuple(item for item in self.items if item.remedy is DriftRemedy.NONE)
+        return impossible_of(self.items)
 
     @property
     def made(self) -> tuple[DriftItem, ...]:
         """What the commit changes."""
-        left = {DriftRemedy.NONE} if self.drop_columns else {DriftRemedy.NONE, DriftRemedy.FLAG}
-        return tuple(item for item in self.items if item.remedy not in left)
+        return made_of(self.items, drop_columns=self.drop_columns)
 
     @cached_property
     def unique(self) -> DriftItem | None:
