@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import OrderedDict
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection
 
 _KEPT_TABLES = 64
-_KEPT_TEXTS = 50_000
 _KEPT_METADATA_FILES = 100
 _PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"
 _INDEXES = tuple(name for name, value in vars(Schema).items() if isinstance(value, cached_property))
@@ -57,14 +57,28 @@ def sql_metastore(catalog: Catalog) -> SqlMetastore | None:
     return SqlMetastore(catalog) if isinstance(catalog, SqlCatalog) else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The last version of a table that was read or written; older ones would keep every snapshot that expired.
+
+    Attributes:
+        location: Its metadata file.
+        metadata: What that holds.
+        texts: Its snapshots as JSON, where they were rendered.
+    """
+
+    location: str
+    metadata: TableMetadata
+    texts: dict[int, tuple[Snapshot, str]] = field(default_factory=dict)
+
+
 class SqlMetastore:
     """Loads tables from, and commits them to, the rows of a SQL catalog."""
 
     def __init__(self, catalog: SqlCatalog) -> None:
         """Speak to the catalog's own database."""
         self._catalog = catalog
-        self._known: OrderedDict[str, TableMetadata] = OrderedDict()
-        self._snapshot_texts: dict[int, tuple[Snapshot, str]] = {}
+        self._known: OrderedDict[Identifier, _Known] = OrderedDict()
         self._lock = threading.Lock()
 
     def load(self, identifier: Identifier) -> Table:
@@ -74,7 +88,7 @@ class SqlMetastore:
             NoSuchTableError: There is no such row.
         """
         location = self._location(identifier)
-        metadata = self._metadata(location)
+        metadata = self._metadata(identifier, location)
         return Table(
             identifier=identifier,
             metadata=metadata,
@@ -100,8 +114,9 @@ class SqlMetastore:
             CommitFailedException: A requirement does not hold, or another writer swapped the row first.
             CommitStateUnknownException: The answer to the swap was lost; after any other error nothing has changed.
         """
-        base_location = self._location(table.name())
-        base = table.metadata if base_location == table.metadata_location else self._metadata(base_location)
+        name = table.name()
+        base_location = self._location(name)
+        base = table.metadata if base_location == table.metadata_location else self._metadata(name, base_location)
         for requirement in requirements:
             requirement.validate(base)
         changed = _with_snapshot(base, base_location, updates)
@@ -113,7 +128,7 @@ class SqlMetastore:
                 if base is table.metadata:
                     raise
                 # The updates were made for another state of the table, such as one with snapshots that are gone.
-                msg = f"Table has been changed by another process: {'.'.join(table.name())}"
+                msg = f"Table has been changed by another process: {'.'.join(name)}"
                 raise CommitFailedException(msg) from err
             if changed == base:
                 return CommitTableResponse(metadata=base, metadata_location=base_location)
@@ -121,8 +136,8 @@ class SqlMetastore:
         location = provider.new_table_metadata_file_location(_version(base_location) + 1)
         io = self._io(changed.properties, location)
         try:
-            self._write(changed, io, location)
-            self._swap(table.name(), base_location, location)
+            texts = self._write(name, changed, io, location)
+            self._swap(name, base_location, location)
         except CommitStateUnknownException:
             raise
         except Exception:
@@ -130,7 +145,7 @@ class SqlMetastore:
             with contextlib.suppress(Exception):
                 io.delete(location)
             raise
-        self._keep(location, changed)
+        self._keep(name, _Known(location, changed, texts))
         return CommitTableResponse(metadata=changed, metadata_location=location)
 
     def _location(self, identifier: Identifier) -> str:
@@ -174,46 +189,55 @@ class SqlMetastore:
             msg = f"Table has been updated by another process: {name}"
             raise CommitFailedException(msg)
 
-    def _metadata(self, location: str) -> TableMetadata:
+    def _metadata(self, identifier: Identifier, location: str) -> TableMetadata:
         with self._lock:
-            if location in self._known:
-                self._known.move_to_end(location)
-                return self._known[location]
+            known = self._known.get(identifier)
+            if known is not None and known.location == location:
+                self._known.move_to_end(identifier)
+                return known.metadata
         io = load_file_io(properties=self._catalog.properties, location=location)
         metadata = FromInputFile.table_metadata(io.new_input(location))
-        self._keep(location, metadata)
+        self._keep(identifier, _Known(location, metadata))
         return metadata
 
-    def _keep(self, location: str, metadata: TableMetadata) -> None:
-        _complete(metadata)
+    def _keep(self, identifier: Identifier, known: _Known) -> None:
+        _complete(known.metadata)
         with self._lock:
-            self._known[location] = metadata
+            self._known[identifier] = known
+            self._known.move_to_end(identifier)
             while len(self._known) > _KEPT_TABLES:
                 self._known.popitem(last=False)
 
     def _io(self, properties: dict[str, str], location: str) -> FileIO:
         return load_file_io({**self._catalog.properties, **properties}, location)
 
-    def _write(self, metadata: TableMetadata, io: FileIO, location: str) -> None:
+    def _write(
+        self, identifier: Identifier, metadata: TableMetadata, io: FileIO, location: str
+    ) -> dict[int, tuple[Snapshot, str]]:
+        """Write a metadata file; return the texts of its snapshots for the next one."""
         if not isinstance(metadata, TableMetadataV2):
             ToOutputFile.table_metadata(metadata, io.new_output(location))
-            return
-        with io.new_output(location).create() as stream:
-            stream.write(self._text(metadata).encode())
-
-    def _text(self, metadata: TableMetadataV2) -> str:
-        """Render metadata as JSON, reusing the text of snapshots rendered before."""
+            return {}
+        texts = self._texts(identifier, metadata)
         frame = metadata.model_copy(update={"snapshots": []}).model_dump_json(exclude_none=True)
-        texts = {snapshot.snapshot_id: self._snapshot_text(snapshot) for snapshot in metadata.snapshots}
-        if len(self._snapshot_texts) > _KEPT_TEXTS:
-            self._snapshot_texts.clear()
-        self._snapshot_texts.update(texts)
         # An unescaped quote ends a JSON string, so this text is the field itself and never part of a value.
-        return frame.replace('"snapshots":[]', f'"snapshots":[{",".join(text for _, text in texts.values())}]', 1)
+        snapshots = f'"snapshots":[{",".join(text for _, text in texts.values())}]'
+        with io.new_output(location).create() as stream:
+            stream.write(frame.replace('"snapshots":[]', snapshots, 1).encode())
+        return texts
 
-    def _snapshot_text(self, snapshot: Snapshot) -> tuple[Snapshot, str]:
-        known = self._snapshot_texts.get(snapshot.snapshot_id)
-        return known if known and known[0] is snapshot else (snapshot, snapshot.model_dump_json(exclude_none=True))
+    def _texts(self, identifier: Identifier, metadata: TableMetadata) -> dict[int, tuple[Snapshot, str]]:
+        """Render snapshots as JSON, but for those that the last version has as they are."""
+        with self._lock:
+            last = self._known.get(identifier)
+        known = last.texts if last is not None else {}
+        texts = {}
+        for snapshot in metadata.snapshots:
+            found = known.get(snapshot.snapshot_id)
+            if found is None or found[0] is not snapshot:
+                found = (snapshot, snapshot.model_dump_json(exclude_none=True))
+            texts[snapshot.snapshot_id] = found
+        return texts
 
 
 def _complete(metadata: TableMetadata) -> None:
