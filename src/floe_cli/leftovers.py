@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from floe_cli.checkup import Check, ok, skipped, warning
 from floe_cli.output import ago, count
-from floe_core.errors import CatalogAuthorizationError, FloeStorageError
+from floe_core.errors import CatalogAuthorizationError, FloeStorageError, NamespaceNotFoundError
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -62,7 +62,12 @@ def check_runs(artifacts: CompiledArtifacts, tenant: str | None = None) -> Check
 def _tables(manager: IcebergTableManager, top: str | None) -> dict[str, Table]:
     found = {}
     for place in [*([top] if top else []), *manager.namespaces.tree(top)]:
-        for name in manager.list_tables(place):
+        try:
+            names = manager.list_tables(place)
+        except NamespaceNotFoundError:
+            # It was deleted meanwhile.
+            continue
+        for name in names:
             try:
                 found[f"{place}.{name}"] = manager.load_table(f"{place}.{name}")
             except FloeStorageError:

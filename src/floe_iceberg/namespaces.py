@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -161,7 +161,10 @@ class Namespaces:
         """List every namespace below ``parent``, parents before children."""
         found: list[str] = []
         for child in self.list_below(parent):
-            found += [child, *self.tree(child)]
+            found.append(child)
+            # One that is deleted meanwhile has nothing below it.
+            with suppress(NamespaceNotFoundError):
+                found += self.tree(child)
         return found
 
     def properties(self, namespace: NamespaceName) -> dict[str, str]:
