@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from floe_core.errors import CapabilityError, ScanError, SnapshotNotFoundError
 from floe_iceberg import SchemaChange, SchemaChangeKind
+from floe_iceberg.engine_commits import engine_only
 from floe_testing.shared_table import Change
 from floe_testing.table_model import comparable, difference
 
@@ -109,8 +110,10 @@ class TableHistory:
         )
 
     def tag(self, name: str, *, aged: bool) -> Change:
-        """Return the naming of the current snapshot, on request for a millisecond only."""
+        """Return the naming of the current snapshot, on request for a millisecond: the least age there is."""
         table = self._table
+        # Spark statements know minutes only.
+        aged = aged and not engine_only(table.manager.load_table(table.table).metadata)
 
         def effect(rows: list[Row]) -> list[Row]:
             self.tags[name] = self._states[self.ancestors()[0]]

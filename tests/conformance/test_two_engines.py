@@ -34,6 +34,7 @@ from floe_testing.sql_model import (
     Compare,
     Not,
     Or,
+    StartsWith,
     evaluate,
     filter_text,
     random_predicate,
@@ -119,12 +120,16 @@ def _predicates(literals):
 def _is_plain(predicate):
     """Whether Iceberg's Java reads it as SQL does.
 
-    It negates comparisons without regard to null, and drops whole files; and to Spark NaN is greater than every number,
-    while Java skips files that hold no other value as great.
+    It negates comparisons without regard to null, and drops whole files; takes a null partition for less than every
+    value; fails to tell how one begins; and to Spark NaN is greater than every number, while Java skips files that hold
+    no other value as great.
     """
     match predicate:
-        case Not() | Compare(_, "!=") | Compare("f", ">" | ">="):
+        case Not() | StartsWith() | Compare(_, "!=") | Compare("f", ">" | ">="):
             return False
+        case Compare(column, "<" | "<="):
+            # Keys are never null.
+            return column == "k"
         case And(left, right) | Or(left, right):
             return _is_plain(left) and _is_plain(right)
     return True
