@@ -68,7 +68,8 @@ def pytest(name: str, *arguments: str) -> Outcome:
     log, report = DEV / f"{name}.log", DEV / f"{name}.xml"
     started = time.monotonic()
     print(f"── {name}", flush=True)
-    command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", *arguments]
+    # Unbuffered, or the first sign of life would be a page of dots.
+    command = [sys.executable, "-u", "-m", "pytest", "-q", f"--junitxml={report}", *arguments]
     with log.open("w", encoding="utf-8") as stream:
         process = subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         for line in process.stdout or ():
