@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -194,10 +195,15 @@ def ago(moment: datetime, *, now: datetime | None = None) -> str:
     return moment.astimezone().strftime("%Y-%m-%d")
 
 
+def _can_move() -> bool:
+    """Whether standard error is a terminal on which a line can be drawn anew."""
+    return sys.stderr.isatty() and os.environ.get("TERM") not in {"dumb", "unknown"}
+
+
 @contextmanager
 def working(what: str) -> Iterator[None]:
     """Show that something is going on, on a terminal only."""
-    if not sys.stderr.isatty():
+    if not _can_move():
         yield
         return
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -212,7 +218,7 @@ def working(what: str) -> Iterator[None]:
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
     """Show a bar on a terminal, and give the way to move it by one."""
-    if not sys.stderr.isatty():
+    if not _can_move():
         yield lambda: None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

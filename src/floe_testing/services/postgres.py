@@ -53,7 +53,8 @@ class Postgres(Service):
             "-c",
             "listen_addresses=127.0.0.1",
             "-c",
-            f"unix_socket_directories={data}",
+            # None: the name of a socket may have 107 letters, and a checkout can lie deeper.
+            "unix_socket_directories=",
             "-c",
             "fsync=off",
         ]

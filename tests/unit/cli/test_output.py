@@ -21,6 +21,7 @@ from floe_cli.output import (
     grid,
     json_text,
     printable,
+    progress,
     size,
     with_text_ids,
     working,
@@ -143,9 +144,19 @@ def test_a_spinner_shows_on_terminals_only(monkeypatch, capsys):
     assert capsys.readouterr().err == ""
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
     with working("Reading"):
         pass
     assert "Reading" in screen.getvalue()
+
+
+def test_a_terminal_that_cannot_go_back_shows_no_spinner(monkeypatch):
+    screen = Terminal()
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setenv("TERM", "dumb")
+    with working("Reading"), progress("Reading", 2) as advance:
+        advance()
+    assert screen.getvalue() == ""
 
 
 def test_snapshot_ids_are_text_wherever_they_are():
