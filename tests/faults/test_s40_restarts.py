@@ -10,7 +10,7 @@ import uuid
 import pyarrow as pa
 import pytest
 
-from floe_core.errors import CatalogConnectionError
+from floe_core.errors import CatalogConnectionError, CommitStateUnknownError
 from floe_core.schemas import AccessDelegation, CircuitBreakerConfig
 from floe_iceberg import IcebergTableManager
 from floe_polaris import PolarisCatalogConfig, create_catalog
@@ -64,7 +64,7 @@ def connected(url, minio, **limits):
 
 
 class Busy(threading.Thread):
-    """Appends one row after the other until it is told to stop."""
+    """Appends one row after the other until it is told to stop; repeats a call of unknown outcome, as it is told to."""
 
     def __init__(self, manager, table):
         super().__init__(daemon=True)
@@ -74,10 +74,18 @@ class Busy(threading.Thread):
     def run(self):
         try:
             while not self.enough.is_set():
-                self.manager.append(self.table, pa.table({"id": [self.written]}))
+                self.append(f"row-{self.written}")
                 self.written += 1
         except Exception as err:  # noqa: BLE001 - the test looks at it
             self.error = err
+
+    def append(self, operation):
+        row = pa.table({"id": [self.written]})
+        try:
+            self.manager.append(self.table, row, operation_id=operation)
+        except CommitStateUnknownError:
+            # The server was killed with the request in its hands.
+            self.manager.append(self.table, row, operation_id=operation)
 
     def stop(self):
         self.enough.set()
