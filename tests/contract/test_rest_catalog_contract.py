@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
+from floe_core.errors import SharedFilesError
 from floe_core.schemas import CatalogConfig
 from floe_polaris.plugin import PolarisCatalogPlugin, RestCatalogPlugin
 from floe_testing.gateway import FaultGateway
@@ -86,9 +88,16 @@ class TestRestOnNessie(CatalogPluginContract):
     def test_nessie_is_known_to_keep_no_branches(self, connected):
         assert not connected.capabilities.branches
 
-    def test_credentials_are_vended_by_sts(self, connected, namespace):
-        import pyarrow as pa
+    def test_a_purged_table_is_gone(self, connected, namespace):
+        """Nessie collects files itself: its tables say ``gc.enabled=false``, and their purge is refused."""
+        connected.create_table(f"{namespace}.orders", pa.schema([pa.field("id", pa.int64())]))
+        with pytest.raises(SharedFilesError, match=r"gc\.enabled"):
+            connected.drop_table(f"{namespace}.orders", purge=True)
+        assert connected.list_tables(namespace) == ["orders"]
+        connected.drop_table(f"{namespace}.orders")
+        assert connected.list_tables(namespace) == []
 
+    def test_credentials_are_vended_by_sts(self, connected, namespace):
         connected.create_table(f"{namespace}.orders", pa.schema([pa.field("id", pa.int64())]))
         vended = connected.vend_credentials(f"{namespace}.orders", ["READ", "WRITE"])
         assert vended["s3.session-token"]
