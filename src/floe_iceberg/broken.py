@@ -25,7 +25,7 @@ from floe_iceberg.context import identifier_of
 from floe_iceberg.corruption import metadata_location
 from floe_iceberg.maintenance.reachable import METADATA_FILE
 from floe_iceberg.namespaces import Namespaces
-from floe_iceberg.own_places import home_of
+from floe_iceberg.own_places import folder_of
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -60,8 +60,8 @@ def left_places(context: ManagerContext, target: TableTarget, err: FloeStorageEr
     if isinstance(err, CorruptFileError):
         folder = err.path.rpartition("/")[0]
         places.append(folder.removesuffix("/metadata"))
-    if (home := home_of(context, identifier.parts[:-1])) is not None:
-        places.append(f"{home.rstrip('/')}/{identifier.name}")
+    if (by_name := folder_of(context, identifier.parts)) is not None:
+        places.append(by_name)
     return tuple({normal(place): place for place in reversed(places)}.values())[::-1]
 
 

@@ -33,16 +33,22 @@ def hold_of_child(properties: Mapping[str, str], child: str) -> str | None:
     return hold_of({LEGAL_HOLD: properties.get(f"{LEGAL_HOLD}.{child}", "")})
 
 
-def namespace_holds(namespaces: Namespaces, parts: tuple[str, ...]) -> dict[str, str]:
+def namespace_holds(namespaces: Namespaces, parts: tuple[str, ...], *, in_sight: bool = False) -> dict[str, str]:
     """Return the holds that a namespace is under, its own and those from above: reason by namespace.
+
+    Args:
+        namespaces: The catalog's.
+        parts: The namespace.
+        in_sight: Pass over what may not be read: a tenant sees nothing above its own namespace.
 
     Raises:
         CatalogAuthorizationError: The properties of one of them may not be read.
     """
+    # Flat catalogs have nothing above; a namespace that is gone may still be held from above.
+    passed_over = (NamespaceNotFoundError, CapabilityError, *((CatalogAuthorizationError,) if in_sight else ()))
     found: dict[str, str] = {}
     for depth in range(1, len(parts) + 1):
-        # Flat catalogs have nothing above; a namespace that is gone may still be held from above.
-        with contextlib.suppress(NamespaceNotFoundError, CapabilityError):
+        with contextlib.suppress(*passed_over):
             found |= _holds_at(namespaces, parts, depth)
     return found
 
@@ -69,12 +75,7 @@ def require_no_hold(context: ManagerContext, table: Table, *, what: str) -> None
     """
     name = name_of(table)
     holds = {} if (reason := hold_of(table.metadata.properties)) is None else {name: reason}
-    parts = table.name()[:-1]
-    namespaces = Namespaces(context.catalog)
-    for depth in range(1, len(parts) + 1):
-        # A tenant may not read what is above its own namespace.
-        with contextlib.suppress(NamespaceNotFoundError, CatalogAuthorizationError, CapabilityError):
-            holds |= _holds_at(namespaces, parts, depth)
+    holds |= namespace_holds(Namespaces(context.catalog), table.name()[:-1], in_sight=True)
     for place, reason in holds.items():
         msg = f"{what} of table '{name}' is refused: '{place}' is under legal hold ({reason})."
         raise LegalHoldError(msg, hint=f"Remove the property {LEGAL_HOLD} once it is lifted.", table=name)

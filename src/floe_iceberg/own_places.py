@@ -110,6 +110,12 @@ def home_of(context: ManagerContext, namespace: tuple[str, ...]) -> str | None:
     return home or _below_warehouse(context, namespace)
 
 
+def folder_of(context: ManagerContext, name: tuple[str, ...]) -> str | None:
+    """Return where a table lies unless it says otherwise; None when only the server knows."""
+    home = home_of(context, name[:-1])
+    return f"{home.rstrip('/')}/{name[-1]}" if home else None
+
+
 def _below_warehouse(context: ManagerContext, namespace: tuple[str, ...]) -> str | None:
     """Return where an embedded catalog puts the tables of a namespace that has no location of its own."""
     catalog = context.catalog.inner if isinstance(context.catalog, ReconcilingCatalog) else context.catalog
@@ -193,8 +199,8 @@ def _declared(context: ManagerContext, name: tuple[str, ...]) -> Iterable[tuple[
         folder = err.path.rpartition("/")[0]
         return [(folder, True), (folder.removesuffix(_METADATA_FOLDER), True)]
     except Exception:  # noqa: BLE001 - whatever is wrong with it, its folder is not free
-        home = home_of(context, name[:-1])
-        return [(f"{home.rstrip('/')}/{name[-1]}", True)] if home else []
+        by_name = folder_of(context, name)
+        return [(by_name, True)] if by_name else []
     location, *paths = declared_places(table.metadata)
     folder = table.metadata_location.rpartition("/")[0]
     return [(location, True), (folder, True), *((path, False) for path in paths)]
