@@ -67,12 +67,9 @@ class HoldsGenericTables(Protocol):
 
 def walk(manager: IcebergTableManager, parts: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], list[str]]]:
     """Yield every namespace below another, and the names of its tables, as the server has them; parents first."""
-    with manager.namespaces.operation("list_namespaces", parts):
-        children = sorted(tuple(child) for child in manager.catalog.list_namespaces(parts))
-    for child in children:
+    for child in _children(manager, parts):
         try:
-            with manager.namespaces.operation("list_tables", child):
-                tables = sorted(table[-1] for table in manager.catalog.list_tables(child))
+            tables = _tables(manager, child)
             below = list(walk(manager, child))
         except NamespaceNotFoundError:
             # Dropped meanwhile, or not even a request can name it.
@@ -81,19 +78,26 @@ def walk(manager: IcebergTableManager, parts: tuple[str, ...] = ()) -> Iterator[
         yield from below
 
 
+def _children(manager: IcebergTableManager, parts: tuple[str, ...]) -> list[tuple[str, ...]]:
+    with manager.namespaces.operation("list_namespaces", parts):
+        return sorted(tuple(child) for child in manager.catalog.list_namespaces(parts))
+
+
+def _tables(manager: IcebergTableManager, parts: tuple[str, ...]) -> list[str]:
+    with manager.namespaces.operation("list_tables", parts):
+        return sorted(table[-1] for table in manager.catalog.list_tables(parts))
+
+
 def contents_of(manager: IcebergTableManager, namespaces: Iterable[str]) -> list[NamespaceContent]:
     """List what is in some namespaces besides their tables and each other, what is deepest first."""
     return [content for namespace in namespaces for content in _inside(manager, tuple(namespace.split(".")))]
 
 
 def _inside(manager: IcebergTableManager, parts: tuple[str, ...]) -> Iterator[NamespaceContent]:
-    with manager.namespaces.operation("list_namespaces", parts):
-        children = manager.catalog.list_namespaces(parts)
-    for child in sorted(children):
+    for child in _children(manager, parts):
         if not is_usable(child[-1]):
-            yield from _all_of(manager, tuple(child))
-    with manager.namespaces.operation("list_tables", parts):
-        tables = sorted(table[-1] for table in manager.catalog.list_tables(parts))
+            yield from _all_of(manager, child)
+    tables = _tables(manager, parts)
     yield from (NamespaceContent(ContentKind.TABLE, (*parts, table)) for table in tables if not is_usable(table))
     yield from _other_formats(manager, parts)
 
@@ -101,11 +105,8 @@ def _inside(manager: IcebergTableManager, parts: tuple[str, ...]) -> Iterator[Na
 def _all_of(manager: IcebergTableManager, parts: tuple[str, ...]) -> Iterator[NamespaceContent]:
     """Yield all that is in a namespace that floe cannot address, and the namespace itself."""
     try:
-        with manager.namespaces.operation("list_namespaces", parts):
-            children = sorted(manager.catalog.list_namespaces(parts))
-        with manager.namespaces.operation("list_tables", parts):
-            tables = sorted(table[-1] for table in manager.catalog.list_tables(parts))
-        inside = [content for child in children for content in _all_of(manager, tuple(child))]
+        children, tables = _children(manager, parts), _tables(manager, parts)
+        inside = [content for child in children for content in _all_of(manager, child)]
         inside += [NamespaceContent(ContentKind.TABLE, (*parts, table)) for table in tables]
         yield from [*inside, *_other_formats(manager, parts)]
     except NamespaceNotFoundError:
