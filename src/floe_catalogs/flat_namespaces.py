@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyiceberg.catalog import Catalog, MetastoreCatalog
+from pyiceberg.catalog import Catalog
 
+from floe_catalogs.own_settings import OwnSettings
 from floe_core.errors import CapabilityError
 
 if TYPE_CHECKING:
     from pyiceberg.typedef import Identifier
 
 
-class FlatNamespaces(MetastoreCatalog):
+class FlatNamespaces(OwnSettings):
     """Refuses nested namespaces before a part of one is created."""
 
     def namespace_exists(self, namespace: str | Identifier) -> bool:

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.schema import CreateTable
 
 from floe_catalogs.failures import translate_failure
+from floe_catalogs.own_settings import OwnSettings
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import PropertiesUpdateSummary
@@ -29,7 +30,7 @@ EXISTS_PROPERTY = "exists"
 _CREATE_TABLES_LOCK = 0x666C6F65
 
 
-class SharedSqlCatalog(SqlCatalog):
+class SharedSqlCatalog(OwnSettings, SqlCatalog):
     """A SQL catalog whose set-up many processes may race, with namespaces as Iceberg's JdbcCatalog has them."""
 
     def __init__(self, name: str, database: Database, **properties: str) -> None:

@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.partitioning import PartitionFieldValue
-from pyiceberg.table.locations import load_location_provider
 from pyiceberg.typedef import Record
 from pyiceberg.utils.concurrent import ExecutorFactory
 
 from floe_core.errors import CapabilityError
 from floe_iceberg.column_metrics import ColumnMetrics, column_modes, leaves
 from floe_iceberg.fitting import as_stored, fit, stored_names
+from floe_iceberg.locations import location_provider
 from floe_iceberg.parquet_options import row_group_rows, whole_number, with_statistics, writer_options
 from floe_iceberg.partitioning import Partition, PartitionRows, record_values, split
 from floe_iceberg.sorting import sorted_rows
@@ -111,7 +111,7 @@ class Layout:
                 for spec_field, value in zip(self.spec.fields, record_values(record), strict=True)
             ]
             partition = Partition(field_values=values, partition_spec=self.spec, schema=self.schema)
-        provider = load_location_provider(self.metadata.location, self.metadata.properties)
+        provider = location_provider(self.metadata)
         with self._lock:
             name = f"{next(self._numbers):05d}-0-{self.write_id}.parquet"
             path = provider.new_data_location(name, partition)

@@ -34,6 +34,7 @@ from floe_iceberg.capabilities import require_known_partitions, require_writable
 from floe_iceberg.clocks import next_moment
 from floe_iceberg.commits import Attempt, Staged
 from floe_iceberg.corruption import CheckedIO, check_manifest_list, explain, unreadable
+from floe_iceberg.locations import location_provider
 from floe_iceberg.manifest_files import delete_entries, manifest_writer
 from floe_iceberg.manifest_lists import ManifestLists
 from floe_iceberg.read_marks import carried_marks, require_unread
@@ -174,7 +175,7 @@ class _Build:
         self._io: FileIO = table.io
         self._table = table
         self._metadata = metadata
-        self._provider = table.location_provider()
+        self._provider = location_provider(table.metadata)
         self._snapshot_id = draft.snapshot_id(table.metadata)
         self._parent = metadata.snapshot_by_name(draft.branch or MAIN_BRANCH)
         parent_id = self._parent.snapshot_id if self._parent else None

@@ -21,7 +21,6 @@ from pyiceberg.io import load_file_io
 from pyiceberg.schema import Schema
 from pyiceberg.serializers import FromInputFile, ToOutputFile
 from pyiceberg.table import CommitTableResponse, Table
-from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV1, TableMetadataV2
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRef
 from pyiceberg.table.snapshots import MetadataLogEntry, SnapshotLogEntry
@@ -33,6 +32,7 @@ from pyiceberg.table.update import (
 from sqlalchemy import select, update
 
 from floe_iceberg.clocks import clocked, earliest_moment
+from floe_iceberg.locations import location_provider
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -93,7 +93,7 @@ class SqlMetastore:
             identifier=identifier,
             metadata=metadata,
             metadata_location=location,
-            io=self._io(metadata.properties, location),
+            io=self._io(location),
             catalog=self._catalog,
         )
 
@@ -132,9 +132,9 @@ class SqlMetastore:
                 raise CommitFailedException(msg) from err
             if changed == base:
                 return CommitTableResponse(metadata=base, metadata_location=base_location)
-        provider = load_location_provider(changed.location, changed.properties)
+        provider = location_provider(changed)
         location = provider.new_table_metadata_file_location(_version(base_location) + 1)
-        io = self._io(changed.properties, location)
+        io = self._io(location)
         try:
             texts = self._write(name, changed, io, location)
             self._swap(name, base_location, location)
@@ -195,7 +195,7 @@ class SqlMetastore:
             if known is not None and known.location == location:
                 self._known.move_to_end(identifier)
                 return known.metadata
-        io = load_file_io(properties=self._catalog.properties, location=location)
+        io = self._io(location)
         metadata = FromInputFile.table_metadata(io.new_input(location))
         self._keep(identifier, _Known(location, metadata))
         return metadata
@@ -208,8 +208,9 @@ class SqlMetastore:
             while len(self._known) > _KEPT_TABLES:
                 self._known.popitem(last=False)
 
-    def _io(self, properties: dict[str, str], location: str) -> FileIO:
-        return load_file_io({**self._catalog.properties, **properties}, location)
+    def _io(self, location: str) -> FileIO:
+        # Not as PyIceberg does it: a table's properties are no settings of the client.
+        return load_file_io(self._catalog.properties, location)
 
     def _write(
         self, identifier: Identifier, metadata: TableMetadata, io: FileIO, location: str

@@ -375,14 +375,16 @@ class PolarisCatalog(RestCatalog):
         return super()._load_file_io(properties or {}, location)
 
     def _response_to_table(self, identifier_tuple: tuple[str, ...], table_response: TableResponse) -> Table:
-        table = super()._response_to_table(identifier_tuple, table_response)
+        table = super()._response_to_table(identifier_tuple, _without_properties(table_response))
+        table.metadata = table_response.metadata
         table.io = self._renewing(table.io, identifier_tuple, table_response)
         return table
 
     def _response_to_staged_table(
         self, identifier_tuple: tuple[str, ...], table_response: TableResponse
     ) -> StagedTable:
-        table = super()._response_to_staged_table(identifier_tuple, table_response)
+        table = super()._response_to_staged_table(identifier_tuple, _without_properties(table_response))
+        table.metadata = table_response.metadata
         table.io = self._renewing(table.io, identifier_tuple, table_response)
         return table
 
@@ -392,6 +394,15 @@ class PolarisCatalog(RestCatalog):
         if type(io) is not PyArrowFileIO or not any(are_credentials(properties) for properties in vended):
             return io
         return VendedFileIO(io.properties, partial(self._vend, identifier))
+
+
+def _without_properties(response: TableResponse) -> TableResponse:
+    """Return an answer whose table sets nothing of the client; what the server itself sets is in its ``config``.
+
+    PyIceberg lets a table's properties override the catalog's, and whoever writes them may be somebody else.
+    """
+    metadata = response.metadata.model_copy(update={"properties": {}})
+    return response.model_copy(update={"metadata": metadata})
 
 
 def _require_ok(response: requests.Response) -> None:
