@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from sqlalchemy import event
 
 from floe_testing.gateway import COMMIT_PATH
+from floe_testing.warm_python import WarmProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -82,26 +82,22 @@ def losing_races_over_rest(
             raise failures[0]
 
 
-def run_at_once(commands: Sequence[list[str]], *, seconds: float = 280) -> list[int]:
+def run_at_once(programs: Sequence[tuple[str, ...]], *, seconds: float = 280) -> list[int]:
     """Start processes, release all of them at the same moment, and return their exit codes.
 
     Args:
-        commands: Each prints ``ready`` when it can begin, and begins when it reads a line.
+        programs: Arguments of Python; each prints ``ready`` when it can begin, and begins when it reads a line.
         seconds: How long they may take.
     """
-    writers = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603 - a test's own
-        for command in commands
-    ]
+    writers = [WarmProcess(*program) for program in programs]
     try:
         for writer in writers:
-            assert cast("IO[str]", writer.stdout).readline() == "ready\n"
+            assert writer.stdout.readline() == "ready\n", writer.stderr.read()
         for writer in writers:
-            stdin = cast("IO[str]", writer.stdin)
-            stdin.write("go\n")
-            stdin.flush()
-        return [writer.wait(timeout=seconds) for writer in writers]
+            writer.stdin.write("go\n")
+            writer.stdin.flush()
+        return [writer.wait(seconds) for writer in writers]
     finally:
         for writer in writers:
             writer.kill()
-            writer.communicate()
+            writer.communicate(seconds)

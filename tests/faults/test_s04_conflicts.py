@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import textwrap
 
 import pyarrow as pa
@@ -35,8 +34,8 @@ WRITER = textwrap.dedent(
 def test_s04_sixteen_processes_append_ten_times_each(open_manager, tmp_path):
     manager = open_manager()
     manager.create_table("bronze.t", pa.schema([("writer", pa.int64()), ("turn", pa.int64())]))
-    commands = [[sys.executable, "-c", WRITER, str(tmp_path), str(number), "10"] for number in range(16)]
-    assert run_at_once(commands) == [0] * 16
+    programs = [("-c", WRITER, str(tmp_path), str(number), "10") for number in range(16)]
+    assert run_at_once(programs) == [0] * 16
     rows = manager.scan("bronze.t").to_pylist()
     assert sorted((row["writer"], row["turn"]) for row in rows) == [(w, t) for w in range(16) for t in range(10)]
     snapshots = manager.list_snapshots("bronze.t", limit=None)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from floe_testing import warm_python
 
 SCRIPT = Path(__file__).with_name("dagster_runs.py")
 ROWS = 8
@@ -23,8 +23,7 @@ class Runs:
 
     def __call__(self, job: str, *parent: str) -> dict | int:
         environment = os.environ | {"FLOE_TEST_ROOT": str(self.root), "FLOE_TEST_ADDRESS": self.site.address.text()}
-        command = [sys.executable, str(SCRIPT), job, *parent]
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=250)
+        done = warm_python.run(str(SCRIPT), job, *parent, env=environment)
         if done.returncode < 0:
             return done.returncode
         assert done.returncode == 0, done.stderr[-3000:]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
 
@@ -156,8 +155,8 @@ WRITER = textwrap.dedent(
 
 def test_s31_racing_processes_carry_the_sequence_numbers_that_landed(site, manager, name):
     manager.create_table(name, SCHEMA)
-    commands = [[sys.executable, "-c", WRITER, site.address.text(), str(number)] for number in range(3)]
-    assert run_at_once(commands) == [0] * 3
+    programs = [("-c", WRITER, site.address.text(), str(number)) for number in range(3)]
+    assert run_at_once(programs) == [0] * 3
     assert sequence_number_breaches(manager.load_table(name)) == []
 
 

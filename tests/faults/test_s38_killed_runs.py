@@ -6,8 +6,6 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -15,6 +13,7 @@ from dagster import DagsterRunStatus
 
 from floe_core.compile import compile_project
 from floe_dagster.home import open_instance
+from floe_testing.warm_python import WarmProcess
 
 ASSETS = '''
 import os, time
@@ -108,16 +107,8 @@ class Project:
         (root / "assets.py").write_text(assets)
 
     def start(self, *arguments):
-        command = [sys.executable, "-m", "floe_cli", *arguments, "--project", str(self.root), "--output", "json"]
-        return subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=self.environment,
-            cwd=self.root,
-            start_new_session=True,
-        )
+        given = ("-m", "floe_cli", *arguments, "--project", str(self.root), "--output", "json")
+        return WarmProcess(*given, env=self.environment, cwd=self.root)
 
     def floe(self, *arguments):
         process = self.start(*arguments)
@@ -149,7 +140,7 @@ class Project:
 def await_(condition, process):
     deadline = time.monotonic() + 240
     while not condition():
-        assert process.poll() is None, process.communicate()
+        assert process.poll() is None, process.communicate(60)
         assert time.monotonic() < deadline, "it never came to that point"
         time.sleep(0.05)
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from floe_testing import warm_python
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -20,7 +22,7 @@ FLOE = [sys.executable, "-m", "floe_cli"]
 
 @pytest.fixture
 def shop(tmp_path):
-    subprocess.run([*FLOE, "init", "shop"], cwd=tmp_path, check=True, capture_output=True)
+    assert warm_python.run("-m", "floe_cli", "init", "shop", cwd=tmp_path).returncode == 0
     return tmp_path / "shop"
 
 

@@ -15,6 +15,7 @@ from contextlib import redirect_stderr, redirect_stdout
 import pytest
 
 from floe_cli.app import main
+from floe_testing import warm_python
 from floe_testing.gateway import FaultGateway, Reply, Rule
 
 ASSETS = """\
@@ -124,7 +125,7 @@ def test_assets_of_one_key_are_named_with_their_lines(shop, command):
 
 def test_a_damaged_catalog_file_is_named(shop):
     project = shop()
-    assert floe_process(project, "run", "-s", "bronze.orders").returncode == 0
+    assert warm_python.run("-m", "floe_cli", "run", "-s", "bronze.orders", cwd=project).returncode == 0
     [catalog] = [path for path in project.rglob("*.db") if "dagster" not in str(path)]
     catalog.write_bytes(b"garbage" * 1000)
     for log in project.rglob(f"{catalog.name}-*"):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -12,14 +10,13 @@ from typing import Any
 import pytest
 
 from floe_spark.processes import birth_of
-
-FLOE = [sys.executable, "-m", "floe_cli"]
+from floe_testing import warm_python
 
 pytestmark = pytest.mark.spark
 
 
 def floe(*arguments: str, cwd: Path) -> Any:
-    run = subprocess.run([*FLOE, *arguments, "-o", "json"], cwd=cwd, check=False, capture_output=True, text=True)
+    run = warm_python.run("-m", "floe_cli", *arguments, "-o", "json", cwd=cwd)
     assert run.returncode == 0, run.stdout + run.stderr
     return json.loads(run.stdout)["data"]
 

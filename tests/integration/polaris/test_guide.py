@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from floe_testing import warm_python
 from floe_testing.rest_fixtures import CLIENT_ID, CLIENT_SECRET
 
 GUIDE = Path(__file__).parents[3] / "docs" / "polaris.md"
@@ -21,16 +21,7 @@ def floe(tmp_path, monkeypatch):
     monkeypatch.setenv("FLOE_CACHE_DIR", str(tmp_path / "cache"))
 
     def run(*arguments, folder=tmp_path, **environment):
-        import os
-
-        return subprocess.run(
-            [sys.executable, "-m", "floe_cli", *arguments],
-            cwd=folder,
-            env={**os.environ, **environment},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return warm_python.run("-m", "floe_cli", *arguments, cwd=folder, env={**os.environ, **environment})
 
     return run
 
