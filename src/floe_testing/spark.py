@@ -126,23 +126,29 @@ def connect_server(tmp_path: Path) -> Iterator[ServerInfo]:
 def spark_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSettings]:
     """Give the settings of the engine under test, started if it is a server."""
     root = tmp_path_factory.mktemp("spark")
+    conf = {
+        "spark.sql.shuffle.partitions": "2",
+        # To compile each plan costs a handful of rows more than it saves them.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    }
     # With the jars of every store, because whatever else runs in this process shares the driver.
     local = SparkSettings(
         "local[2]",
         root,
         driver_memory="1g",
-        user_conf={"spark.sql.shuffle.partitions": "2"},
+        user_conf=conf,
         packages=(ICEBERG_AWS,),
     )
     match os.environ.get(ENGINE_VARIABLE, "local"):
         case "standalone":
-            conf = {
+            cluster = {
                 "spark.driver.host": LOOPBACK,
                 "spark.driver.bindAddress": LOOPBACK,
                 "spark.executor.memory": "600m",
             }
             with standalone_cluster(root) as address:
-                yield replace(local, master=address, user_conf={**local.user_conf, **conf})
+                yield replace(local, master=address, user_conf={**conf, **cluster})
         case "connect":
             with running_server(local) as server:
                 yield replace(local, master=server.url)
