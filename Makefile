@@ -72,7 +72,7 @@ site: setup  ## Build the documents as a site in site/, with search; a link that
 	@$(RUN) python dev/site.py
 
 .PHONY: requirements
-requirements: setup  ## Print each requirement with its tests, and what has none yet
+requirements: setup  ## Print each requirement with what shows it to hold; fails when nothing does
 	@$(RUN) python dev/requirements.py
 
 .PHONY: bench
