@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from floe_core.privacy import OPT_OUTS, opt_out_of_usage_statistics
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.req("FR-035", "SC-008")
 
@@ -42,6 +40,19 @@ with open_project(CompiledArtifacts.from_json_file()) as project:
     project.catalog.create_table("bronze.orders", rows.schema).append(rows)
     assert project.catalog.load_table("bronze.orders").scan().to_arrow().num_rows == 3
 """
+
+
+@pytest.mark.req("FR-006")
+def test_no_address_of_a_vendor_is_built_in():
+    found = {
+        (file.name, host)
+        for file in (Path(__file__).parents[2] / "src").rglob("*.py")
+        if "floe_testing" not in file.parts
+        for host in re.findall(r"https?://([A-Za-z0-9.-]+)", file.read_text(encoding="utf-8"))
+    }
+    others = {one for one in found if not re.fullmatch(r"127\.0\.0\.1|localhost|host|.*\.example(\.com)?", one[1])}
+    # The name of a standard, which nobody asks for.
+    assert others == {("editor_schema.py", "json-schema.org")}
 
 
 @pytest.fixture

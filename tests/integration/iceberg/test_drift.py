@@ -58,8 +58,15 @@ def test_a_table_as_declared_has_not_drifted(detect):
 
 
 @pytest.mark.req("TM-13")
-def test_the_detector_is_one(context):
-    assert isinstance(DriftDetector(context), DriftDetectorProtocol)
+def test_who_knows_the_protocol_alone_hears_of_drift(context, detect):
+    def drifted(detector: DriftDetectorProtocol, *names: str) -> list[str]:
+        declared = TableConfig.model_validate(DECLARED)
+        return [item.kind.value for name in names for item in detector.detect(name, declared).items]
+
+    detector = DriftDetector(context)
+    assert isinstance(detector, DriftDetectorProtocol)
+    assert detect().items == ()
+    assert drifted(detector, NAME, "bronze.nothing") == [DriftKind.TABLE.value]
 
 
 def test_a_missing_table_is_drift(context):

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from floe_core.errors import CapabilityError, ConfigurationError, MissingDependencyError
+import floe_iceberg
+from floe_core.errors import CapabilityError, ConfigurationError, FloeStorageError, MissingDependencyError
 from floe_core.plugins import PluginType
 from floe_core.plugins.registry import default_registry
 from floe_core.schemas import CatalogConfig
@@ -102,6 +103,24 @@ def test_operations_leave_spans_with_figures(catalog, tracing, spans):
     assert attributes["iceberg.num_rows"] == 2
     assert attributes["iceberg.snapshot_id"] == snapshot.snapshot_id
     assert "iceberg.load_table" in found
+
+
+TROUBLES = {
+    floe_iceberg.TableNotFoundError: lambda manager: manager.load_table("bronze.nothing"),
+    floe_iceberg.TableExistsError: lambda manager: manager.create_table("bronze.t", pa.schema([("id", pa.int64())])),
+    floe_iceberg.SchemaEvolutionError: lambda manager: manager.append("bronze.t", pa.table({"id": ["text"]})),
+    floe_iceberg.ScanError: lambda manager: manager.scan("bronze.t", columns=["nothing"]),
+}
+
+
+@pytest.mark.req("API-13")
+@pytest.mark.parametrize("kind", TROUBLES, ids=lambda kind: kind.__name__)
+def test_each_trouble_has_its_exception_under_the_one_base(manager, kind):
+    manager.create_table("bronze.t", pa.schema([("id", pa.int64())]))
+    with pytest.raises(FloeStorageError) as caught:
+        TROUBLES[kind](manager)
+    assert isinstance(caught.value, kind)
+    assert "bronze." in caught.value.message
 
 
 @pytest.mark.req("TM-01")

@@ -51,7 +51,6 @@ def test_three_lines_of_configuration_open_the_embedded_stack(tmp_path):
     assert (tmp_path / ".floe/warehouse/bronze/orders/metadata").is_dir()
 
 
-@pytest.mark.req("SC-009")
 def test_variables_are_replaced_when_the_project_is_opened(tmp_path, monkeypatch):
     monkeypatch.setenv("LAKE", "lake one")
     compiled = artifacts(tmp_path, storage={"root": "${LAKE}"}, catalog={"uri": "${META:-meta}/catalog.db"})

@@ -140,7 +140,7 @@ def test_spark_gets_the_same_file_and_warehouse(plugin, tmp_path):
     assert plugin.get_spark_packages({}) == ("org.xerial:sqlite-jdbc:3.53.4.0",)
 
 
-@pytest.mark.req("SC-009", "FR-036")
+@pytest.mark.req("FR-036")
 @pytest.mark.parametrize("uri", ["mysql://host/db", "http://host", "postgresql://host:port/db"])
 def test_an_address_of_another_kind_is_a_configuration_error(tmp_path, uri):
     with pytest.raises(ConfigurationError) as caught:
@@ -209,7 +209,6 @@ def test_credentials_are_not_vended(plugin):
         plugin.vend_credentials("bronze.orders", ["READ"])
 
 
-@pytest.mark.req("FR-003")
 def test_no_secret_shows(tmp_path):
     plugin = SqlCatalogPlugin()
     secret = {"s3.secret-access-key": "CANARY-key"}

@@ -51,7 +51,6 @@ def test_a_snapshot_tells_its_moment_in_local_time():
     assert snapshot.manifest_list is None
 
 
-@pytest.mark.req("API-13")
 def test_the_contracts_exceptions_share_one_base():
     names = ["TableNotFoundError", "TableExistsError", "SchemaEvolutionError", "WriteError", "ScanError"]
     assert all(issubclass(getattr(floe_iceberg, name), FloeStorageError) for name in names)

@@ -22,7 +22,6 @@ def spark_conf(**settings):
     return {key.removeprefix("spark.sql.catalog.lake."): value for key, value in conf.items()}
 
 
-@pytest.mark.req("SC-009")
 def test_spark_gets_the_same_connection():
     conf = spark_conf(client_id="me", client_secret="s", warehouse="sales", timeouts={"connect_seconds": 1.5})
     assert conf["type"] == "rest"
