@@ -51,6 +51,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         raise pytest.UsageError(msg)
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Name a failure at once: a whole suite takes long to come to its summary."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        print(f"\nFAILED {report.nodeid} ({report.when})", flush=True)  # noqa: T201 - for a person
+
+
 def skip_reason(report: pytest.TestReport) -> str:
     """Return why a test was skipped."""
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
