@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from floe_iceberg import IcebergTableManager
 
+# Of a run, to see what grows.
+_PARTS = 10
+
 
 @dataclass(frozen=True)
 class Moment:
@@ -165,22 +168,19 @@ def _history(metadata: TableMetadata, books: Books) -> tuple[list[tuple[int, str
     return chain[::-1], current is not None
 
 
-def drift(timeline: list[Moment]) -> dict[str, float]:
-    """Compare the last quarter of a run with the first: the median append, and each writer's memory."""
+def drift(timeline: list[Moment]) -> dict[str, list[float]]:
+    """Follow a run in ten parts of equally many appends: the median append, and the median memory of a writer.
+
+    What grows and grows is a leak; what grows at first and then stays is what a process needs.
+    """
     appends = sorted((moment for moment in timeline if moment.kind == Kind.APPEND), key=lambda moment: moment.at)
-    quarter = max(1, len(appends) // 4)
-    first, last = appends[:quarter], appends[-quarter:]
-    if len(appends) < 8:
+    part = len(appends) // _PARTS
+    if not part:
         return {}
-
-    def memory(moments: list[Moment]) -> float:
-        return round(statistics.median(moment.rss_kb for moment in moments) / 1024, 1)
-
+    parts = [appends[start * part : (start + 1) * part] for start in range(_PARTS)]
     return {
-        "append_ms_first_quarter": round(statistics.median(moment.ms for moment in first), 1),
-        "append_ms_last_quarter": round(statistics.median(moment.ms for moment in last), 1),
-        "memory_mb_first_quarter": memory(first),
-        "memory_mb_last_quarter": memory(last),
+        "append_ms": [round(statistics.median(moment.ms for moment in one), 1) for one in parts],
+        "memory_mb": [round(statistics.median(moment.rss_kb for moment in one) / 1024, 1) for one in parts],
     }
 
 
