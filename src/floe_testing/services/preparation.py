@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     Say = Callable[[str], None]
 
+_AT_ONCE = 2
 _WORD_SECONDS = 15.0
 # A look at what is there already is not worth a line.
 _QUICK_SECONDS = 1.0
@@ -77,6 +79,9 @@ BY_FIXTURE = {
 }
 """What the fixtures of these names need."""
 
+BUILT = ("minio", "fake-gcs")
+"""Names of what a compiler makes, which takes longest."""
+
 USUAL = ("spark_settings", "minio", "iceberg_rest")
 """Fixtures that tests outside the wider matrix may use: building the others takes minutes on a new machine."""
 
@@ -88,15 +93,20 @@ def prepare(fixtures: Iterable[str], dev: Path, say: Say) -> dict[str, str]:
     """
     wanted = {needed.name: needed for fixture in fixtures if (needed := BY_FIXTURE.get(fixture)) is not None}
     failures: dict[str, str] = {}
-    for name, preparation in sorted(wanted.items()):
+
+    def one(preparation: Preparation) -> None:
         if reason := preparation.missing():
-            say(f"{name}: left out, {reason}")
-            continue
+            say(f"{preparation.name}: left out, {reason}")
+            return
         try:
             preparation.run(dev, say)
         except ServiceError as err:
-            failures[name] = str(err)
-            say(f"{name}: FAILED: {err}")
+            failures[preparation.name] = str(err)
+            say(f"{preparation.name}: FAILED: {err}")
+
+    # What is built keeps the processors busy, what is fetched waits for others.
+    with ThreadPoolExecutor(_AT_ONCE) as preparations:
+        list(preparations.map(one, sorted(wanted.values(), key=lambda needed: (needed.name not in BUILT, needed.name))))
     return failures
 
 
