@@ -43,7 +43,9 @@ class GlueCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
         """A database is a namespace, and has none below it."""
         return CatalogCapabilities(nested_namespaces=False, warehouse_is_location=True)
 
-    def connect(self, config: CatalogConfig, *, file_io: Mapping[str, str], project_root: Path) -> Catalog:
+    def connect(
+        self, config: CatalogConfig, *, file_io: Mapping[str, str] | None = None, project_root: Path | None = None
+    ) -> Catalog:
         """Connect to Glue; ``catalog.uri`` names an endpoint other than Amazon's.
 
         Raises:
@@ -60,7 +62,7 @@ class GlueCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
             what = "The glue catalog"
             raise MissingDependencyError(what, extra="glue") from err
         warehouse = warehouse_of(config, catalog=self.name)
-        properties = {**file_io, **config.options, "warehouse": warehouse}
+        properties = {**(file_io or {}), **config.options, "warehouse": warehouse}
         if config.uri:
             properties["glue.endpoint"] = config.uri
         if region := properties.get("client.region") or properties.get("s3.region"):

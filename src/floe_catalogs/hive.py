@@ -49,7 +49,9 @@ class HiveCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
         """A database is a namespace, and has none below it."""
         return CatalogCapabilities(nested_namespaces=False, warehouse_is_location=True)
 
-    def connect(self, config: CatalogConfig, *, file_io: Mapping[str, str], project_root: Path) -> Catalog:
+    def connect(
+        self, config: CatalogConfig, *, file_io: Mapping[str, str] | None = None, project_root: Path | None = None
+    ) -> Catalog:
         """Connect to the metastore.
 
         Raises:
@@ -66,7 +68,7 @@ class HiveCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
             what = "The hive catalog"
             raise MissingDependencyError(what, extra="hive") from err
         warehouse = warehouse_of(config, catalog=self.name)
-        properties = {**_DEFAULTS, **file_io, **config.options, "warehouse": warehouse, "uri": uri}
+        properties = {**_DEFAULTS, **(file_io or {}), **config.options, "warehouse": warehouse, "uri": uri}
         with traced("iceberg.connect", catalog=config.name, catalog_type=self.name, uri=uri):
             catalog = SharedHiveCatalog(config.name, config.timeouts, **properties)
             catalog.list_namespaces()

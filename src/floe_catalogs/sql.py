@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from floe_catalogs.warehouse import spark_catalog, warehouse_of
@@ -11,7 +12,6 @@ from floe_iceberg.catalog_plugin import PyIcebergCatalogPlugin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from pyiceberg.catalog import Catalog
 
@@ -41,7 +41,9 @@ class SqlCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
         """Everything but vended credentials."""
         return CatalogCapabilities(warehouse_is_location=True)
 
-    def connect(self, config: CatalogConfig, *, file_io: Mapping[str, str], project_root: Path) -> Catalog:
+    def connect(
+        self, config: CatalogConfig, *, file_io: Mapping[str, str] | None = None, project_root: Path | None = None
+    ) -> Catalog:
         """Open the database, creating a SQLite file and the catalog's tables when they are missing.
 
         Raises:
@@ -54,9 +56,9 @@ class SqlCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
         from floe_catalogs.database import Database
         from floe_catalogs.shared_sql_catalog import SharedSqlCatalog
 
-        database = Database.from_config(config, project_root=project_root)
+        database = Database.from_config(config, project_root=project_root or Path.cwd())
         warehouse = warehouse_of(config, catalog=self.name)
-        properties = {**file_io, **config.options, "warehouse": warehouse, "uri": database.shown}
+        properties = {**(file_io or {}), **config.options, "warehouse": warehouse, "uri": database.shown}
         with traced("iceberg.connect", catalog=config.name, catalog_type=self.name, uri=database.shown):
             self._catalog = SharedSqlCatalog(config.name, database, **properties)
         self._database = database

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from floe_core.errors import ConfigurationError
-from floe_core.expansion import expand_section
 from floe_core.schemas import ColumnConfig, TableConfig
 
 if TYPE_CHECKING:
@@ -30,19 +29,6 @@ def declared_table(artifacts: CompiledArtifacts, name: str) -> TableConfig:
     known = ", ".join(artifacts.tables) or "none"
     msg = f"floe.yaml declares no table '{name}'. Declared: {known}."
     raise ConfigurationError(msg, hint='Declare it under tables, or give --schema "id long not null, name string".')
-
-
-def name_in_project(artifacts: CompiledArtifacts, table: str) -> str:
-    """Return the name that floe.yaml has for a table: ``silver.orders`` for ``tenants.acme.silver.orders``.
-
-    What holds for a table of the project holds for each tenant's, retention above all.
-    """
-    # A tenant's table has the project's whole name at its end.
-    if table in artifacts.tables or ".".join(table.split(".")[-2:]) not in artifacts.tables:
-        return table
-    prefix = f"{expand_section(artifacts.tenancy, path='tenancy').namespace_prefix}."
-    rest = table.removeprefix(prefix).partition(".")[2] if table.startswith(prefix) else ""
-    return rest if rest in artifacts.tables else table
 
 
 def typed_table(schema: str, partition_by: Sequence[str], sort_by: Sequence[str]) -> TableConfig:

@@ -28,6 +28,7 @@ from floe_cli.output import count
 from floe_core.errors import ConfigurationError, FloeStorageError, StorageError
 from floe_core.expansion import expand_section
 from floe_core.plugins import PluginType
+from floe_core.plugins.connecting import warehouse_root
 from floe_core.plugins.registry import PluginRegistry
 from floe_core.schemas import AccessDelegation, ComputeConfig
 
@@ -169,7 +170,7 @@ def _check_storage(artifacts: CompiledArtifacts, registry: PluginRegistry) -> Ch
 
 
 def _write_and_read_back(plugin: StoragePlugin) -> Check:
-    warehouse = plugin.get_warehouse_uri()
+    warehouse = warehouse_root(plugin)
     location = f"{warehouse}/.floe-doctor-{uuid.uuid4().hex}"
     files = plugin.get_pyiceberg_fileio()
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pydantic import BaseModel, ValidationError
 
@@ -13,6 +13,7 @@ from floe_core.config.project import load_with_places
 from floe_core.distribution import version
 from floe_core.errors import PluginError
 from floe_core.governance import PolicyEnforcer
+from floe_core.plugins.connecting import options_schema
 from floe_core.plugins.discovery import plugin_key
 from floe_core.plugins.registry import PluginRegistry
 from floe_core.schemas import CompiledArtifacts, EffectiveRetention
@@ -150,14 +151,13 @@ def _option_problems(
 def _options_schema(
     section: str, project: LoadedProject, chosen: Mapping[str, tuple[PluginType, str]], registry: Plugins
 ) -> type[BaseModel] | None:
-    """Return the plugin's model of ``options``; a model that shares keys with the section describes the section."""
+    """Return the plugin's model of ``options``; None when it has none, or cannot be asked here."""
     if section not in chosen:
         return None
     try:
-        schema = registry.get(*chosen[section]).get_config_schema()
+        plugin = registry.get(*chosen[section])
     except PluginError as err:
         # It may be installed where the project runs, and is asked for again there.
         _log.warning("compile.plugin_not_checked", plugin=plugin_key(*chosen[section]), reason=str(err))
         return None
-    keys: Any = type(getattr(project.config, section)).model_fields
-    return None if schema is None or keys.keys() & schema.model_fields.keys() else schema
+    return options_schema(plugin, type(getattr(project.config, section)))

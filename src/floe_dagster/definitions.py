@@ -55,7 +55,8 @@ def create_definitions(artifacts: CompiledArtifacts, *, registry: PluginRegistry
     require_sound(project.written, artifacts.tables, project.inputs)
     if project.gates:
         _require_branches(artifacts, registry)
-    sensors = [tenants_sensor(TablesSource.of_artifacts(artifacts))] if artifacts.orchestration.per_tenant else []
+    source = TablesSource.of_artifacts(artifacts, registry=registry)
+    sensors = [tenants_sensor(source)] if artifacts.orchestration.per_tenant else []
     return Definitions(
         assets=[*project.assets, *project.others],
         asset_checks=[*project.gates, *project.checks],

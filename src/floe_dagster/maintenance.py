@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagster import Field, In, JobDefinition, Nothing, Out, graph, op
 
+from floe_core.declared import declared_retention
 from floe_core.errors import TableNotFoundError
 from floe_dagster.tenants import TENANTS
 from floe_tenancy import tenant_namespace
@@ -15,18 +16,26 @@ if TYPE_CHECKING:
 
     from dagster import OpDefinition, OpExecutionContext
 
+    from floe_core.governance import RetentionDays
     from floe_core.schemas import CompiledArtifacts
     from floe_iceberg.manager import IcebergTableManager
 
     _Work = Callable[[IcebergTableManager, str, dict[str, Any]], dict[str, Any]]
 
 _TABLES = "tables"
+_EXPIRY = {
+    "older_than_days": Field(float, is_required=False, description="Age of the snapshots that go; the retention."),
+    "allow_below_retention": Field(
+        bool, default_value=False, description="Let the age be shorter than the declared retention."
+    ),
+}
 
 
 def maintenance_jobs(artifacts: CompiledArtifacts) -> list[JobDefinition]:
     """Make a job for each declared table: compact its files, expire its snapshots, look for orphan files.
 
-    How long snapshots are kept is the table's effective retention. Orphan files are only reported, unless the job is
+    How long snapshots are kept is the table's effective retention; the step's ``older_than_days`` gives another age,
+    which may be shorter only with ``allow_below_retention: true``. Orphan files are only reported, unless the job is
     started with ``delete_orphans: true``. With a pipeline for each tenant, the job has a partition for each.
     """
     return [_job(artifacts, table) for table in artifacts.tables]
@@ -34,7 +43,7 @@ def maintenance_jobs(artifacts: CompiledArtifacts) -> list[JobDefinition]:
 
 def _job(artifacts: CompiledArtifacts, table: str) -> JobDefinition:
     name = table.replace(".", "_").replace("-", "_")
-    days = artifacts.retention[table].snapshot_days if table in artifacts.retention else None
+    days = declared_retention(artifacts, table)
     orphan_days = artifacts.tables[table].retention.orphan_days
     per_tenant = artifacts.orchestration.per_tenant
 
@@ -42,7 +51,13 @@ def _job(artifacts: CompiledArtifacts, table: str) -> JobDefinition:
         return f"{tenant_namespace(artifacts, context.partition_key)}.{table}" if per_tenant else table
 
     compact = _step(f"compact_{name}", full_name, lambda tables, found, _config: _compact(tables, found))
-    expire = _step(f"expire_{name}", full_name, lambda tables, found, _config: _expire(tables, found, days), waits=True)
+    expire = _step(
+        f"expire_{name}",
+        full_name,
+        lambda tables, found, config: _expire(tables, found, days, config),
+        waits=True,
+        config=_EXPIRY,
+    )
     sweep = _step(
         f"sweep_{name}",
         full_name,
@@ -92,8 +107,15 @@ def _compact(tables: IcebergTableManager, table: str) -> dict[str, Any]:
     return {"files_before": result.files_before, "files_after": result.files_after}
 
 
-def _expire(tables: IcebergTableManager, table: str, days: int | None) -> dict[str, Any]:
-    expired = tables.expire_snapshots(table, older_than_days=days)
+def _expire(
+    tables: IcebergTableManager, table: str, days: RetentionDays | None, config: dict[str, Any]
+) -> dict[str, Any]:
+    expired = tables.expire_snapshots(
+        table,
+        older_than_days=config.get("older_than_days"),
+        retention=days,
+        allow_below_retention=config["allow_below_retention"],
+    )
     figures = {"snapshots_expired": int(expired), "files_deleted": expired.deleted_data_files}
     return figures | _kept(expired.foreign_files)
 

@@ -65,8 +65,9 @@ def create_iceberg_resources(
     the Spark session. They share one connection, opened when the first of them is used. Without the configured storage
     plugin the catalog has to bring its own access to files; the log says so.
     """
-    _report_missing_storage(artifacts, registry or PluginRegistry())
-    source = TablesSource.of_artifacts(artifacts)
+    registry = registry or PluginRegistry()
+    _report_missing_storage(artifacts, registry)
+    source = TablesSource.of_artifacts(artifacts, registry=registry)
     io_manager = IcebergIOManager(source=source, default_namespace=default_namespace)
     return {
         "io_manager": io_manager,

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.catalog import Catalog
 
+    from floe_core.plugins import PluginRegistry
     from floe_core.schemas import CompiledArtifacts, TableConfig
     from floe_dagster.check_results import CheckResults
     from floe_iceberg.manager import IcebergTableManager
@@ -54,14 +55,14 @@ class TablesSource:
         return cls(opener)
 
     @classmethod
-    def of_artifacts(cls, artifacts: CompiledArtifacts) -> TablesSource:
-        """Take a compiled project."""
+    def of_artifacts(cls, artifacts: CompiledArtifacts, *, registry: PluginRegistry | None = None) -> TablesSource:
+        """Take a compiled project, with plugins from a registry, all installed ones by default."""
 
         def opener() -> IcebergTableManager:
             from floe_iceberg.manager import IcebergTableManager
             from floe_iceberg.project import open_project
 
-            connection = open_project(artifacts)
+            connection = open_project(artifacts, registry=registry)
             if artifacts.orchestration.per_tenant:
                 from floe_tenancy import TenantTables
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from floe_core.errors import CatalogConnectionError
 from floe_core.plugins import CatalogPlugin, HealthState, HealthStatus
@@ -44,6 +44,17 @@ class PyIcebergCatalogPlugin(CatalogPlugin):
         return self._catalog
 
     @property
+    def connected_catalog(self) -> Catalog | None:
+        """The catalog that the plugin is connected to; None before ``connect`` and after ``shutdown``."""
+        return self._catalog
+
+    def fresh(self) -> Self:
+        """Return a plugin with the same configuration that is not connected."""
+        plugin = super().fresh()
+        plugin._catalog = None  # noqa: SLF001 - our own copy
+        return plugin
+
+    @property
     def namespaces(self) -> Namespaces:
         """The connected catalog's namespaces."""
         return Namespaces(self.catalog)
@@ -82,7 +93,7 @@ class PyIcebergCatalogPlugin(CatalogPlugin):
             operation.set(count=len(found))
             return found
 
-    def drop_table(self, identifier: str, *, purge: bool = False) -> None:
+    def drop_table(self, identifier: str, purge: bool = False) -> None:  # noqa: FBT001, FBT002 - the contract's signature
         """Drop a table; with ``purge`` its own files too."""
         from floe_iceberg.manager import IcebergTableManager
 

@@ -21,9 +21,16 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
     from floe_core.dataplane import DataPlane
+    from floe_core.governance import RetentionDays
     from floe_core.telemetry import Logger
 
 TableTarget = str | TableIdentifier | Table
+
+
+def _no_retention(table: str) -> RetentionDays | None:
+    """Ask for nothing: there is no project."""
+    del table
+    return None
 
 
 def identifier_of(target: TableTarget) -> TableIdentifier:
@@ -51,6 +58,7 @@ class ManagerContext:
         logger: Logger for events.
         plane: Returns the data plane, opening it on first use; raises when no engine is installed.
         branches: Whether the catalog keeps branches.
+        retention: Returns the days that the project asks to keep a table's snapshots, None when it asks for none.
     """
 
     catalog: Catalog
@@ -59,6 +67,7 @@ class ManagerContext:
     logger: Logger | FilteringBoundLogger
     plane: Callable[[], DataPlane]
     branches: bool = True
+    retention: Callable[[str], RetentionDays | None] = _no_retention
 
     def __post_init__(self) -> None:
         """Put PyIceberg's reading of manifests right before the first is read."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pyiceberg.manifest import DataFileContent, ManifestContent
@@ -13,6 +13,7 @@ from pyiceberg.utils.concurrent import ExecutorFactory
 from floe_core.dataplane import CompactionKind
 from floe_iceberg.corruption import CheckedIO, explain, load_table, manifests_of
 from floe_iceberg.maintenance.file_groups import plan_groups
+from floe_iceberg.maintenance.keeping import keeping_of
 from floe_iceberg.models import FileInfo, HistoryEntry, ManifestInfo, PartitionInfo, SnapshotInfo, TableHealth
 from floe_iceberg.snapshots import visible_refs
 from floe_iceberg.summaries import summary_of
@@ -249,12 +250,12 @@ def _advice(context: ManagerContext, table: Table, figures: TableHealth) -> tupl
         lines.append(
             f"{figures.delete_files} delete files slow every read; apply them with: floe tables compact {name}"
         )
-    limit = to_millis(datetime.now(UTC) - timedelta(days=context.config.default_retention_days))
+    keeping = keeping_of(context, table)
+    limit = to_millis(datetime.now(UTC) - keeping.age)
     old = sum(snapshot.timestamp_ms < limit for snapshot in table.metadata.snapshots)
     if old > int(table.metadata.properties.get("history.expire.min-snapshots-to-keep", "1")):
         lines.append(
-            f"{old} snapshots are older than {context.config.default_retention_days} days; "
-            f"let them go with: floe tables expire {name}"
+            f"{old} snapshots are older than {keeping.days:g} days; let them go with: floe tables expire {name}"
         )
     if figures.manifests >= _MANY_MANIFESTS:
         lines.append(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from floe_core.dataplane import DataPlane
     from floe_core.drift import DriftItem
+    from floe_core.governance import RetentionDays
     from floe_core.plugins import ComputePlugin
     from floe_iceberg.models import CommitStrategy, Engine, IcebergTableManagerConfig, NullKeys
     from floe_iceberg.predicates import RowFilter
@@ -173,6 +174,8 @@ class ExpiryKeywords(TypedDict, total=False):
     snapshot_ids: Collection[int]
     engine: Engine | None
     dry_run: bool
+    retention: RetentionDays | None
+    allow_below_retention: bool
 
 
 class CompactionKeywords(TypedDict, total=False):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
+from floe_core.declared import declared_retention
 from floe_core.errors import ConfigurationError
 from floe_core.plugins import CatalogPlugin
-from floe_core.schemas import CatalogConfig
+from floe_core.plugins.connecting import opened_catalog
 from floe_core.telemetry import get_logger, get_tracer
 from floe_iceberg import applying, inspection, maintenance, reads, row_keys, schema, snapshots, tables, writes
 from floe_iceberg.context import ManagerContext
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from floe_core.dataplane import DataPlane
     from floe_core.drift import DriftReport
     from floe_core.plugins import ComputePlugin, StoragePlugin
-    from floe_core.schemas import CompiledArtifacts, TableConfig
+    from floe_core.schemas import CatalogConfig, CompiledArtifacts, TableConfig
     from floe_iceberg.applying import DeclaredPlan
     from floe_iceberg.context import TableTarget
     from floe_iceberg.keywords import (
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
         VersionKeywords,
         WriteKeywords,
     )
+    from floe_iceberg.maintenance import Keeping
     from floe_iceberg.models import (
         CommitStrategy,
         CompactionResult,
@@ -107,10 +109,10 @@ class IcebergTableManager:
 
         Args:
             catalog: A connected PyIceberg catalog; a catalog plugin is taken as ``catalog_plugin``.
-            storage_plugin: Where files lie, for a plugin that has to connect.
+            storage_plugin: Where files lie, for a plugin that has to connect, and for an engine.
             config: Settings; sensible ones by default.
             catalog_plugin: Connects the catalog when none is given.
-            catalog_config: What the plugin connects to; its defaults by default.
+            catalog_config: What the plugin connects to; by default what it is connected to, or configured with.
             compute: The engine for large and row-level work: a data plane, a plugin, or None for the installed one.
             tracer: Tracer for spans.
             logger: Logger for events.
@@ -121,12 +123,11 @@ class IcebergTableManager:
             msg = "A table manager needs a connected catalog or a catalog plugin, and not both."
             raise ConfigurationError(msg)
         if catalog is None and catalog_plugin is not None:
-            catalog = _connected(catalog_plugin, storage_plugin, catalog_config)
+            catalog = cast("Catalog", opened_catalog(catalog_plugin, storage_plugin, catalog_config))
         # A catalog may bring its own plugin, which knows what it can do and how an engine opens it.
         catalog_plugin = catalog_plugin or getattr(catalog, "catalog_plugin", None)
         self._connection: ProjectConnection | None = None
-        plugins = (catalog_plugin, storage_plugin)
-        self._plane = LazyPlane(cast("Catalog", catalog), compute, plugins=plugins)
+        self._plane = LazyPlane(cast("Catalog", catalog), compute, plugins=(catalog_plugin, storage_plugin))
         self._context = ManagerContext(
             catalog=ReconcilingCatalog.around(cast("Catalog", catalog)),
             config=config or IcebergTableManagerConfig(),
@@ -149,7 +150,11 @@ class IcebergTableManager:
         manager = cls(connection.catalog, **options)
         manager._connection = connection
         manager._plane.use(connection)
-        manager._context = replace(manager._context, branches=connection.catalog_plugin.capabilities.branches)
+        manager._context = replace(
+            manager._context,
+            branches=connection.catalog_plugin.capabilities.branches,
+            retention=partial(declared_retention, connection.artifacts),
+        )
         return manager
 
     def __enter__(self) -> Self:
@@ -442,6 +447,10 @@ class IcebergTableManager:
             self._context, identifier, older_than=older_than, retain_last=retain_last, **options
         )
 
+    def snapshot_retention(self, identifier: TableTarget) -> Keeping:
+        """Return how long a table's snapshots are kept, and who asked for it; see ``maintenance.keeping_of``."""
+        return maintenance.keeping_of(self._context, self._context.load(identifier))
+
     def compact_table(
         self,
         identifier: TableTarget,
@@ -488,11 +497,3 @@ class IcebergTableManager:
     def detect_drift(self, identifier: TableTarget, declared: TableConfig) -> DriftReport:
         """Compare a table with what floe.yaml declares; see ``drift.DriftDetector``."""
         return DriftDetector(self._context).detect(identifier, declared)
-
-
-def _connected(plugin: CatalogPlugin, storage: StoragePlugin | None, config: CatalogConfig | None) -> Catalog:
-    config = config or CatalogConfig(type=plugin.name)
-    if config.warehouse is None and storage is not None and plugin.capabilities.warehouse_is_location:
-        config = config.model_copy(update={"warehouse": storage.get_warehouse_uri()})
-    file_io = storage.get_file_io_properties() if storage is not None else {}
-    return cast("Catalog", plugin.connect(config, file_io=file_io, project_root=Path.cwd()))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, cast
 
 from floe_core.errors import PluginNotFoundError
 from floe_core.expansion import expand_section
-from floe_core.plugins import CatalogPlugin, PluginType, StoragePlugin
+from floe_core.plugins import CatalogPlugin, HealthStatus, PluginType, StoragePlugin
+from floe_core.plugins.connecting import connect_catalog, options_schema
+from floe_core.plugins.discovery import plugin_key
 from floe_core.plugins.registry import PluginRegistry
 from floe_core.telemetry import get_logger
 from floe_iceberg.namespaces import Namespaces
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
     from floe_core.dataplane import DataPlane
-    from floe_core.schemas import CompiledArtifacts
+    from floe_core.schemas import CatalogConfig, CompiledArtifacts, ComputeConfig, StorageConfig
+
+    _Section = CatalogConfig | StorageConfig | ComputeConfig
 
 _log = get_logger(__name__)
 
@@ -35,13 +38,14 @@ class ProjectConnection:
         catalog: The connected PyIceberg catalog; its properties hold secrets.
         catalog_plugin: The plugin that connected it.
         storage_plugin: The plugin of the storage section, None when it is not installed.
+        plugins: The project's own plugins: configured, started when the project was opened, stopped when it is closed.
     """
 
     artifacts: CompiledArtifacts
     catalog: Catalog = field(repr=False)
     catalog_plugin: CatalogPlugin
     storage_plugin: StoragePlugin | None
-    _registry: PluginRegistry = field(repr=False)
+    plugins: PluginRegistry = field(repr=False)
     _planes: list[DataPlane] = field(default_factory=list, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)
 
@@ -81,7 +85,8 @@ class ProjectConnection:
 
     def _open_plane(self) -> DataPlane:
         config = expand_section(self.artifacts.compute, path="compute")
-        compute = self._registry.get(PluginType.COMPUTE, config.type)
+        compute = self.plugins.get(PluginType.COMPUTE, config.type)
+        self.plugins.startup([(PluginType.COMPUTE, config.type)]).raise_for_failures()
         name, properties = self.catalog.name, self.catalog.properties
         conf: dict[str, str] = {}
         packages: tuple[str, ...] = ()
@@ -99,16 +104,21 @@ class ProjectConnection:
             project_root=self.artifacts.project_root,
         )
 
+    def health(self) -> dict[str, HealthStatus]:
+        """Ask each plugin that the project started how it is; by ``group:name``, in the order of their start."""
+        return {plugin_key(*key): self.plugins.health_check(*key) for key in self.plugins.started}
+
     def close(self) -> None:
-        """Release the engine and the catalog connection; closing twice does nothing."""
+        """Release the engine and the catalog, and stop the plugins, last one first; closing twice does nothing."""
         with self._lock:
             while self._planes:
                 self._planes.pop().close()
         self.catalog.close()
+        self.plugins.shutdown()
 
 
 def open_project(artifacts: CompiledArtifacts, *, registry: PluginRegistry | None = None) -> ProjectConnection:
-    """Connect to a project's catalog through the configured plugins.
+    """Start a project's plugins, each after what it needs, and connect to its catalog.
 
     Args:
         artifacts: What ``floe compile`` wrote, as ``CompiledArtifacts.from_json_file()`` loads it.
@@ -117,29 +127,42 @@ def open_project(artifacts: CompiledArtifacts, *, registry: PluginRegistry | Non
     Raises:
         SecretReferenceError: A variable or secret that the configuration refers to is not set.
         PluginNotFoundError: No plugin offers the configured catalog.
+        PluginError: A plugin, or one that it needs, did not start; the message names it.
         ConfigurationError: A plugin cannot use its section.
         CatalogConnectionError: The catalog cannot be reached.
         CatalogAuthenticationError: The catalog does not accept the credentials.
     """
-    registry = registry or PluginRegistry()
-    storage = _open_storage(artifacts, registry)
-    config = expand_section(artifacts.catalog, path="catalog")
-    # The registry hands out one instance; a copy of it belongs to this project alone.
-    plugin = copy(registry.get(PluginType.CATALOG, config.type))
-    if config.warehouse is None and storage is not None and plugin.capabilities.warehouse_is_location:
-        config = config.model_copy(update={"warehouse": storage.get_warehouse_uri()})
-    file_io = storage.get_file_io_properties() if storage is not None else {}
-    catalog = plugin.connect(config, file_io=file_io, project_root=artifacts.project_root)
-    return ProjectConnection(artifacts, cast("Catalog", catalog), plugin, storage, registry)
+    # Other projects of this process may use the same registry.
+    plugins = (registry or PluginRegistry()).for_project()
+    try:
+        storage = _bound_storage(artifacts, plugins)
+        config = expand_section(artifacts.catalog, path="catalog")
+        key = (PluginType.CATALOG, config.type)
+        plugin = plugins.get(PluginType.CATALOG, config.type)
+        _configure(plugins, key, config)
+        used = [key] if storage is None else [(PluginType.STORAGE, storage.name), key]
+        plugins.startup(used).raise_for_failures()
+        catalog = connect_catalog(plugin, config, storage=storage, project_root=artifacts.project_root)
+    except BaseException:
+        plugins.shutdown()
+        raise
+    return ProjectConnection(artifacts, cast("Catalog", catalog), plugin, storage, plugins)
 
 
-def _open_storage(artifacts: CompiledArtifacts, registry: PluginRegistry) -> StoragePlugin | None:
+def _bound_storage(artifacts: CompiledArtifacts, plugins: PluginRegistry) -> StoragePlugin | None:
     config = expand_section(artifacts.storage, path="storage")
     try:
-        plugin = copy(registry.get(PluginType.STORAGE, config.type))
+        plugin = plugins.get(PluginType.STORAGE, config.type)
     except PluginNotFoundError as err:
         # A REST catalog that vends credentials needs no storage plugin of ours.
         _log.warning("storage_plugin_missing", storage=config.type, reason=str(err))
         return None
+    _configure(plugins, (PluginType.STORAGE, config.type), config)
     plugin.bind(config, project_root=artifacts.project_root)
     return plugin
+
+
+def _configure(plugins: PluginRegistry, key: tuple[PluginType, str], section: _Section) -> None:
+    """Hand a plugin the options of its section, when it has a model for them."""
+    if options_schema(plugins.get(*key), type(section)) is not None:
+        plugins.configure(*key, getattr(section, "options", {}))

@@ -56,7 +56,9 @@ class RestCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
         properties = self._catalog.properties if self._catalog is not None else {}
         return CatalogCapabilities(branches=properties.get(_NESSIE_MARK) != "true", vended_credentials=True)
 
-    def connect(self, config: CatalogConfig, *, file_io: Mapping[str, str], project_root: Path) -> PolarisCatalog:
+    def connect(
+        self, config: CatalogConfig, *, file_io: Mapping[str, str] | None = None, project_root: Path | None = None
+    ) -> PolarisCatalog:
         """Connect with the ``catalog`` section; secrets are resolved now.
 
         Raises:
@@ -66,7 +68,7 @@ class RestCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
             CatalogConnectionError: The catalog cannot be reached.
         """
         del project_root
-        settings = self._settings(config, file_io)
+        settings = self._connection_settings(config, file_io or {})
         if self._breaker is None or settings != self._config:
             self._breaker = breaker_for(settings)
         self._config = settings
@@ -79,7 +81,7 @@ class RestCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
         self._catalog, self._config = catalog, catalog.config
         return self
 
-    def _settings(self, config: CatalogConfig, file_io: Mapping[str, str]) -> PolarisCatalogConfig:
+    def _connection_settings(self, config: CatalogConfig, file_io: Mapping[str, str]) -> PolarisCatalogConfig:
         if config.uri is None:
             problem = ConfigProblem("the catalog's address is missing", path="catalog.uri", fix=self._example)
             msg = f"The {self.name} catalog needs an address."
@@ -154,14 +156,14 @@ class PolarisCatalogPlugin(RestCatalogPlugin):
     def _example(self) -> str:
         return "Write catalog.uri: https://polaris.example.com/api/catalog"
 
-    def _settings(self, config: CatalogConfig, file_io: Mapping[str, str]) -> PolarisCatalogConfig:
+    def _connection_settings(self, config: CatalogConfig, file_io: Mapping[str, str]) -> PolarisCatalogConfig:
         if config.warehouse is None:
             problem = ConfigProblem(
                 "the warehouse is missing", path="catalog.warehouse", fix="Write the name of the Polaris catalog."
             )
             msg = "Polaris needs the name of a warehouse."
             raise ConfigurationError(msg, problems=[problem])
-        return super()._settings(config, file_io)
+        return super()._connection_settings(config, file_io)
 
 
 def _setting_of(location: tuple[int | str, ...]) -> str:

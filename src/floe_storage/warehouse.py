@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from floe_core.errors import ConfigProblem, ConfigurationError
 from floe_core.plugins import BuiltInPlugin, StoragePlugin
-from floe_core.schemas import CatalogConfig
+from floe_core.schemas import CatalogConfig, StorageConfig
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
     from pyiceberg.io import FileIO
 
-    from floe_core.schemas import StorageConfig
     from floe_core.secrets import SecretReference
 
 _BUCKET_NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]$")
@@ -49,8 +49,17 @@ class WarehousePlugin(BuiltInPlugin, StoragePlugin):
         """
         if self._config is None:
             msg = f"The storage plugin '{self.name}' has no configuration yet."
-            raise ConfigurationError(msg, hint="Call bind(…) first, or open the project with open_project().")
+            hint = "Configure it with registry.configure(…) or bind(…), or open the project with open_project()."
+            raise ConfigurationError(msg, hint=hint)
         return self._config
+
+    def get_config_schema(self) -> type[StorageConfig]:
+        """Return the model of the ``storage`` section."""
+        return StorageConfig
+
+    def configure(self, config: BaseModel) -> None:
+        """Take the ``storage`` section; relative paths start from the working directory."""
+        self.bind(StorageConfig.model_validate(config), project_root=Path.cwd())
 
     def bind(self, config: StorageConfig, *, project_root: Path) -> None:
         """Take the ``storage`` section.

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from floe_core.errors import CapabilityError, ConfigurationError
 from floe_core.expansion import expand_section
+from floe_core.plugins.connecting import warehouse_root
 from floe_tenancy.bootstrap import IcebergCatalogBootstrapper
 from floe_tenancy.config import CatalogProvider, IcebergCatalogConfig
 from floe_tenancy.identity import validate_tenant_id
@@ -36,7 +37,7 @@ def tenancy_config(connection: ProjectConnection) -> IcebergCatalogConfig:
         msg = "Tenants need the storage section's plugin, which is not installed."
         raise CapabilityError(msg, hint="Install it: markers and off-boarding work on the object store itself.")
     section = _section(connection.artifacts)
-    uri = urlsplit(storage.get_warehouse_uri())
+    uri = urlsplit(warehouse_root(storage))
     provider = next((one for one in CatalogProvider if uri.scheme in one.schemes), None)
     if provider is None:
         msg = f"Tenants cannot live on a store with '{uri.scheme}' addresses."

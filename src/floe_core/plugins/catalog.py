@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from floe_core.errors import CapabilityError
 from floe_core.plugins.metadata import PluginMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
+
+    from pydantic import BaseModel
 
     from floe_core.schemas import CatalogConfig
 
@@ -55,19 +58,63 @@ class CatalogPlugin(PluginMetadata):
     Table methods here are thin registrations; ``IcebergTableManager`` is the rich way to work with tables.
     """
 
+    _connected: Catalog | None = None
+    _settings: CatalogConfig | None = None
+
+    def __init_subclass__(cls, **options: Any) -> None:  # noqa: ANN401 - whatever a metaclass takes
+        """Remember what a plugin is connected to, whoever wrote its ``connect``."""
+        super().__init_subclass__(**options)
+        if "connect" in cls.__dict__:
+            cls.connect = _remembering(cls.connect)  # type: ignore[method-assign]
+        if "shutdown" in cls.__dict__:
+            cls.shutdown = _forgetting(cls.shutdown)  # type: ignore[method-assign]
+
+    @property
+    def connected_catalog(self) -> Catalog | None:
+        """The catalog that the plugin is connected to; None before ``connect`` and after ``shutdown``."""
+        return self._connected
+
+    @property
+    def configured_with(self) -> CatalogConfig | None:
+        """The ``catalog`` section that ``configure`` took; None when it took none."""
+        return self._settings
+
+    def get_config_schema(self) -> type[BaseModel] | None:
+        """Return the model of the ``catalog`` section."""
+        from floe_core.schemas import CatalogConfig
+
+        return CatalogConfig
+
+    def configure(self, config: BaseModel) -> None:
+        """Take the ``catalog`` section to connect with."""
+        from floe_core.schemas import CatalogConfig
+
+        if isinstance(config, CatalogConfig):
+            self._settings = config
+
+    def fresh(self) -> Self:
+        """Return a plugin with the same configuration that is not connected."""
+        plugin = super().fresh()
+        plugin._connected = None  # noqa: SLF001 - our own copy
+        return plugin
+
     @property
     def capabilities(self) -> CatalogCapabilities:
         """What this catalog can do."""
         return CatalogCapabilities()
 
     @abstractmethod
-    def connect(self, config: CatalogConfig, *, file_io: Mapping[str, str], project_root: Path) -> Catalog:
+    def connect(
+        self, config: CatalogConfig, *, file_io: Mapping[str, str] | None = None, project_root: Path | None = None
+    ) -> Catalog:
         """Connect and return a PyIceberg catalog.
+
+        A plugin may leave out ``file_io`` and ``project_root``; floe then does not pass them.
 
         Args:
             config: The ``catalog`` section, references unresolved.
             file_io: File properties from the storage plugin; the catalog adds them to its own.
-            project_root: Where relative paths start.
+            project_root: Where relative paths start; the working directory by default.
         """
 
     @abstractmethod
@@ -98,7 +145,7 @@ class CatalogPlugin(PluginMetadata):
         """List the bare names of a namespace's tables."""
 
     @abstractmethod
-    def drop_table(self, identifier: str, *, purge: bool = False) -> None:
+    def drop_table(self, identifier: str, purge: bool = False) -> None:  # noqa: FBT001, FBT002 - the contract's signature
         """Drop a table; with ``purge`` its files too."""
 
     def vend_credentials(self, table_path: str, operations: Sequence[str]) -> dict[str, str]:
@@ -127,3 +174,21 @@ class CatalogPlugin(PluginMetadata):
         """Return the Maven packages Spark needs for this catalog, besides Iceberg's own runtime."""
         del properties
         return ()
+
+
+def _remembering(connect: Callable[..., Catalog]) -> Callable[..., Catalog]:
+    @functools.wraps(connect)
+    def connected(self: CatalogPlugin, *arguments: Any, **options: Any) -> Catalog:  # noqa: ANN401 - passed on
+        self._connected = connect(self, *arguments, **options)
+        return self._connected
+
+    return connected
+
+
+def _forgetting(shutdown: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(shutdown)
+    def stopped(self: CatalogPlugin) -> None:
+        self._connected = None
+        shutdown(self)
+
+    return stopped

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from copy import copy
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -90,6 +91,10 @@ class PluginMetadata(ABC):
 
     def configure(self, config: BaseModel) -> None:  # noqa: B027 - most plugins take no configuration
         """Take the validated configuration; called before ``startup``."""
+
+    def fresh(self) -> Self:
+        """Return a plugin with the same configuration for somebody else, with nothing open or started."""
+        return copy(self)
 
     def startup(self) -> None:  # noqa: B027 - optional step
         """Acquire resources; limited to 30 s."""

@@ -83,6 +83,26 @@ class PluginRegistry:
         self._offers: dict[PluginKey, Offers] | None = None
         self._plugins: dict[PluginKey, PluginMetadata] = {}
         self._started: list[PluginKey] = []
+        self._shared: PluginRegistry | None = None
+
+    def for_project(self) -> PluginRegistry:
+        """Return a registry over the same plugins whose instances belong to one project alone.
+
+        Two projects may configure, start and stop one plugin without knowing of each other.
+        """
+        registry = PluginRegistry(
+            source=self._source,
+            api_version=self._api_version,
+            startup_seconds=self._startup_seconds,
+            health_check_seconds=self._health_check_seconds,
+        )
+        registry._shared = self
+        return registry
+
+    @property
+    def started(self) -> tuple[PluginKey, ...]:
+        """The plugins that are up, in the order of their start."""
+        return tuple(self._started)
 
     def list(self, plugin_type: PluginType | None = None, *, load: bool = False) -> Plugins:
         """List installed plugins, ordered by type and name.
@@ -201,6 +221,8 @@ class PluginRegistry:
         return tuple(failures)
 
     def _found(self) -> dict[PluginKey, Offers]:
+        if self._shared is not None:
+            return self._shared._found()  # noqa: SLF001 - of the same class
         with self._lock:
             if self._offers is None:
                 offers: dict[PluginKey, Offers] = defaultdict(list)
@@ -210,7 +232,9 @@ class PluginRegistry:
             return self._offers
 
     def _keys(self, plugin_type: PluginType | None) -> tuple[PluginKey, ...]:
-        return tuple(key for key in {**self._found(), **self._plugins} if plugin_type in (None, key[0]))
+        shared = self._shared._plugins if self._shared else {}  # noqa: SLF001 - of the same class
+        known = {**self._found(), **shared, **self._plugins}
+        return tuple(key for key in known if plugin_type in (None, key[0]))
 
     def _describe(self, key: PluginKey, *, load: bool) -> Plugins:
         offers = self._found().get(key, [])
@@ -232,6 +256,8 @@ class PluginRegistry:
         ]
 
     def _load(self, key: PluginKey) -> PluginMetadata:
+        if self._shared is not None:
+            return self._shared.get(*key).fresh()
         offers = self._found().get(key)
         if not offers:
             raise self._not_found(*key)
@@ -281,6 +307,10 @@ class PluginRegistry:
             failures[name] = PluginFailure(name, PluginLoadError(msg, plugin=name, hint=hint))
             return
         plugin = self._plugins[key]
+        if type(plugin).startup is PluginMetadata.startup:
+            # Nothing to wait for, and so no thread to wait with.
+            self._started.append(key)
+            return
         try:
             # A start that succeeds after it was given up is undone, or its resources would stay open.
             call_within(self._startup_seconds, plugin.startup, plugin=name, what="start", on_late=plugin.shutdown)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from floe_core.plugins.metadata import PluginMetadata
@@ -31,11 +32,13 @@ class FileIO(Protocol):
 
 
 class StoragePlugin(PluginMetadata):
-    """An object store, as the catalog, Spark, dbt, Dagster and Helm need to know it."""
+    """An object store, as the catalog, Spark, dbt, Dagster and Helm need to know it.
 
-    @abstractmethod
+    Five methods make a plugin; the others have defaults that fit a store which needs no section of floe.yaml.
+    """
+
     def bind(self, config: StorageConfig, *, project_root: Path) -> None:
-        """Take the ``storage`` section; the methods below speak of it.
+        """Take the ``storage`` section; the methods below speak of it. By default it is not looked at.
 
         Raises:
             ConfigurationError: The section lacks something this store needs.
@@ -61,9 +64,19 @@ class StoragePlugin(PluginMetadata):
     def get_helm_values_override(self) -> dict[str, Any]:
         """Return Helm values for a self-hosted store; empty for a managed one."""
 
-    @abstractmethod
     def get_file_io_properties(self) -> dict[str, str]:
-        """Return PyIceberg file properties with resolved secrets: never log or store them."""
+        """Return PyIceberg file properties with resolved secrets: never log or store them.
+
+        By default those of ``get_pyiceberg_fileio()``, with its class.
+        """
+        file_io = self.get_pyiceberg_fileio()
+        properties = getattr(file_io, "properties", None)
+        if not isinstance(properties, Mapping):
+            return {}
+        kind = type(file_io)
+        # A class inside a function cannot be imported by its name.
+        named = {} if "<locals>" in kind.__qualname__ else {"py-io-impl": f"{kind.__module__}.{kind.__qualname__}"}
+        return {**named, **properties}
 
     def get_spark_conf(self, catalog_name: str) -> dict[str, str]:
         """Return the Spark configuration that reaches this store; empty when Spark needs none."""

@@ -18,6 +18,7 @@ from floe_iceberg.engine_commits import commits_by_engine, required_plane
 from floe_iceberg.legal_hold import require_no_hold
 from floe_iceberg.maintenance.deletion import delete_files
 from floe_iceberg.maintenance.engines import plane_for
+from floe_iceberg.maintenance.keeping import keeping_of
 from floe_iceberg.maintenance.lease import maintenance_lease
 from floe_iceberg.maintenance.reachable import FileReader, statistics_files
 from floe_iceberg.maintenance.retention import MIN_SNAPSHOTS_PROPERTY, Expiry, plan_expiry
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from floe_core.dataplane import DataPlane
+    from floe_core.governance import RetentionDays
     from floe_iceberg.context import ManagerContext, TableTarget
+    from floe_iceberg.maintenance.keeping import Keeping
     from floe_iceberg.models import Engine
     from floe_iceberg.versions import Moment
 
@@ -64,6 +67,8 @@ def expire_snapshots(  # noqa: PLR0913 - options by keyword
     snapshot_ids: Collection[int] = (),
     engine: Engine | str | None = None,
     dry_run: bool = False,
+    retention: RetentionDays | None = None,
+    allow_below_retention: bool = False,
 ) -> ExpiredSnapshots:
     """Expire old snapshots and delete the files that only they needed.
 
@@ -74,18 +79,21 @@ def expire_snapshots(  # noqa: PLR0913 - options by keyword
         context: The manager's context.
         target: The table.
         older_than: Expire snapshots older than this; a datetime without zone is local time.
-        older_than_days: The same by age; by default the manager's ``default_retention_days``.
+        older_than_days: The same by age; by default the table's retention, as ``keeping_of`` finds it.
         retain_last: Snapshots each branch keeps at least; None is the table's
             ``history.expire.min-snapshots-to-keep``.
         snapshot_ids: Expire exactly these, whatever their age, unless an age is given as well.
         engine: Who does it; None is the manager's setting.
         dry_run: Whether to only tell which snapshots would go.
+        retention: Days that the project asks for; by default what the manager's own project says.
+        allow_below_retention: Whether an age or snapshots of your choice may undercut the declared retention.
 
     Returns:
         The number of snapshots expired, which also carries files and bytes.
 
     Raises:
         MaintenanceInProgressError: Another maintenance run holds the table.
+        UnsafeRetentionError: The age or a snapshot of your choice is below the declared retention.
         SharedFilesError: ``gc.enabled=false`` says that other tables share the files.
         LegalHoldError: The table, or a namespace it is in, is under legal hold.
         MaintenanceError: One of ``snapshot_ids`` is still referred to.
@@ -97,7 +105,10 @@ def expire_snapshots(  # noqa: PLR0913 - options by keyword
         require_no_hold(context, table, what="Expiry")
         if not dry_run and clear_operations(context, table):
             table = load_table(context, target)
-        rule = _rule(context, table, older_than, older_than_days, retain_last, tuple(snapshot_ids))
+        keeping = keeping_of(context, table, retention)
+        rule = _rule(table, keeping, older_than, older_than_days, retain_last, tuple(snapshot_ids))
+        if not allow_below_retention:
+            keeping.require(table, rule.older_than, rule.snapshot_ids)
         plan = _plan(table, rule)
         if dry_run or not (plan.snapshot_ids or plan.refs):
             return ExpiredSnapshots(len(plan.snapshot_ids), snapshot_ids=plan.snapshot_ids)
@@ -116,8 +127,8 @@ def expire_snapshots(  # noqa: PLR0913 - options by keyword
 
 
 def _rule(  # noqa: PLR0913, PLR0917 - the caller's options as they came
-    context: ManagerContext,
     table: Table,
+    keeping: Keeping,
     older_than: Moment | None,
     older_than_days: float | None,
     retain_last: int | None,
@@ -137,8 +148,8 @@ def _rule(  # noqa: PLR0913, PLR0917 - the caller's options as they came
         return _Rule(to_utc(older_than), least, snapshot_ids)
     if snapshot_ids and older_than_days is None:
         return _Rule(None, least, snapshot_ids)
-    days = context.config.default_retention_days if older_than_days is None else older_than_days
-    return _Rule(datetime.now(UTC) - timedelta(days=days), least, snapshot_ids)
+    age = keeping.age if older_than_days is None else timedelta(days=older_than_days)
+    return _Rule(datetime.now(UTC) - age, least, snapshot_ids)
 
 
 def _plan(table: Table, rule: _Rule) -> Expiry:

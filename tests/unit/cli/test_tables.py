@@ -382,6 +382,10 @@ class TestMaintenance:
         assert "enterprise asks for 90 days (audit)" in run.err
         assert tables("tables", "expire", ORDERS, "--older-than", "91d", "--yes").code == 0
         assert "Retention: 90 days" in tables("tables", "expire", ORDERS).out
+        now = ("--older-than", "0s", "--retain-last", "1", "--yes")
+        assert "--allow-below-retention" in tables("tables", "expire", ORDERS, *now).err
+        allowed = tables("tables", "expire", ORDERS, *now, "--allow-below-retention", "-o", "json")
+        assert allowed.data["expired"] == 1
 
     @pytest.mark.req("TM-12")
     def test_compaction_reports_files_before_and_after(self, tables):

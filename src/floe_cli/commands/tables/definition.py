@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from floe_cli.commands.tables.options import DryRunOption, TableArgument, YesOption, foreign_lines
-from floe_cli.declaration import declared_table, name_in_project, typed_table
+from floe_cli.declaration import declared_table, typed_table
 from floe_cli.output import Report, ago, count, fields, grid, size, working
 from floe_cli.workspace import Workspace
+from floe_core.declared import name_in_project
 from floe_core.errors import CapabilityError, ConfigurationError, FloeStorageError, LegalHoldError
 
 if TYPE_CHECKING:

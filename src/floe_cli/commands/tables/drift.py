@@ -4,9 +4,10 @@ from typing import Annotated, Any
 
 import typer
 
-from floe_cli.declaration import declared_table, name_in_project
+from floe_cli.declaration import declared_table
 from floe_cli.output import Report, count, grid, working
 from floe_cli.workspace import Workspace
+from floe_core.declared import name_in_project
 from floe_core.errors import CapabilityError, FloeStorageError
 
 

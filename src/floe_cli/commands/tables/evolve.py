@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from floe_cli.commands.tables.options import DryRunOption, TableArgument, YesOption
-from floe_cli.declaration import name_in_project
 from floe_cli.output import Report, grid, working
 from floe_cli.workspace import Workspace
+from floe_core.declared import name_in_project
 from floe_core.errors import ConfigurationError
 
 if TYPE_CHECKING:

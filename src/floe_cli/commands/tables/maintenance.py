@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from floe_cli.commands.tables.options import DryRunOption, TableArgument, YesOption, foreign_lines
-from floe_cli.declaration import name_in_project
 from floe_cli.moments import parse_moment
 from floe_cli.output import Report, ago, count, fields, size, working
 from floe_cli.workspace import Workspace
 from floe_core.dataplane import CompactionKind
-from floe_core.errors import ConfigurationError, UnsafeRetentionError
+from floe_core.declared import name_in_project
+from floe_core.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from floe_core.governance import RetentionDays
-    from floe_core.schemas import CompiledArtifacts
     from floe_iceberg import Engine, IcebergTableManager
 
 _MIB = 1024 * 1024
@@ -39,13 +37,16 @@ def expire(
     table: TableArgument,
     older_than: Annotated[
         str | None,
-        typer.Option(metavar="AGE", help="Such as 30d; default: what governance asks for.", show_default=False),
+        typer.Option(metavar="AGE", help="Such as 30d; default: the table's retention.", show_default=False),
     ] = None,
     retain_last: Annotated[
         int | None, typer.Option(min=1, help="Snapshots that are always kept.", show_default=False)
     ] = None,
     engine: EngineOption = None,
     *,
+    allow_below_retention: Annotated[
+        bool, typer.Option("--allow-below-retention", help="Expire what the declared retention asks to keep.")
+    ] = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> Report:
@@ -55,13 +56,14 @@ def expire(
         floe tables expire bronze.orders --older-than 30d --dry-run
         floe tables expire bronze.orders --older-than 7d --retain-last 3 --yes
     """
-    artifacts = workspace.artifacts
-    days = _retention(artifacts, table)
-    moment = parse_moment(older_than) if older_than else datetime.now(UTC) - timedelta(days=days)
-    _respect_governance(artifacts, table, moment, days)
-    shown = {"table": table, "older_than": moment, "retention_days": int(days), "derivation": list(days.derivation)}
-    why = [f"Retention: {count(days, 'day')}", *(f"  {line}" for line in days.derivation), ""]
+    moment = parse_moment(older_than) if older_than else None
     with workspace.tables() as manager:
+        keeping = manager.snapshot_retention(table)
+        moment = moment or datetime.now(UTC) - keeping.age
+        if not allow_below_retention:
+            keeping.require(manager.load_table(table), moment, ())
+        shown = {"table": table, "older_than": moment, "retention_days": keeping.days, "derivation": keeping.derivation}
+        why = [f"Retention: {keeping.text}", *(f"  {line}" for line in keeping.derivation), ""]
         planned = _planned(manager, table, moment, retain_last)
         what = f"{count(len(planned), 'snapshot')} of {table} older than {ago(moment)}"
         if dry_run or not planned:
@@ -69,7 +71,13 @@ def expire(
             return Report(data=shown | {"expired": 0, "snapshot_ids": list(planned)}, text=[*why, f"{verb} {what}."])
         workspace.confirm(f"Expire {what}? They cannot be read any more afterwards.", yes=yes)
         with working("Expiring"):
-            done = manager.expire_snapshots(table, older_than=moment, retain_last=retain_last, engine=_engine(engine))
+            done = manager.expire_snapshots(
+                table,
+                older_than=moment,
+                retain_last=retain_last,
+                engine=_engine(engine),
+                allow_below_retention=allow_below_retention,
+            )
     figures = {
         "expired": int(done),
         "snapshot_ids": list(done.snapshot_ids),
@@ -193,25 +201,3 @@ def _planned(manager: "IcebergTableManager", table: str, moment: datetime, retai
         now_ms=int(time.time() * 1000),
     )
     return plan.snapshot_ids
-
-
-def _retention(artifacts: "CompiledArtifacts", table: str) -> "RetentionDays":
-    from floe_core.governance import PolicyEnforcer, RetentionDays
-
-    if effective := artifacts.retention.get(name_in_project(artifacts, table)):
-        return RetentionDays(effective.snapshot_days, effective.derivation)
-    return PolicyEnforcer.retention_of(artifacts.governance)
-
-
-def _respect_governance(artifacts: "CompiledArtifacts", table: str, moment: datetime, days: "RetentionDays") -> None:
-    """Refuse to expire what a level of the organisation asks to keep; the default alone asks for nothing."""
-    declared = artifacts.tables.get(name_in_project(artifacts, table))
-    levels = (artifacts.governance.enterprise, artifacts.governance.domain, artifacts.governance.product)
-    asked = any(level.snapshot_retention_days is not None or level.legal_hold_days is not None for level in levels)
-    asked = asked or bool(declared and declared.retention.snapshot_days is not None)
-    # A second of grace: the age was counted back from a moment ago.
-    if asked and moment > datetime.now(UTC) - timedelta(days=days) + timedelta(seconds=1):
-        msg = f"Snapshots of {table} must be kept for {count(days, 'day')}: {'; '.join(days.derivation)}."
-        raise UnsafeRetentionError(
-            msg, hint="Choose a longer --older-than, or change the governance section.", table=table
-        )

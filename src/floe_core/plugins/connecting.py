@@ -1,0 +1,79 @@
+"""Catalog and storage plugins put to use together, whichever of the optional arguments they take."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from floe_core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pydantic import BaseModel
+
+    from floe_core.plugins.catalog import Catalog, CatalogPlugin
+    from floe_core.plugins.metadata import PluginMetadata
+    from floe_core.plugins.storage import StoragePlugin
+    from floe_core.schemas import CatalogConfig
+
+
+def connect_catalog(
+    plugin: CatalogPlugin, config: CatalogConfig, *, storage: StoragePlugin | None, project_root: Path
+) -> Catalog:
+    """Connect a catalog plugin, with its files where the storage plugin says.
+
+    Args:
+        plugin: The catalog's plugin.
+        config: The ``catalog`` section; without a warehouse, a catalog of locations takes the storage plugin's.
+        storage: Where files lie; None when the catalog knows.
+        project_root: Where relative paths start.
+    """
+    if config.warehouse is None and storage is not None and plugin.capabilities.warehouse_is_location:
+        config = config.model_copy(update={"warehouse": warehouse_root(storage)})
+    options: dict[str, Any] = {
+        "file_io": storage.get_file_io_properties() if storage is not None else {},
+        "project_root": project_root,
+    }
+    return plugin.connect(config, **{name: value for name, value in options.items() if _takes(plugin.connect, name)})
+
+
+def opened_catalog(plugin: CatalogPlugin, storage: StoragePlugin | None, config: CatalogConfig | None) -> Catalog:
+    """Return the catalog that a plugin is connected to, or connect it as it was configured; nothing is guessed.
+
+    Args:
+        plugin: The catalog's plugin.
+        storage: Where files lie, for a plugin that has to connect.
+        config: What to connect to instead.
+
+    Raises:
+        ConfigurationError: The plugin is neither connected nor configured.
+    """
+    if config is None and plugin.connected_catalog is not None:
+        return plugin.connected_catalog
+    config = config or plugin.configured_with
+    if config is None:
+        msg = f"The catalog plugin '{plugin.name}' is neither connected nor configured."
+        hint = "Call its connect(config) or registry.configure(…) first, or pass catalog_config."
+        raise ConfigurationError(msg, hint=hint)
+    return connect_catalog(plugin, config, storage=storage, project_root=Path.cwd())
+
+
+def warehouse_root(storage: StoragePlugin) -> str:
+    """Return the warehouse's URI, also of a plugin whose ``get_warehouse_uri`` always wants a namespace."""
+    namespace = inspect.signature(storage.get_warehouse_uri).parameters.get("namespace")
+    if namespace is None or namespace.default is not inspect.Parameter.empty:
+        return storage.get_warehouse_uri()
+    return storage.get_warehouse_uri("").rstrip("/")
+
+
+def options_schema(plugin: PluginMetadata, section: type[BaseModel]) -> type[BaseModel] | None:
+    """Return the plugin's model of a section's ``options``; a model that shares keys with the section describes it."""
+    schema = plugin.get_config_schema()
+    return None if schema is None or section.model_fields.keys() & schema.model_fields.keys() else schema
+
+
+def _takes(function: Callable[..., object], name: str) -> bool:
+    parameters = inspect.signature(function).parameters
+    return name in parameters or any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())

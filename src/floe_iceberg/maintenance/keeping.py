@@ -1,0 +1,124 @@
+"""How long a table's snapshots are kept: what its project and the table itself ask for, before the default."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from floe_core.errors import UnsafeRetentionError
+from floe_iceberg.versions import name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pyiceberg.table import Table
+
+    from floe_core.governance import RetentionDays
+    from floe_iceberg.context import ManagerContext
+
+MAX_AGE_PROPERTY = "history.expire.max-snapshot-age-ms"
+_DAY = timedelta(days=1)
+# An age is counted back from a moment that has passed by the time it is looked at.
+_GRACE = timedelta(seconds=1)
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """How long snapshots of a table are kept.
+
+    Attributes:
+        age: The age at which a snapshot may expire.
+        derivation: Who asked for what, one line each.
+        declared: Whether somebody asked for it, so that no caller may undercut it without saying so.
+    """
+
+    age: timedelta
+    derivation: tuple[str, ...]
+    declared: bool
+
+    @property
+    def days(self) -> float:
+        """The age in days; a whole number where it is one."""
+        count = self.age / _DAY
+        return int(count) if count.is_integer() else count
+
+    @property
+    def text(self) -> str:
+        """The age for people, such as ``7 days``."""
+        return _days(self.age)
+
+    def require(self, table: Table, moment: datetime | None, snapshot_ids: Collection[int]) -> None:
+        """Refuse an expiry of what must still be kept.
+
+        Args:
+            table: The table.
+            moment: Snapshots older than this would go; None when none goes by age.
+            snapshot_ids: Snapshots that would go whatever their age.
+
+        Raises:
+            UnsafeRetentionError: The declared retention asks to keep some of it; the message gives the derivation.
+        """
+        if not self.declared:
+            return
+        limit = datetime.now(UTC) - self.age + _GRACE
+        chosen = [table.metadata.snapshot_by_id(snapshot_id) for snapshot_id in snapshot_ids]
+        young = any(one is not None and one.timestamp_ms > limit.timestamp() * 1000 for one in chosen)
+        if young or (moment is not None and moment > limit):
+            msg = f"Snapshots of table '{name_of(table)}' must be kept for {_days(self.age)}: {self._reasons}."
+            hint = (
+                "Choose a longer age; to undercut it on purpose, allow_below_retention=True (--allow-below-retention)."
+            )
+            raise UnsafeRetentionError(msg, hint=hint, table=name_of(table))
+
+    @property
+    def _reasons(self) -> str:
+        return "; ".join(self.derivation)
+
+
+def keeping_of(context: ManagerContext, table: Table, declared: RetentionDays | None = None) -> Keeping:
+    """Return how long a table's snapshots are kept.
+
+    The longest of what the project declares and what the table's own ``history.expire.max-snapshot-age-ms`` says holds.
+    The value that every new table gets is no such ask; it only comes before the manager's default.
+
+    Args:
+        context: The manager's context.
+        table: The table.
+        declared: What the project asks for; by default what the manager's own project says.
+
+    Raises:
+        UnsafeRetentionError: The table's property is not a number.
+    """
+    declared = context.retention(name_of(table)) if declared is None else declared
+    own = _own_age(table)
+    given = context.config.default_properties.get(MAX_AGE_PROPERTY)
+    asks: list[tuple[timedelta, tuple[str, ...]]] = []
+    if declared is not None:
+        lines = tuple(getattr(declared, "derivation", ())) or (f"the project asks for {_days(timedelta(declared))}",)
+        asks.append((timedelta(days=declared), lines))
+    if own is not None and table.metadata.properties[MAX_AGE_PROPERTY] != given:
+        asks.append((own, (f"the table's {MAX_AGE_PROPERTY} asks for {_days(own)}",)))
+    if asks:
+        return Keeping(max(age for age, _ in asks), tuple(line for _, lines in asks for line in lines), declared=True)
+    if own is not None:
+        line = f"no level asks for a retention: the table's {MAX_AGE_PROPERTY} is {_days(own)}"
+        return Keeping(own, (line,), declared=False)
+    age = timedelta(days=context.config.default_retention_days)
+    return Keeping(age, (f"no level asks for a retention: the default is {_days(age)}",), declared=False)
+
+
+def _own_age(table: Table) -> timedelta | None:
+    text = table.metadata.properties.get(MAX_AGE_PROPERTY)
+    if text is None:
+        return None
+    try:
+        return timedelta(milliseconds=int(text))
+    except (ValueError, OverflowError):
+        msg = f"The property {MAX_AGE_PROPERTY} of table '{name_of(table)}' is '{text}', which is not an age."
+        raise UnsafeRetentionError(msg, hint="Set it to a number of milliseconds.", table=name_of(table)) from None
+
+
+def _days(age: timedelta) -> str:
+    count = age / _DAY
+    return "1 day" if count == 1 else f"{count:g} days"

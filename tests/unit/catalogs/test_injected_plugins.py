@@ -1,0 +1,183 @@
+"""A table manager works on the catalog its plugin is connected to, and a plugin may be as small as the contract."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.io import load_file_io
+
+from floe_catalogs.sql import SqlCatalogPlugin
+from floe_core.errors import ConfigurationError
+from floe_core.plugins import PLUGIN_API_VERSION, CatalogPlugin, PluginRegistry, PluginType, StoragePlugin
+from floe_core.schemas import CatalogConfig, CompiledArtifacts
+from floe_dagster.resources import create_iceberg_resources
+from floe_iceberg import IcebergTableManager
+from floe_iceberg.project import open_project
+
+SCHEMA = pa.schema([("id", pa.int64())])
+
+
+class FiveMethods(StoragePlugin):
+    """A storage plugin with nothing but what the contract prints."""
+
+    name = "five"
+    version = "1.0.0"
+    floe_api_version = PLUGIN_API_VERSION
+    root = ""
+
+    def get_pyiceberg_fileio(self):
+        return load_file_io({"py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO", "owner": "five"})
+
+    def get_warehouse_uri(self, namespace):
+        return f"file://{self.root}/{namespace}"
+
+    def get_dbt_profile_config(self):
+        return {}
+
+    def get_dagster_io_manager_config(self):
+        return {}
+
+    def get_helm_values_override(self):
+        return {}
+
+
+class OneArgument(CatalogPlugin):
+    """A catalog plugin whose ``connect`` takes the configuration alone."""
+
+    name = "one"
+    version = "1.0.0"
+    floe_api_version = PLUGIN_API_VERSION
+    connections = 0
+
+    def connect(self, config):
+        self.connections += 1
+        return SqlCatalog(config.name, uri=config.uri, warehouse=config.warehouse)
+
+    def create_namespace(self, namespace, properties=None):
+        raise NotImplementedError
+
+    def list_namespaces(self, parent=None):
+        raise NotImplementedError
+
+    def delete_namespace(self, namespace):
+        raise NotImplementedError
+
+    def create_table(self, identifier, schema, **options):
+        raise NotImplementedError
+
+    def list_tables(self, namespace):
+        raise NotImplementedError
+
+    def drop_table(self, identifier, purge=False):
+        raise NotImplementedError
+
+    def shutdown(self):
+        self.connections = 0
+
+
+@pytest.fixture
+def storage(tmp_path):
+    plugin = FiveMethods()
+    plugin.root = f"{tmp_path}/lake"
+    return plugin
+
+
+@pytest.fixture
+def config(tmp_path):
+    return CatalogConfig(name="lake", uri=f"sqlite:///{tmp_path}/lake.db", warehouse=f"file://{tmp_path}/lake")
+
+
+@pytest.mark.req("TM-01")
+@pytest.mark.parametrize("kind", [SqlCatalogPlugin, OneArgument])
+def test_a_connected_plugin_hands_over_its_catalog(kind, config, storage, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plugin = kind()
+    catalog = plugin.connect(config)
+    catalog.create_namespace("bronze")
+    catalog.create_table("bronze.orders", SCHEMA)
+    manager = IcebergTableManager(plugin, storage)
+    assert manager.catalog.name == "lake"
+    assert manager.list_tables("bronze") == ["orders"]
+    assert not (tmp_path / ".floe").exists()
+    catalog.close()
+
+
+def test_a_configured_plugin_is_connected_with_its_configuration(config, storage, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    registry = PluginRegistry()
+    registry.configure(PluginType.CATALOG, "sql", config)
+    with IcebergTableManager(registry.get(PluginType.CATALOG, "sql"), storage) as manager:
+        manager.create_namespace("bronze")
+        assert manager.catalog.name == "lake"
+        assert (tmp_path / "lake.db").is_file()
+        manager.catalog.close()
+
+
+@pytest.mark.parametrize("kind", [SqlCatalogPlugin, OneArgument])
+def test_a_plugin_without_connection_and_configuration_is_refused(kind, config, storage, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plugin = kind()
+    with pytest.raises(ConfigurationError, match="neither connected nor configured"):
+        IcebergTableManager(plugin, storage)
+    plugin.connect(config).close()
+    plugin.shutdown()
+    with pytest.raises(ConfigurationError, match="neither connected nor configured"):
+        IcebergTableManager(plugin, storage)
+    assert not (tmp_path / ".floe").exists()
+
+
+def test_a_connection_is_not_made_again(config, storage):
+    plugin = OneArgument()
+    catalog = plugin.connect(config)
+    IcebergTableManager(plugin, storage)
+    assert plugin.connections == 1
+    catalog.close()
+
+
+def test_a_table_is_dropped_with_its_files_as_the_contract_writes_it(config, tmp_path):
+    plugin = SqlCatalogPlugin()
+    plugin.connect(config)
+    plugin.create_namespace("bronze")
+    plugin.create_table("bronze.orders", SCHEMA)
+    plugin.drop_table("bronze.orders", True)
+    assert plugin.list_tables("bronze") == []
+    assert not list((tmp_path / "lake").rglob("*.json"))
+    plugin.shutdown()
+
+
+def test_a_storage_plugin_from_the_registry_answers_once_it_is_configured():
+    registry = PluginRegistry()
+    registry.configure(PluginType.STORAGE, "s3", {"type": "s3", "bucket": "lake", "region": "eu-west-1"})
+    assert registry.get(PluginType.STORAGE, "s3").get_warehouse_uri("bronze") == "s3://lake/warehouse/bronze"
+    with pytest.raises(ConfigurationError):
+        registry.configure(PluginType.STORAGE, "s3", {"type": "s3", "bucket": "UPPER"})
+
+
+def test_a_storage_plugin_of_five_methods_serves_a_project(storage, tmp_path):
+    registry = PluginRegistry()
+    registry.register(storage)
+    project = {"name": "demo", "floe_version": "0", "storage": {"type": "five"}}
+    artifacts = CompiledArtifacts.model_validate(project).rooted_at(tmp_path)
+    with open_project(artifacts, registry=registry) as connection:
+        manager = IcebergTableManager.from_project(connection)
+        manager.create_namespace("bronze")
+        manager.create_table("bronze.orders", SCHEMA)
+        manager.append("bronze.orders", pa.table({"id": [1]}))
+        assert connection.catalog.properties["owner"] == "five"
+    assert list((tmp_path / "lake/bronze/orders").rglob("*.parquet"))
+
+
+@pytest.mark.req("PL-07")
+def test_dagsters_resources_take_every_plugin_from_the_given_registry(storage, config, tmp_path):
+    registry = PluginRegistry(source=list)
+    registry.register(storage)
+    registry.register(OneArgument())
+    catalog = {"type": "one", "name": config.name, "uri": config.uri, "warehouse": config.warehouse}
+    sections = {"storage": {"type": "five"}, "catalog": catalog}
+    artifacts = CompiledArtifacts.model_validate({"name": "demo", "floe_version": "0", **sections})
+    resources = create_iceberg_resources(artifacts.rooted_at(tmp_path), registry=registry)
+    tables = resources["io_manager"].tables
+    tables.create_namespace("bronze")
+    assert tables.catalog.name == "lake"
+    tables.close()
