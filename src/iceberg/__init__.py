@@ -1,15 +1,20 @@
-"""The tenancy API under its documented name; everything lives in ``floe_tenancy``."""
+"""The tenancy API under its documented name; everything lives in ``floe_tenancy`` and is imported when asked for."""
 
-from floe_tenancy import (
-    CatalogBootstrapResult,
-    CatalogHandle,
-    CatalogProvider,
-    IcebergCatalogBootstrapper,
-    IcebergCatalogConfig,
-    IcebergTableSpec,
-    SchemaEvolutionManager,
-    WarehouseStorageManager,
-)
+from typing import TYPE_CHECKING
+
+from floe_core.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from floe_tenancy import (
+        CatalogBootstrapResult,
+        CatalogHandle,
+        CatalogProvider,
+        IcebergCatalogBootstrapper,
+        IcebergCatalogConfig,
+        IcebergTableSpec,
+        SchemaEvolutionManager,
+        WarehouseStorageManager,
+    )
 
 __all__ = [
     "CatalogBootstrapResult",
@@ -21,3 +26,16 @@ __all__ = [
     "SchemaEvolutionManager",
     "WarehouseStorageManager",
 ]
+
+_HOMES = {
+    "CatalogBootstrapResult": "floe_tenancy",
+    "CatalogHandle": "floe_tenancy",
+    "CatalogProvider": "floe_tenancy",
+    "IcebergCatalogBootstrapper": "floe_tenancy",
+    "IcebergCatalogConfig": "floe_tenancy",
+    "IcebergTableSpec": "floe_tenancy",
+    "SchemaEvolutionManager": "floe_tenancy",
+    "WarehouseStorageManager": "floe_tenancy",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)
