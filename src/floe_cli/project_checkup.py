@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,19 +20,22 @@ from floe_cli.checkup import (
     failed,
     ok,
     skipped,
+    warning,
 )
 from floe_cli.connection import prove_connection, spark_packages
 from floe_cli.leftovers import check_runs
 from floe_cli.output import count
-from floe_core.errors import ConfigurationError, FloeStorageError, StorageError
+from floe_core.errors import ConfigurationError, FloeStorageError, PluginError, StorageError
 from floe_core.expansion import expand_section
-from floe_core.plugins import PluginType
+from floe_core.plugins import HealthState, HealthStatus, PluginType
 from floe_core.plugins.connecting import warehouse_root
+from floe_core.plugins.discovery import plugin_key
 from floe_core.plugins.registry import PluginRegistry
+from floe_core.plugins.secrets import open_secrets
 from floe_core.schemas import AccessDelegation, ComputeConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from floe_cli.workspace import Workspace
     from floe_core.plugins import StoragePlugin
@@ -130,8 +132,34 @@ def _check_plugins(artifacts: CompiledArtifacts, registry: PluginRegistry) -> Ch
     }
     if check_pyspark().status is Status.OK:
         wanted[PluginType.COMPUTE] = artifacts.compute.type
-    loaded = [registry.get(kind, name) for kind, name in wanted.items()]
-    return ok("plugins", ", ".join(f"{plugin.name} {plugin.version}" for plugin in loaded))
+    if artifacts.vault.type is not None:
+        wanted[PluginType.SECRETS] = artifacts.vault.type
+    versions = {plugin_key(kind, name): registry.get(kind, name).version for kind, name in wanted.items()}
+    health = _health(artifacts, registry, wanted)
+    told = {key: f"{key.rpartition(':')[2]} {versions.get(key, '')}".strip() for key in {**versions, **health}}
+    detail = ", ".join(f"{text} ({health[key].state})" if key in health else text for key, text in told.items())
+    unwell = [f"{key} is {status.state}: {status.message}" for key, status in health.items() if status.message]
+    if any(not status.ok for status in health.values()):
+        return failed("plugins", "\n".join([detail, *unwell]), "See its logs, and check the services it talks to.")
+    if any(status.state is HealthState.DEGRADED for status in health.values()):
+        return warning("plugins", "\n".join([detail, *unwell]), "It can be used, with limits.")
+    return ok("plugins", detail)
+
+
+def _health(
+    artifacts: CompiledArtifacts, registry: PluginRegistry, wanted: Mapping[PluginType, str]
+) -> dict[str, HealthStatus]:
+    """Start the project's plugins and ask each how it is; what else keeps a project shut is told by other checks."""
+    from floe_iceberg.project import open_project
+
+    try:
+        with open_project(artifacts, registry=registry) as connection:
+            connection.plugins.startup(wanted.items()).raise_for_failures()
+            return connection.health()
+    except PluginError:
+        raise
+    except FloeStorageError:
+        return {}
 
 
 def _with_connection(
@@ -163,10 +191,17 @@ def _check_storage(artifacts: CompiledArtifacts, registry: PluginRegistry) -> Ch
     vends = registry.get(PluginType.CATALOG, catalog.type).capabilities.vended_credentials
     if vends and catalog.access_delegation is AccessDelegation.VENDED_CREDENTIALS:
         return skipped("storage", "the catalog vends credentials for each table")
-    config = expand_section(artifacts.storage, path="storage")
-    plugin = copy(registry.get(PluginType.STORAGE, config.type))
-    plugin.bind(config, project_root=artifacts.project_root)
-    return _write_and_read_back(plugin)
+    from floe_iceberg.project import bound_storage
+
+    plugins = registry.for_project()
+    try:
+        plugin = bound_storage(artifacts, plugins, open_secrets(artifacts, plugins))
+        if plugin is None:
+            return skipped("storage", f"the plugin '{artifacts.storage.type}' is not installed")
+        plugins.startup([(PluginType.STORAGE, plugin.name)]).raise_for_failures()
+        return _write_and_read_back(plugin)
+    finally:
+        plugins.shutdown()
 
 
 def _write_and_read_back(plugin: StoragePlugin) -> Check:

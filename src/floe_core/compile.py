@@ -15,6 +15,7 @@ from floe_core.errors import PluginError
 from floe_core.governance import PolicyEnforcer
 from floe_core.plugins.connecting import options_schema
 from floe_core.plugins.discovery import plugin_key
+from floe_core.plugins.metadata import PluginType
 from floe_core.plugins.registry import PluginRegistry
 from floe_core.schemas import CompiledArtifacts, EffectiveRetention
 from floe_core.schemas.artifacts import DEFAULT_ARTIFACTS_PATH
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
     from floe_core.config.project import LoadedProject
     from floe_core.errors import ConfigProblem
     from floe_core.plugins.discovery import PluginInfo
-    from floe_core.plugins.metadata import PluginMetadata, PluginType
+    from floe_core.plugins.metadata import PluginMetadata
     from floe_core.schemas import ProjectConfig
 
 _log = get_logger(__name__)
 
-_SECTIONS_WITH_OPTIONS = ("catalog", "storage")
+_SECTIONS_WITH_OPTIONS = ("catalog", "storage", "vault")
 
 
 class Plugins(Protocol):
@@ -78,7 +79,7 @@ def compile_project(
         known_plugins=known,
     )
     chosen = _chosen_plugins(project.config, environ)
-    if problems := _option_problems(project, chosen, registry):
+    if problems := [*_option_problems(project, chosen, registry), *_check_problems(project, registry, installed)]:
         fail(project.layers.document.file, problems)
     artifacts = CompiledArtifacts(
         **dict(project.config),
@@ -101,7 +102,8 @@ def write_artifacts(artifacts: CompiledArtifacts, path: Path | None = None) -> P
 
 
 def _chosen_plugins(config: ProjectConfig, environ: Mapping[str, str] | None) -> dict[str, tuple[PluginType, str]]:
-    names = {section: str(getattr(config, section).type) for section in PLUGIN_SECTIONS}
+    named = {section: getattr(config, section).type for section in PLUGIN_SECTIONS}
+    names = {section: str(name) for section, name in named.items() if name is not None}
     return {
         section: (PLUGIN_SECTIONS[section], expand(name, environ))
         for section, name in names.items()
@@ -145,6 +147,28 @@ def _option_problems(
                 for problem, item in zip(located, err.errors(include_url=False), strict=True)
                 if not item["loc"] or item["loc"][0] not in deferred
             ]
+    return problems
+
+
+def _check_problems(project: LoadedProject, registry: Plugins, installed: Iterable[PluginInfo]) -> list[ConfigProblem]:
+    """Return the checks whose quality plugin nobody offers, or whose options it does not take."""
+    names = sorted(info.name for info in installed if info.type is PluginType.QUALITY)
+    problems: list[ConfigProblem] = []
+    for table, declared in project.config.tables.items():
+        for index, check in enumerate(declared.checks):
+            path = ("tables", table, "checks", index)
+            if check.plugin is None:
+                continue
+            if check.plugin not in names:
+                message = f"a check of {table} names the quality plugin '{check.plugin}', which is not installed"
+                fix = f"Installed: {', '.join(names) or 'none'}. Write one of them, or install the package with it"
+                problems.append(project.layers.problem(message, (*path, "plugin"), fix=fix))
+                continue
+            schema = registry.get(PluginType.QUALITY, check.plugin).get_config_schema()
+            try:
+                _ = schema.model_validate(check.options) if schema else None
+            except ValidationError as err:
+                problems += problems_of(err, project.layers, schema, at=(*path, "options")) if schema else []
     return problems
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_serializer, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, model_serializer, model_validator
 
 from floe_core.errors import SecretReferenceError
 from floe_core.redaction import remember_secret
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 ENV_REFERENCE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
 SECRETS_DIR_VARIABLE = "FLOE_SECRETS_DIR"
 REFERENCE_HINT = "Use a reference: ${MY_SECRET} reads an environment variable, {secret_ref: my-secret} a mounted secret"
+# Returns a secret by its name, None when it has none of that name.
+SecretSource = Callable[[str], str | None]
 _VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _WHOLE_REFERENCE = re.compile(rf"\$\{{(?P<name>{_VARIABLE})\}}")
@@ -30,6 +33,7 @@ _WHOLE_REFERENCE = re.compile(rf"\$\{{(?P<name>{_VARIABLE})\}}")
 class SecretReference(BaseModel):
     """Where a secret comes from: ``${ENV_VAR}``, or ``{secret_ref: name}`` for a mounted secret.
 
+    A name is looked up by the plugin of the ``vault`` section, if there is one. Then
     ``secret_ref: polaris`` is read from the file ``$FLOE_SECRETS_DIR/polaris`` (as Kubernetes and Docker mount
     secrets), else from the variable ``FLOE_SECRET_POLARIS``.
     """
@@ -41,6 +45,8 @@ class SecretReference(BaseModel):
         default=None, pattern=f"^{_VARIABLE}$", description="Environment variable that holds the secret."
     )
     secret_ref: str | None = Field(default=None, pattern=f"^{_NAME}$", description="Secret's name.")
+
+    _source: SecretSource | None = PrivateAttr(default=None)
 
     @model_validator(mode="before")
     @classmethod
@@ -90,11 +96,17 @@ class SecretReference(BaseModel):
         """The environment variable that can hold the secret."""
         return self.env or "FLOE_SECRET_" + re.sub(r"[^A-Za-z0-9]", "_", str(self.secret_ref)).upper()
 
+    def sought_in(self, source: SecretSource) -> SecretReference:
+        """Return the same reference, whose name is looked up there first."""
+        copy = self.model_copy()
+        copy._source = source  # noqa: SLF001 - our own copy
+        return copy
+
     def resolve(self, environ: Mapping[str, str] | None = None) -> SecretStr:
         """Read the secret; from then on, its value is masked in logs and messages.
 
         Raises:
-            SecretReferenceError: The variable is not set, or no file or variable holds the named secret.
+            SecretReferenceError: The variable is not set, or no plugin, file or variable has the named secret.
         """
         environ = os.environ if environ is None else environ
         if self.env is not None:
@@ -103,6 +115,8 @@ class SecretReference(BaseModel):
             msg = f"The environment variable {self.env} is not set."
             raise SecretReferenceError(msg, hint=f"Set it with: export {self.env}=…")
         name = str(self.secret_ref)
+        if self._source is not None and (value := self._source(name)):
+            return _remembered(value)
         folder = environ.get(SECRETS_DIR_VARIABLE)
         if folder and (value := _mounted(Path(folder) / name)):
             return _remembered(value)

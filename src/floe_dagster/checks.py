@@ -49,7 +49,7 @@ class TableCheck:
         text = self._what()
         return f"{text}, where {config.where}" if config.where else text
 
-    def _what(self) -> str:  # noqa: PLR0911 - one sentence for each kind
+    def _what(self) -> str:  # noqa: C901, PLR0911 - one sentence for each kind
         config, names = self.config, ", ".join(self.columns)
         match config.type:
             case CheckKind.NOT_NULL:
@@ -71,6 +71,8 @@ class TableCheck:
                 return f"no row fails {config.expression}"
             case CheckKind.RELATIONSHIP:
                 return f"every {names} is a {', '.join(config.other_columns)} of {config.to}"
+            case CheckKind.PLUGIN:
+                return f"the quality plugin {config.plugin} accepts {names or 'the rows'}"
 
     @property
     def whole_table(self) -> bool:
@@ -151,7 +153,7 @@ def _expanded(config: CheckConfig) -> list[TableCheck]:
 
 
 def _name(config: CheckConfig, columns: tuple[str, ...], *, alone: bool) -> str:
-    stem = config.name or config.type.value
+    stem = config.name or config.plugin or config.type.value
     if config.name and alone:
         return stem
     return _UNNAMEABLE.sub("_", "_".join([stem, *columns]))

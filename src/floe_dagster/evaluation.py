@@ -15,9 +15,11 @@ from pyiceberg.table.refs import MAIN_BRANCH
 
 from floe_core.dataplane import OPERATION_ID_PROPERTY, ReadRequest
 from floe_core.errors import FloeStorageError, InvalidScanError
+from floe_core.plugins import CheckedData
 from floe_core.schemas import CheckKind
 from floe_dagster.check_sql import aggregates, column_sql, count_of, freshness, json_of, outcome_of, scope_of
 from floe_dagster.checks import CheckOutcome
+from floe_dagster.quality import judge
 from floe_iceberg.commits import ancestry
 from floe_iceberg.held import partitions_of
 from floe_iceberg.predicates import check_columns
@@ -140,6 +142,8 @@ class _Evaluation:
         kind = check.config.type
         if kind is CheckKind.RELATIONSHIP:
             return self._relationship(check)
+        if kind is CheckKind.PLUGIN:
+            return judge(self._manager.plugins, check, self._data(check))
         if kind is CheckKind.FRESHNESS and not check.columns:
             changed = next(self._changes(self._of.ref), None)
             return freshness(check, changed.timestamp_ms / 1000 if changed else None)
@@ -265,6 +269,21 @@ class _Evaluation:
             return absent.selectExpr(f"{count_of(())} as bad", f"{example} as example")
 
         return outcome_of(check, self._row([check.name], missing))
+
+    def _data(self, check: TableCheck) -> CheckedData:
+        """Return the rows that a check looks at, to be read by whoever judges them."""
+        scope, columns = scope_of(check, self._of.rows), list(check.columns) or None
+
+        def batches() -> Any:  # noqa: ANN401 - a reader, which the plugin contract does not import
+            if not scope:
+                return self._manager.scan_batches(self._of.table, columns=columns, ref=self._of.ref)
+            pushed = self._of.rows if not check.whole_table else None
+            request = ReadRequest(self._of.table, row_filter=pushed, ref=self._of.ref)
+            rows = self._frame(request).where(" and ".join(scope))
+            names = [column_sql(name, self._schema) for name in check.columns]
+            return (rows.selectExpr(*names) if names else rows).toArrow().to_reader()
+
+        return CheckedData(self._of.table, self._of.ref, check.columns, batches)
 
     def _frame(self, request: ReadRequest) -> Any:  # noqa: ANN401 - the engine's own frame
         return self._manager.context.plane().frame(request)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 from floe_core.declared import declared_retention
 from floe_core.errors import ConfigurationError
-from floe_core.plugins import CatalogPlugin
+from floe_core.plugins import CatalogPlugin, default_registry
 from floe_core.plugins.connecting import opened_catalog
 from floe_core.telemetry import get_logger, get_tracer
 from floe_iceberg import applying, inspection, maintenance, reads, row_keys, schema, snapshots, tables, writes
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from floe_core.dataplane import DataPlane
     from floe_core.drift import DriftReport
-    from floe_core.plugins import ComputePlugin, StoragePlugin
+    from floe_core.plugins import ComputePlugin, PluginRegistry, StoragePlugin
     from floe_core.schemas import CatalogConfig, CompiledArtifacts, TableConfig
     from floe_iceberg.applying import DeclaredPlan
     from floe_iceberg.context import TableTarget
@@ -191,12 +191,13 @@ class IcebergTableManager:
         return self._context
 
     @property
-    def spark(self) -> Any:  # noqa: ANN401 - a Spark session, which only the data plane imports
-        """The Spark session that sees this catalog, started on first use.
+    def plugins(self) -> PluginRegistry:
+        """The plugins of the manager's project; all installed ones without a project."""
+        return self._connection.plugins if self._connection else default_registry()
 
-        Raises:
-            MissingDependencyError: The extra ``spark`` is not installed.
-        """
+    @property
+    def spark(self) -> Any:  # noqa: ANN401 - a Spark session, which only the data plane imports
+        """The Spark session that sees this catalog, started on first use; needs the extra ``spark``."""
         return self._context.plane().session
 
     @property

@@ -12,6 +12,7 @@ from floe_core.plugins import CatalogPlugin, HealthStatus, PluginType, StoragePl
 from floe_core.plugins.connecting import connect_catalog, options_schema
 from floe_core.plugins.discovery import plugin_key
 from floe_core.plugins.registry import PluginRegistry
+from floe_core.plugins.secrets import open_secrets
 from floe_core.telemetry import get_logger
 from floe_iceberg.namespaces import Namespaces
 
@@ -22,9 +23,8 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
     from floe_core.dataplane import DataPlane
-    from floe_core.schemas import CatalogConfig, CompiledArtifacts, ComputeConfig, StorageConfig
-
-    _Section = CatalogConfig | StorageConfig | ComputeConfig
+    from floe_core.schemas import CatalogConfig, CompiledArtifacts, StorageConfig
+    from floe_core.secrets import SecretSource
 
 _log = get_logger(__name__)
 
@@ -39,6 +39,7 @@ class ProjectConnection:
         catalog_plugin: The plugin that connected it.
         storage_plugin: The plugin of the storage section, None when it is not installed.
         plugins: The project's own plugins: configured, started when the project was opened, stopped when it is closed.
+        secrets: Where the ``secret_ref`` of sections is looked up first; None without a secrets plugin.
     """
 
     artifacts: CompiledArtifacts
@@ -46,6 +47,7 @@ class ProjectConnection:
     catalog_plugin: CatalogPlugin
     storage_plugin: StoragePlugin | None
     plugins: PluginRegistry = field(repr=False)
+    secrets: SecretSource | None = field(default=None, repr=False)
     _planes: list[DataPlane] = field(default_factory=list, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)
 
@@ -135,8 +137,9 @@ def open_project(artifacts: CompiledArtifacts, *, registry: PluginRegistry | Non
     # Other projects of this process may use the same registry.
     plugins = (registry or PluginRegistry()).for_project()
     try:
-        storage = _bound_storage(artifacts, plugins)
-        config = expand_section(artifacts.catalog, path="catalog")
+        secrets = open_secrets(artifacts, plugins)
+        storage = bound_storage(artifacts, plugins, secrets)
+        config = expand_section(artifacts.catalog, path="catalog", secrets=secrets)
         key = (PluginType.CATALOG, config.type)
         plugin = plugins.get(PluginType.CATALOG, config.type)
         _configure(plugins, key, config)
@@ -146,11 +149,14 @@ def open_project(artifacts: CompiledArtifacts, *, registry: PluginRegistry | Non
     except BaseException:
         plugins.shutdown()
         raise
-    return ProjectConnection(artifacts, cast("Catalog", catalog), plugin, storage, plugins)
+    return ProjectConnection(artifacts, cast("Catalog", catalog), plugin, storage, plugins, secrets)
 
 
-def _bound_storage(artifacts: CompiledArtifacts, plugins: PluginRegistry) -> StoragePlugin | None:
-    config = expand_section(artifacts.storage, path="storage")
+def bound_storage(
+    artifacts: CompiledArtifacts, plugins: PluginRegistry, secrets: SecretSource | None
+) -> StoragePlugin | None:
+    """Return the storage plugin, configured and bound to the project's section; None when it is not installed."""
+    config = expand_section(artifacts.storage, path="storage", secrets=secrets)
     try:
         plugin = plugins.get(PluginType.STORAGE, config.type)
     except PluginNotFoundError as err:
@@ -162,7 +168,7 @@ def _bound_storage(artifacts: CompiledArtifacts, plugins: PluginRegistry) -> Sto
     return plugin
 
 
-def _configure(plugins: PluginRegistry, key: tuple[PluginType, str], section: _Section) -> None:
+def _configure(plugins: PluginRegistry, key: tuple[PluginType, str], section: CatalogConfig | StorageConfig) -> None:
     """Hand a plugin the options of its section, when it has a model for them."""
     if options_schema(plugins.get(*key), type(section)) is not None:
-        plugins.configure(*key, getattr(section, "options", {}))
+        plugins.configure(*key, section.options)

@@ -75,7 +75,8 @@ def project_isolation(connection: ProjectConnection) -> PolarisIsolation | None:
     from floe_polaris import PolarisCatalogConfig
     from floe_polaris.management import PolarisManagement
 
-    config = PolarisCatalogConfig.from_catalog_config(expand_section(section, path="catalog"))
+    expanded = expand_section(section, path="catalog", secrets=connection.secrets)
+    config = PolarisCatalogConfig.from_catalog_config(expanded)
     return PolarisIsolation(
         PolarisManagement(config), catalog=config.warehouse or config.name, config=tenancy_config(connection)
     )

@@ -112,13 +112,20 @@ def rest_settings(workspace: Workspace) -> "PolarisCatalogConfig":
         CapabilityError: The catalog is not reached over REST.
     """
     from floe_core.expansion import expand_section
+    from floe_core.plugins.registry import PluginRegistry
+    from floe_core.plugins.secrets import open_secrets
     from floe_polaris import PolarisCatalogConfig
 
-    section = expand_section(workspace.artifacts.catalog, path="catalog")
-    if section.uri is None or not section.uri.startswith(("http://", "https://")):
-        msg = f"The catalog of type '{section.type}' has no login."
-        raise CapabilityError(msg, hint="Only REST catalogs have one: set catalog.type to polaris or rest.")
-    return PolarisCatalogConfig.from_catalog_config(section)
+    plugins = PluginRegistry()
+    try:
+        secrets = open_secrets(workspace.artifacts, plugins)
+        section = expand_section(workspace.artifacts.catalog, path="catalog", secrets=secrets)
+        if section.uri is None or not section.uri.startswith(("http://", "https://")):
+            msg = f"The catalog of type '{section.type}' has no login."
+            raise CapabilityError(msg, hint="Only REST catalogs have one: set catalog.type to polaris or rest.")
+        return PolarisCatalogConfig.from_catalog_config(section)
+    finally:
+        plugins.shutdown()
 
 
 def _flat(section: dict[str, object], prefix: str = "") -> list[tuple[str, object]]:

@@ -43,22 +43,30 @@ def list_plugins(kind: KindOption = None) -> Report:
         floe plugins list
         floe plugins list --type catalog
     """
-    infos = _installed(kind, load=False)
+    from floe_core.plugins.registry import PluginRegistry
+
+    infos = PluginRegistry().list(_plugin_type(kind))
     rows = [(_kind(info), info.name, info.distribution, info.distribution_version, info.target) for info in infos]
     table = grid(["TYPE", "NAME", "DISTRIBUTION", "VERSION", "CLASS"], rows)
-    return Report(data=[_data(info) for info in infos], text=[table if rows else "No plugins are installed."])
+    unused = {_kind(info): info.unused for info in infos if info.unused} | _unused(kind)
+    notes = ["", *(f"{name}: {why}." for name, why in unused.items())] if unused else []
+    return Report(data=[_data(info) for info in infos], text=[table if rows else "No plugins are installed.", *notes])
 
 
 @command(app)
 def check(kind: KindOption = None) -> Report:
-    """Import each plugin and check that it fits this floe.
+    """Import and start each plugin, ask how it is, and stop it again.
 
-    The exit code is 1 when one does not.
+    The exit code is 1 when one does not fit this floe, does not start, or is unhealthy. Plugins that need a
+    configuration are started by the project that has it: see floe doctor.
 
     Examples:
         floe plugins check
     """
-    infos = _installed(kind, load=True)
+    from floe_core.plugins.examination import examine_plugins
+    from floe_core.plugins.registry import PluginRegistry
+
+    infos = examine_plugins(PluginRegistry(), _plugin_type(kind))
     failed = [info for info in infos if info.reason]
     rows = [
         (
@@ -67,22 +75,31 @@ def check(kind: KindOption = None) -> Report:
             info.version,
             info.api_version,
             mark(info.status.value),
-            info.reason or info.description,
+            info.health.state.value if info.health else "",
+            "\n".join(filter(None, (info.reason or info.description, _remark(info)))),
         )
         for info in infos
     ]
     verdict = f"{len(failed)} of {count(len(infos), 'plugin')} cannot be used." if failed else "All can be used."
     return Report(
         data=[_data(info) for info in infos],
-        text=[grid(["TYPE", "NAME", "VERSION", "API", "STATUS", ""], rows), "", verdict],
+        text=[grid(["TYPE", "NAME", "VERSION", "API", "STATUS", "HEALTH", ""], rows), "", verdict],
         exit_code=1 if failed else 0,
     )
 
 
-def _installed(kind: PluginKind | None, *, load: bool) -> "list[PluginInfo]":
-    from floe_core.plugins.registry import PluginRegistry
+def _unused(kind: PluginKind | None) -> dict[str, str]:
+    """Return why nothing uses the group that was asked for."""
+    from floe_core.plugins.metadata import UNUSED_GROUPS
 
-    return PluginRegistry().list(_plugin_type(kind), load=load)
+    plugin_type = _plugin_type(kind)
+    return {kind.value: UNUSED_GROUPS[plugin_type]} if kind and plugin_type and plugin_type in UNUSED_GROUPS else {}
+
+
+def _remark(info: "PluginInfo") -> str:
+    if info.health and info.health.message and not info.reason:
+        return info.health.message
+    return info.unused
 
 
 def _plugin_type(kind: PluginKind | None) -> "PluginType | None":
@@ -108,4 +125,7 @@ def _data(info: "PluginInfo") -> dict[str, Any]:
         "api_version": info.api_version or None,
         "description": info.description or None,
         "reason": info.reason or None,
+        "health": info.health.state.value if info.health else None,
+        "health_message": info.health.message if info.health else None,
+        "unused": info.unused or None,
     }

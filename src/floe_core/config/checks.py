@@ -24,6 +24,7 @@ PLUGIN_SECTIONS = {
     "storage": PluginType.STORAGE,
     "compute": PluginType.COMPUTE,
     "orchestration": PluginType.ORCHESTRATOR,
+    "vault": PluginType.SECRETS,
 }
 
 _PROSE = frozenset({"description", "doc", "reason"})

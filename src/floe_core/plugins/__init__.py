@@ -9,25 +9,34 @@ from floe_core.plugins.extensions import (
     IdentityPlugin,
     IngestionPlugin,
     LineageBackendPlugin,
-    QualityPlugin,
-    SecretsPlugin,
     SemanticLayerPlugin,
     TelemetryBackendPlugin,
 )
 from floe_core.plugins.lifecycle import PluginFailure, StartupReport
 from floe_core.plugins.loading import PLUGIN_CONTRACTS
-from floe_core.plugins.metadata import PLUGIN_API_VERSION, HealthState, HealthStatus, PluginMetadata, PluginType
+from floe_core.plugins.metadata import (
+    PLUGIN_API_VERSION,
+    UNUSED_GROUPS,
+    HealthState,
+    HealthStatus,
+    PluginMetadata,
+    PluginType,
+)
 from floe_core.plugins.orchestrator import OrchestratorPlugin
+from floe_core.plugins.quality import CheckedData, QualityPlugin, QualityResult
 from floe_core.plugins.registry import PluginRegistry, default_registry
+from floe_core.plugins.secrets import SecretsPlugin
 from floe_core.plugins.storage import FileIO, StoragePlugin
 
 __all__ = [
     "PLUGIN_API_VERSION",
     "PLUGIN_CONTRACTS",
+    "UNUSED_GROUPS",
     "BuiltInPlugin",
     "Catalog",
     "CatalogCapabilities",
     "CatalogPlugin",
+    "CheckedData",
     "ComputePlugin",
     "DbtPlugin",
     "FileIO",
@@ -44,6 +53,7 @@ __all__ = [
     "PluginStatus",
     "PluginType",
     "QualityPlugin",
+    "QualityResult",
     "SecretsPlugin",
     "SemanticLayerPlugin",
     "StartupReport",

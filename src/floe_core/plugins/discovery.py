@@ -8,7 +8,7 @@ from enum import StrEnum
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING
 
-from floe_core.plugins.metadata import PluginType
+from floe_core.plugins.metadata import UNUSED_GROUPS, HealthStatus, PluginType
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
@@ -39,6 +39,7 @@ class PluginInfo:
         distribution: Distribution that offers it; empty when it was registered by hand.
         distribution_version: Version of that distribution.
         target: ``module:Class`` the entry point names.
+        health: What it answered to a health check, known once it was asked.
     """
 
     type: PluginType
@@ -51,6 +52,12 @@ class PluginInfo:
     distribution: str = ""
     distribution_version: str = ""
     target: str = ""
+    health: HealthStatus | None = None
+
+    @property
+    def unused(self) -> str:
+        """Why nothing in floe uses it; empty when something does."""
+        return UNUSED_GROUPS.get(self.type, "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""Contracts of the groups that floe ships no plugin for: metadata and life cycle, nothing else.
+"""Contracts of the groups that nothing in floe uses yet: metadata and life cycle, nothing else.
 
-A method joins one of these when the first part of floe calls it.
+A method joins one of these when the first part of floe calls it; ``UNUSED_GROUPS`` says why there is none.
 """
 
 from __future__ import annotations
@@ -28,13 +28,5 @@ class IngestionPlugin(PluginMetadata):
     """Brings data in from elsewhere."""
 
 
-class SecretsPlugin(PluginMetadata):
-    """Looks secrets up in a vault."""
-
-
 class IdentityPlugin(PluginMetadata):
     """Authenticates people and services."""
-
-
-class QualityPlugin(PluginMetadata):
-    """Checks data against expectations."""

@@ -17,13 +17,13 @@ from floe_core.plugins.extensions import (
     IdentityPlugin,
     IngestionPlugin,
     LineageBackendPlugin,
-    QualityPlugin,
-    SecretsPlugin,
     SemanticLayerPlugin,
     TelemetryBackendPlugin,
 )
 from floe_core.plugins.metadata import PLUGIN_API_VERSION, PluginMetadata, PluginType
 from floe_core.plugins.orchestrator import OrchestratorPlugin
+from floe_core.plugins.quality import QualityPlugin
+from floe_core.plugins.secrets import SecretsPlugin
 from floe_core.plugins.storage import StoragePlugin
 from floe_core.redaction import redact_text
 

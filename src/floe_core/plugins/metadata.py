@@ -9,6 +9,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pydantic import BaseModel
 
 PLUGIN_API_VERSION = "1.0"
@@ -29,6 +31,18 @@ class PluginType(StrEnum):
     SECRETS = "floe.secrets"
     IDENTITY = "floe.identity"
     QUALITY = "floe.quality"
+
+
+_NOTHING_YET = "nothing in floe uses plugins of this group yet"
+# Groups whose plugins are listed and checked, and that no part of floe asks for anything.
+UNUSED_GROUPS: Mapping[PluginType, str] = {
+    PluginType.TELEMETRY_BACKEND: "not used: floe sends its telemetry over OTLP itself (observability.otlp_endpoint)",
+    PluginType.LINEAGE_BACKEND: _NOTHING_YET,
+    PluginType.DBT: _NOTHING_YET,
+    PluginType.SEMANTIC_LAYER: _NOTHING_YET,
+    PluginType.INGESTION: _NOTHING_YET,
+    PluginType.IDENTITY: _NOTHING_YET,
+}
 
 
 class HealthState(StrEnum):

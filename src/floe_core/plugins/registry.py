@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from floe_core.plugins.compute import ComputePlugin
     from floe_core.plugins.discovery import EntryPointSource
     from floe_core.plugins.orchestrator import OrchestratorPlugin
+    from floe_core.plugins.quality import QualityPlugin
+    from floe_core.plugins.secrets import SecretsPlugin
     from floe_core.plugins.storage import StoragePlugin
 
 STARTUP_SECONDS = 30.0
@@ -123,6 +125,10 @@ class PluginRegistry:
     def get(self, plugin_type: Literal[PluginType.COMPUTE], name: str) -> ComputePlugin: ...
     @overload
     def get(self, plugin_type: Literal[PluginType.ORCHESTRATOR], name: str) -> OrchestratorPlugin: ...
+    @overload
+    def get(self, plugin_type: Literal[PluginType.SECRETS], name: str) -> SecretsPlugin: ...
+    @overload
+    def get(self, plugin_type: Literal[PluginType.QUALITY], name: str) -> QualityPlugin: ...
     @overload
     def get(self, plugin_type: PluginType, name: str) -> PluginMetadata: ...
     def get(self, plugin_type: PluginType, name: str) -> PluginMetadata:
@@ -307,7 +313,7 @@ class PluginRegistry:
             failures[name] = PluginFailure(name, PluginLoadError(msg, plugin=name, hint=hint))
             return
         plugin = self._plugins[key]
-        if type(plugin).startup is PluginMetadata.startup:
+        if getattr(plugin.startup, "__func__", None) is PluginMetadata.startup:
             # Nothing to wait for, and so no thread to wait with.
             self._started.append(key)
             return

@@ -7,7 +7,7 @@ from floe_core.schemas.checks import CheckConfig, CheckKind
 from floe_core.schemas.compute import CheckResultsConfig, ComputeConfig, OrchestrationConfig, ScheduleConfig
 from floe_core.schemas.project import ProjectConfig, ProjectFile
 from floe_core.schemas.resilience import CircuitBreakerConfig, RetryConfig, TimeoutConfig
-from floe_core.schemas.storage import StorageConfig, StorageCredentials
+from floe_core.schemas.storage import StorageConfig, StorageCredentials, VaultConfig
 from floe_core.schemas.tables import (
     ColumnConfig,
     GovernanceConfig,
@@ -47,4 +47,5 @@ __all__ = [
     "TableConfig",
     "TenancyConfig",
     "TimeoutConfig",
+    "VaultConfig",
 ]

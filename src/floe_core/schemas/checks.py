@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from floe_core.schemas.base import FrozenModel, Number, Text, WholeNumber
+from floe_core.schemas.base import FrozenModel, Number, Setting, Text, WholeNumber
 
 CheckName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+$")]
 OtherTable = Annotated[str, StringConstraints(pattern=r"^[^.\s]+(\.[^.\s]+)+$")]
@@ -41,6 +41,7 @@ class CheckKind(StrEnum):
     ACCEPTED_VALUES = "accepted_values"
     EXPRESSION = "expression"
     RELATIONSHIP = "relationship"
+    PLUGIN = "plugin"
 
 
 # Settings of each kind beside the column: those it needs one of, those it needs all of, and those it may have.
@@ -54,8 +55,12 @@ _ALL_OF: dict[CheckKind, tuple[str, ...]] = {
     CheckKind.ACCEPTED_VALUES: ("values",),
     CheckKind.EXPRESSION: ("expression",),
     CheckKind.RELATIONSHIP: ("to",),
+    CheckKind.PLUGIN: ("plugin",),
 }
-_OPTIONAL: dict[CheckKind, tuple[str, ...]] = {CheckKind.RELATIONSHIP: ("to_columns",)}
+_OPTIONAL: dict[CheckKind, tuple[str, ...]] = {
+    CheckKind.RELATIONSHIP: ("to_columns",),
+    CheckKind.PLUGIN: ("options",),
+}
 _WITHOUT_COLUMN = (CheckKind.ROW_COUNT, CheckKind.ROW_COUNT_CHANGE, CheckKind.EXPRESSION)
 
 
@@ -95,6 +100,8 @@ class CheckConfig(FrozenModel):
         default=None, description="Least difference to the number of rows before; below 0 allows for fewer."
     )
     max_change: WholeNumber | None = Field(default=None, description="Most of that difference.")
+    plugin: Text | None = Field(default=None, description="Quality plugin that judges the rows.")
+    options: dict[Text, Setting] = Field(default_factory=dict, description="Settings of the plugin for this check.")
     where: Text | None = Field(default=None, description="SQL predicate: only these rows are checked.")
     scope: Literal["partition", "table"] = Field(
         default="partition", description="Rows of the partitions that were written, or the whole table."
@@ -142,7 +149,7 @@ class CheckConfig(FrozenModel):
             return f"{self.type} takes no column" if self.all_columns else None
         if self.type is CheckKind.FRESHNESS and not self.all_columns:
             return "freshness without a column is the table's, and takes no where" if self.where else None
-        if (self.column is None) == (not self.columns):
+        if (self.column is None) == (not self.columns) and (self.all_columns or self.type is not CheckKind.PLUGIN):
             return f"{self.type} needs column or columns, and not both"
         if len(set(self.columns)) < len(self.columns):
             return "columns names a column twice"
@@ -155,7 +162,7 @@ class CheckConfig(FrozenModel):
         every = dict.fromkeys(
             name for groups in (_ANY_OF, _ALL_OF, _OPTIONAL) for names in groups.values() for name in names
         )
-        given = {name for name in every if getattr(self, name) not in (None, ())}
+        given = {name for name in every if getattr(self, name) not in (None, (), {})}
         if missing := [name for name in wanted if name not in given]:
             return f"{self.type} needs {' and '.join(missing)}"
         if any_of and not given & set(any_of):

@@ -9,7 +9,7 @@ from pydantic import Field
 from floe_core.schemas.base import SCHEMA_VERSION, FrozenModel, Text, WholeNumber
 from floe_core.schemas.catalog import CatalogConfig
 from floe_core.schemas.compute import ComputeConfig, OrchestrationConfig
-from floe_core.schemas.storage import StorageConfig
+from floe_core.schemas.storage import StorageConfig, VaultConfig
 from floe_core.schemas.tables import GovernanceConfig, ObservabilityConfig, TableConfig, TableName
 from floe_core.schemas.tenancy import TenancyConfig
 
@@ -22,6 +22,7 @@ class ProjectConfig(FrozenModel):
     description: str | None = Field(default=None, description="What the project is for.")
     catalog: CatalogConfig = Field(default_factory=CatalogConfig, description="Which catalog holds the tables.")
     storage: StorageConfig = Field(default_factory=StorageConfig, description="Where files lie.")
+    vault: VaultConfig = Field(default_factory=VaultConfig, description="Who looks up secret_ref.")
     compute: ComputeConfig = Field(default_factory=ComputeConfig, description="The engine of the pipeline.")
     orchestration: OrchestrationConfig = Field(default_factory=OrchestrationConfig, description="Who runs the assets.")
     tables: dict[TableName, TableConfig] = Field(default_factory=dict, description="Declared tables by name.")

@@ -33,3 +33,12 @@ class StorageConfig(FrozenModel):
     project: Text | None = Field(default=None, description="Google Cloud project.")
     credentials: StorageCredentials = Field(default_factory=StorageCredentials, description="Authentication.")
     options: dict[Text, Setting] = Field(default_factory=dict, description="Extra properties for the file client.")
+
+
+class VaultConfig(FrozenModel):
+    """Who looks up ``secret_ref``."""
+
+    type: Text | None = Field(
+        default=None, description="Secrets plugin that is asked first; left out: mounted files and variables only."
+    )
+    options: dict[Text, Setting] = Field(default_factory=dict, description="Settings of the plugin.")

@@ -58,10 +58,10 @@ def installed(wheel, tmp_path):
 def test_an_installed_plugin_is_listed_and_a_removed_one_is_gone(installed, tmp_path):
     listed = installed.plugins(tmp_path)
     assert listed["storage:scratch"]["distribution"] == "floe-example-plugin"
-    assert "quality:row-count" in listed
+    assert {"quality:row-count", "secrets:json-file"} <= set(listed)
     assert "storage:local" in listed
     uv("pip", "uninstall", "--quiet", "--target", installed.folder, "floe-example-plugin")
-    assert not {"storage:scratch", "quality:row-count"} & set(installed.plugins(tmp_path))
+    assert not {"storage:scratch", "quality:row-count", "secrets:json-file"} & set(installed.plugins(tmp_path))
 
 
 def test_an_installed_plugin_can_be_loaded_and_is_healthy(installed, tmp_path):

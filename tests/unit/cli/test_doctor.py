@@ -13,6 +13,7 @@ import pytest
 from floe_cli import checkup
 from floe_cli.checkup import Status
 from floe_core.schemas import ComputeConfig
+from floe_storage.local import LocalStoragePlugin
 
 NAMES = [
     *("python", "pyspark", "java", "jars", "config", "plugins", "catalog", "storage", "tables"),
@@ -33,6 +34,26 @@ def test_every_check_is_made_and_has_a_stable_shape(shop):
         checks[name]["status"] for name in ("python", "config", "plugins", "catalog", "storage", "tables", "clock")
     } == {"ok"}
     assert run.json["ok"] is (run.code == 0)
+
+
+@pytest.mark.req("PL-02")
+def test_the_health_of_the_projects_plugins_is_shown(shop):
+    assert "sql 0.1.0 (healthy), local 0.1.0 (healthy)" in by_name(shop("doctor", "-o", "json"))["plugins"]["detail"]
+
+
+@pytest.mark.req("PL-02")
+@pytest.mark.parametrize("step", ["startup", "health_check"])
+def test_a_plugin_that_does_not_start_or_is_unwell_is_named(shop, monkeypatch, step):
+    def fail(_self):
+        msg = "the bucket is gone"
+        raise RuntimeError(msg)
+
+    monkeypatch.setattr(LocalStoragePlugin, step, fail, raising=False)
+    run = shop("doctor", "--no-write", "-o", "json")
+    found = by_name(run)["plugins"]
+    assert (run.code > 0, found["status"]) == (True, "failed")
+    assert "floe.storage:local" in found["detail"]
+    assert "the bucket is gone" in found["detail"]
 
 
 def test_text_for_people(shop):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from floe_core.plugins import QualityPlugin
+from floe_core.plugins import CheckedData, QualityPlugin, QualityResult
 from pydantic import BaseModel, ConfigDict, Field
 
 
@@ -37,3 +37,8 @@ class RowCountPlugin(QualityPlugin):
     def judge(self, rows: int) -> bool:
         """Whether a table of that many rows is good enough."""
         return rows >= self._settings.at_least
+
+    def check(self, data: CheckedData) -> QualityResult:
+        """Count the rows."""
+        rows = sum(batch.num_rows for batch in data.batches())
+        return QualityResult(self.judge(rows), {"num_rows": rows, "at_least": self._settings.at_least})

@@ -1,0 +1,93 @@
+"""Secrets plugins: who looks up ``secret_ref``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pydantic import SecretStr
+
+from floe_core.errors import CapabilityError, SecretReferenceError
+from floe_core.expansion import expand_section
+from floe_core.plugins.connecting import options_schema
+from floe_core.plugins.discovery import plugin_key
+from floe_core.plugins.lifecycle import call_within
+from floe_core.plugins.metadata import PluginMetadata, PluginType
+from floe_core.redaction import redact_text
+
+if TYPE_CHECKING:
+    from floe_core.plugins.registry import PluginRegistry
+    from floe_core.schemas import ProjectConfig
+
+LOOKUP_SECONDS = 30.0
+
+
+class SecretsPlugin(PluginMetadata):
+    """Looks secrets up in a vault.
+
+    The ``vault`` section of floe.yaml names the plugin. It is started before every other plugin of a project and
+    stopped after them.
+    """
+
+    def get_secret(self, name: str) -> SecretStr | str | None:
+        """Return the secret of a ``secret_ref``; None when there is none, so that floe looks at its own places.
+
+        Limited to 30 s.
+
+        Raises:
+            CapabilityError: The plugin looks nothing up.
+        """
+        msg = f"The secrets plugin '{self.name}' does not look up secrets, such as '{name}'."
+        raise CapabilityError(msg, hint="It must implement get_secret(name).")
+
+
+@dataclass(frozen=True)
+class SecretLookup:
+    """Asks a plugin for secrets.
+
+    Attributes:
+        plugin: The started plugin.
+        seconds: How long it may take over one.
+    """
+
+    plugin: SecretsPlugin
+    seconds: float = LOOKUP_SECONDS
+
+    def __call__(self, name: str) -> str | None:
+        """Return a secret's value; None when the plugin has none of that name.
+
+        Raises:
+            SecretReferenceError: The plugin could not tell; the message names it.
+        """
+        key = plugin_key(PluginType.SECRETS, self.plugin.name)
+        try:
+            found: object = call_within(
+                self.seconds, lambda: self.plugin.get_secret(name), plugin=key, what=f"look up the secret '{name}'"
+            )
+        except Exception as err:
+            reason = redact_text(str(err) or type(err).__name__)
+            msg = f"The plugin {key} could not look up the secret '{name}': {reason}"
+            raise SecretReferenceError(msg, hint=getattr(err, "hint", None)) from err
+        value = found.get_secret_value() if isinstance(found, SecretStr) else found
+        if value is None or isinstance(value, str):
+            return value or None
+        msg = f"The plugin {key} gave a {type(value).__name__} for the secret '{name}' instead of text."
+        raise SecretReferenceError(msg)
+
+
+def open_secrets(project: ProjectConfig, plugins: PluginRegistry) -> SecretLookup | None:
+    """Configure and start the plugin of the ``vault`` section; None when it names none.
+
+    Raises:
+        PluginNotFoundError: No plugin of that name is installed.
+        PluginError: It did not start; the message names it.
+        ConfigurationError: Its options do not fit.
+    """
+    section = expand_section(project.vault, path="vault")
+    if section.type is None:
+        return None
+    plugin = plugins.get(PluginType.SECRETS, section.type)
+    if options_schema(plugin, type(section)) is not None:
+        plugins.configure(PluginType.SECRETS, section.type, section.options)
+    plugins.startup([(PluginType.SECRETS, section.type)]).raise_for_failures()
+    return SecretLookup(plugin)
