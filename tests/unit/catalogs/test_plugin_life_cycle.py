@@ -193,7 +193,6 @@ def opened(root, registry, **sections):
     return open_project(artifacts(root, storage=S3, vault={"type": "vault"}, **sections), registry=registry)
 
 
-@pytest.mark.req("PL-05")
 def test_a_secret_ref_is_looked_up_by_the_secrets_plugin(vault, tmp_path, capsys):
     with opened(tmp_path, vault) as project:
         assert project.catalog.properties["s3.secret-access-key"] == "canary7Vn3Kp"

@@ -97,7 +97,6 @@ def run(artifacts, registry):
     return result, manager
 
 
-@pytest.mark.req("PL-03")
 def test_a_plugin_that_accepts_the_rows_lets_them_through(registry, enough, tmp_path):
     result, manager = run(compiled(tmp_path, registry, 3), registry)
     assert result.success
@@ -109,7 +108,6 @@ def test_a_plugin_that_accepts_the_rows_lets_them_through(registry, enough, tmp_
     manager.close()
 
 
-@pytest.mark.req("PL-03")
 def test_a_plugin_that_refuses_the_rows_holds_them_back(registry, tmp_path):
     result, manager = run(compiled(tmp_path, registry, 4), registry)
     found = {one.check_name: one.passed for one in result.get_asset_check_evaluations()}
