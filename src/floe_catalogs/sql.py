@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from floe_catalogs.warehouse import spark_catalog, warehouse_of
 from floe_core.plugins import BuiltInPlugin, CatalogCapabilities
@@ -25,6 +25,12 @@ class SqlCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
     def __init__(self) -> None:
         """Start unconnected."""
         self._database: Database | None = None
+
+    def fresh(self) -> Self:
+        """Return a plugin with the same configuration that is not connected."""
+        plugin = super().fresh()
+        plugin._database = None  # noqa: SLF001 - our own copy
+        return plugin
 
     @property
     def name(self) -> str:

@@ -100,8 +100,13 @@ class Pipeline:
             hint = "Set orchestration.module in floe.yaml, for example: assets; or put SQL models below models/."
             raise ConfigurationError(msg, hint=hint)
         quiet_beta_warnings()
-        plugin = (registry or PluginRegistry()).get(PluginType.ORCHESTRATOR, artifacts.orchestration.type)
-        return cls(artifacts, plugin.create_definitions(artifacts), tenant)
+        plugins, name = (registry or PluginRegistry()).for_project(), artifacts.orchestration.type
+        try:
+            plugins.startup([(PluginType.ORCHESTRATOR, name)]).raise_for_failures()
+            definitions = plugins.get(PluginType.ORCHESTRATOR, name).create_definitions(artifacts)
+        finally:
+            plugins.shutdown()
+        return cls(artifacts, definitions, tenant)
 
     @cached_property
     def keys(self) -> list[AssetKey]:

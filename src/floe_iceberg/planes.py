@@ -114,6 +114,7 @@ class LazyPlane:
 
         for base in type(self._catalog).__mro__:
             if plugin := _CATALOG_PLUGINS.get(base.__name__):
-                return default_registry().get(PluginType.CATALOG, plugin)
+                # Whatever the process's own plugin is connected to, it is not this catalog.
+                return default_registry().get(PluginType.CATALOG, plugin).fresh()
         msg = f"floe does not know how Spark opens a {type(self._catalog).__name__}."
         raise CapabilityError(msg, hint="Pass compute=, or open the tables from a project.")

@@ -40,6 +40,12 @@ class RestCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
         self._config: PolarisCatalogConfig | None = None
         self._breaker: CircuitBreaker | None = None
 
+    def fresh(self) -> Self:
+        """Return a plugin with the same configuration that is not connected."""
+        plugin = super().fresh()
+        plugin._config, plugin._breaker = None, None  # noqa: SLF001 - our own copy
+        return plugin
+
     @property
     def name(self) -> str:
         """``rest``."""

@@ -8,12 +8,20 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io import load_file_io
 
 from floe_catalogs.sql import SqlCatalogPlugin
-from floe_core.errors import ConfigurationError
-from floe_core.plugins import PLUGIN_API_VERSION, CatalogPlugin, PluginRegistry, PluginType, StoragePlugin
+from floe_core.errors import CatalogConnectionError, ConfigurationError
+from floe_core.plugins import (
+    PLUGIN_API_VERSION,
+    CatalogPlugin,
+    PluginRegistry,
+    PluginType,
+    StoragePlugin,
+    default_registry,
+)
 from floe_core.schemas import CatalogConfig, CompiledArtifacts
 from floe_dagster.resources import create_iceberg_resources
 from floe_iceberg import IcebergTableManager
 from floe_iceberg.project import open_project
+from floe_polaris.plugin import RestCatalogPlugin
 
 SCHEMA = pa.schema([("id", pa.int64())])
 
@@ -181,3 +189,29 @@ def test_dagsters_resources_take_every_plugin_from_the_given_registry(storage, c
     tables.create_namespace("bronze")
     assert tables.catalog.name == "lake"
     tables.close()
+
+
+def test_an_engine_is_not_pointed_at_a_catalog_that_another_plugin_is_connected_to(config, tmp_path):
+    plugin = default_registry().get(PluginType.CATALOG, "sql")
+    plugin.connect(config)
+    other = SqlCatalog("other", uri=f"sqlite:///{tmp_path}/other.db", warehouse=f"file://{tmp_path}/other")
+    try:
+        with pytest.raises(CatalogConnectionError, match="not connected"):
+            IcebergTableManager(other)._plane._spark_conf()
+    finally:
+        plugin.shutdown()
+        other.close()
+
+
+@pytest.mark.parametrize("kind", [SqlCatalogPlugin, RestCatalogPlugin])
+def test_a_fresh_plugin_knows_nothing_of_a_connection(kind, config):
+    plugin = kind()
+    plugin.configure(config)
+    if kind is SqlCatalogPlugin:
+        plugin.connect(config)
+    fresh = plugin.fresh()
+    assert fresh.connected_catalog is None
+    assert fresh.configured_with is config
+    with pytest.raises(CatalogConnectionError):
+        fresh.get_spark_conf("lake", {})
+    plugin.shutdown()
