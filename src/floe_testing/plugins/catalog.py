@@ -89,6 +89,16 @@ class CatalogPluginContract(PluginContract):
         assert catalog.name == catalog_config.name
         plugin.shutdown()
 
+    def test_it_hands_over_what_it_is_connected_to_and_nobody_elses(
+        self, plugin: CatalogPlugin, connect: Connect
+    ) -> None:
+        assert plugin.connected_catalog is None
+        catalog = connect()
+        assert plugin.connected_catalog is catalog
+        assert plugin.fresh().connected_catalog is None
+        plugin.shutdown()
+        assert plugin.connected_catalog is None
+
     def test_using_it_before_connecting_is_a_clear_error(self, plugin: CatalogPlugin) -> None:
         with pytest.raises(FloeStorageError):
             plugin.list_namespaces()
@@ -176,7 +186,7 @@ class CatalogPluginContract(PluginContract):
         if not connected.capabilities.purge:
             pytest.skip(f"capability: {connected.name} does not purge")
         connected.create_table(f"{namespace}.orders", _schema())
-        connected.drop_table(f"{namespace}.orders", purge=True)
+        connected.drop_table(f"{namespace}.orders", True)  # noqa: FBT003 - as the contract writes it
         assert connected.list_tables(namespace) == []
 
     def test_a_catalog_that_vends_no_credentials_says_so(self, connected: CatalogPlugin, namespace: str) -> None:

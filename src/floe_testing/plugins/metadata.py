@@ -91,6 +91,11 @@ class PluginContract:
             assert issubclass(schema, BaseModel)
             assert schema.model_json_schema()["type"] == "object"
 
+    def test_a_fresh_one_is_of_the_same_kind_and_another(self, plugin: PluginMetadata) -> None:
+        fresh = plugin.fresh()
+        assert fresh is not plugin
+        assert (type(fresh), fresh.name) == (type(plugin), plugin.name)
+
     def test_its_entry_point_leads_to_it(self, plugin: PluginMetadata, plugin_class: type[PluginMetadata]) -> None:
         found = PluginRegistry().get(contract_type(plugin), plugin.name)
         assert type(found) is plugin_class
