@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from floe_core.errors import UnsafeRetentionError
+from floe_iceberg.models import PRODUCTION_PROPERTIES
 from floe_iceberg.versions import name_of
 
 if TYPE_CHECKING:
@@ -92,12 +93,13 @@ def keeping_of(context: ManagerContext, table: Table, declared: RetentionDays | 
     """
     declared = context.retention(name_of(table)) if declared is None else declared
     own = _own_age(table)
-    given = context.config.default_properties.get(MAX_AGE_PROPERTY)
+    # A table may have got its age from a manager with other defaults than this one's.
+    given = {context.config.default_properties.get(MAX_AGE_PROPERTY), PRODUCTION_PROPERTIES[MAX_AGE_PROPERTY]}
     asks: list[tuple[timedelta, tuple[str, ...]]] = []
     if declared is not None:
         lines = tuple(getattr(declared, "derivation", ())) or (f"the project asks for {_days(timedelta(declared))}",)
         asks.append((timedelta(days=declared), lines))
-    if own is not None and table.metadata.properties[MAX_AGE_PROPERTY] != given:
+    if own is not None and table.metadata.properties[MAX_AGE_PROPERTY] not in given:
         asks.append((own, (f"the table's {MAX_AGE_PROPERTY} asks for {_days(own)}",)))
     if asks:
         return Keeping(max(age for age, _ in asks), tuple(line for _, lines in asks for line in lines), declared=True)

@@ -116,6 +116,12 @@ def test_the_age_that_every_new_table_gets_is_no_ask(tmp_path):
         assert manager.expire_snapshots(TABLE, older_than_days=0, retain_last=1) == 2
 
 
+def test_the_age_of_another_managers_new_tables_is_no_ask_either(tmp_path):
+    with IcebergTableManager.from_artifacts(project(tmp_path)) as manager:
+        written(manager)
+        assert IcebergTableManager(manager.catalog, config=EAGER).snapshot_retention(TABLE).declared is False
+
+
 def test_an_age_that_is_none_is_refused(manager):
     written(manager, properties={AGE: "a week"})
     with pytest.raises(UnsafeRetentionError, match="'a week', which is not an age"):
