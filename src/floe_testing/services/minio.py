@@ -28,7 +28,7 @@ class Minio(Service):
         return lacks_go()
 
     def prepare(self, dev: Path) -> None:
-        """Build it once; three minutes on two cores."""
+        """Build it once; two minutes on two cores."""
         go_install(dev, "minio", PACKAGE)
 
     def launch(self, dev: Path, folder: Path) -> Launch:
