@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from floe_core.errors import ConfigurationError, InvalidScanError
+from floe_core.plugins import PLUGIN_API_VERSION, PluginRegistry, QualityPlugin, QualityResult
 from floe_core.schemas import CheckConfig
 from floe_dagster.checks import expand_checks
 from floe_dagster.evaluation import run_checks
@@ -124,3 +125,33 @@ def test_checks_that_cannot_be_told_apart_are_refused(evaluate):
         evaluate(twice, twice)
     with pytest.raises(ConfigurationError, match="published"):
         evaluate({"type": "row_count", "min": 1, "name": "published"})
+
+
+class Total(QualityPlugin):
+    """Adds a column up."""
+
+    name = "total"
+    version = "1.0.0"
+    floe_api_version = PLUGIN_API_VERSION
+
+    def check(self, data):
+        found = [value for batch in data.batches() for value in batch.column(0).to_pylist() if value is not None]
+        return QualityResult(sum(found) <= 5, {"total": sum(found)})
+
+
+def test_a_quality_plugin_sees_the_rows_that_its_check_is_about(tables, table, evaluate, monkeypatch):
+    registry = PluginRegistry(source=list)
+    registry.register(Total())
+    monkeypatch.setattr(type(tables), "plugins", registry)
+    plugin = {"type": "plugin", "plugin": "total", "column": "amount"}
+    found = evaluate(
+        {**plugin, "name": "written"},
+        {**plugin, "name": "positive", "where": "amount > 0", "scope": "table"},
+        {**plugin, "name": "all", "scope": "table"},
+        rows="part = 'a'",
+    )
+    assert found == {
+        "written": (True, {"total": 0.5}),
+        "positive": (False, {"total": 11.5}),
+        "all": (False, {"total": 10.5}),
+    }
