@@ -44,7 +44,7 @@ One base class; the branches say what a caller can do about it::
     ├── RefNotFoundError
     ├── RefExistsError
     ├── SchemaEvolutionError            carries mismatches, one a column
-    ├── WriteError
+    ├── WriteError                      every failed write, beside what made it fail (StorageFullError, …)
     │   ├── InvalidDataError            the data cannot become Iceberg rows
     │   └── CommitStateUnknownError     nobody can tell whether the commit landed; nothing was deleted
     ├── ScanError
@@ -409,7 +409,7 @@ class SchemaEvolutionError(FloeStorageError):
 
 
 class WriteError(FloeStorageError):
-    """A write failed; the table is as it was."""
+    """A write failed; the table is as it was. A more precise type says why: the disk is full, the catalog is down."""
 
 
 class InvalidDataError(WriteError):

@@ -14,6 +14,7 @@ from floe_core.errors import (
     CapabilityError,
     CatalogAuthenticationError,
     CatalogAuthorizationError,
+    CatalogConnectionError,
     CatalogRequestError,
     CatalogUnavailableError,
     CommitStateUnknownError,
@@ -43,6 +44,9 @@ _LISTED = 10
 _UNKNOWN_TYPE = re.compile(r"Unsupported field type: '?(?P<type>[\w() ,:-]+)'?")
 _JAVA_ERROR = re.compile(r"^(?:[\w.$]+(?:Exception|Error): )+")
 _INLINE_MANIFESTS = re.compile(r"snapshots\.\d+\.manifest-list\s+Field required")
+# Libraries that only catalogs are spoken to with.
+_CLIENTS = frozenset({"requests", "sqlalchemy", "thrift"})
+_OUTAGES = frozenset({"ConnectionError", "ConnectTimeout", "InterfaceError", "OperationalError", "ReadTimeout"})
 _FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FULL_TEXTS = ("no space left", "quota", "file too large")
 # Stores spell these with spaces, underscores or neither.
@@ -65,6 +69,8 @@ def translated(catalog: Catalog, identifier: TableIdentifier) -> Iterator[None]:
     except FloeStorageError:
         raise
     except OSError as err:
+        if (down := _of_client(err, catalog, identifier)) is not None:
+            raise down from err
         raise storage_error(err, table=str(identifier)) from err
     except Exception as err:
         translation = _translation(err, catalog, identifier)
@@ -88,7 +94,18 @@ def _translation(err: Exception, catalog: Catalog, identifier: TableIdentifier) 
         case pyiceberg_errors.RESTError():
             return _rest_translation(err, catalog, name)
         case _:
-            return beyond_pyiceberg(err, name)
+            return _of_client(err, catalog, identifier) or beyond_pyiceberg(err, name)
+
+
+def _of_client(err: Exception, catalog: Catalog, identifier: TableIdentifier) -> CatalogConnectionError | None:
+    """Translate what the client of a catalog raises that is not one of floe's own: its database, or its wire."""
+    library = type(err).__module__.partition(".")[0]
+    if library not in _CLIENTS:
+        return None
+    msg = f"The catalog '{catalog.name}' failed: {redact_text(str(err).partition(chr(10))[0])}"
+    hint = "Check that it runs and can be reached, then try again."
+    kind = CatalogUnavailableError if type(err).__name__ in _OUTAGES else CatalogConnectionError
+    return kind(msg, hint=hint, table=str(identifier))
 
 
 def _commit_translation(err: Exception, name: str) -> FloeStorageError:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from floe_core.dataplane import OPERATION_ID_PROPERTY, SOURCE_ROWS_PROPERTY
 from floe_core.errors import CapabilityError, ConcurrencyConflictError, RefNotFoundError
+from floe_core.failed_writes import failing_as_writes
 from floe_iceberg.commits import Backoff, ancestry
 from floe_iceberg.context import identifier_of
 from floe_iceberg.held_rows import WRITTEN_PROPERTY, brought_rows, written_at
@@ -194,6 +195,7 @@ def find_published(table: Table, branch: str) -> SnapshotInfo | None:
     return None
 
 
+@failing_as_writes()
 def publish_held(
     manager: IcebergTableManager,
     target: TableTarget,

@@ -17,6 +17,7 @@ from floe_core.errors import (
     RefExistsError,
     SnapshotNotFoundError,
 )
+from floe_core.failed_writes import failing_as_writes
 from floe_iceberg.corruption import load_table
 from floe_iceberg.engine_commits import engine_only, first_snapshot_by_engine
 from floe_iceberg.metadata_commits import Change, commit_change
@@ -225,7 +226,7 @@ def publish_branch(
         RefNotFoundError: No such branch.
         ConcurrencyConflictError: The target has snapshots the branch does not: it moved on meanwhile.
     """
-    with context.operation("iceberg.publish_branch", target, ref=branch, to=to) as operation:
+    with failing_as_writes(), context.operation("iceberg.publish_branch", target, ref=branch, to=to) as operation:
         goal: list[Snapshot] = []
 
         def plan(table: Table, doubtful: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it

@@ -11,6 +11,7 @@ from pyiceberg.table.refs import MAIN_BRANCH
 
 from floe_core.dataplane import OPERATION_ID_PROPERTY, WriteKind
 from floe_core.errors import CapabilityError, ConfigurationError, FloeStorageError
+from floe_core.failed_writes import failing_as_writes
 from floe_iceberg.arrow_types import normalised, to_arrow
 from floe_iceberg.commits import Outcome, WriteScope, commit, describe, new_operation_id
 from floe_iceberg.context import identifier_of
@@ -99,6 +100,7 @@ def write_data(  # noqa: PLR0913 - options by keyword
     Raises:
         TableNotFoundError: The table does not exist.
         SchemaEvolutionError: The data does not fit; the error lists each column.
+        WriteError: The write failed, for whatever reason; the error is of the more precise type as well.
         InvalidDataError: A value cannot be written, or an upsert has several rows for one key, or null in one
             unless ``null_keys`` says match.
         ConcurrencyConflictError: Others won every race; nothing was written.
@@ -113,7 +115,10 @@ def write_data(  # noqa: PLR0913 - options by keyword
         msg = f"null_keys does not go with mode {mode.value}."
         raise ConfigurationError(msg, hint="Use mode upsert.")
     scope = _scope(options)
-    with context.operation(_SPANS[mode], target, mode=mode.value, operation_id=scope.operation_id) as operation:
+    with (
+        failing_as_writes(),
+        context.operation(_SPANS[mode], target, mode=mode.value, operation_id=scope.operation_id) as operation,
+    ):
         write = _Write(context, target, options, scope)
         row_level = mode is WriteMode.UPSERT or overwrite_filter is not None
         if write.goes_to_engine(data, mode, row_level=row_level):
@@ -134,7 +139,10 @@ def delete(
     """
     options = options or WriteOptions()
     scope = _scope(options)
-    with context.operation("iceberg.delete", target, operation_id=scope.operation_id) as operation:
+    with (
+        failing_as_writes(),
+        context.operation("iceberg.delete", target, operation_id=scope.operation_id) as operation,
+    ):
         write = _Write(context, target, options, scope)
         outcome = write.delete(row_filter)
         _report(operation, outcome, None)

@@ -20,7 +20,7 @@ WRITE = textwrap.dedent(
     """
     import os, resource, sys
     import pyarrow as pa
-    from floe_core.errors import StorageFullError
+    from floe_core.errors import StorageFullError, WriteError
     from floe_testing.sites import EmbeddedSite, address_of, open_site
 
     address, kind, location = sys.argv[1:]
@@ -42,6 +42,7 @@ WRITE = textwrap.dedent(
             manager.append(name, data)
         except StorageFullError as err:
             assert "full" in str(err), err
+            assert isinstance(err, WriteError), type(err).__mro__
         else:
             raise SystemExit("the write went through")
         assert manager.get_current_snapshot(name).snapshot_id == before.snapshot_id

@@ -12,6 +12,7 @@ from floe_core.errors import (
     CatalogUnavailableError,
     CircuitOpenError,
     StorageAuthenticationError,
+    WriteError,
 )
 from floe_core.schemas import CatalogConfig, CircuitBreakerConfig
 from floe_iceberg import IcebergTableManager
@@ -87,5 +88,20 @@ def test_s27_a_wrong_catalog_secret_and_a_wrong_storage_secret_are_two_errors(ga
     manager.create_table(f"{namespace}.orders", pa.schema([pa.field("id", pa.int64())]))
     with pytest.raises(StorageAuthenticationError, match=r"storage\.credentials") as storage_error:
         manager.append(f"{namespace}.orders", pa.table({"id": [1]}))
+    assert isinstance(storage_error.value, WriteError)
     for error in (catalog_error.value, storage_error.value):
         assert "canary" not in str(error)
+
+
+@pytest.mark.req("API-03")
+def test_s26_a_write_to_a_catalog_that_went_down_is_a_write_error(gateway, connect, namespace):
+    breaker = CircuitBreakerConfig(failure_threshold=50)
+    manager = IcebergTableManager(connect(circuit_breaker=breaker))
+    manager.create_namespace(namespace)
+    manager.create_table(f"{namespace}.orders", pa.schema([pa.field("id", pa.int64())]))
+    gateway.answer(503, path="/tables/orders", times=None)
+    with pytest.raises(WriteError) as caught:
+        manager.append(f"{namespace}.orders", pa.table({"id": [1]}))
+    # Which of the two it is depends on how often it was tried.
+    assert isinstance(caught.value, CatalogUnavailableError | CircuitOpenError)
+    assert caught.value.exit_code == 2

@@ -1,0 +1,76 @@
+"""A failed write, whatever made it fail: ``except WriteError`` catches it, and so does the more precise type."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from floe_core.errors import (
+    CatalogAuthenticationError,
+    CatalogAuthorizationError,
+    CatalogConnectionError,
+    EngineError,
+    FloeStorageError,
+    InvalidScanError,
+    ScanError,
+    StorageError,
+    WriteError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# What a write meets on its way. A missing table, a schema that does not fit and a mistake in the arguments are answers
+# of their own: nothing was tried.
+_FAILURES = (
+    CatalogAuthenticationError,
+    CatalogAuthorizationError,
+    CatalogConnectionError,
+    EngineError,
+    ScanError,
+    StorageError,
+)
+
+_made: dict[type[FloeStorageError], type[FloeStorageError]] = {}
+
+
+@contextmanager
+def failing_as_writes() -> Iterator[None]:
+    """Let what fails in the block be a ``WriteError`` beside what it is already."""
+    try:
+        yield
+    except FloeStorageError as err:
+        if isinstance(err, _FAILURES) and not isinstance(err, WriteError | InvalidScanError):
+            # The error itself, not a new one: its traceback and cause are those of the failure.
+            err.__class__ = failed_write(type(err))  # type: ignore[assignment]  # a class below its own
+        raise
+
+
+def failed_write(kind: type[FloeStorageError]) -> type[FloeStorageError]:
+    """Return the type of a write that failed with an error of this type; name and exit code are those of the type."""
+    if kind not in _made:
+        # Threads that make it at once must agree on one.
+        _made.setdefault(kind, _both(kind))
+    return _made[kind]
+
+
+def _both(kind: type[FloeStorageError]) -> type[FloeStorageError]:
+    namespace: dict[str, Any] = {
+        "__module__": kind.__module__,
+        "__qualname__": kind.__qualname__,
+        "__doc__": kind.__doc__,
+        "__reduce__": _reduced,
+    }
+    return type(kind.__name__, (kind, WriteError), namespace)
+
+
+def _reduced(err: FloeStorageError) -> tuple[object, ...]:
+    # A type that is made on the way has no address; another process makes it again.
+    return _restored, (type(err).__bases__[0], err.args, err.__dict__)
+
+
+def _restored(kind: type[FloeStorageError], args: tuple[object, ...], fields: dict[str, object]) -> FloeStorageError:
+    made = failed_write(kind)
+    err = made.__new__(made, *args)
+    err.__dict__.update(fields)
+    return err
