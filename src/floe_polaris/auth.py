@@ -188,19 +188,21 @@ class ClientCredentials(Authenticator):
 
     def _refusal(self, response: requests.Response) -> CatalogAuthenticationError | CatalogConnectionError:
         said = server_message(response)
-        _log.warning("polaris.authenticate.refused", status=response.status_code, client_id=self._config.client_id)
-        quoted = f": {said}" if said else ""
+        # What the server says of a login, and whose it is, is for the log alone.
+        _log.warning(
+            "polaris.authenticate.refused", status=response.status_code, client_id=self._config.client_id, said=said
+        )
         if "realm" in said.lower():
             realm = f"the realm '{self._config.realm}'" if self._config.realm else "its default realm"
-            msg = f"The server does not know {realm}{quoted}."
+            msg = f"The server does not know {realm}."
             return CatalogAuthenticationError(msg, hint="Check catalog.realm in floe.yaml.")
         if response.status_code in {404, 405}:
             msg = f"There is no token endpoint at {shown(self._config.token_uri)}."
             return CatalogConnectionError(msg, hint="Set catalog.credentials.token_endpoint, or correct catalog.uri.")
         if "scope" in said.lower():
-            msg = f"The token endpoint does not grant the scope '{self._config.scope}'{quoted}."
+            msg = f"The token endpoint does not grant the scope '{self._config.scope}'."
             return CatalogAuthenticationError(msg, hint="Check catalog.credentials.scope in floe.yaml.")
-        msg = f"Authentication failed for client '{self._config.client_id}'{quoted}."
+        msg = "Authentication failed."
         return CatalogAuthenticationError(msg, hint=f"Check {self.settings} in floe.yaml.")
 
 

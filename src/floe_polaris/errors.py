@@ -25,10 +25,13 @@ from floe_core.errors import (
     RateLimitedError,
 )
 from floe_core.redaction import redact_text
+from floe_core.telemetry import get_logger
 from floe_polaris.origin import shown
 
 if TYPE_CHECKING:
     from floe_core.schemas import TimeoutConfig
+
+_log = get_logger("floe.polaris")
 
 _SHOWN_CHARACTERS = 300
 _TOO_MANY_REQUESTS = 429
@@ -110,7 +113,9 @@ def _refusal(response: requests.Response, *, credentials: str) -> FloeStorageErr
         msg = f"{shown(response.url)} redirects to {target}, and credentials are not sent after a redirect."
         return CatalogConnectionError(msg, hint="Set catalog.uri to the address itself.")
     if status in _UNAUTHORIZED:
-        msg = f"The catalog does not accept the credentials{said}."
+        # What the server says of a login is for the log alone.
+        _log.warning("polaris.authenticate.refused", status=status, said=said.removeprefix(": "))
+        msg = "The catalog does not accept the credentials."
         return CatalogAuthenticationError(msg, hint=f"Check {credentials} in floe.yaml.")
     if status == _FORBIDDEN:
         return _forbidden(said)

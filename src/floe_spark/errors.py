@@ -24,9 +24,12 @@ from floe_core.errors import (
     StorageFullError,
     TableNotFoundError,
 )
+from floe_core.telemetry import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+_log = get_logger("floe.spark")
 
 _MISSING_TABLE = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND"})
 _UNFIT_DATA = re.compile(
@@ -38,7 +41,6 @@ _ICEBERG_EXCEPTION = re.compile(r"org\.apache\.iceberg\.exceptions\.(\w+)")
 # A commit whose connection broke: nobody told Spark whether it landed.
 _LOST_POST = re.compile(r"RESTException: Error occurred while processing POST request")
 _OF_CATALOG: dict[str, tuple[type[FloeStorageError], str]] = {
-    "NotAuthorizedException": (CatalogAuthenticationError, "The catalog does not accept Spark's credentials"),
     "ForbiddenException": (CatalogAuthorizationError, "The catalog refuses Spark's request"),
     "ServiceUnavailableException": (CatalogUnavailableError, "The catalog is not available to Spark"),
     "ServiceFailureException": (CatalogUnavailableError, "The catalog failed Spark's request"),
@@ -120,12 +122,23 @@ def _of_iceberg(err: Exception, text: str, table: str, operation_id: str) -> Flo
         return _missing_table(table)
     if "CommitFailedException" in names or ("ValidationException" in names and _CONFLICT.search(text)):
         return ConcurrencyConflictError(f"Spark's commit to '{table}' lost: {reason_of(err)}", table=table)
-    for name, (kind, what) in _OF_CATALOG.items():
-        if name in names:
-            return kind(f"{what}: {reason_of(err)}", table=table)
+    if found := _of_catalog(err, names, table):
+        return found
     if _CLOCK_SKEW.search(text):
         msg = f"Table '{table}' was changed by a writer whose clock is ahead of Spark's: {reason_of(err)}"
         return ClockSkewError(msg, hint="Set the clocks of all writers (NTP), and try again later.", table=table)
+    return None
+
+
+def _of_catalog(err: Exception, names: set[str], table: str) -> FloeStorageError | None:
+    if "NotAuthorizedException" in names:
+        # What the server says of a login is for the log alone.
+        _log.warning("spark.authenticate.refused", table=table, said=reason_of(err))
+        msg = "The catalog does not accept Spark's credentials."
+        return CatalogAuthenticationError(msg, hint="Check catalog.credentials in floe.yaml.", table=table)
+    for name, (kind, what) in _OF_CATALOG.items():
+        if name in names:
+            return kind(f"{what}: {reason_of(err)}", table=table)
     return None
 
 

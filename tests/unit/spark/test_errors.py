@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from structlog.testing import capture_logs
 
 from floe_core.errors import (
     CapabilityError,
@@ -52,7 +53,7 @@ class Raised(Exception):  # noqa: N818 - stands for any of Spark's
             "x: org.apache.iceberg.exceptions.ServiceUnavailableException: Service unavailable: x",
             CatalogUnavailableError,
         ),
-        ("x: org.apache.iceberg.exceptions.NotAuthorizedException: Not authorized: x", CatalogAuthenticationError),
+        ("x: org.apache.iceberg.exceptions.NotAuthorizedException: Not authorized: me", CatalogAuthenticationError),
         ("x: org.apache.iceberg.exceptions.ForbiddenException: Forbidden: x", CatalogAuthorizationError),
         ("java.lang.IllegalArgumentException: [BUG] Expected sorted snapshot log entries.", ClockSkewError),
         (
@@ -97,3 +98,14 @@ def test_a_lost_connection_is_an_unavailable_engine():
 def test_the_reason_is_the_first_line_that_says_one():
     assert reason_of(Raised("An error.\n: a.b.SomeException: it broke\n\tat x")) == "it broke"
     assert reason_of(Raised("plain\nmore")) == "plain"
+
+
+@pytest.mark.req("RD-05")
+def test_what_a_server_says_of_a_login_is_for_the_log_alone():
+    text = "x: org.apache.iceberg.exceptions.NotAuthorizedException: Not authorized: client-4711 is locked"
+    with capture_logs() as logs, pytest.raises(CatalogAuthenticationError) as caught, translated("ns.t"):
+        raise RuntimeError(text)
+    assert str(caught.value) == (
+        "The catalog does not accept Spark's credentials. Check catalog.credentials in floe.yaml."
+    )
+    assert [entry["said"] for entry in logs] == ["Not authorized: client-4711 is locked"]
