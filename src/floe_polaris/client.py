@@ -61,6 +61,7 @@ _NOT_FOUND = 404
 _GENERIC_TABLES = "polaris/v1/{prefix}/namespaces/{namespace}/generic-tables"
 _SMALL_OFFSET_SECONDS = 10
 _KNOWN_OPERATIONS = frozenset({"read", "write", "list", "delete"})
+_VENDED_OPERATIONS = frozenset({"read", "write"})
 
 
 def breaker_for(config: PolarisCatalogConfig) -> CircuitBreaker:
@@ -222,15 +223,14 @@ class PolarisCatalog(RestCatalog):
 
         Args:
             table_path: Table, as ``namespace.table``.
-            operations: What they are wanted for; the catalog decides by the principal's privileges.
+            operations: What they are wanted for. The REST protocol cannot ask for less than the principal may do, so
+                both ``read`` and ``write`` have to be among them; ``write`` covers ``list`` and ``delete``.
 
         Raises:
-            CapabilityError: The catalog hands out none, or delegation is switched off.
+            CapabilityError: The catalog hands out none, cannot limit them, or delegation is switched off.
             TableNotFoundError: The table does not exist.
         """
-        if unknown := sorted({operation.lower() for operation in operations} - _KNOWN_OPERATIONS):
-            msg = f"Storage credentials cannot be asked for: {', '.join(unknown)}."
-            raise CapabilityError(msg, hint=f"Known operations: {', '.join(sorted(_KNOWN_OPERATIONS))}.")
+        _require_operations({operation.lower() for operation in operations})
         if self.config.access_delegation is AccessDelegation.NONE:
             msg = "Access delegation is switched off, so the catalog vends no storage credentials."
             raise CapabilityError(msg, hint="Set catalog.access_delegation to vended-credentials.")
@@ -394,6 +394,20 @@ class PolarisCatalog(RestCatalog):
         if type(io) is not PyArrowFileIO or not any(are_credentials(properties) for properties in vended):
             return io
         return VendedFileIO(io.properties, partial(self._vend, identifier))
+
+
+def _require_operations(wanted: set[str]) -> None:
+    """Refuse operations that the credentials would go beyond: what is vended goes by the principal's privileges."""
+    if unknown := sorted(wanted - _KNOWN_OPERATIONS):
+        msg = f"Storage credentials cannot be asked for: {', '.join(unknown)}."
+        raise CapabilityError(msg, hint=f"Known operations: {', '.join(sorted(_KNOWN_OPERATIONS))}.")
+    if beyond := sorted(_VENDED_OPERATIONS - wanted):
+        only = ", ".join(sorted(wanted)) or "nothing"
+        msg = (
+            f"The catalog cannot limit storage credentials to {only}: they may allow to {' and '.join(beyond)} as well."
+        )
+        hint = "Ask for read and write, and connect as a principal that has only the privileges it needs."
+        raise CapabilityError(msg, hint=hint)
 
 
 def _without_properties(response: TableResponse) -> TableResponse:

@@ -167,6 +167,16 @@ def test_a_catalog_that_vends_nothing_says_so(connect, namespace):
         catalog.vend_credentials(f"{namespace}.orders", ["fly"])
 
 
+@pytest.mark.req("PL-06")
+@pytest.mark.parametrize("operations", [["READ"], ["list"], ["write", "delete"], []], ids=str)
+def test_credentials_that_cannot_be_limited_are_refused_before_any_are_asked_for(gateway, connect, operations):
+    catalog = connect(access_delegation="vended-credentials")
+    before = len(gateway.seen(path="/tables"))
+    with pytest.raises(CapabilityError, match="cannot limit storage credentials"):
+        catalog.vend_credentials("ns.orders", operations)
+    assert len(gateway.seen(path="/tables")) == before
+
+
 def test_a_refused_operation_carries_the_reason_of_the_catalog(gateway, connect):
     catalog = connect()
     gateway.answer(403, path="/v1/namespaces$", message="Principal 'x' is not authorized for LIST_NAMESPACES")
