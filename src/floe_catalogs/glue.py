@@ -41,7 +41,10 @@ class GlueCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
     @property
     def capabilities(self) -> CatalogCapabilities:
         """A database is a namespace, and has none below it."""
-        return CatalogCapabilities(nested_namespaces=False, warehouse_is_location=True)
+        # The waits between attempts are those of AWS's own client.
+        return CatalogCapabilities(
+            nested_namespaces=False, warehouse_is_location=True, resilience=("retry.max_attempts",)
+        )
 
     def connect(
         self, config: CatalogConfig, *, file_io: Mapping[str, str] | None = None, project_root: Path | None = None

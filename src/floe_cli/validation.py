@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 from floe_core.config.checks import unknown_column
 from floe_core.errors import ConfigProblem, ConfigurationError, FloeStorageError
+from floe_core.plugins import PluginType
+from floe_core.plugins.registry import PluginRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from floe_core.config.environments import Layers
     from floe_core.config.nodes import Path as DocumentPath
-    from floe_core.schemas import CompiledArtifacts, TableConfig
+    from floe_core.schemas import CatalogConfig, CompiledArtifacts, TableConfig
     from floe_dagster.pipeline import Pipeline
 
 _MODULE = ("orchestration", "module")
@@ -48,6 +50,23 @@ def _of_table(layers: Layers, name: str, config: TableConfig) -> Iterator[Config
         check_spec(partition_spec(config.partition_by if sound else (), schema), schema)
     except FloeStorageError as err:
         yield _located(layers, ("tables", name, "partition_by"), err)
+
+
+def unused_settings(config: CatalogConfig, registry: PluginRegistry | None = None) -> list[str]:
+    """Return the keys of the ``catalog`` section that its catalog does not go by, each with its reason."""
+    try:
+        plugin = (registry or PluginRegistry()).get(PluginType.CATALOG, config.type)
+    except FloeStorageError:
+        # Whoever connects says what is wrong with it.
+        return []
+    taken = plugin.capabilities.resilience
+    written = [
+        f"{section}.{key}"
+        for section in ("retry", "circuit_breaker")
+        if section in config.model_fields_set and section not in taken
+        for key in sorted(getattr(config, section).model_fields_set)
+    ]
+    return [f"The catalog '{config.type}' does not take catalog.{key}." for key in written if key not in taken]
 
 
 def asset_problems(layers: Layers, artifacts: CompiledArtifacts) -> list[ConfigProblem]:

@@ -60,7 +60,11 @@ class RestCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
     def capabilities(self) -> CatalogCapabilities:
         """What the server can do; Nessie keeps no Iceberg branches."""
         properties = self._catalog.properties if self._catalog is not None else {}
-        return CatalogCapabilities(branches=properties.get(_NESSIE_MARK) != "true", vended_credentials=True)
+        return CatalogCapabilities(
+            branches=properties.get(_NESSIE_MARK) != "true",
+            vended_credentials=True,
+            resilience=("retry", "circuit_breaker"),
+        )
 
     def connect(
         self, config: CatalogConfig, *, file_io: Mapping[str, str] | None = None, project_root: Path | None = None

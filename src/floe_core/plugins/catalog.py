@@ -50,6 +50,8 @@ class CatalogCapabilities:
     vended_credentials: bool = False
     # Whether ``catalog.warehouse`` is a storage location (sql, hive, glue) rather than a name the server knows.
     warehouse_is_location: bool = False
+    # What of ``catalog.retry`` and ``catalog.circuit_breaker`` it goes by: a section, or one key of it.
+    resilience: tuple[str, ...] = ()
 
 
 class CatalogPlugin(PluginMetadata):

@@ -50,8 +50,12 @@ class CatalogConfig(FrozenModel):
         default=AccessDelegation.VENDED_CREDENTIALS, description="Storage access by a REST catalog, or none."
     )
     options: dict[Text, Setting] = Field(default_factory=dict, description="Extra properties for the catalog client.")
-    retry: RetryConfig = Field(default_factory=RetryConfig, description="Retry policy of catalog calls.")
+    retry: RetryConfig = Field(
+        default_factory=RetryConfig,
+        description="Retry policy of catalog calls; polaris and rest take it, glue takes max_attempts.",
+    )
     circuit_breaker: CircuitBreakerConfig = Field(
-        default_factory=CircuitBreakerConfig, description="When to stop calling a failing catalog."
+        default_factory=CircuitBreakerConfig,
+        description="When to stop calling a failing catalog; polaris and rest take it.",
     )
     timeouts: TimeoutConfig = Field(default_factory=TimeoutConfig, description="Deadlines of catalog calls.")

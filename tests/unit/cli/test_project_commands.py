@@ -57,9 +57,37 @@ def test_mistakes_have_a_stable_shape(floe):
 def test_validate(shop):
     run = shop("validate", "-o", "json")
     assert run.code == 0
-    assert set(run.data) == {"file", "name", "environment", "tables", "fingerprint"}
+    assert set(run.data) == {"file", "name", "environment", "tables", "fingerprint", "unused"}
+    assert run.data["unused"] == []
     assert run.data["tables"] == ["bronze.orders", "gold.daily_revenue"]
     assert not Path(".floe").exists()
+
+
+RESILIENCE = "retry: {max_attempts: 3, jitter_seconds: 0}, circuit_breaker: {failure_threshold: 2}"
+
+
+@pytest.mark.req("FR-006a")
+@pytest.mark.parametrize(
+    ("catalog", "unused"),
+    [
+        ("type: sql", ["retry.jitter_seconds", "retry.max_attempts", "circuit_breaker.failure_threshold"]),
+        (
+            "type: hive, uri: 'thrift://127.0.0.1:1'",
+            ["retry.jitter_seconds", "retry.max_attempts", "circuit_breaker.failure_threshold"],
+        ),
+        ("type: glue", ["retry.jitter_seconds", "circuit_breaker.failure_threshold"]),
+        ("type: rest, uri: 'http://127.0.0.1:1'", []),
+        ("type: polaris, uri: 'http://127.0.0.1:1', warehouse: lake", []),
+    ],
+    ids=["sql", "hive", "glue", "rest", "polaris"],
+)
+def test_settings_that_a_catalog_does_not_take_are_named(floe, catalog, unused):
+    Path("floe.yaml").write_text(f"name: shop\ncatalog: {{{catalog}, {RESILIENCE}}}\n")
+    run = floe("validate")
+    assert run.code == 0, run.err
+    kind = catalog.partition(",")[0].removeprefix("type: ")
+    said = [line for line in run.out.splitlines() if "does not take" in line]
+    assert said == [f"The catalog '{kind}' does not take catalog.{key}." for key in unused]
 
 
 def test_without_a_project_the_way_to_one_is_told(floe):
