@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table.refs import MAIN_BRANCH
@@ -47,7 +48,6 @@ from floe_iceberg.summaries import summary_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import pyarrow as pa
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableRequirement, TableUpdate
@@ -97,7 +97,7 @@ def write_on_engine(  # noqa: PLR0913 - options by keyword
     if found := find_operation(table.metadata, scope.operation_id, scope.branch):
         return Outcome(table, found, repeated=True)
     if write.schema is not None:
-        _evolve(context, target, write.schema, evolve=evolve)
+        _evolve(context, target, write, write.schema, evolve=evolve)
     loop = _EngineLoop(context, target, write, scope, properties)
     if context.branches and (write.kind in _ROW_LEVEL or reads_on(properties)):
         return loop.on_branch()
@@ -134,10 +134,14 @@ def is_readable(table: Table, snapshot: Snapshot) -> bool:
         return False
 
 
-def _evolve(context: ManagerContext, target: TableTarget, schema: pa.Schema, *, evolve: bool) -> None:
+def _evolve(
+    context: ManagerContext, target: TableTarget, write: EngineWrite, schema: pa.Schema, *, evolve: bool
+) -> None:
     # The engine does not change schemas on its own; every column must be there before it writes.
+    rows = write.data if isinstance(write.data, pa.Table) else None
+
     def plan(table: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
-        changes = require_fit(table, schema, evolve=evolve, name=".".join(table.name()))
+        changes = require_fit(table, schema, evolve=evolve, name=".".join(table.name()), rows=rows)
         staged = stage_changes(table, changes)
         columns = column_requests(table, changes)
         return Change(staged.updates, staged.requirements, columns) if staged.updates else None

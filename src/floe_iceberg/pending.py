@@ -51,7 +51,8 @@ class NewRows:
     def stage(self, table: Table) -> Staged | None:
         """Work out the schema changes that let the rows in."""
         name = ".".join(table.name())
-        changes = require_fit(table, self.data.schema, evolve=self.evolve, name=name)
+        rows = self.data if isinstance(self.data, pa.Table) else None
+        changes = require_fit(table, self.data.schema, evolve=self.evolve, name=name, rows=rows)
         return stage_changes(table, changes) if changes else None
 
     def files(self, table: Table, metadata: TableMetadata) -> list[DataFile]:

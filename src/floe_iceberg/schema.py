@@ -35,6 +35,7 @@ from floe_iceberg.commits import Staged, stage
 from floe_iceberg.key_property import KEYS_PROPERTY, parse_keys
 from floe_iceberg.metadata_commits import Change, commit_change
 from floe_iceberg.models import SchemaChange, SchemaChangeKind
+from floe_iceberg.nullability import freed_by_nulls
 from floe_iceberg.type_text import parse_type, type_text
 
 if TYPE_CHECKING:
@@ -197,13 +198,27 @@ def _optional(field_type: IcebergType) -> IcebergType:
             return field_type
 
 
-def require_fit(table: Table, data: pa.Schema, *, evolve: bool, name: str) -> tuple[SchemaChange, ...]:
+def require_fit(
+    table: Table, data: pa.Schema, *, evolve: bool, name: str, rows: pa.Table | None = None
+) -> tuple[SchemaChange, ...]:
     """Return the changes that let data into a table.
+
+    Args:
+        table: The table.
+        data: The data's schema.
+        evolve: Whether the table may follow it.
+        name: The table's name, for messages.
+        rows: The data, where it can be looked at: a required column that holds null becomes optional.
 
     Raises:
         SchemaEvolutionError: A column never fits, or columns would change and ``evolve`` is off.
     """
     difference = compare(table.schema(), data)
+    freed = freed_by_nulls(table, data, rows) if evolve else ()
+    if freed:
+        missing = {change.column for change in freed} & set(data.names)
+        fitting = [found for found in difference.mismatches if found.data_type or found.column not in missing]
+        difference = Difference((*difference.changes, *freed), tuple(fitting))
     mismatches = list(difference.mismatches)
     if not evolve:
         mismatches += [_unwanted(change, table.schema()) for change in difference.changes]

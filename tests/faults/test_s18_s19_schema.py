@@ -79,10 +79,38 @@ def test_s19_a_missing_required_column_is_refused(strict, name):
     ]
 
 
-def test_s19_null_in_a_required_column_is_refused(strict, name):
+def test_s19_null_in_a_required_column_is_refused_without_evolution(strict, name):
+    with pytest.raises(InvalidDataError, match="'id' is required and holds 1 nulls"):
+        strict.append(name, pa.table({"id": [1, None]}), evolve_schema=False)
+    assert strict.get_current_snapshot(name) is None
+
+
+def test_s19_null_in_a_key_is_refused_whatever_may_evolve(strict, name):
+    strict.set_keys(name, ["id"])
     with pytest.raises(InvalidDataError, match="'id' is required and holds 1 nulls"):
         strict.append(name, pa.table({"id": [1, None]}))
     assert strict.get_current_snapshot(name) is None
+
+
+@pytest.mark.req("RD-03")
+@pytest.mark.parametrize("nulls", [pa.array([1, None]), pa.nulls(2)], ids=["some", "nothing else"])
+def test_s18_a_required_column_that_gets_nulls_becomes_optional_with_the_write(strict, name, nulls):
+    strict.append(name, pa.table({"id": [7], "x": pa.array([7], pa.int32())}))
+    assert strict.load_table(name).schema().find_field("id").required
+    strict.append(name, pa.table({"id": nulls, "x": pa.array([1, 2], pa.int32())}))
+    assert not strict.load_table(name).schema().find_field("id").required
+    assert sorted(strict.scan(name)["id"].to_pylist(), key=str) == sorted([7, *nulls.to_pylist()], key=str)
+    assert len(strict.list_snapshots(name)) == 2
+
+
+def test_s18_an_upsert_that_brings_nulls_makes_its_column_optional(manager, name):
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("x", pa.int64(), nullable=False)])
+    manager.create_table(name, schema)
+    manager.append(name, pa.table({"id": [1, 2], "x": [1, 2]}))
+    manager.upsert(name, pa.table({"id": [2, 3], "x": pa.array([None, 3], pa.int64())}), keys=["id"])
+    assert {row["id"]: row["x"] for row in manager.scan(name).to_pylist()} == {1: 1, 2: None, 3: 3}
+    fields = manager.load_table(name).schema()
+    assert (fields.find_field("id").required, fields.find_field("x").required) == (True, False)
 
 
 def test_s19_a_narrowed_type_is_refused(strict, name):
