@@ -159,7 +159,7 @@ def _of_relationships(layers: Layers, artifacts: CompiledArtifacts, known: Itera
 
 def _of_assets(layers: Layers, artifacts: CompiledArtifacts, pipeline: Pipeline) -> Iterator[ConfigProblem]:
     from floe_dagster.asset_keys import keys_by_table
-    from floe_dagster.partitions import ColumnChoice, tie
+    from floe_dagster.partitions import tie
     from floe_iceberg.schema import declared_schema
 
     written = {pipeline.table(key): key for key in pipeline.keys}
@@ -174,8 +174,7 @@ def _of_assets(layers: Layers, artifacts: CompiledArtifacts, pipeline: Pipeline)
         if partitions_def is None or not config.columns or artifacts.orchestration.per_tenant:
             continue
         try:
-            chosen = pipeline.settings(key).partition_columns
-            tie(partitions_def, declared_schema(config.columns), ColumnChoice(key.to_user_string(), chosen))
+            tie(partitions_def, declared_schema(config.columns), pipeline.column_choice(key))
         except FloeStorageError as err:
             yield _located(layers, ("tables", name, "columns"), err)
 

@@ -7,6 +7,8 @@ import hashlib
 import re
 from typing import TYPE_CHECKING
 
+from dagster import DagsterInvariantViolationError
+
 from floe_core.errors import InvalidIdentifierError
 
 if TYPE_CHECKING:
@@ -51,11 +53,42 @@ def keys_by_table(keys: Iterable[AssetKey], *, default_namespace: str = DEFAULT_
 
 
 def table_of_output(context: OutputContext, *, default_namespace: str) -> str:
-    """Map an output to its table; an output that is no asset goes by its own name, or by its step's."""
+    """Map an output to its table; an output that is no asset goes by its own name, or by its step's.
+
+    Raises:
+        InvalidIdentifierError: A part cannot be in a table's name, or the context has neither.
+    """
     if context.has_asset_key:
         return table_of(context.asset_key.path, default_namespace=default_namespace)
-    name = context.name if context.name != _UNNAMED_OUTPUT else context.step_key.replace(".", "_")
-    return table_of([name], default_namespace=default_namespace)
+    return table_of([name_of_output(context).replace(".", "_")], default_namespace=default_namespace)
+
+
+def name_of_output(context: OutputContext) -> str:
+    """Name an output that is no asset.
+
+    Raises:
+        InvalidIdentifierError: The context was built without any name.
+    """
+    name = _given(context, "name")
+    if name is None or name == _UNNAMED_OUTPUT:
+        name = _given(context, "step_key")
+    if name is None:
+        msg = "The output has no asset key and no name, so it has no table."
+        raise InvalidIdentifierError(msg, hint="Pass asset_key to build_output_context.")
+    return name
+
+
+def step_name(context: OutputContext) -> str:
+    """Name the step of an output that is no asset: outputs of several steps may share their own name."""
+    return _given(context, "step_key") or name_of_output(context)
+
+
+def _given(context: OutputContext, name: str) -> str | None:
+    """Return what a context was built with; Dagster raises for what it was not."""
+    try:
+        return str(getattr(context, name))
+    except DagsterInvariantViolationError:
+        return None
 
 
 def table_of_input(context: InputContext, *, default_namespace: str) -> str:

@@ -34,13 +34,13 @@ class WrittenAsset:
     Attributes:
         spec: How it is defined.
         table: Its table.
-        default_mode: What its IO manager does when the asset does not say.
+        default_mode: What its IO manager was told to do when the asset does not say; None when it was told nothing.
         returns_rows: Whether it hands over rows; one that is declared to return nothing does not.
     """
 
     spec: AssetSpec
     table: str
-    default_mode: WriteMode = WriteMode.APPEND
+    default_mode: WriteMode | None = None
     returns_rows: bool = True
 
     @property
@@ -97,14 +97,13 @@ def _settings(assets: Sequence[WrittenAsset], declared: Mapping[str, TableConfig
             yield f"Unknown metadata key '{key}' on asset '{asset.name}'. Did you mean '{meant}'?"
         try:
             settings = settings_from(asset.spec.metadata, asset=asset.name)
-            mode = settings.write_mode
+            mode = settings.write_mode or asset.default_mode
             if mode is WriteMode.UPSERT:
                 DeclaredKeys.of(settings, declared.get(asset.table), asset=asset.name, table=asset.table)
         except (ConfigurationError, CapabilityError) as err:
             yield str(err)
             continue
-        said = mode is not None or asset.default_mode is not WriteMode.APPEND
-        if asset.returns_rows and not said and own_partitions(asset.spec.partitions_def) is None:
+        if asset.returns_rows and mode is None and own_partitions(asset.spec.partitions_def) is None:
             yield (
                 f"Asset '{asset.name}' has no partitions and no write_mode: a second run could add its rows again. "
                 f"Add metadata={{'write_mode': ...}} to the asset, one of {_MODES}."

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dagster import MetadataValue
 
 from floe_core.errors import CapabilityError, ConfigurationError
+from floe_dagster.asset_keys import name_of_output
 from floe_dagster.metadata_keys import ASSET_KEYS, mistyped_keys
 from floe_iceberg.models import NullKeys, WriteMode
 
@@ -88,7 +89,7 @@ def settings_from(metadata: Mapping[str, Any], *, asset: str) -> AssetSettings:
 
 
 def _name(context: OutputContext) -> str:
-    return context.asset_key.to_user_string() if context.has_asset_key else context.name
+    return context.asset_key.to_user_string() if context.has_asset_key else name_of_output(context)
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - metadata holds anything

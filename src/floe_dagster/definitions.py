@@ -108,7 +108,9 @@ class _ProjectAssets:
 
     def _add(self, asset: AssetsDefinition) -> None:
         self.written += [
-            WrittenAsset(spec, self._name(io, spec.key), io.write_mode, returns_rows=_returns_rows(asset, spec.key))
+            WrittenAsset(
+                spec, self._name(io, spec.key), io.chosen_write_mode, returns_rows=_returns_rows(asset, spec.key)
+            )
             for spec in asset.specs
             if (io := self._io_manager(asset, spec.key)) is not None
         ]
@@ -136,9 +138,12 @@ class _ProjectAssets:
 
     def _presented(self, asset: AssetsDefinition) -> Callable[[AssetSpec], AssetSpec]:
         def present(spec: AssetSpec) -> AssetSpec:
-            table = self._table(asset, spec.key)
-            if table is None:
+            io, table = self._io_manager(asset, spec.key), self._table(asset, spec.key)
+            if io is None or table is None:
                 return spec
+            if io.chosen_write_mode is not None and "write_mode" not in spec.metadata:
+                # Plans and the order of batches go by what the asset says.
+                spec = spec.merge_attributes(metadata={"write_mode": io.chosen_write_mode.value})
             if not _returns_rows(asset, spec.key):
                 spec = spec.merge_attributes(metadata={NO_ROWS_KEY: True})
             return presented(spec, table, self._declared.get(table))

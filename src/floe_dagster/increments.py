@@ -37,6 +37,11 @@ class Increment:
         return {**read_mark(self.source, self.end), **since}
 
 
+def everything(manager: IcebergTableManager, source: str) -> Increment:
+    """Return all of a table, as an asset reads it that has read nothing yet."""
+    return Increment(source, None, manager.load_table(source).metadata.current_snapshot_id)
+
+
 def increment_since(
     manager: IcebergTableManager, source: str, own: str, *, asset: str, full_refresh: bool = False
 ) -> Increment:

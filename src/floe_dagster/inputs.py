@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 from dagster import DagsterType, MetadataValue, TableSchema
 
 from floe_core.errors import ConfigurationError, InvalidScanError
+from floe_dagster.contexts import type_of_input
 from floe_dagster.metadata_keys import INPUT_KEYS, mistyped_keys
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def selection_of(context: InputContext, *, projection: bool = True) -> InputSele
     for key, meant in mistyped_keys(metadata, INPUT_KEYS).items():
         msg = f"Unknown metadata key '{key}' on {where}."
         raise ConfigurationError(msg, hint=f"Did you mean '{meant}'?")
-    return selection_from(metadata, context.dagster_type, where=where, projection=projection)
+    return selection_from(metadata, type_of_input(context), where=where, projection=projection)
 
 
 def selection_from(

@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from dagster import ConfigurableIOManager, DagsterInvariantViolationError, InputContext, OutputContext
+from dagster import ConfigurableIOManager, InputContext, OutputContext
 from pydantic import Field, PrivateAttr
 
 from floe_core.errors import ConfigurationError
+from floe_core.failed_writes import failing_as_writes
 from floe_core.redaction import MASK
 from floe_dagster.asset_keys import (
     FULL_REFRESH_TAG,
     audit_branch,
     operation_id,
-    origin_run_id,
+    step_name,
     table_of,
     table_of_input,
     table_of_output,
 )
 from floe_dagster.asset_settings import settings_from, settings_of_output
+from floe_dagster.contexts import RunOfOutput, scope_of, step_of, type_of_input
 from floe_dagster.dead_runs import RUN_ID_PROPERTY, process_tags
-from floe_dagster.increments import Increment, increment_since
+from floe_dagster.increments import Increment, everything, increment_since
 from floe_dagster.inputs import load, selection_of
 from floe_dagster.metadata import materialisation_metadata, nothing_written
 from floe_dagster.outputs import Defaults, Materialisation, write
 from floe_dagster.partitions import ColumnChoice, tie
 from floe_dagster.tables_source import TablesSource
-from floe_dagster.tenants import Scope, own_partitions, tenant_of_run
+from floe_dagster.tenants import Scope, own_partitions
+from floe_dagster.withheld import PROPERTIES_FIELD, SECRET_FIELDS, Withheld, value_of
 from floe_iceberg.models import WriteMode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from dagster import AssetKey, AssetSpec, InitResourceContext
 
@@ -39,7 +43,7 @@ if TYPE_CHECKING:
     from floe_dagster.row_ranges import RowSelection
     from floe_iceberg.manager import IcebergTableManager
 
-_SECRETS = frozenset({"client_secret", "token", "catalog_properties"})
+_SECRETS = frozenset({*SECRET_FIELDS, PROPERTIES_FIELD})
 
 
 class IcebergIOManager(ConfigurableIOManager):
@@ -49,18 +53,25 @@ class IcebergIOManager(ConfigurableIOManager):
     ``bronze.raw``, ``["gold", "metrics", "daily"]`` is ``gold.metrics_daily``. Outputs and inputs are PySpark, pandas
     or Polars frames, PyArrow tables or readers. A partitioned asset replaces the partition it writes; other assets
     append, unless their metadata or ``write_mode`` says otherwise. A step that is run again never writes twice.
+
+    Secrets can be an ``EnvVar``, a ``SecretStr`` or text; the fields, which Dagster's UI shows, never hold their value.
     """
 
     catalog_uri: str | None = Field(default=None, description="Address of the REST catalog.")
     warehouse: str | None = Field(default=None, description="Warehouse name.")
     client_id: str | None = Field(default=None, description="OAuth2 client id.")
-    client_secret: str | None = Field(default=None, description="OAuth2 client secret; best an EnvVar.")
-    token: str | None = Field(default=None, description="Bearer token fetched beforehand; best an EnvVar.")
+    client_secret: str | None = Field(default=None, description="OAuth2 client secret: an EnvVar, or a SecretStr.")
+    token: str | None = Field(default=None, description="Bearer token fetched beforehand: an EnvVar, or a SecretStr.")
     default_namespace: str = Field(default="public", description="Namespace of asset keys with one part.")
     write_mode: WriteMode = Field(default=WriteMode.APPEND, description="What a write does unless its asset says else.")
     schema_evolution_enabled: bool = Field(default=True, description="Whether tables follow the data's schema.")
     auto_create_tables: bool = Field(default=True, description="Whether a missing table is made on the first write.")
-    partition_column: str | None = Field(default=None, description="Column that partition keys speak of.")
+    partition_column: str | None = Field(
+        default=None, description="Column that partition keys speak of, where an asset does not say."
+    )
+    partition_columns: dict[str, str] = Field(
+        default_factory=dict, description="The same by dimension, for assets with several."
+    )
     column_projection_enabled: bool = Field(
         default=True, description="Whether inputs load only the columns that they name."
     )
@@ -71,6 +82,8 @@ class IcebergIOManager(ConfigurableIOManager):
     _source: TablesSource | None = PrivateAttr(default=None)
     _owned: bool = PrivateAttr(default=False)
     _increments: dict[tuple[str, str], dict[str, Increment]] = PrivateAttr(default_factory=dict)
+    _withheld: Withheld = PrivateAttr(default_factory=Withheld)
+    _chosen_mode: WriteMode | None = PrivateAttr(default=None)
 
     def __init__(
         self,
@@ -78,6 +91,7 @@ class IcebergIOManager(ConfigurableIOManager):
         table_manager: IcebergTableManager | None = None,
         default_write_mode: WriteMode | None = None,
         source: TablesSource | None = None,
+        partition_column: str | Mapping[str, str] | None = None,
         **settings: Any,  # noqa: ANN401 - the fields above
     ) -> None:
         """Take a table manager, a lazy source of one, or the address of a REST catalog.
@@ -86,11 +100,19 @@ class IcebergIOManager(ConfigurableIOManager):
             table_manager: Manages the tables.
             default_write_mode: Another name of ``write_mode``.
             source: Opens the tables when they are first needed.
+            partition_column: Column that partition keys speak of; a dict by dimension where there are several.
             **settings: The fields of this class.
         """
         if default_write_mode is not None:
             settings["write_mode"] = default_write_mode
-        super().__init__(**settings)
+        if isinstance(partition_column, Mapping):
+            settings["partition_columns"] = dict(partition_column)
+        elif partition_column is not None:
+            settings["partition_column"] = partition_column
+        shown, withheld = Withheld.taken_from(settings)
+        super().__init__(**shown)
+        self._withheld = withheld
+        self._chosen_mode = self.write_mode if settings.get("write_mode") is not None else None
         self._source = TablesSource.of(table_manager) if table_manager is not None else source
 
     def __repr__(self) -> str:
@@ -105,7 +127,15 @@ class IcebergIOManager(ConfigurableIOManager):
         # Dagster makes a copy of a resource for every run out of its fields alone; live objects must follow.
         copy = cast("IcebergIOManager", super()._with_updated_values(values))
         copy._source = self._source  # noqa: SLF001 - our own copy
+        copy._withheld = self._withheld.and_(copy._withheld)  # noqa: SLF001 - our own copy
+        if copy.write_mode is self.write_mode:
+            copy._chosen_mode = self._chosen_mode  # noqa: SLF001 - our own copy
         return copy
+
+    @property
+    def chosen_write_mode(self) -> WriteMode | None:
+        """The write mode that was asked for; None when ``write_mode`` is the default."""
+        return self._chosen_mode
 
     def setup_for_execution(self, context: InitResourceContext) -> None:
         """Note this process in the run's tags, so that others can tell whether the run lives."""
@@ -136,17 +166,25 @@ class IcebergIOManager(ConfigurableIOManager):
         return self._source
 
     def _rest_source(self) -> TablesSource:
-        if not self.catalog_uri or not self.warehouse:
+        if not self.catalog_uri:
             msg = "The IO manager has no catalog."
             raise ConfigurationError(msg, hint="Set catalog_uri and warehouse, or pass table_manager.")
-        return TablesSource.rest(
-            uri=self.catalog_uri,
-            warehouse=self.warehouse,
-            client_id=self.client_id,
-            client_secret=self.client_secret,
-            token=self.token,
-            properties=self.catalog_properties,
-        )
+        return TablesSource.rest(**self.catalog_connection)
+
+    @property
+    def catalog_connection(self) -> dict[str, Any]:
+        """What ``PolarisCatalogConfig`` takes to connect, with the secrets in it: never log or store it.
+
+        Raises:
+            SecretReferenceError: A setting is an environment variable that is not set.
+        """
+        plain = {"uri": self.catalog_uri, "warehouse": self.warehouse, "client_id": self.client_id}
+        return {
+            **{name: value_of(value) for name, value in plain.items() if value is not None},
+            "client_secret": self._withheld.secret("client_secret", self.client_secret),
+            "token": self._withheld.secret("token", self.token),
+            "properties": self._withheld.plain_properties(self.catalog_properties),
+        }
 
     def get_table_identifier(self, context: OutputContext | InputContext) -> str:
         """Map an asset key to its table, as ``namespace.table``; a tenant's is below the tenant's namespace."""
@@ -154,7 +192,7 @@ class IcebergIOManager(ConfigurableIOManager):
             table = table_of_output(context, default_namespace=self.default_namespace)
         else:
             table = table_of_input(context, default_namespace=self.default_namespace)
-        return self.table_for(table, _scope(context).tenant)
+        return self.table_for(table, scope_of(context).tenant)
 
     def table_of_asset(self, key: AssetKey, tenant: str | None = None) -> str:
         """Map an asset key to its table, as ``namespace.table``; a tenant's is below the tenant's namespace."""
@@ -190,13 +228,14 @@ class IcebergIOManager(ConfigurableIOManager):
             TableNotFoundError: The table does not exist, and ``auto_create_tables`` is off.
             SchemaEvolutionError: The data does not fit the table.
             InvalidDataError: The data is no frame, or has rows outside the partitions that are written.
-            WriteError: The write failed; the table is as it was.
+            WriteError: The write failed, for whatever reason; the error is of the more precise type as well.
         """
         if obj is None:
             context.add_output_metadata(nothing_written(self.get_table_identifier(context)))
             return
-        output = self._materialisation(context)
-        written = write(self.tables, obj, output, self._defaults(context, output.table))
+        with failing_as_writes():
+            output = self._materialisation(context)
+            written = write(self.tables, obj, output, self._defaults(context, output.table))
         if written is None:
             context.log.warning("The data has no columns and %s does not exist: nothing is written.", output.table)
             context.add_output_metadata(nothing_written(output.table))
@@ -214,11 +253,14 @@ class IcebergIOManager(ConfigurableIOManager):
         asked = selection_of(context, projection=self.column_projection_enabled)
         if asked.incremental:
             asked = replace(asked, increment=self._increment(context, table))
-        return load(self.tables, table, context.dagster_type.typing_type, asked, self._rows_of(context, table))
+        return load(self.tables, table, type_of_input(context).typing_type, asked, self._rows_of(context, table))
 
     def _increment(self, context: InputContext, source: str) -> Increment:
         """Find out what the step has not read yet of an input, and remember it for the step's output."""
-        step = context.step_context
+        step = step_of(context)
+        if step is None:
+            # Nobody asks for an asset of its own, so nothing was read yet.
+            return everything(self.tables, source)
         key, *others = step.get_output_asset_keys()
         asset = key.to_user_string()
         if others or own_partitions(step.job_def.asset_layer.get(key).partitions_def) is not None:
@@ -226,35 +268,37 @@ class IcebergIOManager(ConfigurableIOManager):
                 f"Asset '{asset}' asks for an incremental input, and has partitions, or its step makes several assets."
             )
             raise ConfigurationError(msg, hint="Partitions say which rows a run reads; leave 'incremental' out.")
-        own = self.table_of_asset(key, _scope(context).tenant)
+        own = self.table_of_asset(key, scope_of(context).tenant)
         full_refresh = FULL_REFRESH_TAG in step.dagster_run.tags
         increment = increment_since(self.tables, source, own, asset=asset, full_refresh=full_refresh)
         self._increments.setdefault((step.run_id, step.step.key), {})[source] = increment
         return increment
 
     def _defaults(self, context: OutputContext, table: str) -> Defaults:
-        source, tenant = self._tables_source(), _scope(context).tenant
+        source, tenant = self._tables_source(), scope_of(context).tenant
         declared = source.declared
         if tenant is not None:
             of_project = table_of_output(context, default_namespace=self.default_namespace)
             declared = {table: source.required_tenants().declaration(tenant, of_project)}
         return Defaults(
-            write_mode=self.write_mode,
+            write_mode=self._chosen_mode,
             evolve=self.schema_evolution_enabled,
             auto_create=self.auto_create_tables,
             partition_column=self.partition_column,
+            partition_columns=self.partition_columns,
             declared=declared,
         )
 
     def _materialisation(self, context: OutputContext) -> Materialisation:
         settings = settings_of_output(context)
-        scope = _scope(context)
-        path = context.asset_key.path if context.has_asset_key else [context.step_key]
-        if settings.no_rows and settings.write_mode is None and scope.partitions_def is None:
+        scope = scope_of(context)
+        path = context.asset_key.path if context.has_asset_key else [step_name(context)]
+        said = settings.write_mode or self._chosen_mode
+        if settings.no_rows and said is None and scope.partitions_def is None:
             # Whoever declared to hand over nothing was not asked what a second run does to the rows of the first.
             msg = f"Asset '{'/'.join(path)}' returned rows, and has no write_mode."
             raise ConfigurationError(msg, hint=f"Add metadata={{'write_mode': ...}}, one of {', '.join(WriteMode)}.")
-        run = _Run.of(context)
+        run = RunOfOutput.of(context)
         read = self._read_by(context)
         if settings.gate is not None:
             run.require(settings.gate, "/".join(path))
@@ -276,14 +320,11 @@ class IcebergIOManager(ConfigurableIOManager):
 
     def _read_by(self, context: OutputContext) -> list[Increment]:
         """Return what the step that makes an output has read incrementally."""
-        try:
-            step = context.step_context
-        except DagsterInvariantViolationError:
-            return []
-        return list(self._increments.pop((step.run_id, step.step.key), {}).values())
+        step = step_of(context)
+        return [] if step is None else list(self._increments.pop((step.run_id, step.step.key), {}).values())
 
     def _rows_of(self, context: InputContext, table: str) -> RowSelection | None:
-        scope = _scope(context)
+        scope = scope_of(context)
         upstream = context.upstream_output
         described = {**(upstream.definition_metadata if upstream else {}), **_own_column(context)}
         return self._select(table, context.asset_key, described, scope) if scope.partitions_def else None
@@ -294,46 +335,10 @@ class IcebergIOManager(ConfigurableIOManager):
         asset = key.to_user_string()
         loaded = self.tables.load_table(table)
         chosen = settings_from(metadata, asset=asset).partition_columns
-        choice = ColumnChoice(asset, chosen, self.partition_column, loaded.spec())
+        choice = ColumnChoice(
+            asset, {**self.partition_columns, **chosen}, default=self.partition_column, spec=loaded.spec()
+        )
         return tie(scope.partitions_def, loaded.schema(), choice).rows(scope.keys)
-
-
-class _Run:
-    """What an output's run says about it; a context that tests build by hand has none."""
-
-    def __init__(
-        self,
-        origin: str = "",
-        run_id: str = "",
-        *,
-        repeated: bool = False,
-        full_refresh: bool = False,
-        nodes: Sequence[str] = (),
-    ) -> None:
-        self.origin = origin
-        self.run_id = run_id
-        self.repeated = repeated
-        self.full_refresh = full_refresh
-        self._nodes = nodes
-
-    @classmethod
-    def of(cls, context: OutputContext) -> _Run:
-        try:
-            step = context.step_context
-        except DagsterInvariantViolationError:
-            return cls()
-        run = step.dagster_run
-        repeated = run.parent_run_id is not None or step.previous_attempt_count > 0
-        nodes = [node.name for node in step.job_def.nodes]
-        origin = origin_run_id(run, step.instance)
-        return cls(origin, run.run_id, repeated=repeated, full_refresh=FULL_REFRESH_TAG in run.tags, nodes=nodes)
-
-    def require(self, gate: str, asset: str) -> None:
-        """Refuse to stage what nobody in this run would publish."""
-        if gate in self._nodes:
-            return
-        msg = f"Asset '{asset}' is published by its checks, and they are not part of this run."
-        raise ConfigurationError(msg, hint=f"Select the asset together with its checks ({gate}).")
 
 
 def _own_column(context: InputContext) -> dict[str, Any]:
@@ -343,17 +348,6 @@ def _own_column(context: InputContext) -> dict[str, Any]:
 
 def _output_name(context: OutputContext) -> str:
     return f"{context.name}[{context.mapping_key}]" if context.mapping_key else context.name
-
-
-def _scope(context: OutputContext | InputContext) -> Scope:
-    """Return whose partitions are written or read."""
-    if not context.has_asset_key or not context.has_asset_partitions:
-        return Scope()
-    scope = Scope.of(context.asset_partitions_def, context.asset_partition_keys)
-    if scope.tenant is None and scope.partitions_def != context.asset_partitions_def:
-        # No partition is meant, and still only this tenant's table may be looked at.
-        return replace(scope, tenant=tenant_of_run(context.step_context.dagster_run.tags))
-    return scope
 
 
 def _owned(path: Sequence[str], scope: Scope) -> Sequence[str]:

@@ -42,12 +42,22 @@ _SHOWN_KEYS = 3
 
 @dataclass(frozen=True)
 class Defaults:
-    """What holds where an asset does not say otherwise; the IO manager's fields of the same names."""
+    """What holds where an asset does not say otherwise; the IO manager's fields of the same names.
 
-    write_mode: WriteMode = WriteMode.APPEND
+    Attributes:
+        write_mode: What every asset does; None to append, and to replace partitions.
+        evolve: Whether tables follow the data's schema.
+        auto_create: Whether a missing table is made.
+        partition_column: Column that partition keys speak of.
+        partition_columns: The same by dimension.
+        declared: Tables that the project declares, by name.
+    """
+
+    write_mode: WriteMode | None = None
     evolve: bool = True
     auto_create: bool = True
     partition_column: str | None = None
+    partition_columns: Mapping[str, str] = field(default_factory=dict)
     declared: Mapping[str, TableConfig] = field(default_factory=dict)
 
 
@@ -150,6 +160,7 @@ class _Write:
         if isinstance(self._data, pa.Table) and not self._data.schema.names:
             self._data = plain_arrow_schema(table.schema()).empty_table()
         count = self._data.num_rows if isinstance(self._data, pa.Table) else None
+        self._require_declared_values()
         if replaced is not None:
             self._data = _within(self._data, replaced, table, self._output)
         try:
@@ -158,6 +169,18 @@ class _Write:
             self._close_branch(err)
             raise
         return Written(snapshot, mode, rows, count, self._output.branch, self._manager.load_table(table))
+
+    def _require_declared_values(self) -> None:
+        """Refuse nulls in a column that floe.yaml declares required: the table would not follow its declaration."""
+        declared = self._defaults.declared.get(self._output.table)
+        if declared is None or not isinstance(self._data, pa.Table):
+            return
+        for column in declared.columns:
+            index = self._data.schema.get_field_index(column.name) if column.required else -1
+            if index >= 0 and (nulls := self._data.column(index).null_count):
+                msg = f"Column '{column.name}' of '{self._output.table}' is declared required and holds {nulls} nulls."
+                hint = "Fill them in, or declare the column optional in floe.yaml."
+                raise InvalidDataError(msg, hint=hint, table=self._output.table)
 
     def _declared_keys(self) -> DeclaredKeys:
         output = self._output
@@ -228,7 +251,7 @@ class _Write:
             return None
         choice = ColumnChoice(
             asset=self._output.asset,
-            chosen=self._output.settings.partition_columns,
+            chosen={**self._defaults.partition_columns, **self._output.settings.partition_columns},
             default=self._defaults.partition_column,
             spec=table.spec() if table is not None else None,
         )
@@ -241,10 +264,10 @@ class _Write:
     def _mode(self) -> WriteMode:
         if self._output.full_refresh:
             return WriteMode.OVERWRITE
-        chosen = self._output.settings.write_mode
+        chosen = self._output.settings.write_mode or self._defaults.write_mode
         if self._output.partitions_def is None:
-            return chosen or self._defaults.write_mode
-        # A partition is replaced by what its asset returns, unless the asset itself says otherwise.
+            return chosen or WriteMode.APPEND
+        # A partition is replaced by what its asset returns, unless somebody says otherwise.
         return chosen if chosen in {WriteMode.APPEND, WriteMode.UPSERT} else WriteMode.OVERWRITE
 
     def _require_a_place_for_increments(self, mode: WriteMode) -> None:

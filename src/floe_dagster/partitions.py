@@ -17,7 +17,7 @@ of its own lie across partition values, and are still replaced and read exactly.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -109,8 +109,8 @@ class ColumnChoice:
 
     Attributes:
         asset: Name of the asset, for messages.
-        chosen: Column by dimension, as the asset's metadata says.
-        default: Column that the IO manager is configured with.
+        chosen: Column by dimension, as the asset's metadata says; the key ``""`` stands for the only one.
+        default: Column that the IO manager is configured with; it serves the dimension that it fits.
         spec: Partition spec of the table, None when it does not exist yet.
     """
 
@@ -128,11 +128,28 @@ def tie(partitions_def: PartitionsDefinition, schema: Schema, choice: ColumnChoi
     """
     if not isinstance(partitions_def, MultiPartitionsDefinition):
         return PartitionedTable((_tie_one("", partitions_def, schema, choice),))
-    dimensions = [
-        _tie_one(dimension.name, dimension.partitions_def, schema, choice)
-        for dimension in partitions_def.partitions_defs
-    ]
+    own = {dimension.name: dimension.partitions_def for dimension in partitions_def.partitions_defs}
+    chosen = {**_claimed(own, schema, choice), **choice.chosen}
+    dimensions = [_tie_one(name, keys, schema, replace(choice, chosen=chosen)) for name, keys in own.items()]
     return PartitionedTable(tuple(dimensions), partitions_def)
+
+
+def _claimed(own: Mapping[str, PartitionsDefinition], schema: Schema, choice: ColumnChoice) -> dict[str, str]:
+    """Find the one dimension that a column given for all of them can be meant for."""
+    column = choice.chosen.get("") or choice.default
+    kind = _type_of(column, schema)
+    if column is None or kind is None:
+        return {}
+    free = {name: keys for name, keys in own.items() if name not in choice.chosen and _serves(kind, keys)}
+    if not isinstance(kind, _TIME_TYPES):
+        # Text can hold the keys of times too, but first of all it is what other keys are values of.
+        others = [name for name, keys in free.items() if not _is_time(keys) and name not in schema.column_names]
+        named = [name for name in free if name == column]
+        times = [name for name, keys in free.items() if _is_time(keys)]
+        found = named or others or times
+    else:
+        found = [name for name, keys in free.items() if _is_time(keys)]
+    return {found[0]: column} if len(found) == 1 else {}
 
 
 def _tie_one(name: str, partitions_def: PartitionsDefinition, schema: Schema, choice: ColumnChoice) -> Dimension:
@@ -148,8 +165,12 @@ def _tie_one(name: str, partitions_def: PartitionsDefinition, schema: Schema, ch
 
 
 def _column(name: str, partitions_def: PartitionsDefinition, schema: Schema, choice: ColumnChoice) -> str:
-    if column := choice.chosen.get(name) or (choice.default if not name else None):
+    if column := choice.chosen.get(name):
         return column
+    if not name and choice.default:
+        kind = _type_of(choice.default, schema)
+        if kind is None or _serves(kind, partitions_def):
+            return choice.default
     if name and name in schema.column_names:
         return name
     time = _is_time(partitions_def)
@@ -186,6 +207,20 @@ def _require_fit(dimension: Dimension, choice: ColumnChoice) -> None:
     if not kind.is_primitive:
         msg = f"Asset '{choice.asset}' cannot be partitioned by '{dimension.column}' of type {kind}."
         raise ConfigurationError(msg, hint="Use a column of a simple type.")
+
+
+def _type_of(column: str | None, schema: Schema) -> IcebergType | None:
+    try:
+        return schema.find_type(column) if column else None
+    except ValueError:
+        return None
+
+
+def _serves(kind: IcebergType, partitions_def: PartitionsDefinition) -> bool:
+    """Whether keys can speak of a column of this type."""
+    if _is_time(partitions_def):
+        return isinstance(kind, (*_TIME_TYPES, StringType))
+    return kind.is_primitive and not isinstance(kind, TimestampType | TimestamptzType)
 
 
 def _is_time(partitions_def: PartitionsDefinition) -> bool:

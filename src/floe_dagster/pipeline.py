@@ -25,6 +25,8 @@ from floe_core.plugins import PluginType
 from floe_core.plugins.registry import PluginRegistry
 from floe_dagster.asset_keys import DEFAULT_NAMESPACE, keys_by_table, table_of
 from floe_dagster.asset_settings import AssetSettings, settings_from
+from floe_dagster.io_manager import IcebergIOManager
+from floe_dagster.partitions import ColumnChoice
 from floe_dagster.tenants import IN_ONE_RUN, for_tenants, own_partitions
 from floe_tenancy import tenant_namespace, validate_tenant_id
 
@@ -164,6 +166,14 @@ class Pipeline:
     def settings(self, key: AssetKey) -> AssetSettings:
         """Return how an asset is written."""
         return settings_from(self.spec(key).metadata, asset=key.to_user_string())
+
+    def column_choice(self, key: AssetKey) -> ColumnChoice:
+        """Return how the columns that an asset's partition keys speak of are found."""
+        asset, chosen = key.to_user_string(), self.settings(key).partition_columns
+        io_manager = (self.definitions.resources or {}).get(self.definition(key).get_io_manager_key_for_asset_key(key))
+        if not isinstance(io_manager, IcebergIOManager):
+            return ColumnChoice(asset, chosen)
+        return ColumnChoice(asset, {**io_manager.partition_columns, **chosen}, default=io_manager.partition_column)
 
     def check_names(self, key: AssetKey) -> list[str]:
         """Return the checks that an asset has to pass."""

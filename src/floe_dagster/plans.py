@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from floe_core.drift import DriftItem, DriftKind, DriftSeverity
 from floe_core.schemas import TableConfig
 from floe_dagster.checks import PUBLISHED
-from floe_dagster.partitions import ColumnChoice, tie
+from floe_dagster.partitions import tie
 from floe_dagster.tenants import own_partitions
 from floe_dagster.upsert_keys import DeclaredKeys
 from floe_iceberg.drift import differences
@@ -150,8 +150,8 @@ def partition_terms(pipeline: Pipeline, tables: Mapping[str, TableConfig]) -> di
     for key in pipeline.keys:
         table, partitions = pipeline.table(key), own_partitions(pipeline.spec(key).partitions_def)
         if table in tables and partitions is not None and tables[table].columns:
-            choice = ColumnChoice(key.to_user_string(), pipeline.settings(key).partition_columns)
-            terms[table] = tuple(tie(partitions, declared_schema(tables[table].columns), choice).terms)
+            schema = declared_schema(tables[table].columns)
+            terms[table] = tuple(tie(partitions, schema, pipeline.column_choice(key)).terms)
     return terms
 
 

@@ -13,7 +13,6 @@ from floe_core.plugins.registry import PluginRegistry
 from floe_core.telemetry import get_logger
 from floe_dagster.io_manager import IcebergIOManager
 from floe_dagster.tables_source import TablesSource
-from floe_iceberg.models import WriteMode
 
 if TYPE_CHECKING:
     from dagster import InitResourceContext
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
     from floe_core.schemas import CompiledArtifacts
     from floe_dagster.config import IcebergIOManagerConfig
+    from floe_iceberg.models import WriteMode
 
 _log = get_logger("floe.dagster")
 
@@ -41,19 +41,25 @@ def create_io_manager(config: IcebergIOManagerConfig, catalog: Catalog | None = 
             uri=config.catalog_uri, warehouse=config.warehouse, properties=config.catalog_properties, **connection
         )
     )
-    settings = config.model_dump(exclude={"client_secret", "token", "catalog_properties"}, exclude_none=True)
-    return IcebergIOManager(source=source, **settings)
+    shown = config.model_fields_set - {"client_secret", "token", "catalog_properties"}
+    return IcebergIOManager(source=source, **{name: getattr(config, name) for name in shown})
 
 
 def create_io_manager_from_artifacts(
     artifacts: CompiledArtifacts,
     *,
     default_namespace: str = "public",
-    write_mode: WriteMode = WriteMode.APPEND,
+    write_mode: WriteMode | None = None,
 ) -> IcebergIOManager:
-    """Create an IO manager for a compiled project; its catalog is connected on first use."""
+    """Create an IO manager for a compiled project; its catalog is connected on first use.
+
+    Args:
+        artifacts: The compiled project.
+        default_namespace: Namespace of asset keys with one part.
+        write_mode: What a write does unless its asset says else; by default rows are appended, and partitions replaced.
+    """
     source = TablesSource.of_artifacts(artifacts)
-    return IcebergIOManager(source=source, default_namespace=default_namespace, write_mode=write_mode)
+    return IcebergIOManager(source=source, default_namespace=default_namespace, default_write_mode=write_mode)
 
 
 def create_iceberg_resources(

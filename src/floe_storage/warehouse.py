@@ -139,15 +139,9 @@ class WarehousePlugin(BuiltInPlugin, StoragePlugin):
         }
 
     def get_dagster_io_manager_config(self) -> dict[str, Any]:
-        """Return the storage part of the IO manager's configuration; secrets as Dagster's ``{"env": …}``."""
-        config = self.config
-        settings = {"endpoint": config.endpoint, "region": config.region, "project": config.project}
-        return {
-            "storage_type": self.name,
-            "warehouse": self.get_warehouse_uri(),
-            **{key: value for key, value in settings.items() if value},
-            "credentials": {key: {"env": reference.variable} for key, reference in self._secrets().items()},
-        }
+        """Return the storage part of ``IcebergIOManager``'s fields; secrets as Dagster's ``{"env": …}``."""
+        secrets = {key: {"env": reference.variable} for key, reference in self._secrets().items()}
+        return {"catalog_properties": {**self._file_io(), **secrets, **self.config.options}}
 
     def get_helm_values_override(self) -> dict[str, Any]:
         """Return nothing: there is no server of ours to deploy."""

@@ -58,7 +58,10 @@ class StoragePlugin(PluginMetadata):
 
     @abstractmethod
     def get_dagster_io_manager_config(self) -> dict[str, Any]:
-        """Return the storage part of the IO manager's configuration, without secrets."""
+        """Return the storage part of the IO manager's configuration, without secrets.
+
+        ``IcebergIOManager(catalog_uri=…, warehouse=…, **config)`` takes it; a secret is ``{"env": "VARIABLE"}``.
+        """
 
     @abstractmethod
     def get_helm_values_override(self) -> dict[str, Any]:

@@ -94,6 +94,17 @@ class StorageFormsContract(PluginContract):
         assert json.loads(json.dumps(written)) == written
         assert not any(secret in json.dumps(written) for secret in storage_secrets)
 
+    def test_the_io_manager_takes_its_configuration(
+        self, storage: StoragePlugin, storage_secrets: tuple[str, ...]
+    ) -> None:
+        pytest.importorskip("dagster")
+        from floe_dagster import IcebergIOManager
+
+        given = storage.get_dagster_io_manager_config()
+        io_manager = IcebergIOManager(catalog_uri="https://catalog.example", warehouse="lake", **given)
+        shown = f"{io_manager} {io_manager.get_resource_definition().config_schema.default_value}"
+        assert not any(secret in shown for secret in storage_secrets)
+
     def test_its_repr_and_uri_are_free_of_secrets(
         self, storage: StoragePlugin, storage_secrets: tuple[str, ...]
     ) -> None:

@@ -14,7 +14,7 @@ DAYS = dg.DailyPartitionsDefinition("2026-01-01")
 SAID = {"write_mode": "overwrite"}
 
 
-def written(*key, table=None, default_mode=WriteMode.APPEND, returns_rows=True, **options):
+def written(*key, table=None, default_mode=None, returns_rows=True, **options):
     spec = dg.AssetSpec(list(key), **options)
     return WrittenAsset(spec, table or ".".join(key), default_mode, returns_rows=returns_rows)
 
@@ -39,9 +39,17 @@ def test_an_asset_without_partitions_has_to_say_its_write_mode():
         written("gold", "daily", partitions_def=DAYS),
         written("gold", "daily", returns_rows=False),
         written("gold", "daily", default_mode=WriteMode.OVERWRITE),
+        written("gold", "daily", default_mode=WriteMode.APPEND),
         written("gold", "daily", metadata=SAID | {"team": "sales", "mode": "x", "dagster/write_mod": 1}),
     ],
-    ids=["said", "partitioned", "without rows", "said by the IO manager", "own metadata"],
+    ids=[
+        "said",
+        "partitioned",
+        "without rows",
+        "said by the IO manager",
+        "append said by the IO manager",
+        "own metadata",
+    ],
 )
 def test_assets_that_are_sound(asset):
     require_sound([asset], {})

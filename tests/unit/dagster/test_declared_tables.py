@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from floe_core.drift import DriftRemedy
-from floe_core.errors import ConfigurationError
+from floe_core.errors import ConfigurationError, InvalidDataError
 from floe_core.schemas import TableConfig
 from floe_dagster import IcebergIOManager
 from floe_dagster.tables_source import TablesSource
@@ -125,3 +125,12 @@ def test_a_partitioned_asset_keeps_the_partitioning_that_nobody_declared(materia
     assert tables.detect_drift(TABLE, config).items == ()
     tables.apply_declaration(TABLE, config)
     assert len(tables.load_table(TABLE).spec().fields) == 1
+
+
+def test_nulls_never_loosen_a_column_that_is_declared_required(run, tables):
+    columns = [{"name": "id", "type": "long", "required": True}, {"name": "region", "type": "string"}]
+    run([{"id": 1, "region": "north"}], columns)
+    with pytest.raises(InvalidDataError, match=r"'id' of 'public\.orders' is declared required and holds 1 nulls"):
+        run([{"id": 2, "region": None}, {"id": None, "region": None}], columns)
+    assert tables.load_table(TABLE).schema().find_field("id").required
+    assert run([{"id": 2, "region": None}], columns) == []

@@ -10,17 +10,22 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from pydantic import SecretStr
 
 from floe_core.errors import (
+    CatalogConnectionError,
     ConfigurationError,
     InvalidDataError,
     InvalidScanError,
     SchemaEvolutionError,
+    SecretReferenceError,
     TableNotFoundError,
+    WriteError,
 )
 from floe_dagster import IcebergIOManager, IcebergIOManagerConfig, columns, create_io_manager
 from floe_dagster.inputs import _is_spark_frame, bare
 from floe_iceberg import WriteMode
+from floe_polaris import PolarisCatalogConfig
 
 ROWS = pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]})
 
@@ -392,8 +397,69 @@ def test_secrets_can_come_from_the_environment_and_are_never_shown(monkeypatch, 
     shown = [repr(x) + str(x) for x in (direct, by_variable, config, create_io_manager(config, catalog))]
     assert "canary" not in "".join(shown)
     # Dagster shows the fields of resources in its UI.
-    fields = create_io_manager(config).get_resource_definition().config_schema.default_value
-    assert "canary" not in str(fields)
+    for io in (direct, by_variable, create_io_manager(config)):
+        assert "canary" not in str(io.get_resource_definition().config_schema.default_value)
+
+
+SECRETS = {
+    "text": lambda: "canary-1",
+    "SecretStr": lambda: SecretStr("canary-1"),
+    "EnvVar": lambda: dg.EnvVar("CATALOG_SECRET"),
+    "configuration": lambda: {"env": "CATALOG_SECRET"},
+}
+
+
+@pytest.mark.req("API-02")
+@pytest.mark.parametrize("form", SECRETS)
+def test_a_secret_in_every_form_reaches_the_catalog_and_no_field(form, monkeypatch):
+    monkeypatch.setenv("CATALOG_SECRET", "canary-1")
+    secret = SECRETS[form]
+    properties = {"s3.secret-access-key": secret(), "s3.region": "eu-west-1"}
+    address = {"catalog_uri": "http://127.0.0.1:1/", "warehouse": "w"}
+    by_client = IcebergIOManager(**address, client_id="c", client_secret=secret(), catalog_properties=properties)
+    by_token = IcebergIOManager(**address, token=secret())
+
+    @dg.asset
+    def connected(io: IcebergIOManager) -> None:
+        seen.append(io.catalog_connection)
+
+    for io, field in ((by_client, "client_secret"), (by_token, "token")):
+        shown = str(io.get_resource_definition().config_schema.default_value) + repr(io) + str(dict(io))
+        assert "canary" not in shown
+        seen: list[Any] = [io.catalog_connection]
+        assert dg.materialize([connected], resources={"io": io}).success
+        for connection in seen:
+            assert connection[field].get_secret_value() == "canary-1"
+        assert len(seen) == 2
+    plain = {"s3.secret-access-key": "canary-1", "s3.region": "eu-west-1"}
+    assert by_client.catalog_connection["properties"] == plain
+
+
+@pytest.mark.parametrize("form", SECRETS)
+def test_a_secret_in_every_form_reaches_the_catalog_by_the_factory(form, monkeypatch):
+    monkeypatch.setenv("CATALOG_SECRET", "canary-1")
+    config = IcebergIOManagerConfig(
+        catalog_uri="http://127.0.0.1:1/", warehouse="w", client_id="c", client_secret=SECRETS[form]()
+    )
+    assert config.client_secret.get_secret_value() == "canary-1"
+    assert PolarisCatalogConfig(uri="http://127.0.0.1:1/", token=config.client_secret).token.get_secret_value() == (
+        "canary-1"
+    )
+    assert "canary" not in repr(config) + config.model_dump_json()
+
+
+def test_a_variable_that_is_not_set_is_named_when_it_is_needed(monkeypatch):
+    monkeypatch.delenv("CATALOG_SECRET", raising=False)
+    address = {"catalog_uri": "http://127.0.0.1:1/", "warehouse": "w"}
+    config = IcebergIOManagerConfig(**address, client_id="c", client_secret=dg.EnvVar("CATALOG_SECRET"))
+    with pytest.raises(SecretReferenceError, match="CATALOG_SECRET is not set"):
+        config.client_secret.get_secret_value()
+    io = IcebergIOManager(**address, client_id="c", client_secret=dg.EnvVar("CATALOG_SECRET"))
+    with (
+        dg.build_input_context(asset_key="orders") as asked,
+        pytest.raises(SecretReferenceError, match="CATALOG_SECRET is not set"),
+    ):
+        io.load_input(asked)
 
 
 def test_settings_of_a_run_reach_the_copy_that_dagster_makes(tables):
@@ -429,3 +495,37 @@ def test_a_mistyped_key_of_an_input_is_refused_when_it_is_read(materialize):
         materialize(
             dg.AssetSpec("orders"), consumer(pa.Table, [], metadata={"row_filer": "id = 1"}), selection=["report"]
         )
+
+
+@pytest.mark.req("API-03", "API-13")
+def test_a_catalog_that_fails_under_a_write_is_a_write_error(tmp_path, catalog, io_manager):
+    io_manager.handle_output(dg.build_output_context(asset_key="orders"), ROWS)
+    catalog.engine.dispose()
+    (tmp_path / "catalog.db").write_bytes(b"not a database " * 500)
+    with (
+        dg.build_output_context(asset_key="orders") as output,
+        pytest.raises(WriteError, match="The catalog 'lake' failed") as caught,
+    ):
+        io_manager.handle_output(output, ROWS)
+    assert isinstance(caught.value, CatalogConnectionError)
+    assert caught.value.exit_code == 2
+    with dg.build_input_context(asset_key="orders") as asked, pytest.raises(CatalogConnectionError) as read:
+        io_manager.load_input(asked)
+    assert not isinstance(read.value, WriteError)
+
+
+def test_outputs_of_one_name_of_two_steps_are_two_writes(tables, io_manager):
+    def extract(name):
+        @dg.op(name=name, out={"orders": dg.Out()})
+        def compute():
+            return ROWS
+
+        return compute
+
+    @dg.job(resource_defs={"io_manager": io_manager.get_resource_definition()})
+    def pipeline():
+        extract("first")()
+        extract("second")()
+
+    assert pipeline.execute_in_process().success
+    assert tables.scan("public.orders").num_rows == 6

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from floe_core.errors import ConfigurationError, InvalidDataError
-from floe_dagster import IcebergIOManager
+from floe_dagster import IcebergIOManager, IcebergIOManagerConfig, create_io_manager
+from floe_iceberg import WriteMode
 
 # What Dagster still calls beta: one run for a range of partitions, and mappings to partitions that do not exist.
 pytestmark = [
@@ -19,6 +20,7 @@ pytestmark = [
 
 DAILY = dg.DailyPartitionsDefinition("2024-01-01", end_date="2024-02-01")
 REGIONS = dg.StaticPartitionsDefinition(["north", "south", "it's"])
+BOTH = dg.MultiPartitionsDefinition({"day": DAILY, "region": REGIONS})
 START, END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 
 
@@ -318,3 +320,70 @@ def test_a_filter_of_the_input_and_its_partition_both_hold(materialize):
 
     materialize(daily_asset(), report, selection=["report"], partition_key="2024-01-01")
     assert seen == [1]
+
+
+@pytest.mark.req("FR-030")
+def test_a_mode_that_the_io_manager_was_given_holds_for_partitions_too(materialize, tables):
+    def written(io, **options):
+        for _ in range(2):
+            materialize(daily_asset(1, **options), partition_key="2024-01-01", io=io)
+        rows = tables.scan("public.events").num_rows
+        tables.drop_table("public.events")
+        return rows
+
+    appending = IcebergIOManager(table_manager=tables, write_mode=WriteMode.APPEND)
+    assert written(appending) == 4
+    assert written(IcebergIOManager(table_manager=tables, default_write_mode=WriteMode.APPEND)) == 4
+    assert written(appending, metadata={"write_mode": "overwrite"}) == 2
+    assert written(IcebergIOManager(table_manager=tables)) == 2
+    assert written(IcebergIOManager(table_manager=tables, write_mode=WriteMode.OVERWRITE)) == 2
+    upserting = IcebergIOManager(table_manager=tables, write_mode=WriteMode.UPSERT)
+    assert written(upserting, metadata={"upsert_keys": ["ts"]}) == 2
+
+
+@pytest.mark.req("FR-030", "API-01")
+def test_a_factory_passes_on_only_a_mode_that_was_chosen(catalog):
+    address = {"catalog_uri": "http://127.0.0.1:1/", "warehouse": "w"}
+    assert create_io_manager(IcebergIOManagerConfig(**address), catalog).chosen_write_mode is None
+    chosen = IcebergIOManagerConfig(**address, write_mode=WriteMode.APPEND)
+    assert create_io_manager(chosen, catalog).chosen_write_mode is WriteMode.APPEND
+
+
+@pytest.mark.req("FR-027", "FR-028")
+@pytest.mark.parametrize(
+    ("partitions_def", "key", "column", "terms"),
+    [
+        (DAILY, "2024-01-02", "updated", ["day(updated)"]),
+        (REGIONS, "north", "area", ["area"]),
+        (BOTH, "2024-01-02|north", "updated", ["day(updated)", "region"]),
+        (BOTH, "2024-01-02|north", {"day": "updated", "region": "area"}, ["day(updated)", "area"]),
+    ],
+    ids=["time", "static", "multi", "multi by dimension"],
+)
+def test_the_column_of_the_io_manager_serves_every_kind_of_partitions(partitions_def, key, column, terms, tables):
+    io = IcebergIOManager(table_manager=tables, partition_column=column)
+    rows = pa.table(
+        {
+            "created": pa.array([datetime.fromisoformat("2023-01-01")] * 2, pa.timestamp("us")),
+            "updated": pa.array([datetime.fromisoformat("2024-01-02")] * 2, pa.timestamp("us")),
+            "region": ["north"] * 2,
+            "area": ["north"] * 2,
+        }
+    )
+
+    @dg.asset(partitions_def=partitions_def)
+    def sales() -> pa.Table:
+        return rows
+
+    for _ in range(2):
+        assert dg.materialize([sales], resources={"io_manager": io}, partition_key=key).success
+    table = tables.load_table("public.sales")
+    names = [table.schema().find_column_name(field.source_id) for field in table.spec().fields]
+    shown = [
+        f"{field.transform}({name})" if str(field.transform) != "identity" else name
+        for field, name in zip(table.spec().fields, names, strict=True)
+    ]
+    assert shown == terms
+    assert tables.scan("public.sales").num_rows == 2
+    read = dg.build_input_context(asset_key="sales", partition_key=key, asset_partitions_def=partitions_def)
+    assert io.load_input(read).num_rows == 2

@@ -5,7 +5,7 @@ import pytest
 from pyiceberg.expressions import AlwaysFalse
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import DayTransform
+from pyiceberg.transforms import DayTransform, IdentityTransform
 from pyiceberg.types import (
     BooleanType,
     DateType,
@@ -163,6 +163,48 @@ def test_the_column_is_taken_from_metadata_then_configuration_then_the_table():
     assert tied(DAILY, two, spec, "created", **{"": "updated"}).terms == ["day(updated)"]
     assert tied(DAILY, two, spec, "created").terms == ["day(created)"]
     assert tied(DAILY, two, spec).terms == ["day(updated)"]
+
+
+REGIONS = dg.StaticPartitionsDefinition(["n", "s"])
+BOTH = dg.MultiPartitionsDefinition({"day": DAILY, "region": REGIONS})
+TWO_TIMES = {"created": TimestampType(), "updated": TimestampType()}
+
+
+@pytest.mark.req("FR-027", "FR-028")
+@pytest.mark.parametrize(
+    ("partitions_def", "columns", "default", "terms"),
+    [
+        (BOTH, {**TWO_TIMES, "region": StringType()}, "updated", ["day(updated)", "region"]),
+        (BOTH, {"ts": TimestampType(), "area": StringType(), "x": StringType()}, "area", ["day(ts)", "area"]),
+        (BOTH, {**TWO_TIMES, "key": StringType(), "region": StringType()}, "key", ["key", "region"]),
+        (BOTH, {"ts": TimestampType(), "region": StringType()}, "elsewhere", ["day(ts)", "region"]),
+        (
+            dg.MultiPartitionsDefinition({"region": REGIONS, "shop": REGIONS}),
+            {"area": StringType(), "shop": LongType()},
+            "area",
+            ["area", "shop"],
+        ),
+    ],
+    ids=["time", "value", "text of times", "column of other assets", "values"],
+)
+def test_one_column_of_the_io_manager_serves_the_dimension_that_it_fits(partitions_def, columns, default, terms):
+    assert tied(partitions_def, schema(**columns), default=default).terms == terms
+    # Said by the asset itself, it means the same.
+    if default in columns:
+        assert tied(partitions_def, schema(**columns), **{"": default}).terms == terms
+
+
+def test_a_column_that_keys_cannot_speak_of_is_left_to_other_assets():
+    columns = schema(ts=TimestampType(), region=StringType())
+    spec = PartitionSpec(PartitionField(source_id=2, field_id=1000, transform=IdentityTransform(), name="region"))
+    assert tied(REGIONS, columns, spec, "ts").terms == ["region"]
+    assert tied(DAILY, schema(ts=TimestampType(), n=LongType()), default="n").terms == ["day(ts)"]
+
+
+def test_a_column_of_two_dimensions_is_not_guessed():
+    two = dg.MultiPartitionsDefinition({"from": REGIONS, "to": REGIONS})
+    with pytest.raises(ConfigurationError, match="dimension 'from'"):
+        tied(two, schema(area=StringType(), other=StringType()), default="area")
 
 
 def test_without_a_column_the_error_lists_the_candidates():

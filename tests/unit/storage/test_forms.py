@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 
+import dagster as dg
 import pytest
 
 from floe_core.errors import ConfigurationError, MissingDependencyError, SecretReferenceError
 from floe_core.plugins import FileIO, PluginType
 from floe_core.plugins.registry import PluginRegistry
 from floe_core.schemas import StorageConfig
+from floe_dagster import IcebergIOManager
 from floe_storage import azure, gcs
 
 CANARY = "CANARY-secret"
@@ -209,12 +211,24 @@ def test_amazon_s3_is_asked_for_its_region_only_when_none_is_given(tmp_path):
 
 
 def test_dagster_reads_secrets_from_the_environment(tmp_path):
-    assert bound(tmp_path, "s3").get_dagster_io_manager_config() == {
-        "storage_type": "s3",
-        "warehouse": "s3://lake/wh",
-        "endpoint": "http://127.0.0.1:9000",
-        "credentials": {"s3.secret-access-key": {"env": "KEY"}, "s3.session-token": {"env": "KEY"}},
-    }
+    properties = bound(tmp_path, "s3").get_dagster_io_manager_config()["catalog_properties"]
+    assert properties["s3.endpoint"] == "http://127.0.0.1:9000"
+    assert properties["s3.secret-access-key"] == properties["s3.session-token"] == {"env": "KEY"}
+
+
+@pytest.mark.req("PL-05", "FR-024")
+def test_the_io_manager_takes_what_a_store_says_about_itself(tmp_path, kind):
+    plugin = bound(tmp_path, kind)
+    io_manager = IcebergIOManager(
+        catalog_uri="http://127.0.0.1:1/api/catalog", warehouse="lake", **plugin.get_dagster_io_manager_config()
+    )
+    # In a run Dagster resolves the variables and makes a copy; it is that one that connects.
+    with dg.build_resources({"io": io_manager}) as resources:
+        reached = resources.io.catalog_connection
+    assert reached["properties"] == plugin.get_file_io_properties()
+    assert io_manager.catalog_connection["properties"] == plugin.get_file_io_properties()
+    shown = json.dumps(io_manager.get_resource_definition().config_schema.default_value)
+    assert CANARY not in shown + repr(io_manager)
 
 
 def test_a_mounted_secret_is_named_by_its_variable(tmp_path):

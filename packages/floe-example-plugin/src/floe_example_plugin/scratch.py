@@ -89,7 +89,7 @@ class ScratchStoragePlugin(StoragePlugin):
 
     def get_dagster_io_manager_config(self) -> dict[str, Any]:
         """Return the storage part of the IO manager's configuration."""
-        return {"storage_type": self.name, "warehouse": self.get_warehouse_uri()}
+        return {"catalog_properties": self.get_file_io_properties()}
 
     def get_helm_values_override(self) -> dict[str, Any]:
         """Return nothing: a folder needs no server."""
