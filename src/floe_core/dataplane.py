@@ -179,6 +179,10 @@ class DataPlane(Protocol):
         """Return the Arrow schema of one of the engine's own frames."""
         ...
 
+    def columns_with_nulls(self, data: object, columns: Sequence[str]) -> tuple[str, ...]:
+        """Return which of some columns hold null in one of the engine's own frames; the frame is computed for it."""
+        ...
+
     def write(self, request: WriteRequest) -> None:
         """Carry out one write, or raise whatever the engine raised."""
         ...

@@ -160,7 +160,6 @@ class _Write:
         if isinstance(self._data, pa.Table) and not self._data.schema.names:
             self._data = plain_arrow_schema(table.schema()).empty_table()
         count = self._data.num_rows if isinstance(self._data, pa.Table) else None
-        self._require_declared_values()
         if replaced is not None:
             self._data = _within(self._data, replaced, table, self._output)
         try:
@@ -170,17 +169,9 @@ class _Write:
             raise
         return Written(snapshot, mode, rows, count, self._output.branch, self._manager.load_table(table))
 
-    def _require_declared_values(self) -> None:
-        """Refuse nulls in a column that floe.yaml declares required: the table would not follow its declaration."""
-        declared = self._defaults.declared.get(self._output.table)
-        if declared is None or not isinstance(self._data, pa.Table):
-            return
-        for column in declared.columns:
-            index = self._data.schema.get_field_index(column.name) if column.required else -1
-            if index >= 0 and (nulls := self._data.column(index).null_count):
-                msg = f"Column '{column.name}' of '{self._output.table}' is declared required and holds {nulls} nulls."
-                hint = "Fill them in, or declare the column optional in floe.yaml."
-                raise InvalidDataError(msg, hint=hint, table=self._output.table)
+    def _declared_required(self) -> list[str]:
+        declared = self._defaults.declared.get(self._output.table, TableConfig())
+        return [column.name for column in declared.columns if column.required]
 
     def _declared_keys(self) -> DeclaredKeys:
         output = self._output
@@ -311,6 +302,8 @@ class _Write:
                 null_keys=self._null_keys,
                 overwrite_filter=row_filter,
                 evolve_schema=self._defaults.evolve if output.settings.evolve is None else output.settings.evolve,
+                # Nulls do not take a table away from its declaration.
+                keep_required=self._declared_required(),
                 operation_id=output.operation_id,
                 branch=output.branch,
                 snapshot_properties={**output.properties, **self._mark(mode, replaced)},

@@ -30,6 +30,7 @@ from floe_core.errors import (
     ClockSkewError,
     CommitStateUnknownError,
     ConcurrencyConflictError,
+    InvalidDataError,
 )
 from floe_iceberg.abandoned import clear_operations
 from floe_iceberg.capabilities import require_known_partitions
@@ -39,6 +40,7 @@ from floe_iceberg.context import identifier_of
 from floe_iceberg.engine_commits import commit_metadata
 from floe_iceberg.metadata_commits import Change, commit_change
 from floe_iceberg.metadata_updates import RemoveSnapshots
+from floe_iceberg.nullability import freed_by_nulls, optional, required_columns
 from floe_iceberg.operation_branches import operation_branch
 from floe_iceberg.read_marks import reads_on, require_unread
 from floe_iceberg.schema import column_requests, require_fit, stage_changes
@@ -74,6 +76,7 @@ class EngineWrite:
     keys: tuple[str, ...] = ()
     null_keys: NullKeys = NullKeys.REFUSE
     row_filter: str | None = None
+    kept: tuple[str, ...] = ()
 
 
 def write_on_engine(  # noqa: PLR0913 - options by keyword
@@ -98,6 +101,17 @@ def write_on_engine(  # noqa: PLR0913 - options by keyword
         return Outcome(table, found, repeated=True)
     if write.schema is not None:
         _evolve(context, target, write, write.schema, evolve=evolve)
+    try:
+        return _carried_out(context, target, write, scope, properties)
+    except InvalidDataError:
+        if not evolve or not _let_nulls_in(context, target, write):
+            raise
+    return _carried_out(context, target, write, scope, properties)
+
+
+def _carried_out(
+    context: ManagerContext, target: TableTarget, write: EngineWrite, scope: WriteScope, properties: Mapping[str, str]
+) -> Outcome:
     loop = _EngineLoop(context, target, write, scope, properties)
     if context.branches and (write.kind in _ROW_LEVEL or reads_on(properties)):
         return loop.on_branch()
@@ -138,15 +152,36 @@ def _evolve(
     context: ManagerContext, target: TableTarget, write: EngineWrite, schema: pa.Schema, *, evolve: bool
 ) -> None:
     # The engine does not change schemas on its own; every column must be there before it writes.
-    rows = write.data if isinstance(write.data, pa.Table) else None
-
     def plan(table: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
-        changes = require_fit(table, schema, evolve=evolve, name=".".join(table.name()), rows=rows)
+        known = isinstance(write.data, pa.Table | pa.RecordBatchReader)
+        freed = freed_by_nulls(table, write.data, kept=write.kept) if evolve and known else ()
+        changes = require_fit(table, schema, evolve=evolve, name=".".join(table.name()), freed=freed)
         staged = stage_changes(table, changes)
         columns = column_requests(table, changes)
         return Change(staged.updates, staged.requirements, columns) if staged.updates else None
 
     commit_change(context, target, plan, what="the change of schema")
+
+
+def _let_nulls_in(context: ManagerContext, target: TableTarget, write: EngineWrite) -> bool:
+    """Make the required columns optional that hold null in a frame; whether there were any.
+
+    Only a write that the engine refused is looked at again: a frame has to be computed for it.
+    """
+    plane, table = context.plane(), context.load(target)
+    candidates = [name for name in required_columns(table, write.kept) if write.schema and name in write.schema.names]
+    if not candidates or not plane.accepts(write.data):
+        return False
+    freed = optional(plane.columns_with_nulls(write.data, candidates))
+
+    def plan(table: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
+        left = [change for change in freed if table.schema().find_field(change.column).required]
+        staged = stage_changes(table, left)
+        return Change(staged.updates, staged.requirements, column_requests(table, left)) if left else None
+
+    if freed:
+        commit_change(context, target, plan, what="the change of schema")
+    return bool(freed)
 
 
 def changes_anything(snapshot: Snapshot) -> bool:

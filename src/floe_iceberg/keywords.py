@@ -35,6 +35,7 @@ class WriteKeywords(TypedDict, total=False):
     Attributes:
         snapshot_properties: Go into the snapshot summary.
         evolve_schema: Whether the table may follow the data's schema; on by default.
+        keep_required: Columns that stay required whatever the data brings; keys always do.
         operation_id: Makes the write repeatable: a second call with the same id changes nothing.
         branch: Target branch, main by default.
         engine: Who moves the rows.
@@ -43,6 +44,7 @@ class WriteKeywords(TypedDict, total=False):
 
     snapshot_properties: Mapping[str, str] | None
     evolve_schema: bool
+    keep_required: Sequence[str] | None
     operation_id: str | None
     branch: str | None
     engine: Engine | None

@@ -10,27 +10,43 @@ from floe_iceberg.key_property import KEYS_PROPERTY, parse_keys
 from floe_iceberg.models import SchemaChange, SchemaChangeKind
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
     from pyiceberg.table import Table
 
 
-def freed_by_nulls(table: Table, data: pa.Schema, rows: pa.Table | None) -> tuple[SchemaChange, ...]:
-    """Return the changes that let nulls into required columns of a table; its keys stay required.
+def freed_by_nulls(
+    table: Table, data: pa.Table | pa.RecordBatchReader, *, kept: Collection[str] = ()
+) -> tuple[SchemaChange, ...]:
+    """Return the changes that let the nulls of data into required columns of a table.
 
     Args:
         table: The table.
-        data: The data's schema; a column without a type has nothing but nulls.
-        rows: The data itself, where it can be looked at before it is written.
+        data: Rows; of a stream, which is read only once, only the columns that hold nothing else are known.
+        kept: Columns that stay required.
     """
-    schema = table.schema()
-    keys = {*parse_keys(table.properties.get(KEYS_PROPERTY, "")), *schema.identifier_field_names()}
-    # Whether a row is the one that is meant cannot depend on a value that is not there.
-    required = [field.name for field in schema.fields if field.required and not _holds(field.name, keys)]
-    return tuple(
-        SchemaChange(kind=SchemaChangeKind.MAKE_OPTIONAL, column=name)
-        for name in required
-        if (index := data.get_field_index(name)) >= 0
-        and (pa.types.is_null(data.field(index).type) or (rows is not None and rows.column(index).null_count))
+    return optional(
+        name
+        for name in required_columns(table, kept)
+        if (index := data.schema.get_field_index(name)) >= 0
+        and (
+            pa.types.is_null(data.schema.field(index).type)
+            or (isinstance(data, pa.Table) and data.column(index).null_count)
+        )
     )
+
+
+def required_columns(table: Table, kept: Collection[str] = ()) -> list[str]:
+    """Return the required columns that may become optional: neither keys nor among those to be kept."""
+    schema = table.schema()
+    # Whether a row is the one that is meant cannot depend on a value that is not there.
+    keys = {*kept, *parse_keys(table.properties.get(KEYS_PROPERTY, "")), *schema.identifier_field_names()}
+    return [field.name for field in schema.fields if field.required and not _holds(field.name, keys)]
+
+
+def optional(columns: Iterable[str]) -> tuple[SchemaChange, ...]:
+    """Return the changes that make columns optional."""
+    return tuple(SchemaChange(kind=SchemaChangeKind.MAKE_OPTIONAL, column=name) for name in columns)
 
 
 def _holds(column: str, keys: set[str]) -> bool:

@@ -11,6 +11,7 @@ from pyiceberg.types import PrimitiveType
 
 from floe_core.errors import ConcurrencyConflictError
 from floe_iceberg.data_files import Layout, write_rows
+from floe_iceberg.nullability import freed_by_nulls
 from floe_iceberg.partitioning import record_key, require_partitions
 from floe_iceberg.rewrites import Branch, ReadSet, Rewrite, read_set, without_matching, without_partitions
 from floe_iceberg.schema import require_fit, stage_changes, widens
@@ -38,11 +39,13 @@ class NewRows:
     Attributes:
         data: The rows.
         evolve: Whether the table may follow their schema.
+        kept: Columns that stay required.
         chunk_bytes: Arrow bytes held at once when the data is a stream.
     """
 
     data: pa.Table | pa.RecordBatchReader
     evolve: bool = True
+    kept: tuple[str, ...] = ()
     chunk_bytes: int = 128 * 1024 * 1024
     num_rows: int = 0
     _layout: Layout | None = None
@@ -51,8 +54,8 @@ class NewRows:
     def stage(self, table: Table) -> Staged | None:
         """Work out the schema changes that let the rows in."""
         name = ".".join(table.name())
-        rows = self.data if isinstance(self.data, pa.Table) else None
-        changes = require_fit(table, self.data.schema, evolve=self.evolve, name=name, rows=rows)
+        freed = freed_by_nulls(table, self.data, kept=self.kept) if self.evolve else ()
+        changes = require_fit(table, self.data.schema, evolve=self.evolve, name=name, freed=freed)
         return stage_changes(table, changes) if changes else None
 
     def files(self, table: Table, metadata: TableMetadata) -> list[DataFile]:
@@ -198,9 +201,11 @@ class _Kept:
 class Upsert:
     """Replaces rows by key and adds the others."""
 
-    def __init__(self, rows: pa.Table, keys: Sequence[str], draft: SnapshotDraft, *, evolve: bool) -> None:
+    def __init__(
+        self, rows: pa.Table, keys: Sequence[str], draft: SnapshotDraft, *, evolve: bool, kept: tuple[str, ...] = ()
+    ) -> None:
         """Take rows with unique keys."""
-        self._rows = NewRows(rows, evolve=evolve)
+        self._rows = NewRows(rows, evolve=evolve, kept=kept)
         self._data = rows
         self._keys = tuple(keys)
         self._draft = draft

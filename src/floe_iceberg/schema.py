@@ -35,7 +35,6 @@ from floe_iceberg.commits import Staged, stage
 from floe_iceberg.key_property import KEYS_PROPERTY, parse_keys
 from floe_iceberg.metadata_commits import Change, commit_change
 from floe_iceberg.models import SchemaChange, SchemaChangeKind
-from floe_iceberg.nullability import freed_by_nulls
 from floe_iceberg.type_text import parse_type, type_text
 
 if TYPE_CHECKING:
@@ -199,25 +198,17 @@ def _optional(field_type: IcebergType) -> IcebergType:
 
 
 def require_fit(
-    table: Table, data: pa.Schema, *, evolve: bool, name: str, rows: pa.Table | None = None
+    table: Table, data: pa.Schema, *, evolve: bool, name: str, freed: Sequence[SchemaChange] = ()
 ) -> tuple[SchemaChange, ...]:
-    """Return the changes that let data into a table.
-
-    Args:
-        table: The table.
-        data: The data's schema.
-        evolve: Whether the table may follow it.
-        name: The table's name, for messages.
-        rows: The data, where it can be looked at: a required column that holds null becomes optional.
+    """Return the changes that let data into a table; ``freed`` are those that let nulls into required columns.
 
     Raises:
         SchemaEvolutionError: A column never fits, or columns would change and ``evolve`` is off.
     """
     difference = compare(table.schema(), data)
-    freed = freed_by_nulls(table, data, rows) if evolve else ()
     if freed:
-        missing = {change.column for change in freed} & set(data.names)
-        fitting = [found for found in difference.mismatches if found.data_type or found.column not in missing]
+        free = {change.column for change in freed}
+        fitting = [found for found in difference.mismatches if found.data_type or found.column not in free]
         difference = Difference((*difference.changes, *freed), tuple(fitting))
     mismatches = list(difference.mismatches)
     if not evolve:

@@ -53,6 +53,7 @@ class WriteOptions:
         commit_strategy: How an append treats manifests; the manager's default when None.
         snapshot_properties: Go into the snapshot summary.
         evolve_schema: Whether the table may follow the data's schema.
+        keep_required: Columns that stay required whatever the data brings; keys always do.
         operation_id: Makes the write repeatable: a second call with the same id changes nothing.
         branch: Target branch, main by default.
         engine: Who moves the rows; the manager's default when None.
@@ -62,6 +63,7 @@ class WriteOptions:
     commit_strategy: CommitStrategy | None = None
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
     evolve_schema: bool = True
+    keep_required: Sequence[str] = ()
     operation_id: str | None = None
     branch: str | None = None
     engine: Engine | None = None
@@ -227,7 +229,12 @@ class _Write:
         if mode is WriteMode.UPSERT:
             return self._upsert(frame, keys)
         config = self._context.config
-        rows = NewRows(frame, evolve=self._options.evolve_schema, chunk_bytes=config.stream_chunk_bytes)
+        rows = NewRows(
+            frame,
+            evolve=self._options.evolve_schema,
+            kept=tuple(self._options.keep_required),
+            chunk_bytes=config.stream_chunk_bytes,
+        )
         if mode is WriteMode.APPEND:
             outcome = self._commit(Append(rows, self._draft()))
         elif mode is WriteMode.OVERWRITE_PARTITIONS:
@@ -244,7 +251,8 @@ class _Write:
         keys = self._keys(keys, table.schema)
         require_keys(table, keys, table=str(identifier_of(self._target)), null_keys=self._null_keys())
         self.num_rows = table.num_rows
-        return self._commit(Upsert(table, keys, self._draft(), evolve=self._options.evolve_schema))
+        kept = tuple(self._options.keep_required)
+        return self._commit(Upsert(table, keys, self._draft(), evolve=self._options.evolve_schema, kept=kept))
 
     def delete(self, row_filter: RowFilter) -> Outcome:
         """Delete rows, on the engine only when it is asked for or nothing else can."""
@@ -272,7 +280,8 @@ class _Write:
         self.num_rows = arrow.num_rows if isinstance(arrow, pa.Table) else None
         frame = data if arrow is None else arrow
         null_keys = self._null_keys() if chosen else NullKeys.REFUSE
-        return self._on_engine(EngineWrite(kind, frame, schema, chosen, null_keys, sql))
+        kept = tuple(self._options.keep_required)
+        return self._on_engine(EngineWrite(kind, frame, schema, chosen, null_keys, sql, kept))
 
     def _on_engine(self, write: EngineWrite) -> Outcome:
         properties = self._properties()

@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
 
 from floe_core.errors import CapabilityError, CommitStateUnknownError, EngineUnavailableError
 from floe_spark.arrow_input import arrow_schema
@@ -14,6 +15,7 @@ from floe_spark.errors import translated
 from floe_spark.maintenance import Procedures
 from floe_spark.reader import read_frame
 from floe_spark.session import Operations, open_engine, sees
+from floe_spark.sql import quoted
 from floe_spark.writer import (
     PRIVATE_CONF,
     PartsOfFilesError,
@@ -111,6 +113,18 @@ class SparkDataPlane:
         except CapabilityError:
             # Spark knows more types than we do; asking it takes a job.
             return data.limit(0).toArrow().schema
+
+    def columns_with_nulls(self, data: object, columns: Sequence[str]) -> tuple[str, ...]:
+        """Return which of some columns hold null in a PySpark DataFrame; it is computed for this.
+
+        Raises:
+            TypeError: The data is no PySpark DataFrame.
+        """
+        if not isinstance(data, DataFrame):
+            msg = f"{type(data).__name__} is no PySpark DataFrame"
+            raise TypeError(msg)
+        found = data.agg(*(sf.max(sf.col(quoted(name)).isNull()) for name in columns)).head()
+        return tuple(name for name, nulls in zip(columns, found or (), strict=False) if nulls)
 
     def write(self, request: WriteRequest) -> None:
         """Carry out one write in a private session.
