@@ -166,14 +166,19 @@ def command(
             shared = context.find_root().ensure_object(dict)
             inherited = shared.get("output")
             output = arguments.pop("output") or inherited or OutputFormat.TEXT
-            configure_streams(verbose=arguments.pop("verbose"), debug=arguments.pop("debug"))
+            verbose, debug = arguments.pop("verbose"), arguments.pop("debug")
+            configure_streams(verbose=verbose, debug=debug)
             as_json = output is OutputFormat.JSON
             workspace: Workspace | None = None
             if WORKSPACE in own.parameters:
                 source = context.get_parameter_source("env")
                 named = source is not None and source.name == "COMMANDLINE"
                 workspace = Workspace(
-                    arguments.pop("project"), arguments.pop("env") or None, named=named, spoken=not as_json
+                    arguments.pop("project"),
+                    arguments.pop("env") or None,
+                    named=named,
+                    spoken=not as_json,
+                    log_level="DEBUG" if debug else "INFO" if verbose else None,
                 )
                 arguments[WORKSPACE] = shared[WORKSPACE] = workspace
             report = function(**arguments)

@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from floe_core.schemas import CompiledArtifacts
+    from floe_core.telemetry import Operation
     from floe_iceberg import IcebergTableManager
     from floe_iceberg.project import ProjectConnection
 
@@ -41,12 +42,14 @@ class Workspace:
         environment: Which environment; None takes the base alone, whatever was compiled last.
         named: Whether the command line itself names the environment, and not a variable.
         spoken: Whether people read the output; for machines the place is part of the document.
+        log_level: Least level logged, as the command line says; None leaves it to the project.
     """
 
     folder: Path | None = None
     environment: str | None = None
     named: bool = False
     spoken: bool = True
+    log_level: Literal["DEBUG", "INFO"] | None = None
 
     @cached_property
     def artifacts(self) -> CompiledArtifacts:
@@ -108,13 +111,47 @@ class Workspace:
         if self.artifacts.environment:
             self.confirm(question, yes=yes, has_dry_run=False)
 
+    def observe(self) -> None:
+        """Send logs, spans and metrics where the project says; the command line may ask for more of the log."""
+        _ = self._observed
+
+    @cached_property
+    def _observed(self) -> bool:
+        from floe_core.observability import configure_observability
+        from floe_core.telemetry import configure_logging
+
+        config = self.artifacts.observability
+        if config.log_level or config.log_format:
+            level = self.log_level or config.log_level or "ERROR"
+            configure_logging(config.model_copy(update={"log_level": level}), stream=sys.stderr)
+        configure_observability(config)
+        return True
+
+    @contextmanager
+    def traced(self, name: str) -> Iterator[Operation]:
+        """Run a whole command as one trace: everything that happens in a block is a part of it."""
+        from floe_core.observability import continued, flush_observability, inherited_parent
+        from floe_core.telemetry import is_tracing, process_span, traced
+
+        self.observe()
+        artifacts = self.artifacts
+        try:
+            with (
+                continued(inherited_parent()),
+                traced(name, within=True, project=artifacts.name, environment=artifacts.environment) as operation,
+                process_span(operation.span),
+            ):
+                yield operation
+        finally:
+            if is_tracing():
+                flush_observability()
+
     @contextmanager
     def connection(self) -> Iterator[ProjectConnection]:
         """Open the project's catalog for the length of a block."""
-        from floe_core.telemetry import configure_tracing
         from floe_iceberg.project import open_project
 
-        configure_tracing(self.artifacts.observability)
+        self.observe()
         self.announce()
         with open_project(self.artifacts) as connection:
             yield connection
@@ -122,10 +159,9 @@ class Workspace:
     @contextmanager
     def tables(self) -> Iterator[IcebergTableManager]:
         """Open the project's tables for the length of a block."""
-        from floe_core.telemetry import configure_tracing
         from floe_iceberg import IcebergTableManager
 
-        configure_tracing(self.artifacts.observability)
+        self.observe()
         self.announce()
         with IcebergTableManager.from_artifacts(self.artifacts) as manager:
             yield manager

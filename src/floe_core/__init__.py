@@ -10,10 +10,11 @@ from floe_core.lazy import lazy_names
 if TYPE_CHECKING:
     from floe_core.errors import FloeStorageError, TransientError
     from floe_core.governance import PolicyEnforcer, RetentionDays
+    from floe_core.observability import configure_observability, configure_tracing
     from floe_core.plugins import PluginRegistry, PluginType, default_registry
     from floe_core.retry import CircuitBreaker, Deadline, RetryPolicy, create_retry_decorator
     from floe_core.schemas import CompiledArtifacts
-    from floe_core.telemetry import configure_logging, configure_tracing, get_logger, traced
+    from floe_core.telemetry import configure_logging, get_logger, traced
 
 __all__ = [
     "CircuitBreaker",
@@ -27,6 +28,7 @@ __all__ = [
     "RetryPolicy",
     "TransientError",
     "configure_logging",
+    "configure_observability",
     "configure_tracing",
     "create_retry_decorator",
     "default_registry",
@@ -46,7 +48,8 @@ _HOMES = {
     "RetryPolicy": "floe_core.retry",
     "TransientError": "floe_core.errors",
     "configure_logging": "floe_core.telemetry",
-    "configure_tracing": "floe_core.telemetry",
+    "configure_observability": "floe_core.observability",
+    "configure_tracing": "floe_core.observability",
     "create_retry_decorator": "floe_core.retry",
     "default_registry": "floe_core.plugins",
     "get_logger": "floe_core.telemetry",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 import pybreaker
 
 from floe_core.errors import CircuitOpenError, is_retryable
+from floe_core.metrics import record_breaker_state
 from floe_core.redaction import redact_text
 from floe_core.telemetry import get_logger
 
@@ -62,6 +63,8 @@ class CircuitBreaker:
         self._probing = False
         self._last_failure = ""
         self.answered = False
+        if config.enabled:
+            record_breaker_state(name, self.state)
 
     @property
     def state(self) -> str:
@@ -98,6 +101,7 @@ class CircuitBreaker:
             if self._probing:
                 raise self._open_error(0.0)
             self._machine.half_open()
+            record_breaker_state(self._name, self.state)
             self._probing = True
             return True
 
@@ -117,6 +121,7 @@ class CircuitBreaker:
             if self.state == pybreaker.STATE_OPEN:
                 self._opened_at = self._clock()
             if self.state != before:
+                record_breaker_state(self._name, self.state)
                 _log.warning("circuit_breaker", service=self._name, state=self.state, reason=self._last_failure)
 
     def _report(self, err: BaseException | None) -> None:

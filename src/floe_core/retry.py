@@ -11,6 +11,7 @@ import tenacity
 from floe_core.circuit_breaker import CircuitBreaker
 from floe_core.deadline import Deadline
 from floe_core.errors import DeadlineExceededError, RateLimitedError, is_retryable
+from floe_core.metrics import count_retry
 from floe_core.redaction import redact_text
 from floe_core.telemetry import get_logger
 
@@ -109,6 +110,7 @@ class RetryPolicy:
 
     def _log_retry(self, name: str, state: RetryCallState) -> None:
         err = _failure_of(state)
+        count_retry(name, type(err).__name__)
         _log.warning(
             "retry",
             call=name,

@@ -1,7 +1,8 @@
 """Logs for people and machines, spans for traces; no secret passes either.
 
 As a library floe is quiet: until the application configures structlog (``configure_logging`` does), events go to the
-standard library's logger ``floe``, which drops them unless the application asks for it.
+standard library's logger ``floe``, which drops them unless the application asks for it. ``observability`` sends both
+where floe.yaml says.
 """
 
 from __future__ import annotations
@@ -11,26 +12,35 @@ import logging
 import sys
 import time
 import traceback
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TextIO
 
 import structlog
+from opentelemetry import context as otel_context
 from opentelemetry import trace
 from opentelemetry.trace import Status, StatusCode
+from opentelemetry.trace.propagation import tracecontext as trace_context
 
-from floe_core.errors import FloeStorageError, MissingDependencyError
+from floe_core.errors import FloeStorageError
 from floe_core.redaction import redact, redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, MutableMapping
 
+    from opentelemetry.context import Context
     from opentelemetry.trace import Span, Tracer
     from structlog.typing import FilteringBoundLogger
 
     from floe_core.schemas import ObservabilityConfig
 
-_ATTRIBUTE_PREFIX = "iceberg."
-_EXPORT_SECONDS = 5
+# Attributes are named after what an operation is about; unless it is one of these, that is Iceberg.
+_PREFIXES = {"dagster": "dagster.", "floe": "floe."}
+
+# Spans inside an operation go where the operation's own span goes.
+_tracer_in_use: ContextVar[Tracer | None] = ContextVar("floe_tracer", default=None)
+# What this process works on, for threads that were started before or by others: they inherit no context.
+_process_parents: list[Context] = []
 
 
 class Logger:
@@ -114,14 +124,32 @@ def get_tracer(name: str) -> Tracer:
     return trace.get_tracer(name)
 
 
+@functools.cache
+def _floe_tracer() -> Tracer:
+    return get_tracer("floe")
+
+
+_FLOE = get_logger("floe")
+
+
 def redact_event(_logger: object, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
     """Mask secrets in a log event; a structlog processor."""
     return {key: redact(value, key=key) for key, value in event.items()}
 
 
+def name_trace(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Add the ids of the trace and span that an event belongs to; a structlog processor."""
+    span = trace.get_current_span(_parent()).get_span_context()
+    if span.is_valid:
+        event["trace_id"] = trace.format_trace_id(span.trace_id)
+        event["span_id"] = trace.format_span_id(span.span_id)
+    return event
+
+
 def configure_logging(config: ObservabilityConfig, *, stream: TextIO | None = None) -> None:
     """Send floe's logs to ``stream`` (standard error by default), for people or as JSON lines."""
     stream = stream or sys.stderr
+    level = config.log_level or "INFO"
     renderer: Any = (
         structlog.processors.JSONRenderer()
         if config.log_format == "json"
@@ -132,54 +160,82 @@ def configure_logging(config: ObservabilityConfig, *, stream: TextIO | None = No
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
+            name_trace,
             structlog.processors.format_exc_info,
             # Last before rendering, for events that did not come through floe's own logger.
             redact_event,
             renderer,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[config.log_level]),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level]),
         logger_factory=structlog.PrintLoggerFactory(stream),
         cache_logger_on_first_use=False,
     )
 
 
-def configure_tracing(config: ObservabilityConfig) -> None:
-    """Send spans to the configured OTLP endpoint; without one, or when the application has its own SDK, do nothing.
+def is_tracing() -> bool:
+    """Whether spans go anywhere: an OpenTelemetry SDK is installed, or a caller has brought a tracer of its own."""
+    return _has_sdk() or trace.get_current_span().get_span_context().is_valid
 
-    Raises:
-        MissingDependencyError: An endpoint is configured and the extra ``otel`` is not installed.
-    """
-    if config.otlp_endpoint is None or not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
-        return
+
+def _has_sdk() -> bool:
+    return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider | trace.NoOpTracerProvider)
+
+
+@contextmanager
+def process_span(span: Span) -> Iterator[None]:
+    """Make a span the parent of whatever this process does for the length of a block, in any of its threads."""
+    parent = trace.set_span_in_context(span)
+    token = otel_context.attach(parent)
+    _process_parents.append(parent)
     try:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.resources import Resource
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
-    except ImportError as err:
-        what = "observability.otlp_endpoint"
-        raise MissingDependencyError(what, extra="otel") from err
-    provider = TracerProvider(resource=Resource.create({"service.name": config.service_name}))
-    exporter = OTLPSpanExporter(endpoint=config.otlp_endpoint, timeout=_EXPORT_SECONDS)
-    provider.add_span_processor(BatchSpanProcessor(exporter))
-    trace.set_tracer_provider(provider)
+        yield
+    finally:
+        _process_parents.remove(parent)
+        otel_context.detach(token)
+
+
+def request_headers() -> dict[str, str]:
+    """Return the headers that name the current span to a server, in W3C form; none outside of any."""
+    headers: dict[str, str] = {}
+    trace_context.TraceContextTextMapPropagator().inject(headers, _parent())
+    return headers
+
+
+def _parent() -> Context | None:
+    """Return the context a span belongs to: the current one, or that of the process in a thread without any."""
+    if not _process_parents or trace.get_current_span().get_span_context().is_valid:
+        return None
+    return _process_parents[-1]
 
 
 class Operation:
-    """A traced operation under way; what is set on it ends up on the span and in the log."""
+    """A traced operation under way; what is set on it ends up on the span and in the log.
 
-    def __init__(self, span: Span) -> None:
-        """Wrap the span."""
-        self._span = span
+    Attributes:
+        span: The span itself.
+        failure: Why the operation failed without an exception; None when it did not.
+        fields: What was set so far.
+    """
+
+    def __init__(self, span: Span, prefix: str = "iceberg.") -> None:
+        """Wrap the span; its attributes begin with the prefix."""
+        self.span = span
+        self.failure: str | None = None
         self.fields: dict[str, Any] = {}
+        self._prefix = prefix
 
     def set(self, **attributes: Any) -> None:  # noqa: ANN401 - spans take several types
         """Record figures that are known only now; None is left out."""
         known = {key: value for key, value in attributes.items() if value is not None}
         self.fields.update(known)
-        if self._span.is_recording():
+        if self.span.is_recording():
             for key, value in known.items():
-                self._span.set_attribute(_ATTRIBUTE_PREFIX + key, _span_value(redact(value, key=key)))
+                self.span.set_attribute(self._prefix + key, _span_value(redact(value, key=key)))
+
+    def fail(self, reason: str) -> None:
+        """Let the operation end as failed although no exception leaves it."""
+        self.failure = redact_text(reason)
+        self.span.set_status(Status(StatusCode.ERROR, self.failure))
 
 
 def _span_value(value: Any) -> Any:  # noqa: ANN401 - spans take several types
@@ -196,6 +252,7 @@ def traced(
     *,
     tracer: Tracer | None = None,
     logger: Logger | FilteringBoundLogger | None = None,
+    within: bool = False,
     **attributes: Any,  # noqa: ANN401 - spans take several types
 ) -> Iterator[Operation]:
     """Run a block as one span and one log line.
@@ -204,32 +261,61 @@ def traced(
 
     Args:
         name: Span name, such as ``iceberg.append``.
-        tracer: Tracer to use; the global one by default.
+        tracer: Tracer to use; by default that of the operation around it, or the global one.
         logger: Logger to use; floe's own by default.
-        attributes: Become ``iceberg.<key>`` on the span and fields of the log line.
+        within: Whether this is a part of another operation: the log has a line for that one, and none for this.
+        attributes: Become ``iceberg.<key>`` on the span, or ``dagster.<key>`` on spans of Dagster, and fields of the
+            log line.
     """
-    tracer = tracer or get_tracer("floe")
-    logger = logger or get_logger("floe")
+    tracer = tracer or _tracer_in_use.get() or _floe_tracer()
+    logger = logger or _FLOE
     started = time.perf_counter()
-    with tracer.start_as_current_span(name, record_exception=False, set_status_on_exception=False) as span:
-        operation = Operation(span)
+    unseen = isinstance(tracer, trace.ProxyTracer) and not _has_sdk()
+    with _NO_SPAN if unseen else _current_span(tracer, name) as span:
+        operation = Operation(span, _PREFIXES.get(name.partition(".")[0], "iceberg."))
         operation.set(**attributes)
         try:
             yield operation
         except BaseException as err:
-            _fail(name, span, logger, operation, err)
+            reason = _mark_failed(span, err)
+            if not within:
+                _log_failure(name, logger, operation, err, reason)
             raise
-        took = round((time.perf_counter() - started) * 1000, 1)
-        logger.info(name, **{**operation.fields, "outcome": "ok", "took_ms": took})
+        if not within:
+            took = round((time.perf_counter() - started) * 1000, 1)
+            outcome = "ok" if operation.failure is None else "failed"
+            logger.info(name, **{**operation.fields, "outcome": outcome, "took_ms": took})
 
 
-def _fail(
-    name: str, span: Span, logger: Logger | FilteringBoundLogger, operation: Operation, err: BaseException
-) -> None:
-    kind, reason = type(err).__name__, redact_text(str(err))
+# Where nobody has installed an SDK, spans cost nothing.
+_NO_SPAN = nullcontext(trace.INVALID_SPAN)
+
+
+@contextmanager
+def _current_span(tracer: Tracer, name: str) -> Iterator[Span]:
+    token = _tracer_in_use.set(tracer)
+    try:
+        with tracer.start_as_current_span(
+            name, _parent(), record_exception=False, set_status_on_exception=False
+        ) as span:
+            yield span
+    finally:
+        # A generator that holds an operation open may be closed by another thread, which has a context of its own.
+        with suppress(ValueError):
+            _tracer_in_use.reset(token)
+
+
+def _mark_failed(span: Span, err: BaseException) -> str:
+    reason = redact_text(str(err))
     span.set_status(Status(StatusCode.ERROR, reason))
-    span.set_attribute("error.type", kind)
-    fields = {**operation.fields, "outcome": "failed", "error": kind, "reason": reason}
+    span.set_attribute("error.type", type(err).__name__)
+    return reason
+
+
+def _log_failure(
+    name: str, logger: Logger | FilteringBoundLogger, operation: Operation, err: BaseException, reason: str
+) -> None:
+    fields = {**operation.fields, "outcome": "failed", "error": type(err).__name__, "reason": reason}
     if isinstance(err, FloeStorageError) or not isinstance(err, Exception):
         logger.warning(name, **fields)
     else:

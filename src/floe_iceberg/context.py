@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 
 from floe_core.telemetry import Operation, traced
@@ -80,8 +81,26 @@ class ManagerContext:
             TableNotFoundError: The table does not exist.
         """
         identifier = identifier_of(target)
-        with translated(self.catalog, identifier):
-            return self.catalog.load_table(identifier.parts)
+        with (
+            traced(
+                "iceberg.load_table", tracer=self.tracer, logger=self.logger, within=True, table=str(identifier)
+            ) as operation,
+            translated(self.catalog, identifier),
+        ):
+            return self.loaded(operation, identifier)
+
+    def loaded(self, operation: Operation, identifier: TableIdentifier) -> Table:
+        """Load a table within an operation, and tell the log what came of it."""
+        self.logger.info("loading_table", table=str(identifier))
+        try:
+            table = self.catalog.load_table(identifier.parts)
+        except NoSuchTableError:
+            self.logger.warning("table_not_found", table=str(identifier))
+            raise
+        metadata = table.metadata
+        operation.set(snapshot_id=metadata.current_snapshot_id, schema_id=metadata.current_schema_id)
+        self.logger.info("table_loaded", table=str(identifier), snapshot_id=metadata.current_snapshot_id)
+        return table
 
     @contextmanager
     def operation(self, name: str, target: TableTarget, **attributes: Any) -> Iterator[Operation]:  # noqa: ANN401

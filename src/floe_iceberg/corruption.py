@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
+    from floe_core.telemetry import Operation
     from floe_iceberg.context import ManagerContext, TableTarget
     from floe_iceberg.models import TableIdentifier
     from floe_iceberg.predicates import RowPredicate
@@ -184,17 +185,23 @@ def unreadable(path: str, *, table: str, err: Exception) -> FloeStorageError:
     )
 
 
-def load_table(context: ManagerContext, target: TableTarget) -> Table:
-    """Load a table as it is now; a damaged metadata file is named.
+def load_table(context: ManagerContext, target: TableTarget, *, operation: Operation | None = None) -> Table:
+    """Load a table as it is now, as the only thing an operation does where one is given.
+
+    A damaged metadata file is named.
 
     Raises:
         TableNotFoundError: The table does not exist.
         CorruptFileError: The table's metadata file is damaged or missing.
     """
+    identifier = identifier_of(target)
     try:
-        return context.load(target)
+        if operation is None:
+            return context.load(identifier)
+        with context.naming(identifier):
+            return context.loaded(operation, identifier)
     except (ValueError, OSError, EOFError, ValidationError, StorageError):
-        _probe_metadata(context.catalog, identifier_of(target))
+        _probe_metadata(context.catalog, identifier)
         raise
 
 

@@ -318,7 +318,10 @@ class _EngineLoop:
             snapshot_properties=self._properties,
         )
         try:
-            self._plane.write(request)
+            with self._context.traced(
+                "iceberg.engine_write", table=request.table, kind=request.kind.value, branch=request.branch
+            ):
+                self._plane.write(request)
         except Exception:
             # A lost driver or reply: the write may still be running, and may still land.
             self._plane.await_quiet(self._scope.operation_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyiceberg import exceptions as pyiceberg_errors
 
@@ -227,7 +227,7 @@ class Namespaces:
             raise NamespaceNotEmptyError(msg, hint="Drop or move these first.")
 
     @contextmanager
-    def operation(self, name: str, parts: tuple[str, ...], **attributes: object) -> Iterator[Operation]:
+    def operation(self, name: str, parts: tuple[str, ...], **attributes: Any) -> Iterator[Operation]:  # noqa: ANN401
         """Trace one operation on a namespace and translate the errors that rise from it."""
         dotted = ".".join(parts)
         with traced(

@@ -23,6 +23,8 @@ from pyiceberg.table import CommitTableResponse
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
 from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate
 
+from floe_core.metrics import timed_commit
+from floe_core.telemetry import traced
 from floe_iceberg.clocks import clocked
 from floe_iceberg.manifest_lists import ManifestLists
 from floe_iceberg.metastore import sql_metastore
@@ -90,6 +92,17 @@ class ReconcilingCatalog(Catalog):
             CommitFailedException: The commit did not land; another writer was first.
             CommitStateUnknownException: Nobody can tell whether the commit landed.
         """
+        name = ".".join(table.name())
+        added = next((update.snapshot for update in updates if isinstance(update, AddSnapshotUpdate)), None)
+        with (
+            traced("iceberg.commit_table", within=True, table=name, snapshot_id=added.snapshot_id if added else None),
+            timed_commit(name, conflict=pyiceberg_errors.CommitFailedException),
+        ):
+            return self._commit(table, requirements, updates)
+
+    def _commit(
+        self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
+    ) -> CommitTableResponse:
         creates = any(isinstance(requirement, AssertCreate) for requirement in requirements)
         if self._sql is not None and not creates:
             try:

@@ -152,10 +152,7 @@ def load_table(context: ManagerContext, target: TableTarget) -> Table:
         TableNotFoundError: The table does not exist; the error lists what is there.
     """
     with context.operation("iceberg.load_table", target) as operation:
-        table = load_checked(context, target)
-        current = table.metadata.current_snapshot_id
-        operation.set(snapshot_id=current, schema_id=table.metadata.current_schema_id)
-        return table
+        return load_checked(context, target, operation=operation)
 
 
 def table_exists(context: ManagerContext, target: TableTarget) -> bool:

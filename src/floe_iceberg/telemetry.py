@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING
 from floe_core.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from floe_core.telemetry import Operation, configure_logging, configure_tracing, get_logger, get_tracer, traced
+    from floe_core.observability import configure_tracing
+    from floe_core.telemetry import Operation, configure_logging, get_logger, get_tracer, traced
 
 __all__ = ["Operation", "configure_logging", "configure_tracing", "get_logger", "get_tracer", "traced"]
 
 _HOMES = {
     "Operation": "floe_core.telemetry",
     "configure_logging": "floe_core.telemetry",
-    "configure_tracing": "floe_core.telemetry",
+    "configure_tracing": "floe_core.observability",
     "get_logger": "floe_core.telemetry",
     "get_tracer": "floe_core.telemetry",
     "traced": "floe_core.telemetry",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import pyarrow as pa
 from pyiceberg.table.refs import MAIN_BRANCH
@@ -12,6 +12,7 @@ from pyiceberg.table.refs import MAIN_BRANCH
 from floe_core.dataplane import OPERATION_ID_PROPERTY, WriteKind
 from floe_core.errors import CapabilityError, ConfigurationError, FloeStorageError
 from floe_core.failed_writes import failing_as_writes
+from floe_core.metrics import count_written
 from floe_iceberg.arrow_types import normalised, to_arrow
 from floe_iceberg.commits import Outcome, WriteScope, commit, describe, new_operation_id
 from floe_iceberg.context import identifier_of
@@ -24,7 +25,9 @@ from floe_iceberg.partitioning import column_path, require_partitions
 from floe_iceberg.pending import Append, NewRows, Replace, Upsert
 from floe_iceberg.predicates import parse_row_filter
 from floe_iceberg.row_keys import recorded_keys, recorded_null_keys
+from floe_iceberg.summaries import summary_of
 from floe_iceberg.upserts import require_keys
+from floe_iceberg.versions import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
+    from floe_core.telemetry import Operation
     from floe_iceberg.context import ManagerContext, TableTarget
     from floe_iceberg.keywords import ModeKeywords
     from floe_iceberg.predicates import RowFilter, RowPredicate
@@ -127,7 +131,7 @@ def write_data(  # noqa: PLR0913 - options by keyword
             outcome = write.on_engine(data, mode, keys, overwrite_filter)
         else:
             outcome = write.in_process(data, mode, keys, overwrite_filter)
-        _report(operation, outcome, write.num_rows)
+        _report(operation, outcome, write.num_rows, kind=mode.value)
         return describe(outcome)
 
 
@@ -147,7 +151,7 @@ def delete(
     ):
         write = _Write(context, target, options, scope)
         outcome = write.delete(row_filter)
-        _report(operation, outcome, None)
+        _report(operation, outcome, None, kind="delete")
         return describe(outcome)
 
 
@@ -159,8 +163,10 @@ def _scope(options: WriteOptions) -> WriteScope:
     return WriteScope(options.operation_id or new_operation_id(), options.branch, may_be_repeated=given)
 
 
-def _report(operation: Any, outcome: Outcome, num_rows: int | None) -> None:  # noqa: ANN401 - a traced operation
+def _report(operation: Operation, outcome: Outcome, num_rows: int | None, *, kind: str) -> None:
     metadata = outcome.table.metadata
+    if outcome.snapshot is not None and not outcome.repeated:
+        count_written(name_of(outcome.table), kind, summary_of(outcome.snapshot))
     operation.set(
         num_rows=num_rows,
         snapshot_id=outcome.snapshot.snapshot_id if outcome.snapshot else None,

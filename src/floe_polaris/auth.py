@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from floe_core.errors import CatalogAuthenticationError, CatalogConnectionError, TransientError
+from floe_core.metrics import count_token_refresh
 from floe_core.telemetry import get_logger, traced
 from floe_polaris.errors import server_message
 from floe_polaris.http import Authenticator, DeadlineSession
@@ -140,7 +141,9 @@ class ClientCredentials(Authenticator):
             return running.result()
         try:
             token = self._request()
+            count_token_refresh("ok")
         except BaseException as err:
+            count_token_refresh("failed")
             with self._lock:
                 self._fetch = None
             mine.set_exception(err)

@@ -131,9 +131,11 @@ class PolarisCatalog(RestCatalog):
             NamespaceAlreadyExistsError: It is already there; ``namespaces.create`` takes that as success.
         """
         parts = parse_namespace(namespace)
-        for parent in missing_parents(self, parts):
-            self._create_parent(parent)
-        super().create_namespace(parts, properties or {})
+        given = dict(properties or {})
+        with traced("polaris.create_namespace", namespace=".".join(parts), properties=sorted(given)):
+            for parent in missing_parents(self, parts):
+                self._create_parent(parent)
+            super().create_namespace(parts, given)
 
     def _create_parent(self, parts: tuple[str, ...]) -> None:
         try:

@@ -14,6 +14,7 @@ from requests.adapters import HTTPAdapter
 from floe_core.deadline import Deadline
 from floe_core.errors import CatalogConnectionError, FloeStorageError, RateLimitedError, TransientError
 from floe_core.retry import CircuitBreaker, RetryPolicy
+from floe_core.telemetry import is_tracing, request_headers, traced
 from floe_polaris.errors import answer_error, network_error, was_never_sent
 from floe_polaris.origin import origin_of, shown
 
@@ -132,6 +133,16 @@ class DeadlineSession(requests.Session):
             options["headers"] = {**(options.get("headers") or {}), IDEMPOTENCY_HEADER: _time_ordered_uuid()}
         repeatable = keyed or method in _REPEATABLE or (method == "POST" and self.repeatable_posts)
         call = Call(method, url, options, Deadline(self._timeouts.total_seconds), repeatable)
+        if not is_tracing():
+            return self._answered(call)
+        with traced("polaris.request", within=True, method=method, uri=shown(url)) as operation:
+            # A catalog that traces too goes on with this trace.
+            options["headers"] = {**(options.get("headers") or {}), **request_headers()}
+            response = self._answered(call)
+            operation.set(status=response.status_code)
+            return response
+
+    def _answered(self, call: Call) -> requests.Response:
         try:
             if self._breaker.answered:
                 # It may be restarting: a call that outlasts that is no failure, and one that does not is one failure.

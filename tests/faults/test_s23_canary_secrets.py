@@ -182,13 +182,13 @@ def test_s23_plugins_do_not_show_their_connection(tmp_path):
 
 
 class Collector(BaseHTTPRequestHandler):
-    """Takes spans, and plays a catalog that repeats whatever it was sent."""
+    """Takes spans and metrics, and plays a catalog that repeats whatever it was sent."""
 
     received: list[bytes]
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        if self.path == "/v1/traces":
+        if self.path in {"/v1/traces", "/v1/metrics"}:
             self.received.append(body)
             self._answer(200, b"")
         else:

@@ -28,7 +28,9 @@ class ProjectConfig(FrozenModel):
     tables: dict[TableName, TableConfig] = Field(default_factory=dict, description="Declared tables by name.")
     tenancy: TenancyConfig = Field(default_factory=TenancyConfig, description="How tenants share the catalog.")
     governance: GovernanceConfig = Field(default_factory=GovernanceConfig, description="Retention by level.")
-    observability: ObservabilityConfig = Field(default_factory=ObservabilityConfig, description="Logs and traces.")
+    observability: ObservabilityConfig = Field(
+        default_factory=ObservabilityConfig, description="Logs, traces, metrics."
+    )
 
 
 class ProjectFile(ProjectConfig):

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from floe_core.column_types import parse_column_type
 from floe_core.dataplane import NullKeys
-from floe_core.schemas.base import FrozenModel, Setting, Text, WholeNumber
+from floe_core.schemas.base import FrozenModel, Number, Setting, Text, WholeNumber
 from floe_core.schemas.checks import CheckConfig
 
 TableName = Annotated[str, StringConstraints(pattern=r"^[^.\s]+(\.[^.\s]+)+$")]
@@ -139,10 +139,29 @@ class GovernanceConfig(FrozenModel):
     product: RetentionPolicy = Field(default_factory=RetentionPolicy, description="This data product.")
 
 
-class ObservabilityConfig(FrozenModel):
-    """Logs and traces."""
+class OpenLineageConfig(FrozenModel):
+    """Lineage of runs, sent as OpenLineage events."""
 
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(default="INFO", description="Least level logged.")
-    log_format: Literal["console", "json"] = Field(default="console", description="For people or machines.")
-    otlp_endpoint: Text | None = Field(default=None, description="OTLP/HTTP address for spans; none: no spans sent.")
-    service_name: Text = Field(default="floe", description="Service name on spans.")
+    url: Text = Field(description="Address of the receiver, such as http://marquez:5000.")
+    endpoint: Text = Field(default="api/v1/lineage", description="Path of the receiver's endpoint.")
+    namespace: Text | None = Field(default=None, description="Namespace of the jobs; default: the project's name.")
+    timeout_seconds: Number = Field(default=5.0, gt=0, le=60, description="How long one event may take.")
+
+
+class ObservabilityConfig(FrozenModel):
+    """Logs, traces, metrics and lineage."""
+
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] | None = Field(
+        default=None, description="Least level logged; default: errors, and INFO with --verbose."
+    )
+    log_format: Literal["console", "json"] | None = Field(
+        default=None, description="For people or machines; default: console."
+    )
+    otlp_endpoint: Text | None = Field(
+        default=None,
+        description="OTLP/HTTP address for spans and metrics, such as http://localhost:4318; none: not sent.",
+    )
+    service_name: Text = Field(default="floe", description="Service name on spans and metrics.")
+    openlineage: OpenLineageConfig | None = Field(
+        default=None, description="Where lineage events of runs are sent; none: not sent."
+    )

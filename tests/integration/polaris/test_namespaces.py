@@ -6,9 +6,13 @@ import json
 
 import pyarrow as pa
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pyiceberg.exceptions import NamespaceAlreadyExistsError
 
 from floe_core.errors import CatalogRequestError, NamespaceNotEmptyError, NamespaceNotFoundError
+from floe_iceberg.namespaces import Namespaces
 from floe_testing.gateway import Reply, Rule
 
 
@@ -21,6 +25,20 @@ def catalog(connect):
 def test_a_namespace_is_created_with_its_properties(catalog, namespace):
     assert catalog.namespaces.create(namespace, {"owner": "sales"})
     assert catalog.namespaces.properties(namespace)["owner"] == "sales"
+
+
+@pytest.mark.req("RD-04", "FR-038")
+def test_creating_a_namespace_is_a_span_of_the_catalog(catalog, namespace):
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    Namespaces(catalog, tracer=provider.get_tracer("test")).create(namespace, {"owner": "sales"})
+    spans = {span.name: span for span in exporter.get_finished_spans()}
+    made = spans["polaris.create_namespace"]
+    assert made.attributes["iceberg.namespace"] == namespace
+    assert made.attributes["iceberg.properties"] == ("owner",)
+    assert made.parent.span_id == spans["iceberg.create_namespace"].context.span_id
+    calls = [span for span in exporter.get_finished_spans() if span.name == "polaris.request"]
+    assert ("POST", 200) in {(call.attributes["iceberg.method"], call.attributes["iceberg.status"]) for call in calls}
 
 
 def test_creating_a_namespace_again_is_success_and_changes_nothing(catalog, namespace):

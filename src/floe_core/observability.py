@@ -1,0 +1,209 @@
+"""Sends logs, spans and metrics where floe.yaml says, in whichever process works on a project."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+import uuid
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit, urlunsplit
+
+import structlog
+from opentelemetry import trace
+
+from floe_core.errors import MissingDependencyError
+from floe_core.expansion import expand_section
+from floe_core.telemetry import configure_logging, get_logger, process_span, request_headers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from opentelemetry.sdk.metrics.export import MetricExporter
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace.export import SpanExporter
+
+    from floe_core.schemas import ObservabilityConfig
+
+TRACE_PARENT_VARIABLE = "TRACEPARENT"
+"""Names the span that a process works for, in W3C form."""
+
+Exporter = TypeVar("Exporter", bound="SpanExporter | MetricExporter")
+
+_EXPORT_SECONDS = 3
+_SILENCE_SECONDS = 30.0
+_SIGNALS = ("v1/traces", "v1/metrics")
+_log = get_logger("floe.observability")
+
+
+def configure_observability(config: ObservabilityConfig) -> None:
+    """Send logs, spans and metrics as configured; what the application has configured itself stays as it is.
+
+    Called again, or with nothing configured, it does nothing.
+
+    Raises:
+        MissingDependencyError: An endpoint is configured and the extra ``otel`` is not installed.
+    """
+    if (config.log_level or config.log_format) and not structlog.is_configured():
+        configure_logging(config)
+    if config.otlp_endpoint is not None:
+        config = expand_section(config, path="observability")
+        configure_tracing(config)
+        configure_metrics(config)
+
+
+def configure_tracing(config: ObservabilityConfig) -> None:
+    """Send spans to the configured OTLP endpoint; without one, or when the application has its own SDK, do nothing.
+
+    Raises:
+        MissingDependencyError: An endpoint is configured and the extra ``otel`` is not installed.
+    """
+    if config.otlp_endpoint is None or not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        return
+    with _extra_required():
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
+    provider = TracerProvider(resource=_resource(config))
+    exporter = OTLPSpanExporter(endpoint=_signal_url(config.otlp_endpoint, "v1/traces"), timeout=_EXPORT_SECONDS)
+    provider.add_span_processor(BatchSpanProcessor(_sparing(exporter, SpanExportResult.FAILURE)))
+    trace.set_tracer_provider(provider)
+
+
+def configure_metrics(config: ObservabilityConfig) -> None:
+    """Send metrics to the configured OTLP endpoint; without one, or when the application has its own SDK, do nothing.
+
+    Raises:
+        MissingDependencyError: An endpoint is configured and the extra ``otel`` is not installed.
+    """
+    if config.otlp_endpoint is None:
+        return
+    from opentelemetry import metrics
+
+    # The API has no public name for the provider that stands for none.
+    if type(metrics.get_meter_provider()).__name__ != "_ProxyMeterProvider":
+        return
+    with _extra_required():
+        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+        from opentelemetry.sdk.metrics import MeterProvider
+        from opentelemetry.sdk.metrics.export import MetricExportResult, PeriodicExportingMetricReader
+    exporter = OTLPMetricExporter(endpoint=_signal_url(config.otlp_endpoint, "v1/metrics"), timeout=_EXPORT_SECONDS)
+    reader = PeriodicExportingMetricReader(_sparing(exporter, MetricExportResult.FAILURE))
+    metrics.set_meter_provider(MeterProvider([reader], resource=_resource(config)))
+
+
+def flush_observability() -> None:
+    """Send what was recorded so far; a collector that does not answer is given up after some seconds."""
+    providers: list[Any] = [trace.get_tracer_provider()]
+    if not isinstance(providers[0], trace.ProxyTracerProvider):
+        from opentelemetry import metrics
+
+        providers.append(metrics.get_meter_provider())
+    for provider in providers:
+        if (flush := getattr(provider, "force_flush", None)) is not None:
+            flush(_EXPORT_SECONDS * 1000)
+
+
+def trace_parent() -> str | None:
+    """Return the current span in W3C form, to be handed to another process; None outside of any."""
+    return request_headers().get("traceparent")
+
+
+@contextmanager
+def continued(parent: str | None) -> Iterator[None]:
+    """Work for a span of another process, given in W3C form; within a span of this one, or without any, go on."""
+    if parent is None or trace.get_current_span().get_span_context().is_valid:
+        yield
+        return
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    context = TraceContextTextMapPropagator().extract({"traceparent": parent})
+    with process_span(trace.get_current_span(context)):
+        yield
+
+
+@contextmanager
+def handed_over() -> Iterator[None]:
+    """Name the current span to processes that are started in a block."""
+    parent, before = trace_parent(), os.environ.get(TRACE_PARENT_VARIABLE)
+    if parent is None:
+        yield
+        return
+    os.environ[TRACE_PARENT_VARIABLE] = parent
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(TRACE_PARENT_VARIABLE, None)
+        else:
+            os.environ[TRACE_PARENT_VARIABLE] = before
+
+
+def inherited_parent(environment: Mapping[str, str] = os.environ) -> str | None:
+    """Return the span that this process was started for, in W3C form; None when nobody said."""
+    return environment.get(TRACE_PARENT_VARIABLE) or None
+
+
+def _signal_url(endpoint: str, signal: str) -> str:
+    """Return the address of a signal: collectors have one path for each below a common one."""
+    scheme, place, path, query, _ = urlsplit(endpoint)
+    base = path.strip("/")
+    for known in _SIGNALS:
+        base = base.removesuffix(known).strip("/")
+    return urlunsplit((scheme, place, f"/{base}/{signal}" if base else f"/{signal}", query, ""))
+
+
+@contextmanager
+def _extra_required() -> Iterator[None]:
+    try:
+        yield
+    except ImportError as err:
+        what = "observability.otlp_endpoint"
+        raise MissingDependencyError(what, extra="otel") from err
+
+
+def _resource(config: ObservabilityConfig) -> Resource:
+    from opentelemetry.sdk.resources import Resource
+
+    return Resource.create(
+        {
+            "service.name": config.service_name,
+            # A run has several processes, and each counts for itself.
+            "service.instance.id": str(uuid.uuid4()),
+            "process.pid": os.getpid(),
+            "host.name": socket.gethostname(),
+        }
+    )
+
+
+class _ExportFailures(logging.Filter):
+    """Says in floe's own log that something was not sent, without what the collector answered."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno >= logging.ERROR:
+            _log.warning("telemetry_not_sent", exporter=record.name.rpartition(".")[2])
+        return False
+
+
+def _sparing(exporter: Exporter, failure: object) -> Exporter:
+    """Let an exporter leave a collector alone for a while after a failure: no run waits for it again and again."""
+    logger = logging.getLogger(type(exporter).__module__)
+    if not any(isinstance(known, _ExportFailures) for known in logger.filters):
+        # First, so that nothing else sees the record.
+        logger.filters.insert(0, _ExportFailures())
+    export: Callable[..., object] = exporter.export
+    silent_until = 0.0
+
+    def spare(*batch: Any, **options: Any) -> object:  # noqa: ANN401 - of either signal
+        nonlocal silent_until
+        if time.monotonic() < silent_until:
+            return failure
+        result = export(*batch, **options)
+        if result is failure:
+            silent_until = time.monotonic() + _SILENCE_SECONDS
+        return result
+
+    vars(exporter)["export"] = spare
+    return exporter

@@ -1,0 +1,110 @@
+"""What a connection to a catalog tells of itself: spans, the trace on the wire, and figures."""
+
+from __future__ import annotations
+
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from floe_core import metrics
+from floe_core.circuit_breaker import CircuitBreaker
+from floe_core.errors import CatalogUnavailableError
+from floe_core.retry import RetryPolicy
+from floe_core.schemas import CircuitBreakerConfig
+from floe_core.telemetry import traced
+from floe_polaris import PolarisCatalogConfig
+from floe_polaris.auth import authenticator_for
+from floe_polaris.http import DeadlineSession
+from floe_testing.gateway import FaultGateway, Reply, Rule
+
+
+@pytest.fixture
+def gateway():
+    with FaultGateway("http://127.0.0.1:1") as gateway:
+        gateway.chaos = lambda exchange: Rule(
+            ".*", "", None, forward=False, reply=Reply.of(200, {"access_token": "t0k", "expires_in": 3600})
+        )
+        yield gateway
+
+
+@pytest.fixture
+def session(gateway):
+    config = PolarisCatalogConfig(uri=gateway.url)
+    breaker = CircuitBreaker(CircuitBreakerConfig(failure_threshold=1), name="catalog")
+    with DeadlineSession(config, url=gateway.url, breaker=breaker) as session:
+        for name in ("_policy", "_first_policy"):
+            setattr(session, name, RetryPolicy(getattr(session, name)._config, sleep=lambda _: None))
+        yield session
+
+
+@pytest.fixture
+def spans():
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    exporter.tracer = provider.get_tracer("test")
+    return exporter
+
+
+@pytest.fixture
+def figures(monkeypatch):
+    """Count in memory; gives the sums by metric and attributes."""
+    reader = InMemoryMetricReader()
+    instruments = metrics.instruments_of(MeterProvider([reader]).get_meter("test"))
+    monkeypatch.setattr(metrics, "_instruments", lambda: instruments)
+
+    def read(name):
+        data = reader.get_metrics_data()
+        found = [
+            metric
+            for resource in (data.resource_metrics if data else ())
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+            if metric.name == name
+        ]
+        return {tuple(point.attributes.values()): point.value for metric in found for point in metric.data.data_points}
+
+    return read
+
+
+@pytest.mark.req("FR-038")
+def test_a_call_is_a_span_and_names_it_to_the_server(gateway, session, spans):
+    with traced("iceberg.append", tracer=spans.tracer, table="a.b"):
+        session.get(f"{gateway.url}/v1/config")
+    call, write = spans.get_finished_spans()
+    assert (call.name, call.parent.span_id) == ("polaris.request", write.context.span_id)
+    assert call.attributes["iceberg.method"] == "GET"
+    assert call.attributes["iceberg.status"] == 200
+    [seen] = gateway.seen(path="/v1/config$")
+    # As W3C has it: version, trace, span, flags.
+    assert seen.headers["traceparent"].startswith(f"00-{call.context.trace_id:032x}-{call.context.span_id:016x}-")
+
+
+def test_nothing_is_named_to_the_server_when_nobody_traces(gateway, session):
+    session.get(f"{gateway.url}/v1/config")
+    [seen] = gateway.seen(path="/v1/config$")
+    assert "traceparent" not in seen.headers
+
+
+def test_retries_and_the_breaker_are_counted(gateway, session, figures):
+    session._breaker = CircuitBreaker(CircuitBreakerConfig(failure_threshold=1), name="catalog")
+    assert figures("floe.breaker.state") == {("catalog",): 0}
+    session.get(f"{gateway.url}/v1/config")
+    gateway.chaos = lambda exchange: Rule(".*", "", None, forward=False, cut=True)
+    with pytest.raises(CatalogUnavailableError):
+        session.get(f"{gateway.url}/v1/config")
+    [(call, error)] = figures("floe.catalog.retries")
+    assert ("_attempt" in call, error) == (True, "CatalogUnavailableError")
+    assert figures("floe.catalog.retries")[call, error] == session._policy._config.max_attempts - 1
+    assert figures("floe.breaker.state") == {("catalog",): 2}
+
+
+def test_tokens_are_counted(gateway, figures):
+    config = PolarisCatalogConfig(uri=gateway.url, client_id="floe", client_secret="s3cret")
+    authenticator = authenticator_for(config, breaker=CircuitBreaker(config.circuit_breaker, name="tokens"))
+    authenticator.auth_header()
+    authenticator.auth_header()
+    assert figures("floe.token.refreshes") == {("ok",): 1}
