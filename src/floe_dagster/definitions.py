@@ -9,6 +9,7 @@ from dagster import AssetChecksDefinition, AssetsDefinition, Definitions, Materi
 
 from floe_core.errors import CapabilityError, PluginNotFoundError
 from floe_core.expansion import expand_section
+from floe_core.observability import configure_observability
 from floe_core.plugins import PluginType
 from floe_core.plugins.registry import PluginRegistry
 from floe_dagster.asset_keys import table_of
@@ -18,6 +19,7 @@ from floe_dagster.gate import audited
 from floe_dagster.io_manager import IcebergIOManager
 from floe_dagster.maintenance import maintenance_jobs
 from floe_dagster.modules import load_project_module
+from floe_dagster.observer import RunObserver
 from floe_dagster.presentation import presented
 from floe_dagster.resources import create_iceberg_resources
 from floe_dagster.schedules import declared_schedules
@@ -38,6 +40,7 @@ def create_definitions(artifacts: CompiledArtifacts, *, registry: PluginRegistry
     Assets, checks, jobs, schedules and sensors come from ``orchestration.module``, and more assets from the SQL models
     in the folder ``orchestration.models``; a gate stands behind every asset
     whose table declares checks, or which has blocking checks of its own. Resources of the module come before floe's.
+    Logs, spans and metrics of this process go where the project's observability section says.
 
     Raises:
         ConfigurationError: The module cannot be imported, a schedule or check cannot be, or an asset's rerun would do
@@ -46,12 +49,16 @@ def create_definitions(artifacts: CompiledArtifacts, *, registry: PluginRegistry
     """
     # Nothing here calls home, and Dagster asks this variable before it would.
     os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
+    configure_observability(artifacts.observability)
+    observer = RunObserver(artifacts)
     registry = registry or PluginRegistry()
     module = artifacts.orchestration.module
     found = load_project_module(module, artifacts.project_root) if module else Definitions()
     found = _with_models(found, artifacts)
-    resources = {**create_iceberg_resources(artifacts, registry=registry), **(found.resources or {})}
+    own = create_iceberg_resources(artifacts, registry=registry, observer=observer)
+    resources = {**own, **(found.resources or {})}
     project = _ProjectAssets(found, artifacts, resources)
+    observer.know(project.assets)
     require_sound(project.written, artifacts.tables, project.inputs)
     if project.gates:
         _require_branches(artifacts, registry)
@@ -64,7 +71,7 @@ def create_definitions(artifacts: CompiledArtifacts, *, registry: PluginRegistry
         schedules=[*(found.schedules or ()), *declared_schedules(artifacts.orchestration.schedules, project.assets)],
         sensors=[*(found.sensors or ()), *sensors],
         resources=resources,
-        executor=found.executor,
+        executor=observer.executor(found.executor),
         loggers=found.loggers,
     )
 

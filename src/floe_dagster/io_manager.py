@@ -138,14 +138,18 @@ class IcebergIOManager(ConfigurableIOManager):
         return self._chosen_mode
 
     def setup_for_execution(self, context: InitResourceContext) -> None:
-        """Note this process in the run's tags, so that others can tell whether the run lives."""
+        """Note this process in the run's tags, so that others can tell whether the run lives, and follow its steps."""
         run, tags = context.run, process_tags()
         if run is not None and context.instance is not None and not tags.items() <= run.tags.items():
             context.instance.add_run_tags(run.run_id, tags)
+        if self._source is not None and self._source.observer is not None:
+            self._source.observer.follow(context)
 
     def teardown_after_execution(self, context: InitResourceContext) -> None:
-        """Close the connection that this run opened."""
+        """Send what was observed, and close the connection that this run opened."""
         del context
+        if self._source is not None and self._source.observer is not None:
+            self._source.observer.flush()
         if self._owned and self._source is not None:
             self._source.close()
             self._source = None

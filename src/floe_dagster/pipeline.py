@@ -26,6 +26,7 @@ from floe_core.plugins.registry import PluginRegistry
 from floe_dagster.asset_keys import DEFAULT_NAMESPACE, keys_by_table, table_of
 from floe_dagster.asset_settings import AssetSettings, settings_from
 from floe_dagster.io_manager import IcebergIOManager
+from floe_dagster.lineage import Lineage
 from floe_dagster.partitions import ColumnChoice
 from floe_dagster.tenants import IN_ONE_RUN, for_tenants, own_partitions
 from floe_tenancy import tenant_namespace, validate_tenant_id
@@ -109,6 +110,11 @@ class Pipeline:
         finally:
             plugins.shutdown()
         return cls(artifacts, definitions, tenant)
+
+    @cached_property
+    def lineage(self) -> Lineage | None:
+        """Where lineage of the pipeline's runs is sent; None when nobody receives it."""
+        return Lineage.of(self.artifacts)
 
     @cached_property
     def keys(self) -> list[AssetKey]:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from floe_core.schemas import CompiledArtifacts
     from floe_dagster.config import IcebergIOManagerConfig
+    from floe_dagster.observer import RunObserver
+    from floe_iceberg.manager import IcebergTableManager
     from floe_iceberg.models import WriteMode
 
 _log = get_logger("floe.dagster")
@@ -63,31 +65,49 @@ def create_io_manager_from_artifacts(
 
 
 def create_iceberg_resources(
-    artifacts: CompiledArtifacts, *, default_namespace: str = "public", registry: PluginRegistry | None = None
+    artifacts: CompiledArtifacts,
+    *,
+    default_namespace: str = "public",
+    registry: PluginRegistry | None = None,
+    observer: RunObserver | None = None,
 ) -> dict[str, Any]:
     """Create the resources of a compiled project.
 
     ``io_manager`` (also as ``iceberg_io_manager``) reads and writes assets, ``tables`` is the table manager, ``spark``
     the Spark session. They share one connection, opened when the first of them is used. Without the configured storage
     plugin the catalog has to bring its own access to files; the log says so.
+
+    Args:
+        artifacts: The project.
+        default_namespace: Namespace of asset keys with one part.
+        registry: Where plugins are looked up.
+        observer: Makes the runs that use the resources visible.
     """
     registry = registry or PluginRegistry()
     _report_missing_storage(artifacts, registry)
     source = TablesSource.of_artifacts(artifacts, registry=registry)
+    source.observer = observer
     io_manager = IcebergIOManager(source=source, default_namespace=default_namespace)
     return {
         "io_manager": io_manager,
         "iceberg_io_manager": io_manager,
-        "tables": ResourceDefinition(lambda _context: source.tables(), description="The project's table manager."),
+        "tables": ResourceDefinition(
+            lambda context: _tables(context, source), description="The project's table manager."
+        ),
         "spark": ResourceDefinition(
             lambda context: _spark(context, source), description="The project's Spark session."
         ),
     }
 
 
+def _tables(context: InitResourceContext, source: TablesSource) -> IcebergTableManager:
+    if source.observer is not None:
+        source.observer.follow(context)
+    return source.tables()
+
+
 def _spark(context: InitResourceContext, source: TablesSource) -> Any:  # noqa: ANN401 - the engine's session
-    del context
-    return source.tables().spark
+    return _tables(context, source).spark
 
 
 def _report_missing_storage(artifacts: CompiledArtifacts, registry: PluginRegistry) -> None:

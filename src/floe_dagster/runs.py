@@ -18,6 +18,7 @@ from floe_dagster.code_location import job_of_assets, name_project
 from floe_dagster.dead_runs import process_tags
 from floe_dagster.history import quick_history
 from floe_dagster.home import dagster_home
+from floe_dagster.observer import trace_tags, watched_run
 from floe_dagster.progress import AssetProgress, AssetState, RunProgress
 from floe_dagster.tenants import TENANTS, partition_tags
 
@@ -166,10 +167,19 @@ class InThisProcess:
     def __call__(self, keys: Sequence[AssetKey], tags: dict[str, str]) -> tuple[str, bool]:
         """Run some assets to the end; return the run's id and its success."""
         job = self.pipeline.definitions.resolve_implicit_global_asset_job_def()
-        result = job.execute_in_process(
-            run_config=_QUIET, instance=self.instance, asset_selection=list(keys), tags=tags, raise_on_error=False
-        )
-        _raise_interrupt(result.all_events)
+        run_id = str(uuid.uuid4())
+        with watched_run(self.pipeline.lineage, run_id, job.name) as watched:
+            result = job.execute_in_process(
+                run_config=_QUIET,
+                instance=self.instance,
+                asset_selection=list(keys),
+                run_id=run_id,
+                tags=tags | trace_tags(),
+                raise_on_error=False,
+            )
+            if not result.success:
+                watched.reason = "A step failed"
+            _raise_interrupt(result.all_events)
         return result.run_id, result.success
 
 

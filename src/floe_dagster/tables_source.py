@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from floe_core.plugins import PluginRegistry
     from floe_core.schemas import CompiledArtifacts, TableConfig
     from floe_dagster.check_results import CheckResults
+    from floe_dagster.observer import RunObserver
     from floe_iceberg.manager import IcebergTableManager
     from floe_tenancy import TenantTables
 
@@ -25,6 +26,7 @@ class TablesSource:
     Attributes:
         declared: Tables that the project declares, by name.
         check_results: Where the results of checks are kept; None when they are not.
+        observer: Makes runs that use the tables visible; None outside of a project.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class TablesSource:
         self._tenants: TenantTables | None = None
         self.declared = declared or {}
         self.check_results: CheckResults | None = None
+        self.observer: RunObserver | None = None
 
     @classmethod
     def of(cls, manager: IcebergTableManager) -> TablesSource:

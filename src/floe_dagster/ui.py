@@ -14,6 +14,7 @@ import urllib.request
 from typing import TYPE_CHECKING, Self
 
 from floe_core.errors import ConfigurationError
+from floe_core.observability import TRACE_PARENT_VARIABLE
 from floe_dagster.code_location import ENVIRONMENT_VARIABLE, PER_TENANT_VARIABLE, PROJECT_VARIABLE
 from floe_dagster.home import dagster_home
 from floe_spark.cache import write_atomically
@@ -97,7 +98,9 @@ class DagsterUi:
 
     def _environment(self, home: Path) -> dict[str, str]:
         quiet = ",".join(filter(None, (os.environ.get("PYTHONWARNINGS"), _QUIET)))
-        return os.environ | {
+        # Runs of the UI are nobody else's, whoever started it.
+        inherited = {key: value for key, value in os.environ.items() if key != TRACE_PARENT_VARIABLE}
+        return inherited | {
             "DAGSTER_HOME": str(home),
             "DAGSTER_DISABLE_TELEMETRY": "1",
             "PYTHONWARNINGS": quiet,

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 from dagster import AssetKey
 
 from floe_core.errors import EngineError
+from floe_core.observability import continued, flush_observability, trace_parent
+from floe_core.telemetry import is_tracing
 from floe_dagster.code_location import artifacts_from_environment, name_project
 from floe_dagster.dead_runs import process_tags
 from floe_dagster.history import quick_history
@@ -64,7 +66,7 @@ class Workers:
         """
         names = [key.to_user_string() for key in keys]
         try:
-            return self._pool.submit(_execute, self._pipeline.tenant, names, tags).result()
+            return self._pool.submit(_execute, self._pipeline.tenant, names, tags, trace_parent()).result()
         except BrokenProcessPool as err:
             msg = "A process of the run ended without a word: it was killed, or the machine is out of memory."
             hint = "The next floe run clears what it left. Fewer --processes need less memory."
@@ -103,15 +105,19 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _execute(tenant: str | None, keys: Sequence[str], tags: dict[str, str]) -> tuple[str, bool]:
+def _execute(
+    tenant: str | None, keys: Sequence[str], tags: dict[str, str], parent: str | None = None
+) -> tuple[str, bool]:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         pipeline, instance = _project(tenant)
-        with quick_history(dagster_home(pipeline.artifacts)):
+        with continued(parent), quick_history(dagster_home(pipeline.artifacts)):
             chosen = [AssetKey.from_user_string(key) for key in keys]
             return InThisProcess(pipeline, instance)(chosen, tags | process_tags())
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if is_tracing():
+            flush_observability()
 
 
 @functools.cache

@@ -35,6 +35,7 @@ def dev(
     from floe_dagster.ui import DagsterUi, chosen_port, ends_by_interrupt
 
     port = chosen_port(port)
+    workspace.observe()
     workspace.announce()
     # A mistake is best told before a server starts.
     reach_catalog(workspace, tenant)

@@ -72,18 +72,36 @@ def run(
         floe run --select gold.daily --full-refresh
         floe run --tenant acme --processes 2
     """
-    from floe_cli.run_report import Ran, nothing_due, report
-    from floe_cli.run_view import RunView
-    from floe_dagster.batch_runs import run_batches
-    from floe_dagster.batches import batches_of
-    from floe_dagster.home import open_instance
-    from floe_dagster.pipeline import Due, PartitionChoice, Pipeline
+    from floe_dagster.pipeline import Due, PartitionChoice
 
     due = chosen_due(missing=missing, failed=failed, every=all_partitions)
     choice = chosen_partitions(partition, partition_range, due)
     if full_refresh and choice == PartitionChoice():
         choice = PartitionChoice(due=Due.ALL)
     workspace.announce()
+    with workspace.traced("floe.run") as operation:
+        done = _run(workspace, select, choice, tenant=tenant, processes=processes, full_refresh=full_refresh)
+        if done.exit_code:
+            operation.fail("The run failed")
+    return done
+
+
+def _run(
+    workspace: Workspace,
+    select: str,
+    choice: "PartitionChoice",
+    *,
+    tenant: str | None,
+    processes: int,
+    full_refresh: bool,
+) -> Report:
+    from floe_cli.run_report import Ran, nothing_due, report
+    from floe_cli.run_view import RunView
+    from floe_dagster.batch_runs import run_batches
+    from floe_dagster.batches import batches_of
+    from floe_dagster.home import open_instance
+    from floe_dagster.pipeline import Pipeline
+
     require_tenant(workspace, tenant)
     with ExitStack() as open_things:
         with working("Loading the assets"):

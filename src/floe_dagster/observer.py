@@ -1,0 +1,251 @@
+"""Makes Dagster's runs visible: a span for each run and step, and lineage events where somebody receives them.
+
+Spans of the steps are made where the steps run, in whichever process that is: the events that Dagster logs there tell
+when one begins and ends. The run's span is made by whoever executes the run, and named to the steps' processes by the
+variable TRACEPARENT, or by a tag of the run on other machines.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dagster import DagsterEventType, Executor, ExecutorDefinition, multi_or_in_process_executor
+
+from floe_core.observability import continued, flush_observability, handed_over, inherited_parent, trace_parent
+from floe_core.telemetry import get_logger, is_tracing, process_span, traced
+from floe_dagster.causes import cause_of
+from floe_dagster.lineage import Lineage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from dagster import (
+        AssetKey,
+        AssetsDefinition,
+        DagsterEvent,
+        DagsterInstance,
+        DagsterRun,
+        EventLogEntry,
+        InitExecutorContext,
+        InitResourceContext,
+    )
+
+    from floe_core.schemas import CompiledArtifacts
+    from floe_core.telemetry import Operation
+    from floe_dagster.lineage import StepLineage
+
+TRACE_TAG = "floe/traceparent"
+"""Tag of a run that names its span, in W3C form."""
+
+_PARTITION_TAGS = ("dagster/partition", "dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
+_BEGINNINGS = {DagsterEventType.STEP_START, DagsterEventType.STEP_RESTARTED}
+_ENDINGS = {DagsterEventType.STEP_SUCCESS, DagsterEventType.STEP_FAILURE, DagsterEventType.STEP_UP_FOR_RETRY}
+_log = get_logger("floe.dagster")
+
+
+@dataclass(frozen=True)
+class StepAssets:
+    """The assets that a step makes, and those that they are made of."""
+
+    made: tuple[AssetKey, ...]
+    used: tuple[AssetKey, ...] = ()
+
+
+class RunObserver:
+    """Follows the runs of a project in this process."""
+
+    def __init__(self, artifacts: CompiledArtifacts) -> None:
+        """Observe as the project's observability section says."""
+        self.lineage = Lineage.of(artifacts)
+        self.steps: dict[str, StepAssets] = {}
+        self._followed: set[str] = set()
+        self._lock = threading.Lock()
+
+    def know(self, assets: Iterable[AssetsDefinition]) -> None:
+        """Learn which steps make which assets."""
+        for asset in assets:
+            if asset.is_executable:
+                used = sorted({dep.asset_key for spec in asset.specs for dep in spec.deps} - asset.keys)
+                self.steps[asset.node_def.name] = StepAssets(tuple(sorted(asset.keys)), tuple(used))
+
+    def follow(self, context: InitResourceContext) -> None:
+        """Follow the steps of a run that is about to use a resource of the project; once is enough."""
+        run, instance = context.run, context.instance
+        if run is None or instance is None or not (is_tracing() or self.lineage):
+            return
+        with self._lock:
+            if run.run_id in self._followed:
+                return
+            self._followed.add(run.run_id)
+        instance.add_event_listener(run.run_id, _Steps(self, run).notice)
+
+    def executor(self, inner: ExecutorDefinition | Executor | None) -> ExecutorDefinition | Executor | None:
+        """Return an executor whose runs are observed; the given one, or Dagster's own, when nobody looks."""
+        if not (is_tracing() or self.lineage):
+            return inner
+        given = ExecutorDefinition.hardcoded_executor(inner) if isinstance(inner, Executor) else inner
+        return _observed(given or multi_or_in_process_executor, self)
+
+    def flush(self) -> None:
+        """Send what was recorded so far: a process that Dagster started may end without another chance."""
+        if is_tracing():
+            flush_observability()
+
+
+@dataclass
+class WatchedRun:
+    """A run under way; what is set on it ends up on its span.
+
+    Attributes:
+        reason: Why it failed; None while it has not.
+    """
+
+    reason: str | None = None
+
+
+@contextmanager
+def watched_run(lineage: Lineage | None, run_id: str, job: str) -> Iterator[WatchedRun]:
+    """Give a run a span and lineage events for the length of a block."""
+    watched = WatchedRun()
+    if not is_tracing() and lineage is None:
+        yield watched
+        return
+    told = lineage.of_run(run_id, job) if lineage else None
+    with continued(inherited_parent()), traced("dagster.run", run_id=run_id, job=job) as operation:
+        if told:
+            told.start()
+        try:
+            with process_span(operation.span):
+                yield watched
+        except BaseException as err:
+            if told:
+                told.fail(str(err) or type(err).__name__)
+            raise
+        if watched.reason is not None:
+            operation.fail(watched.reason)
+        if told:
+            told.complete() if watched.reason is None else told.fail(watched.reason)
+
+
+def trace_tags() -> dict[str, str]:
+    """Return the tags of a run that lead to its trace; none when nothing is traced."""
+    parent = trace_parent() if is_tracing() else None
+    return {} if parent is None else {TRACE_TAG: parent}
+
+
+class _Steps:
+    """The steps of one run that are under way in this process."""
+
+    def __init__(self, observer: RunObserver, run: DagsterRun) -> None:
+        self._observer = observer
+        self._run = run
+        self._open: dict[str, tuple[ExitStack, Operation, StepLineage | None]] = {}
+
+    def notice(self, entry: EventLogEntry) -> None:
+        """Take in an event of the run; whatever goes wrong here is no reason to fail it."""
+        event = entry.dagster_event
+        if event is None or event.step_key is None:
+            return
+        try:
+            self._notice(event, event.step_key)
+        except Exception as err:  # noqa: BLE001 - whoever watches must not disturb
+            _log.warning("step_not_observed", step=event.step_key, error=type(err).__name__, reason=str(err))
+
+    def _notice(self, event: DagsterEvent, step: str) -> None:
+        if event.event_type in _BEGINNINGS:
+            self._begin(step)
+        elif step not in self._open:
+            return
+        elif event.event_type is DagsterEventType.ASSET_MATERIALIZATION:
+            self._materialized(step, event)
+        elif event.event_type in _ENDINGS:
+            error = getattr(event.event_specific_data, "error", None)
+            self._end(step, None if event.event_type is DagsterEventType.STEP_SUCCESS else cause_of(error).reason)
+
+    def _begin(self, step: str) -> None:
+        run, assets = self._run, self._observer.steps.get(step)
+        names = [key.to_user_string() for key in assets.made] if assets else []
+        keys = [run.tags[tag] for tag in _PARTITION_TAGS if tag in run.tags]
+        lineage = self._observer.lineage
+        told = lineage.of_step(run, step, assets) if lineage and assets else None
+        with ExitStack() as scope:
+            scope.enter_context(continued(inherited_parent() or run.tags.get(TRACE_TAG)))
+            operation = scope.enter_context(
+                traced(
+                    "dagster.asset" if assets else "dagster.step",
+                    run_id=run.run_id,
+                    step=step,
+                    asset=", ".join(names) or None,
+                    partition="...".join(keys) or None,
+                )
+            )
+            scope.enter_context(process_span(operation.span))
+            self._open[step] = (scope.pop_all(), operation, told)
+        if told:
+            told.start()
+
+    def _materialized(self, step: str, event: DagsterEvent) -> None:
+        _, operation, told = self._open[step]
+        metadata: Mapping[str, Any] = event.step_materialization_data.materialization.metadata
+        figures = {key: metadata[key].value for key in ("table", "num_rows", "snapshot_id") if key in metadata}
+        operation.set(**figures)
+        if told:
+            told.wrote(metadata)
+
+    def _end(self, step: str, reason: str | None) -> None:
+        stack, operation, told = self._open.pop(step)
+        if reason is not None:
+            operation.fail(reason)
+        stack.close()
+        if told:
+            told.complete() if reason is None else told.fail(reason)
+
+
+def _observed(inner: ExecutorDefinition, observer: RunObserver) -> ExecutorDefinition:
+    def create(context: InitExecutorContext) -> Executor:
+        make: Callable[[InitExecutorContext], Executor] | None = inner.executor_creation_fn
+        if make is None:
+            msg = f"The executor '{inner.name}' cannot be created."
+            raise TypeError(msg)
+        return _ObservedExecutor(make(context), observer)
+
+    return ExecutorDefinition(
+        name=inner.name,
+        config_schema=inner.config_schema,  # type: ignore[arg-type]  # what one definition has, another takes
+        requirements=inner.get_requirements,
+        executor_creation_fn=create,
+        description=inner.description,
+    )
+
+
+class _ObservedExecutor(Executor):
+    """Executes runs as another executor does, each under a span of its own."""
+
+    def __init__(self, inner: Executor, observer: RunObserver) -> None:
+        self._inner = inner
+        self._observer = observer
+
+    @property
+    def retries(self) -> Any:  # noqa: ANN401 - Dagster keeps the type to itself
+        return self._inner.retries
+
+    @property
+    def step_dependency_config(self) -> Any:  # noqa: ANN401 - Dagster keeps the type to itself
+        return self._inner.step_dependency_config
+
+    def execute(self, plan_context: Any, execution_plan: Any) -> Iterator[DagsterEvent]:  # noqa: ANN401 - as above
+        run: DagsterRun = plan_context.dagster_run
+        instance: DagsterInstance = plan_context.instance
+        try:
+            with watched_run(self._observer.lineage, run.run_id, run.job_name) as watched, handed_over():
+                if tags := trace_tags():
+                    instance.add_run_tags(run.run_id, tags)
+                for event in self._inner.execute(plan_context, execution_plan):
+                    if event.is_step_failure:
+                        watched.reason = f"Step '{event.step_key}' failed"
+                    yield event
+        finally:
+            self._observer.flush()

@@ -1,0 +1,210 @@
+"""A receiver of telemetry on this machine: OTLP over HTTP as a collector speaks it, and OpenLineage events."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, Self
+
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+    ExportMetricsServiceResponse,
+)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_FAILED = 2
+
+
+@dataclass(frozen=True)
+class ReceivedSpan:
+    """A span as it arrived."""
+
+    name: str
+    trace_id: str
+    span_id: str
+    parent_id: str | None
+    attributes: dict[str, Any]
+    error: str | None
+    start: int
+    end: int
+    process: int
+
+
+@dataclass(frozen=True)
+class ReceivedPoint:
+    """One figure of a metric as it arrived: a sum, a gauge, or a histogram's count."""
+
+    value: float
+    attributes: dict[str, Any]
+    process: int
+
+
+class Collector:
+    """Receives on a free port of the loopback for the length of a block.
+
+    Attributes:
+        spans: Spans in the order of their arrival.
+        points: The last figures of metrics by name, each with its attributes.
+        lineage: OpenLineage events in the order of their arrival.
+        problems: Requests that could not be understood; a test should find none.
+    """
+
+    def __init__(self) -> None:
+        """Take a port."""
+        self.spans: list[ReceivedSpan] = []
+        self.lineage: list[dict[str, Any]] = []
+        self.problems: list[str] = []
+        self._points: dict[tuple[str, str, str], ReceivedPoint] = {}
+        self._lock = threading.Lock()
+        handler = type("Handler", (_Handler,), {"collector": self})
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, name="floe-collector", daemon=True
+        )
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> Self:
+        """Start to listen."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        """End it."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def points(self, name: str) -> list[ReceivedPoint]:
+        """Return the last figures of a metric, from every process."""
+        with self._lock:
+            return [point for (metric, _, _), point in self._points.items() if metric == name]
+
+    def take(self, path: str, body: bytes) -> bytes:
+        """Take a request in, and return what a collector answers."""
+        with self._lock:
+            if path == "/v1/traces":
+                request = ExportTraceServiceRequest.FromString(body)
+                self.spans += _spans(request)
+                return bytes(ExportTraceServiceResponse().SerializeToString())
+            if path == "/v1/metrics":
+                self._take_metrics(ExportMetricsServiceRequest.FromString(body))
+                return bytes(ExportMetricsServiceResponse().SerializeToString())
+            if path == "/api/v1/lineage":
+                self.lineage.append(json.loads(body))
+                return b""
+            msg = f"nobody listens at {path}"
+            raise LookupError(msg)
+
+    def _take_metrics(self, request: ExportMetricsServiceRequest) -> None:
+        for resource in request.resource_metrics:
+            instance = _attributes(resource.resource.attributes)
+            for metric in (metric for scope in resource.scope_metrics for metric in scope.metrics):
+                for attributes, value in _figures(metric):
+                    key = (metric.name, json.dumps(attributes, sort_keys=True), str(instance["service.instance.id"]))
+                    self._points[key] = ReceivedPoint(value, attributes, int(instance["process.pid"]))
+
+
+@dataclass
+class TraceTree:
+    """The spans of one trace, by who called whom."""
+
+    spans: list[ReceivedSpan]
+    by_id: dict[str, ReceivedSpan] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Index the spans."""
+        self.by_id = {span.span_id: span for span in self.spans}
+
+    @property
+    def roots(self) -> list[ReceivedSpan]:
+        """Spans that nobody called."""
+        return [span for span in self.spans if span.parent_id is None]
+
+    @property
+    def orphans(self) -> list[ReceivedSpan]:
+        """Spans whose caller never arrived."""
+        return [span for span in self.spans if span.parent_id is not None and span.parent_id not in self.by_id]
+
+    def named(self, name: str) -> list[ReceivedSpan]:
+        """Return the spans of a name."""
+        return [span for span in self.spans if span.name == name]
+
+    def path(self, span: ReceivedSpan) -> list[str]:
+        """Return the names from the root to a span."""
+        names = [span.name]
+        while span.parent_id is not None and span.parent_id in self.by_id:
+            span = self.by_id[span.parent_id]
+            names.insert(0, span.name)
+        return names
+
+
+class _Handler(BaseHTTPRequestHandler):
+    collector: Collector
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.headers.get("Content-Encoding") == "gzip":
+            body = gzip.decompress(body)
+        try:
+            answer, status = self.collector.take(self.path, body), 200
+        except Exception as err:  # noqa: BLE001 - whatever cannot be understood is the test's to know
+            self.collector.problems.append(f"{self.path}: {type(err).__name__}: {err}")
+            answer, status = b"", 400
+        self.send_response(status)
+        self.send_header("Content-Type", "application/x-protobuf")
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def _spans(request: ExportTraceServiceRequest) -> Iterable[ReceivedSpan]:
+    for resource in request.resource_spans:
+        process = int(_attributes(resource.resource.attributes)["process.pid"])
+        for span in (span for scope in resource.scope_spans for span in scope.spans):
+            yield ReceivedSpan(
+                name=span.name,
+                trace_id=span.trace_id.hex(),
+                span_id=span.span_id.hex(),
+                parent_id=span.parent_span_id.hex() or None,
+                attributes=_attributes(span.attributes),
+                error=span.status.message if span.status.code == _FAILED else None,
+                start=span.start_time_unix_nano,
+                end=span.end_time_unix_nano,
+                process=process,
+            )
+
+
+def _figures(metric: Any) -> Iterable[tuple[dict[str, Any], float]]:
+    kind = metric.WhichOneof("data")
+    for point in getattr(metric, kind).data_points:
+        if kind == "histogram":
+            yield _attributes(point.attributes), point.count
+        else:
+            yield _attributes(point.attributes), getattr(point, point.WhichOneof("value"))
+
+
+def _attributes(pairs: Any) -> dict[str, Any]:
+    return {pair.key: _value(pair.value) for pair in pairs}
+
+
+def _value(value: Any) -> Any:
+    kind = value.WhichOneof("value")
+    if kind == "array_value":
+        return [_value(item) for item in value.array_value.values]
+    return getattr(value, kind) if kind else None

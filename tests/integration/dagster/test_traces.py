@@ -1,0 +1,185 @@
+"""A run as others see it: its trace, its metrics, its lineage and its log, read back from a receiver."""
+
+from __future__ import annotations
+
+import json
+import os
+from textwrap import dedent
+from types import SimpleNamespace
+
+import pytest
+
+from floe_core.compile import compile_project
+from floe_iceberg import IcebergTableManager
+from floe_testing import warm_python
+from floe_testing.collector import Collector, TraceTree
+
+PROJECT = """
+    schema_version: 1
+    name: shop
+    orchestration: {module: watched_assets}
+    observability:
+      otlp_endpoint: "URL"
+      service_name: shop
+      log_level: INFO
+      log_format: json
+      openlineage: {url: "URL"}
+"""
+ASSETS = """
+    import dagster as dg
+    import pyarrow as pa
+
+    @dg.asset(key_prefix="bronze", metadata={"write_mode": "overwrite"})
+    def orders() -> pa.Table:
+        return pa.table({"id": [1, 2, 3], "total": [10.0, 20.0, 30.0]})
+
+    @dg.asset_check(asset=dg.AssetKey(["bronze", "orders"]), blocking=True)
+    def three_rows(orders: pa.Table) -> dg.AssetCheckResult:
+        return dg.AssetCheckResult(passed=orders.num_rows == 3)
+
+    @dg.asset(key_prefix="gold", metadata={"write_mode": "overwrite"}, ins={"orders": dg.AssetIn(["bronze", "orders"])})
+    def revenue(orders: pa.Table) -> pa.Table:
+        return pa.table({"revenue": [sum(orders["total"].to_pylist())]})
+
+    @dg.asset(key_prefix="gold", metadata={"write_mode": "overwrite"}, deps=[revenue])
+    def broken() -> pa.Table:
+        raise ValueError("the source went away")
+"""
+GOOD = "bronze.orders,gold.revenue"
+
+
+def lay_out(folder, url):
+    (folder / "watched_assets.py").write_text(dedent(ASSETS))
+    (folder / "floe.yaml").write_text(dedent(PROJECT).replace("URL", url))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory):
+    """Run two assets that work, then one that fails, each in a process of its own."""
+    folder = tmp_path_factory.mktemp("watched")
+    environ = {key: value for key, value in os.environ.items() if key != "TRACEPARENT"}
+    seen = {}
+    for name, select in (("good", GOOD), ("bad", "gold.broken")):
+        with Collector() as collector:
+            lay_out(folder, collector.url)
+            done = warm_python.run("-m", "floe_cli", "run", "--select", select, cwd=folder, env=environ)
+        seen[name] = SimpleNamespace(
+            code=done.returncode, log=done.stderr, collector=collector, tree=TraceTree(collector.spans)
+        )
+    return SimpleNamespace(folder=folder, **seen)
+
+
+def snapshots(folder, *tables):
+    with IcebergTableManager.from_artifacts(compile_project(folder)) as manager:
+        return {snapshot.snapshot_id: table for table in tables for snapshot in manager.list_snapshots(table)}
+
+
+def ancestors(tree, span):
+    return tree.path(span)[:-1]
+
+
+@pytest.mark.req("FR-038")
+def test_a_run_is_one_trace_with_one_root_and_no_orphan(watched):
+    assert watched.good.code == 0, watched.good.log
+    tree = watched.good.tree
+    assert watched.good.collector.problems == []
+    assert len({span.trace_id for span in tree.spans}) == 1
+    assert [span.name for span in tree.roots] == ["floe.run"]
+    assert tree.orphans == []
+    assert tree.roots[0].attributes["floe.project"] == "shop"
+
+
+@pytest.mark.req("FR-038")
+def test_every_asset_has_a_span_below_its_run_and_its_write_below_that(watched):
+    tree = watched.good.tree
+    assert {span.attributes["dagster.asset"] for span in tree.named("dagster.asset")} == {
+        "bronze/orders",
+        "gold/revenue",
+    }
+    assert all(tree.path(span) == ["floe.run", "dagster.run", "dagster.asset"] for span in tree.named("dagster.asset"))
+    writes = tree.named("iceberg.overwrite")
+    assert {span.attributes["iceberg.table"] for span in writes} >= {"bronze.orders", "gold.revenue"}
+    for write in writes:
+        assert ancestors(tree, write)[:2] == ["floe.run", "dagster.run"]
+        assert tree.by_id[write.parent_id].name in {"dagster.asset", "dagster.step"}
+    [run] = tree.named("dagster.run")
+    assert {span.attributes["dagster.run_id"] for span in tree.named("dagster.asset")} == {
+        run.attributes["dagster.run_id"]
+    }
+
+
+@pytest.mark.req("FR-038")
+def test_every_commit_is_in_the_trace(watched):
+    tree = watched.good.tree
+    made = snapshots(watched.folder, "bronze.orders", "gold.revenue")
+    assert len(made) >= 2
+    commits = {span.attributes.get("iceberg.snapshot_id"): span for span in tree.named("iceberg.commit_table")}
+    assert set(made) <= set(commits)
+    for snapshot, table in made.items():
+        assert commits[snapshot].attributes["iceberg.table"] == table
+        assert ancestors(tree, commits[snapshot])[:2] == ["floe.run", "dagster.run"]
+
+
+def test_metrics_tell_of_commits_rows_and_bytes(watched):
+    collector = watched.good.collector
+    assert sum(point.value for point in collector.points("floe.commit.duration")) == len(
+        watched.good.tree.named("iceberg.commit_table")
+    )
+    rows = {point.attributes["table"]: point.value for point in collector.points("floe.rows.written")}
+    assert (rows["bronze.orders"], rows["gold.revenue"]) == (3, 1)
+    written = {point.attributes["table"]: point.value for point in collector.points("floe.bytes.written")}
+    assert min(written["bronze.orders"], written["gold.revenue"]) > 0
+
+
+def test_lineage_tells_what_each_asset_read_and_wrote(watched):
+    events = watched.good.collector.lineage
+    states = [(event["job"]["name"], event["eventType"]) for event in events]
+    assert states == [
+        ("shop", "START"),
+        ("bronze/orders", "START"),
+        ("bronze/orders", "COMPLETE"),
+        ("gold/revenue", "START"),
+        ("gold/revenue", "COMPLETE"),
+        ("shop", "COMPLETE"),
+    ]
+    done = {event["job"]["name"]: event for event in events if event["eventType"] == "COMPLETE"}
+    [orders] = done["bronze/orders"]["outputs"]
+    assert (orders["namespace"], orders["name"]) == ("iceberg://floe", "bronze.orders")
+    assert orders["outputFacets"]["outputStatistics"]["rowCount"] == 3
+    assert [column["name"] for column in orders["facets"]["schema"]["fields"]] == ["id", "total"]
+    assert [table["name"] for table in done["gold/revenue"]["inputs"]] == ["bronze.orders"]
+    parents = {event["run"]["facets"]["parent"]["run"]["runId"] for event in events if event["job"]["name"] != "shop"}
+    assert parents == {events[0]["run"]["runId"]}
+
+
+@pytest.mark.req("FR-037")
+def test_the_log_is_in_the_form_that_the_project_asks_for(watched):
+    lines = [json.loads(line) for line in watched.good.log.splitlines() if line.startswith("{")]
+    events = {line["event"] for line in lines}
+    assert {"loading_table", "table_loaded", "iceberg.overwrite", "dagster.asset"} <= events
+    [trace_id] = {span.trace_id for span in watched.good.tree.spans}
+    assert {line["trace_id"] for line in lines if line["event"] == "iceberg.overwrite"} == {trace_id}
+
+
+def test_a_failure_is_told_on_every_way(watched):
+    bad = watched.bad
+    assert bad.code != 0
+    assert bad.tree.orphans == []
+    [root], [run], [asset] = bad.tree.roots, bad.tree.named("dagster.run"), bad.tree.named("dagster.asset")
+    assert root.error
+    assert run.error
+    assert "the source went away" in asset.error
+    events = {(event["job"]["name"], event["eventType"]): event for event in bad.collector.lineage}
+    assert ("shop", "FAIL") in events
+    told = events["gold/broken", "FAIL"]["run"]["facets"]["errorMessage"]["message"]
+    assert "the source went away" in told
+
+
+def test_a_collector_that_is_away_does_not_fail_a_run(tmp_path):
+    with Collector() as collector:
+        url = collector.url
+    lay_out(tmp_path, url)
+    done = warm_python.run("-m", "floe_cli", "run", "--select", "bronze.orders", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert set(snapshots(tmp_path, "bronze.orders"))
