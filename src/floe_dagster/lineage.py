@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 API_KEY_VARIABLE = "OPENLINEAGE_API_KEY"
 """Holds the receiver's API key, where it asks for one."""
 
-_PRODUCER = "https://pypi.org/project/floe-lakehouse/"
+# A name, not an address: OpenLineage wants a URI.
+_PRODUCER = "urn:floe:floe-lakehouse"
 _SILENCE_SECONDS = 60.0
 # Jobs that stand for "some assets of the project", by names of Dagster's and of ours.
 _UNNAMED_JOBS = frozenset({"__ASSET_JOB", "floe_run"})

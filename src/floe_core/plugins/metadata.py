@@ -37,7 +37,7 @@ _NOTHING_YET = "nothing in floe uses plugins of this group yet"
 # Groups whose plugins are listed and checked, and that no part of floe asks for anything.
 UNUSED_GROUPS: Mapping[PluginType, str] = {
     PluginType.TELEMETRY_BACKEND: "not used: floe sends its telemetry over OTLP itself (observability.otlp_endpoint)",
-    PluginType.LINEAGE_BACKEND: _NOTHING_YET,
+    PluginType.LINEAGE_BACKEND: "not used: floe sends OpenLineage events itself (observability.openlineage)",
     PluginType.DBT: _NOTHING_YET,
     PluginType.SEMANTIC_LAYER: _NOTHING_YET,
     PluginType.INGESTION: _NOTHING_YET,

@@ -142,7 +142,7 @@ class GovernanceConfig(FrozenModel):
 class OpenLineageConfig(FrozenModel):
     """Lineage of runs, sent as OpenLineage events."""
 
-    url: Text = Field(description="Address of the receiver, such as http://marquez:5000.")
+    url: Text = Field(description="Address of the receiver, such as http://lineage.example.com:5000.")
     endpoint: Text = Field(default="api/v1/lineage", description="Path of the receiver's endpoint.")
     namespace: Text | None = Field(default=None, description="Namespace of the jobs; default: the project's name.")
     timeout_seconds: Number = Field(default=5.0, gt=0, le=60, description="How long one event may take.")

@@ -51,26 +51,6 @@ def logged(log_format: str, emit, level="DEBUG") -> str:
     return stream.getvalue()
 
 
-@pytest.mark.req("RD-04", "FR-038")
-@pytest.mark.parametrize(
-    ("name", "attributes"),
-    [
-        ("iceberg.load_table", {"table": "bronze.orders", "snapshot_id": 42}),
-        ("iceberg.create_table", {"table": "bronze.orders", "schema_id": 0, "partition_spec": "day(ts)"}),
-        ("iceberg.append", {"table": "bronze.orders", "num_rows": 3, "snapshot_id": 42}),
-        ("iceberg.scan", {"table": "bronze.orders", "columns": ("a", "b"), "row_filter": "a > 1", "limit": 10}),
-        ("polaris.create_namespace", {"namespace": "bronze", "properties": {"owner": "me"}}),
-        ("polaris.authenticate", {"scope": "PRINCIPAL_ROLE:ALL"}),
-    ],
-)
-def test_spans_have_the_documented_names_and_attributes(spans, name, attributes):
-    with traced(name, tracer=spans.tracer, **attributes):
-        pass
-    (span,) = spans.get_finished_spans()
-    assert span.name == name
-    assert set(span.attributes) == {f"iceberg.{key}" for key in attributes}
-
-
 @pytest.mark.req("FR-038")
 def test_figures_known_later_join_the_span_and_the_log_line(spans):
     with capture_logs() as logs, traced("iceberg.append", tracer=spans.tracer, table="a.b", branch=None) as operation:
