@@ -448,6 +448,34 @@ def test_the_printed_container_fixture_connects(gateway, minio, namespace):
     catalog.close()
 
 
+CONTRACT_TEST = """
+    # Dagster IOManager contract test
+    def test_io_manager_contract():
+        io_manager = IcebergIOManager(...)
+        output_context = build_output_context(...)
+        input_context = build_input_context(...)
+
+        # Round-trip test
+        test_data = pa.Table.from_pydict({"id": [1, 2], "name": ["a", "b"]})
+        io_manager.handle_output(output_context, test_data)
+        loaded = io_manager.load_input(input_context)
+        assert loaded.equals(test_data)
+"""
+
+
+@pytest.mark.req("API-03")
+def test_the_printed_contract_of_the_io_manager_holds(manager):
+    key = dg.AssetKey(["bronze", "accounts"])
+    names = run(
+        CONTRACT_TEST,
+        pa=pa,
+        IcebergIOManager=lambda _: IcebergIOManager(table_manager=manager),
+        build_output_context=lambda _: dg.build_output_context(asset_key=key),
+        build_input_context=lambda _: dg.build_input_context(asset_key=key),
+    )
+    names["test_io_manager_contract"]()
+
+
 MODELS = """
     # In floe-core (extend CatalogConfig)
     class RetryConfig(BaseModel):
