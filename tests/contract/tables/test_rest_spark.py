@@ -42,6 +42,7 @@ class TestNessieSpark(TableManagerContract):
 
     engine = Engine.SPARK
     branches = False
+    history = False
 
     @pytest.fixture
     def manager(self, nessie_oidc, oidc, spark_over):
@@ -58,26 +59,3 @@ class TestNessieSpark(TableManagerContract):
         manager.create_namespace(NAMESPACE)
         yield manager
         catalog.close()
-
-    @pytest.fixture
-    def history(self):
-        pytest.skip("capability: Nessie shows the newest snapshot only")
-
-    def test_append_adds_rows_in_one_snapshot(self, history):
-        """Needs two snapshots."""
-
-    def test_a_repeated_operation_id_writes_once(self, history):
-        """Needs the snapshot before the newest."""
-
-    def test_repeating_a_delete_or_an_upsert_changes_nothing(self, history):
-        """Needs three snapshots."""
-
-    @pytest.fixture
-    def one_step(self):
-        pytest.skip("capability: without branches Spark works on main, in one step")
-
-    def test_overwrite_by_filter_replaces_what_matches(self, one_step):
-        """Parts of files are replaced in two steps, which needs a branch; floe refuses it with a CapabilityError."""
-
-    def test_a_delete_that_matches_nothing_leaves_no_snapshot(self, one_step):
-        """Spark commits an empty snapshot on main, which only a branch could be spared."""
