@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 from datetime import UTC, datetime
+from functools import partial
 from textwrap import dedent
 
 import dagster as dg
@@ -89,19 +90,20 @@ FIRST, LAST = "2024-01-01", "2024-01-03"
 RANGE = PartitionChoice(FIRST, LAST)
 
 
+def lay_out(folder, code=ASSETS, **sections):
+    """Compile a project whose module holds some assets."""
+    name = f"tenant_assets_{next(numbers)}"
+    (folder / f"{name}.py").write_text(dedent(code))
+    settings = {"name": "shop", "floe_version": "0.1.0", **sections}
+    settings["orchestration"] = {"module": name, **sections.get("orchestration", {})}
+    return CompiledArtifacts.model_validate(settings).rooted_at(folder)
+
+
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """Give a compiled project whose module holds some assets."""
-
-    def create(code=ASSETS, **sections):
-        name = f"tenant_assets_{next(numbers)}"
-        (tmp_path / f"{name}.py").write_text(dedent(code))
-        monkeypatch.setattr(sys, "path", list(sys.path))
-        settings = {"name": "shop", "floe_version": "0.1.0", **sections}
-        settings["orchestration"] = {"module": name, **sections.get("orchestration", {})}
-        return CompiledArtifacts.model_validate(settings).rooted_at(tmp_path)
-
-    return create
+    """Give compiled projects."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    return partial(lay_out, tmp_path)
 
 
 @pytest.fixture
@@ -123,21 +125,32 @@ def run(artifacts, instance, tenant, choice=RANGE, select="*"):
     return run_assets(pipeline, instance, keys, pipeline.partitions(keys, choice, instance))
 
 
-@pytest.fixture
-def shop(project, instance):
-    """Give a project that has run for two tenants, with its tables open."""
-    artifacts = project()
+def ran_for_two(artifacts, instance):
+    """Run a project for two tenants."""
     bootstrap(artifacts, "acme", "beta")
     for tenant in ("acme", "beta"):
         outcome = run(artifacts, instance, tenant)
         assert outcome.success, [asset.reason for asset in outcome.assets]
-    with IcebergTableManager.from_artifacts(artifacts) as tables:
-        yield artifacts, tables
+    return artifacts
 
 
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    """Give a project that has run for two tenants, with its tables open and what Dagster remembers; to be looked at."""
+    with pytest.MonkeyPatch.context() as patch, dg.instance_for_test() as instance:
+        patch.setattr(sys, "path", list(sys.path))
+        artifacts = ran_for_two(lay_out(tmp_path_factory.mktemp("shop")), instance)
+        with IcebergTableManager.from_artifacts(artifacts) as tables:
+            yield artifacts, tables, instance
+
+
+one_shop = pytest.mark.xdist_group("tenants' shop")
+
+
+@one_shop
 @pytest.mark.req("TN-01")
 def test_each_tenant_has_tables_and_rows_of_its_own(shop):
-    _, tables = shop
+    _, tables, _ = shop
     for tenant in ("acme", "beta"):
         namespace = f"tenants.{tenant}"
         sales = tables.scan(f"{namespace}.silver.sales")
@@ -147,16 +160,18 @@ def test_each_tenant_has_tables_and_rows_of_its_own(shop):
     assert not [name for name in tables.namespaces.list_below() if name != "tenants"]
 
 
+@one_shop
 def test_a_partition_mapping_stays_within_its_tenant(shop):
-    _, tables = shop
+    _, tables, _ = shop
     rows = tables.scan("tenants.beta.silver.shifted").sort_by("day").to_pylist()
     assert [str(row["day"]) for row in rows] == ["2024-01-02", "2024-01-03"]
     assert {row["owner"] for row in rows} == {"beta"}
 
 
+@one_shop
 @pytest.mark.req("TN-01", "TN-02")
 def test_files_of_a_tenants_pipeline_lie_below_its_prefix_and_nowhere_else(shop):
-    artifacts, tables = shop
+    artifacts, tables, _ = shop
     with open_project(artifacts) as connection:
         config = tenancy_config(connection)
         with project_bootstrapper(connection).session(config) as session:
@@ -171,31 +186,34 @@ def test_files_of_a_tenants_pipeline_lie_below_its_prefix_and_nowhere_else(shop)
     assert all("/tenants/beta/" in path for path in files["beta"])
 
 
+@one_shop
 def test_snapshots_tell_whose_they_are_and_a_repeated_step_would_find_its_own(shop):
-    _, tables = shop
+    _, tables, _ = shop
     found = [tables.get_current_snapshot(f"tenants.{tenant}.silver.sales").summary for tenant in ("acme", "beta")]
     assert [summary["floe.tenant"] for summary in found] == ["acme", "beta"]
     operations = [summary[OPERATION_ID_PROPERTY] for summary in found]
     assert [operation.split(":")[1] for operation in operations] == ["acme/silver/sales", "beta/silver/sales"]
 
 
-def test_a_range_is_one_write_where_the_asset_says_so(shop, instance):
-    _, tables = shop
+@one_shop
+def test_a_range_is_one_write_where_the_asset_says_so(shop):
+    _, tables, instance = shop
     assert len(tables.list_snapshots("tenants.acme.bronze.orders")) == 1
     keys = instance.get_materialized_partitions(dg.AssetKey(["silver", "sales"]))
     assert keys == {f"2024-01-0{day}|{tenant}" for day in (1, 2, 3) for tenant in ("acme", "beta")}
     assert instance.get_materialized_partitions(dg.AssetKey(["gold", "total"])) == {"acme", "beta"}
 
 
-def test_a_run_again_replaces_the_tenants_partition_and_leaves_others_alone(shop, instance):
-    artifacts, tables = shop
-    before = tables.get_current_snapshot("tenants.beta.silver.sales")
-    outcome = run(artifacts, instance, "acme", PartitionChoice("2024-01-04", "2024-01-04"))
-    assert outcome.success
-    assert run(artifacts, instance, "acme", PartitionChoice("2024-01-04", "2024-01-04")).success
-    assert tables.scan("tenants.acme.silver.sales").num_rows == 4
-    assert tables.scan("tenants.acme.gold.total")["sales"].to_pylist() == [4]
-    assert tables.get_current_snapshot("tenants.beta.silver.sales") == before
+def test_a_run_again_replaces_the_tenants_partition_and_leaves_others_alone(project, instance):
+    artifacts = ran_for_two(project(), instance)
+    with IcebergTableManager.from_artifacts(artifacts) as tables:
+        before = tables.get_current_snapshot("tenants.beta.silver.sales")
+        outcome = run(artifacts, instance, "acme", PartitionChoice("2024-01-04", "2024-01-04"))
+        assert outcome.success
+        assert run(artifacts, instance, "acme", PartitionChoice("2024-01-04", "2024-01-04")).success
+        assert tables.scan("tenants.acme.silver.sales").num_rows == 4
+        assert tables.scan("tenants.acme.gold.total")["sales"].to_pylist() == [4]
+        assert tables.get_current_snapshot("tenants.beta.silver.sales") == before
 
 
 def test_rows_that_fail_their_checks_wait_on_the_tenants_own_table(project, instance):
@@ -408,8 +426,9 @@ def test_metadata_goes_to_the_metadata_bucket(project, tmp_path):
     assert declared.properties["write.metadata.path"] == f"file://{tmp_path}/meta/tenants/acme/gold/total/metadata"
 
 
+@one_shop
 def test_results_of_checks_are_kept_in_the_tenants_own_namespace(shop):
-    artifacts, tables = shop
+    artifacts, tables, _ = shop
     for tenant in ("acme", "beta"):
         kept = tables.scan(f"tenants.{tenant}.floe_checks.results").to_pylist()
         assert [(row["table_name"], row["check_name"], row["state"]) for row in kept] == [
