@@ -15,7 +15,8 @@ from floe_core.errors import (
     WriteError,
 )
 from floe_core.schemas import CatalogConfig, CircuitBreakerConfig
-from floe_iceberg import IcebergTableManager, IcebergTableManagerConfig
+from floe_iceberg import IcebergTableManager
+from floe_iceberg.reconciling import ReconcilingCatalog
 from floe_polaris.client import breaker_for, create_catalog
 from floe_polaris.plugin import RestCatalogPlugin
 from floe_testing.gateway import FaultGateway
@@ -96,8 +97,7 @@ def test_s27_a_wrong_catalog_secret_and_a_wrong_storage_secret_are_two_errors(ga
 @pytest.mark.req("API-03")
 def test_s26_a_write_to_a_catalog_that_went_down_is_a_write_error(gateway, connect, namespace):
     breaker = CircuitBreakerConfig(failure_threshold=50)
-    impatient = IcebergTableManagerConfig(commit_timeout_seconds=1.0)
-    manager = IcebergTableManager(connect(circuit_breaker=breaker), config=impatient)
+    manager = IcebergTableManager(ReconcilingCatalog(connect(circuit_breaker=breaker), patience=0.5))
     manager.create_namespace(namespace)
     manager.create_table(f"{namespace}.orders", pa.schema([pa.field("id", pa.int64())]))
     gateway.answer(503, path="/tables/orders", times=None)
