@@ -112,9 +112,14 @@ LITERALS = {
 SPARK_LITERALS = {**LITERALS, "f": [1.5, -1.5]}
 
 
-def _predicates(literals):
-    chosen = st.integers(min_value=0, max_value=10_000)
-    return chosen.map(lambda number: random_predicate(random.Random(number), literals, depth=2))  # noqa: S311 - predicates, not secrets
+def _predicates(literals, wanted=lambda _: True):
+    """Predicates that are wanted; filtered by Hypothesis, an unwanted one would give up all steps so far."""
+
+    def predicate(number):
+        chosen = random.Random(number)  # noqa: S311 - predicates, not secrets
+        return next(found for _ in itertools.count() if wanted(found := random_predicate(chosen, literals, depth=2)))
+
+    return st.integers(min_value=0, max_value=10_000).map(predicate)
 
 
 def _is_plain(predicate):
@@ -135,7 +140,7 @@ def _is_plain(predicate):
     return True
 
 
-PREDICATES, SPARK_PREDICATES = _predicates(LITERALS), _predicates(SPARK_LITERALS).filter(_is_plain)
+PREDICATES, SPARK_PREDICATES = _predicates(LITERALS), _predicates(SPARK_LITERALS, _is_plain)
 # What SQL leaves unknown where the column is null: random predicates ask it too seldom.
 NEGATED = st.sampled_from(["i", "s", "p", "t"]).flatmap(
     lambda column: st.sampled_from(LITERALS[column]).flatmap(
