@@ -203,7 +203,7 @@ class IcebergTableManager:
     @property
     def namespaces(self) -> Namespaces:
         """The catalog's namespaces."""
-        return Namespaces(self.catalog)
+        return Namespaces(self.catalog, tracer=self._context.tracer, logger=self._context.logger)
 
     def create_namespace(self, namespace: str | tuple[str, ...], properties: Mapping[str, str] | None = None) -> bool:
         """Create a namespace and its missing parents; False when it was there already."""

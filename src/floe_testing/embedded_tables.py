@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import time
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +18,7 @@ from floe_iceberg.reconciling import ReconcilingCatalog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import timedelta
 
     from opentelemetry.trace import Tracer
     from pyiceberg.catalog import Catalog
@@ -69,3 +73,22 @@ def local_path(location: str) -> Path:
 def files_of(table: Table, suffix: str = "") -> list[Path]:
     """List what lies in a table's folder."""
     return sorted(path for path in local_path(table.location()).rglob(f"*{suffix}") if path.is_file())
+
+
+def age_snapshots(table: Table, *ages: timedelta) -> tuple[int, ...]:
+    """Let a table's snapshots have been made that long ago, the first one first, and return their ids in that order."""
+    metadata = local_path(table.metadata_location)
+    document = json.loads(metadata.read_text(encoding="utf-8"))
+    now = time.time()
+    moments = {}
+    for snapshot, age in zip(document["snapshots"], ages, strict=True):
+        moments[snapshot["snapshot-id"]] = snapshot["timestamp-ms"] = int((now - age.total_seconds()) * 1000)
+    for entry in document["snapshot-log"]:
+        entry["timestamp-ms"] = moments[entry["snapshot-id"]]
+    # Under a name of its own: what is known of a metadata file is kept by its name.
+    version = int(metadata.name.partition("-")[0])
+    aged = metadata.with_name(f"{version + 1:05d}-{uuid.uuid4()}.metadata.json")
+    aged.write_text(json.dumps(document), encoding="utf-8")
+    table.catalog.drop_table(table.name())
+    table.catalog.register_table(table.name(), f"file://{aged}")
+    return tuple(moments)

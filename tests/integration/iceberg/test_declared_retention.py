@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
@@ -14,6 +14,7 @@ from floe_core.schemas import TableConfig
 from floe_dagster.definitions import create_definitions
 from floe_iceberg import IcebergTableManager, IcebergTableManagerConfig
 from floe_iceberg.project import open_project
+from floe_testing.embedded_tables import age_snapshots
 
 AGE = "history.expire.max-snapshot-age-ms"
 TABLE = "bronze.orders"
@@ -30,10 +31,10 @@ def project(root, *, governance="", retention=""):
     return compile_project(root)
 
 
-def written(manager, **design):
+def written(manager, rows=3, **design):
     manager.create_namespace("bronze")
     manager.create_from_config(TABLE, TableConfig(columns=COLUMNS, **design))
-    for number in range(3):
+    for number in range(rows):
         manager.append(TABLE, pa.table({"id": [number]}))
     return manager
 
@@ -49,6 +50,27 @@ def test_without_any_ask_the_managers_default_holds(manager):
     written(manager)
     assert manager.snapshot_retention(TABLE).days == 0
     assert manager.expire_snapshots(TABLE) == 2
+
+
+MOMENT = timedelta(minutes=10)
+NOW = timedelta()
+
+
+@pytest.mark.req("TM-11")
+@pytest.mark.parametrize(
+    "config",
+    [IcebergTableManagerConfig(), IcebergTableManagerConfig(default_properties={})],
+    ids=["the age that new tables get", "the manager's default"],
+)
+def test_snapshots_older_than_seven_days_expire_by_default_and_younger_ones_stay(tmp_path, config):
+    with IcebergTableManager.from_artifacts(project(tmp_path), config=config) as manager:
+        written(manager, rows=4)
+        week = timedelta(days=7)
+        ages = (timedelta(days=30), week + MOMENT, week - MOMENT, NOW)
+        month, past, within, current = age_snapshots(manager.load_table(TABLE), *ages)
+        expired = manager.expire_snapshots(TABLE, retain_last=1)
+        assert expired.snapshot_ids == (month, past)
+        assert [snapshot.snapshot_id for snapshot in manager.list_snapshots(TABLE)] == [current, within]
 
 
 @pytest.mark.req("TM-11")

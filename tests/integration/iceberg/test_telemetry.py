@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import errno
+
 import pyarrow as pa
 import pytest
+import structlog
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
 from structlog.testing import capture_logs
 
 from floe_core import metrics
-from floe_core.errors import TableNotFoundError
-from floe_iceberg import IcebergTableManager
+from floe_core.errors import FloeStorageError, StorageFullError, TableNotFoundError
+from floe_iceberg import IcebergTableManager, SchemaChange, SchemaChangeKind
 
 pytest_plugins = ["floe_testing.table_fixtures"]
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
+ADD = SchemaChange(kind=SchemaChangeKind.ADD, column="note", type="string")
 
 
 @pytest.fixture
@@ -87,6 +92,114 @@ def test_a_missing_table_is_logged_as_a_warning(manager):
         ("table_not_found", "warning"),
         ("iceberg.load_table", "warning"),
     ]
+
+
+def changed(manager, rows):
+    """A table with rows, for operations that need one."""
+    manager.create_table("bronze.t", SCHEMA)
+    return manager.append("bronze.t", rows)
+
+
+TABLE_OPERATIONS = {
+    "append": lambda m, rows: m.append("bronze.t", rows),
+    "overwrite": lambda m, rows: m.overwrite("bronze.t", rows),
+    "upsert": lambda m, rows: m.upsert("bronze.t", rows, keys=["id"]),
+    "delete": lambda m, _: m.delete("bronze.t", "id = 1"),
+    "scan": lambda m, _: m.scan("bronze.t"),
+    "evolve_schema": lambda m, _: m.evolve_schema("bronze.t", [ADD]),
+    "create_tag": lambda m, _: m.create_tag("bronze.t", "v1"),
+    "create_branch": lambda m, _: m.create_branch("bronze.t", "audit"),
+    "rollback": lambda m, _: m.rollback("bronze.t", m.get_current_snapshot("bronze.t").snapshot_id),
+    "expire_snapshots": lambda m, _: m.expire_snapshots("bronze.t"),
+    "compact_table": lambda m, _: m.compact_table("bronze.t", engine="arrow"),
+    "drop_table": lambda m, _: m.drop_table("bronze.t"),
+}
+
+
+@pytest.mark.req("FR-037")
+@pytest.mark.parametrize("name", TABLE_OPERATIONS)
+def test_every_operation_on_a_table_is_an_event_with_its_outcome(manager, rows, name):
+    changed(manager, rows)
+    with capture_logs() as logs:
+        TABLE_OPERATIONS[name](manager, rows)
+    [event] = [line for line in logs if line["event"] == f"iceberg.{name}"]
+    assert (event["log_level"], event["table"], event["outcome"]) == ("info", "bronze.t", "ok")
+    assert event["took_ms"] > 0
+
+
+NAMESPACE_OPERATIONS = {
+    "create_namespace": ("silver.raw", lambda names: names.create("silver.raw", {"owner": "ops"})),
+    "list_namespaces": ("bronze", lambda names: names.list_below("bronze")),
+    "load_namespace_properties": ("bronze", lambda names: names.properties("bronze")),
+    "update_namespace_properties": (
+        "bronze",
+        lambda names: names.update_properties("bronze", updates={"owner": "ops"}),
+    ),
+    "delete_namespace": ("bronze", lambda names: names.delete("bronze")),
+}
+
+
+@pytest.mark.req("FR-037")
+@pytest.mark.parametrize("name", NAMESPACE_OPERATIONS)
+def test_every_operation_on_a_namespace_is_an_event_of_the_managers_own_logger(manager, tracing, name):
+    namespace, operation = NAMESPACE_OPERATIONS[name]
+    logger = structlog.get_logger().bind(team="lake")
+    with capture_logs() as logs:
+        operation(IcebergTableManager(manager.catalog, tracer=tracing[0], logger=logger).namespaces)
+    [event] = [line for line in logs if line["event"].endswith(f".{name}")]
+    assert (event["log_level"], event["namespace"], event["outcome"]) == ("info", namespace, "ok")
+    assert event["team"] == "lake"
+    assert event["event"] in {span.name for span in tracing[1].get_finished_spans()}
+
+
+TROUBLES = {
+    "missing table": (
+        lambda m, _: m.load_table("bronze.tt"),
+        "Table 'bronze.tt' not found in catalog 'test'. Tables there: bronze.t. Did you mean 'bronze.t'?",
+    ),
+    "missing namespace": (
+        lambda m, _: m.create_table("bronz.t", SCHEMA),
+        "Namespace 'bronz' not found in catalog 'test'. Namespaces there: bronze. Did you mean 'bronze'?",
+    ),
+    "table that is there": (
+        lambda m, _: m.create_table("bronze.t", SCHEMA),
+        "Table 'bronze.t' already exists in catalog 'test'. Pass if_not_exists=True to use it as it is.",
+    ),
+    "type that does not fit": (
+        lambda m, _: m.append("bronze.t", pa.table({"id": ["one"]})),
+        "The data does not fit table 'bronze.t'.\n  id: table has long, data has string (no type holds both)",
+    ),
+}
+
+
+@pytest.mark.req("RD-05", "FR-037")
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_a_message_gives_the_way_out_and_the_log_keeps_the_reason(manager, rows, trouble):
+    cause, message = TROUBLES[trouble]
+    changed(manager, rows)
+    with capture_logs() as logs, pytest.raises(FloeStorageError) as caught:
+        cause(manager, rows)
+    assert str(caught.value) == message
+    [event] = [line for line in logs if line.get("outcome") == "failed"]
+    assert (event["log_level"], event["error"], event["reason"]) == (
+        "warning",
+        type(caught.value).__name__,
+        str(caught.value),
+    )
+
+
+@pytest.mark.req("RD-05", "FR-037")
+def test_what_a_full_disk_says_is_told_with_the_way_out_and_kept_as_the_cause(manager, rows, monkeypatch):
+    changed(manager, rows)
+    full = OSError(errno.ENOSPC, "No space left on device")
+    monkeypatch.setattr(PyArrowFileIO, "new_output", lambda *_: (_ for _ in ()).throw(full))
+    with capture_logs() as logs, pytest.raises(StorageFullError) as caught:
+        manager.append("bronze.t", rows)
+    assert caught.value.hint == "Free space or raise the quota; the table is as it was."
+    assert caught.value.__cause__ is full
+    [event] = [line for line in logs if line.get("outcome") == "failed"]
+    assert (event["event"], event["error"]) == ("iceberg.append", "StorageFullError")
+    assert "No space left on device" in event["reason"]
 
 
 @pytest.fixture

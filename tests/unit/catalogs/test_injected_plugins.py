@@ -8,10 +8,12 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io import load_file_io
 
 from floe_catalogs.sql import SqlCatalogPlugin
-from floe_core.errors import CatalogConnectionError, ConfigurationError
+from floe_core.errors import CatalogConnectionError, ConfigurationError, PluginLoadError
 from floe_core.plugins import (
     PLUGIN_API_VERSION,
     CatalogPlugin,
+    ComputePlugin,
+    PluginMetadata,
     PluginRegistry,
     PluginType,
     StoragePlugin,
@@ -111,6 +113,44 @@ def test_a_connected_plugin_hands_over_its_catalog(kind, config, storage, tmp_pa
     catalog.close()
 
 
+class Recorder(ComputePlugin):
+    """An engine that keeps what it is opened with."""
+
+    name = "recorder"
+    version = "1.0.0"
+    floe_api_version = PLUGIN_API_VERSION
+
+    def data_plane(self, config, **options):
+        self.opened = options
+        return self
+
+
+@pytest.mark.req("TM-01")
+def test_both_plugins_reach_the_engine(config, storage):
+    plugin, engine = SqlCatalogPlugin(), Recorder()
+    catalog = plugin.connect(config)
+    storage.get_spark_conf = lambda name: {f"spark.sql.catalog.{name}.owner": "five"}
+    storage.get_spark_packages = lambda: ("org.example:five:1",)
+    manager = IcebergTableManager(plugin, storage, compute=engine)
+    assert manager.context.plane() is engine
+    assert engine.opened["catalog_name"] == "lake"
+    assert engine.opened["conf"]["spark.sql.catalog.lake.owner"] == "five"
+    assert engine.opened["conf"]["spark.sql.catalog.lake.warehouse"] == config.warehouse
+    assert engine.opened["packages"][0] == "org.example:five:1"
+    catalog.close()
+
+
+@pytest.mark.req("TM-01")
+def test_a_table_manager_is_no_plugin(config):
+    plugin = SqlCatalogPlugin()
+    manager = IcebergTableManager(plugin, catalog_config=config)
+    assert not isinstance(manager, PluginMetadata)
+    with pytest.raises(PluginLoadError):
+        PluginRegistry().register(manager)
+    plugin.shutdown()
+
+
+@pytest.mark.req("TM-01")
 def test_a_configured_plugin_is_connected_with_its_configuration(config, storage, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     registry = PluginRegistry()

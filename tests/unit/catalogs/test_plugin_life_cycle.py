@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import ClassVar
 
 import pytest
@@ -17,6 +18,7 @@ from floe_core.plugins import (
     PluginRegistry,
     PluginType,
     SecretsPlugin,
+    lifecycle,
 )
 from floe_core.plugins.examination import examine_plugins
 from floe_core.schemas import CompiledArtifacts
@@ -141,13 +143,93 @@ def test_a_catalog_that_cannot_be_connected_leaves_no_plugin_running(registry, j
 
 @pytest.mark.req("PL-02")
 def test_a_start_that_takes_too_long_ends_the_opening(registry, tmp_path):
-    import threading
-
     held = threading.Event()
     registry.get(PluginType.SECRETS, "vault").startup = held.wait
     with pytest.raises(PluginTimeoutError, match=r"floe\.secrets:vault did not start within 0\.5 s"):
         open_project(artifacts(tmp_path, **SECTIONS), registry=registry)
     held.set()
+
+
+@pytest.fixture
+def held():
+    """Holds up whoever calls it, for longer than anybody here waits."""
+    event = threading.Event()
+
+    def hold():
+        event.wait(10)
+
+    yield hold
+    event.set()
+
+
+@pytest.fixture
+def waits(monkeypatch, held):
+    """Give the seconds that each plugin would be waited for; one that is held up is given up at once."""
+    asked = []
+    wait = lifecycle._Call.wait
+
+    def soon(call, seconds):
+        asked.append(seconds)
+        return wait(call, 0.01 if call._action is held else 9)
+
+    monkeypatch.setattr(lifecycle._Call, "wait", soon)
+    return asked
+
+
+def usual_registry(journal):
+    """Give a registry with the limits that every registry has."""
+    registry = PluginRegistry(source=list)
+    for kind in (Vault, People, Catalog, Disk):
+        plugin = kind()
+        plugin.journal = journal
+        registry.register(plugin)
+    return registry
+
+
+@pytest.mark.req("PL-02")
+def test_a_start_is_waited_for_thirty_seconds(journal, waits, held, tmp_path):
+    registry = usual_registry(journal)
+    registry.get(PluginType.STORAGE, "disk").startup = held
+    with pytest.raises(PluginTimeoutError, match=r"floe\.storage:disk did not start within 30 s"):
+        open_project(artifacts(tmp_path, **SECTIONS), registry=registry)
+    # Four starts, and the end of the three that had come up.
+    assert waits == [30.0] * 7
+    assert journal[-3:] == ["stop kept", "stop people", "stop vault"]
+
+
+@pytest.mark.req("PL-02")
+def test_a_health_check_is_waited_for_five_seconds(journal, waits, held, tmp_path):
+    registry = usual_registry(journal)
+    registry.get(PluginType.IDENTITY, "people").health_check = held
+    with open_project(artifacts(tmp_path, **SECTIONS), registry=registry) as project:
+        waits.clear()
+        health = project.health()
+        assert waits == [5.0] * 4
+    assert health.pop("floe.identity:people") == HealthStatus(
+        HealthState.UNHEALTHY,
+        "The plugin floe.identity:people did not answer its health check within 5 s. "
+        "See its logs, and check the services it talks to.",
+    )
+    assert {status.state for status in health.values()} == {HealthState.HEALTHY}
+
+
+@pytest.mark.req("PL-02")
+def test_a_plugin_that_does_not_stop_is_waited_for_thirty_seconds(journal, waits, held, tmp_path):
+    registry = usual_registry(journal)
+    registry.get(PluginType.CATALOG, "kept").shutdown = held
+    with open_project(artifacts(tmp_path, **SECTIONS), registry=registry) as project:
+        waits.clear()
+    assert waits == [30.0] * 4
+    assert journal[-3:] == ["stop disk", "stop people", "stop vault"]
+    assert project.plugins.started == ()
+
+
+@pytest.mark.req("PL-02")
+def test_the_limits_of_a_registry_are_those_of_its_projects(registry, waits, held, tmp_path):
+    registry.get(PluginType.SECRETS, "vault").health_check = held
+    with open_project(artifacts(tmp_path, **SECTIONS), registry=registry) as project:
+        project.health()
+    assert waits == [0.5] * 12
 
 
 def test_projects_of_one_registry_have_plugins_of_their_own(registry, journal, tmp_path):
