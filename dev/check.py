@@ -2,7 +2,7 @@
 
 Usage: python dev/check.py gates tests coverage wheel requirements live
 
-Servers are fetched and built beside the gates: both wait for other things than the processor now and then.
+Servers are fetched and built beside the gates and the tests that need none, which come first.
 """
 
 from __future__ import annotations
@@ -127,38 +127,33 @@ class Servers:
         """Begin; what is printed goes to a log until somebody waits for it."""
         DEV.mkdir(exist_ok=True)
         self._log = DEV / "prepare.log"
-        self._started = time.monotonic()
         with self._log.open("w", encoding="utf-8") as stream:
             command = [sys.executable, "dev/services.py", "prepare", which]
             self._process = subprocess.Popen(command, cwd=ROOT, stdout=stream, stderr=subprocess.STDOUT)
 
-    def ready(self) -> Outcome:
-        """Wait until all is there, and show what is said meanwhile."""
-        print("── servers", flush=True)
-        with self._log.open(encoding="utf-8") as stream:
-            while self._process.poll() is None:
-                print(stream.read(), end="", flush=True)
-                time.sleep(0.2)
-            print(stream.read(), end="", flush=True)
-        return Outcome("servers", self._process.returncode == 0, time.monotonic() - self._started)
+    def outcome(self) -> Outcome:
+        """Wait for the end, and show what was said when it failed."""
+        ok = self._process.wait() == 0
+        said = self._log.read_text(encoding="utf-8")
+        if not ok:
+            print("── servers", said, sep="\n", flush=True)
+        ready = re.findall(r"(\S+): ready after (\d+) s", said)
+        return Outcome("servers", ok, max((float(took) for _, took in ready), default=0.0), "beside the others")
 
 
 def tests(servers: Servers) -> list[Outcome]:
     """Everything but the wider matrix."""
-    if not (ready := servers.ready()).ok:
-        return [ready]
-    return [ready, pytest("tests", "-m", "not live", "-n", WORKERS, "--dist=loadgroup")]
+    suite = pytest("tests", "-m", "not live", "-n", WORKERS, "--dist=loadgroup")
+    return [servers.outcome(), suite]
 
 
 def coverage(servers: Servers) -> list[Outcome]:
     """The same tests with every line counted, which takes them half as long again."""
-    if not (ready := servers.ready()).ok:
-        return [ready]
     counted = ["--cov", "--cov-report=term:skip-covered", f"--cov-fail-under={COVERAGE_FLOOR}"]
     suite = pytest("coverage", "-m", "not live", "-n", WORKERS, "--dist=loadgroup", *counted)
     floor = f"--fail-under={COVERAGE_FLOOR}"
     return [
-        ready,
+        servers.outcome(),
         suite,
         *(
             run(f"coverage of {package}", ["coverage", "report", f"--include=src/{package}/*", floor])
@@ -169,13 +164,9 @@ def coverage(servers: Servers) -> list[Outcome]:
 
 def live(servers: Servers) -> list[Outcome]:
     """The wider matrix of servers and engines."""
-    if not (ready := servers.ready()).ok:
-        return [ready]
-    return [
-        ready,
-        run("chromium", [sys.executable, "dev/chromium.py"]),
-        pytest("live", "-m", "live", "-n", WORKERS, "--dist=loadgroup"),
-    ]
+    chromium = run("chromium", [sys.executable, "dev/chromium.py"])
+    suite = pytest("live", "-m", "live", "-n", WORKERS, "--dist=loadgroup")
+    return [servers.outcome(), chromium, suite]
 
 
 def wheel() -> list[Outcome]:

@@ -1,7 +1,8 @@
-"""Builds the wheel, installs it with every extra into an empty environment, and runs it as a user would."""
+"""Builds the wheel, installs it with every extra into an environment of its own, and runs it as a user would."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -11,22 +12,21 @@ ROOT = Path(__file__).resolve().parent.parent
 UV = str(ROOT / ".floe-dev/uv/bin/uv")
 
 
-def call(*command: str | Path, cwd: Path = ROOT) -> None:
+def call(*command: str | Path, cwd: Path = ROOT, **environ: str) -> None:
     """Run a command and stop at its failure."""
     print("$", *command, flush=True)
-    subprocess.run([str(part) for part in command], cwd=cwd, check=True)
+    subprocess.run([str(part) for part in command], cwd=cwd, check=True, env=os.environ | environ)
 
 
 def install(folder: Path) -> Path:
-    """Build the wheel and install it into an empty environment; return the environment's commands."""
+    """Build the wheel and install it into an environment of the locked versions; return the environment's commands."""
     call(UV, "build", "--quiet", "--wheel", "--out-dir", folder / "dist")
     [built] = (folder / "dist").glob("*.whl")
-    call(UV, "export", "--quiet", "--locked", "--all-extras", "--no-dev", "--no-emit-project", "-o", folder / "lock")
-    call(UV, "venv", "--quiet", "--python", sys.executable, folder / "env")
-    # The lock's versions as constraints: the wheel is tested with what the suite was tested with.
-    versions = ["--constraint", folder / "lock"]
+    locked = ["--locked", "--all-extras", "--no-dev", "--no-install-project", "--no-python-downloads"]
+    call(UV, "sync", "--quiet", *locked, "--python", sys.executable, UV_PROJECT_ENVIRONMENT=str(folder / "env"))
+    # Without an index, a requirement of the wheel that the lock does not meet has nowhere to come from.
     wheel = f"floe-lakehouse[all] @ {built.as_uri()}"
-    call(UV, "pip", "install", "--quiet", "--python", folder / "env/bin/python", *versions, wheel)
+    call(UV, "pip", "install", "--quiet", "--no-index", "--python", folder / "env/bin/python", wheel)
     return folder / "env/bin"
 
 

@@ -16,39 +16,49 @@ from floe_testing.services.minio import Minio
 from floe_testing.services.nessie import Nessie
 from floe_testing.services.oidc import Oidc
 from floe_testing.services.postgres import Postgres
-from floe_testing.services.preparation import BY_FIXTURE, USUAL, prepare
+from floe_testing.services.preparation import BY_FIXTURE, SERVERS, USUAL, prepare
 from floe_testing.services.runner import Server, Service, ServiceRun
 from floe_testing.services.toolchain import missing_toolchain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
 _FAILED = pytest.StashKey[dict[str, str]]()
+_TRIED = pytest.StashKey[set[str]]()
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Stop at a test of the usual suite that needs a server which is built for the wider matrix only."""
+    """Put tests that need a server last, and stop at one of the usual suite that needs one of the wider matrix.
+
+    Servers are fetched and built meanwhile.
+    """
     wider = BY_FIXTURE.keys() - set(USUAL)
     for item in items:
-        named = wider.intersection(getattr(item, "fixturenames", ()))
+        named = wider & _fixtures(item)
         if named and item.get_closest_marker("live") is None:
             msg = f"{item.nodeid} needs {', '.join(sorted(named))}: mark it as live."
             raise pytest.UsageError(msg)
+    items.sort(key=lambda item: not SERVERS.isdisjoint(_fixtures(item)))
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Prepare the servers that the collected tests name, before the first test's time begins to run."""
-    config = session.config
-    if config.option.collectonly:
-        return
-    reporter = config.pluginmanager.get_plugin("terminalreporter")
-    fixtures = {name for item in session.items for name in getattr(item, "fixturenames", ())}
-    lines: list[str] = []
-    failures = prepare(fixtures, config.rootpath / ".floe-dev", reporter.write_line if reporter else lines.append)
-    config.stash[_FAILED] = failures
-    if failures and not hasattr(config, "workerinput"):
-        pytest.exit("\n".join(f"{name} could not be prepared: {why}" for name, why in failures.items()), returncode=1)
+# First, because the time limit of a test begins to run in this hook as well.
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Prepare the servers that a test names before its time begins to run."""
+    config = item.config
+    failed = config.stash.setdefault(_FAILED, {})
+    tried = config.stash.setdefault(_TRIED, set())
+    if wanted := (BY_FIXTURE.keys() & _fixtures(item)) - tried:
+        tried |= wanted
+        reporter = config.pluginmanager.get_plugin("terminalreporter")
+        say: Callable[[str], None] = reporter.write_line if reporter else [].append
+        failed |= prepare(wanted, config.rootpath / ".floe-dev", say)
+    return (yield)
+
+
+def _fixtures(item: pytest.Item) -> set[str]:
+    return set(getattr(item, "fixturenames", ()))
 
 
 @pytest.fixture(scope="session")

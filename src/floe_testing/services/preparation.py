@@ -79,11 +79,14 @@ BY_FIXTURE = {
 }
 """What the fixtures of these names need."""
 
+SERVERS = BY_FIXTURE.keys() - {"spark_settings"}
+"""Fixtures that are servers: fetching or building them takes minutes on a new machine."""
+
 BUILT = ("minio", "fake-gcs")
 """Names of what a compiler makes, which takes longest."""
 
 USUAL = ("spark_settings", "minio", "iceberg_rest")
-"""Fixtures that tests outside the wider matrix may use: building the others takes minutes on a new machine."""
+"""Fixtures that tests outside the wider matrix may use."""
 
 
 def prepare(fixtures: Iterable[str], dev: Path, say: Say) -> dict[str, str]:
