@@ -55,7 +55,7 @@ def instruments_of(meter: Meter) -> Instruments:
         commit_duration=meter.create_histogram(
             "floe.commit.duration",
             unit="s",
-            description="Time that a catalog takes for one commit to a table.",
+            description="Time that one commit to a table takes; with engine spark, the writing of the rows as well.",
             explicit_bucket_boundaries_advisory=_SECONDS,
         ),
         commit_conflicts=meter.create_counter(
@@ -77,15 +77,25 @@ def instruments_of(meter: Meter) -> Instruments:
 
 @dataclass
 class CommitTimer:
-    """A commit under way; ``outcome`` may be set until it has ended."""
+    """A commit under way.
 
-    outcome: str = "ok"
+    Attributes:
+        outcome: How it ended; None when there was nothing to commit.
+        seconds: How long it took; until that is set, the end of the block is the end of the commit.
+    """
+
+    outcome: str | None = "ok"
     started: float = field(default_factory=time.perf_counter)
+    seconds: float | None = None
+
+    def stop(self) -> None:
+        """Measure no further."""
+        self.seconds = time.perf_counter() - self.started
 
 
 @contextmanager
-def timed_commit(table: str, *, conflict: type[Exception]) -> Iterator[CommitTimer]:
-    """Measure one commit; an error of type ``conflict`` means that another writer was faster."""
+def timed_commit(table: str, *, conflict: type[Exception], engine: str = "arrow") -> Iterator[CommitTimer]:
+    """Measure one commit of an engine; an error of type ``conflict`` means that another writer was faster."""
     timer = CommitTimer()
     try:
         yield timer
@@ -98,9 +108,11 @@ def timed_commit(table: str, *, conflict: type[Exception]) -> Iterator[CommitTim
         timer.outcome = "failed"
         raise
     finally:
-        if instruments := _instruments():
-            attributes = {"table": table, "outcome": timer.outcome}
-            instruments.commit_duration.record(time.perf_counter() - timer.started, attributes)
+        if timer.outcome is not None and (instruments := _instruments()):
+            if timer.seconds is None:
+                timer.stop()
+            attributes = {"table": table, "outcome": timer.outcome, "engine": engine}
+            instruments.commit_duration.record(timer.seconds or 0.0, attributes)
 
 
 def count_written(table: str, operation: str, summary: Mapping[str, str]) -> None:

@@ -48,10 +48,11 @@ _log = get_logger("floe.dagster")
 
 @dataclass(frozen=True)
 class StepAssets:
-    """The assets that a step makes, and those that they are made of."""
+    """The assets that a step makes, those that they are made of, and whether they have partitions."""
 
     made: tuple[AssetKey, ...]
     used: tuple[AssetKey, ...] = ()
+    partitioned: bool = True
 
 
 class RunObserver:
@@ -69,7 +70,8 @@ class RunObserver:
         for asset in assets:
             if asset.is_executable:
                 used = sorted({dep.asset_key for spec in asset.specs for dep in spec.deps} - asset.keys)
-                self.steps[asset.node_def.name] = StepAssets(tuple(sorted(asset.keys)), tuple(used))
+                partitioned = any(spec.partitions_def is not None for spec in asset.specs)
+                self.steps[asset.node_def.name] = StepAssets(tuple(sorted(asset.keys)), tuple(used), partitioned)
 
     def follow(self, context: InitResourceContext) -> None:
         """Follow the steps of a run that is about to use a resource of the project; once is enough."""
@@ -168,7 +170,9 @@ class _Steps:
     def _begin(self, step: str) -> None:
         run, assets = self._run, self._observer.steps.get(step)
         names = [key.to_user_string() for key in assets.made] if assets else []
-        keys = [run.tags[tag] for tag in _PARTITION_TAGS if tag in run.tags]
+        # A run of one day may make assets that have no days.
+        tags = _PARTITION_TAGS if assets is None or assets.partitioned else ()
+        keys = [run.tags[tag] for tag in tags if tag in run.tags]
         lineage = self._observer.lineage
         told = lineage.of_step(run, step, assets) if lineage and assets else None
         with ExitStack() as scope:

@@ -32,6 +32,7 @@ from floe_core.errors import (
     ConcurrencyConflictError,
     InvalidDataError,
 )
+from floe_core.metrics import timed_commit
 from floe_iceberg.abandoned import clear_operations
 from floe_iceberg.capabilities import require_known_partitions
 from floe_iceberg.clocks import seconds_ahead, seconds_until_java_writes
@@ -40,6 +41,7 @@ from floe_iceberg.context import identifier_of
 from floe_iceberg.engine_commits import commit_metadata
 from floe_iceberg.metadata_commits import Change, commit_change
 from floe_iceberg.metadata_updates import RemoveSnapshots
+from floe_iceberg.models import Engine
 from floe_iceberg.nullability import freed_by_nulls, optional, required_columns
 from floe_iceberg.operation_branches import operation_branch
 from floe_iceberg.read_marks import reads_on, require_unread
@@ -218,22 +220,21 @@ class _EngineLoop:
             self._require_unread(table, before)
             self._await_clock(table)
             try:
-                self._run(branch)
+                table = self._run(branch, before)
             except ConcurrencyConflictError:
                 if not self._backoff.wait():
                     raise
                 continue
-            table = self._load()
             found = find_operation(table.metadata, self._scope.operation_id, branch)
             if found is None or is_readable(table, found):
-                return Outcome(table, found or self._made_since(table, before))
+                return Outcome(table, found or self._made_since(table, branch, before))
             # The engine took its own landed commit for a lost race and deleted the files of it.
             self._context.logger.warning("snapshot lost its files", snapshot_id=found.snapshot_id)
             self._set_ref(table, branch or MAIN_BRANCH, found.parent_snapshot_id, expected=found.snapshot_id)
 
-    def _made_since(self, table: Table, before: int | None) -> Snapshot | None:
+    def _made_since(self, table: Table, branch: str | None, before: int | None) -> Snapshot | None:
         """Return the branch's head if it moved: an engine that drops rows by metadata alone leaves no operation id."""
-        head = self._head(table, self._scope.branch)
+        head = self._head(table, branch)
         return table.snapshot_by_id(head) if head is not None and head != before else None
 
     def on_branch(self) -> Outcome:
@@ -261,8 +262,7 @@ class _EngineLoop:
         branch = operation_branch(self._scope.operation_id, self._backoff.tries)
         try:
             self._set_ref(table, branch, base, expected=self._head(table, branch))
-            self._run(branch)
-            table = self._load()
+            table = self._run(branch, base)
             head = self._head(table, branch)
             if head == base:
                 return Outcome(table, None)
@@ -305,8 +305,8 @@ class _EngineLoop:
             self._context.logger.warning("waiting for a clock that is ahead", table=name, seconds=round(seconds, 1))
             time.sleep(seconds)
 
-    def _run(self, branch: str | None) -> None:
-        """Let the engine write; after an error, find out whether it did."""
+    def _run(self, branch: str | None, before: int | None) -> Table:
+        """Let the engine write, and return the table since; after an error, find out whether it did."""
         request = WriteRequest(
             table=str(identifier_of(self._target)),
             kind=self._write.kind,
@@ -317,18 +317,34 @@ class _EngineLoop:
             branch=None if branch in {None, MAIN_BRANCH} else branch,
             snapshot_properties=self._properties,
         )
-        try:
-            with self._context.traced(
+        with (
+            self._context.traced(
                 "iceberg.engine_write", table=request.table, kind=request.kind.value, branch=request.branch
-            ):
+            ) as operation,
+            timed_commit(request.table, conflict=ConcurrencyConflictError, engine=Engine.SPARK.value) as timer,
+        ):
+            try:
                 self._plane.write(request)
-        except Exception:
-            # A lost driver or reply: the write may still be running, and may still land.
-            self._plane.await_quiet(self._scope.operation_id)
-            found = find_operation(self._load().metadata, self._scope.operation_id, branch)
-            if found is None:
-                raise
-            self._context.logger.info("write landed despite an error", snapshot_id=found.snapshot_id)
+            except Exception:
+                # A lost driver or reply: the write may still be running, and may still land.
+                self._plane.await_quiet(self._scope.operation_id)
+                landed = find_operation(self._load().metadata, self._scope.operation_id, branch)
+                if landed is None:
+                    raise
+                self._context.logger.info("write landed despite an error", snapshot_id=landed.snapshot_id)
+            timer.stop()
+            table = self._load()
+            found = find_operation(table.metadata, self._scope.operation_id, branch)
+            if made := found or self._made_since(table, branch, before):
+                summary = summary_of(made)
+                operation.set(
+                    snapshot_id=made.snapshot_id,
+                    num_rows=int(summary.get("added-records", 0)),
+                    bytes=int(summary.get("added-files-size", 0)),
+                )
+            else:
+                timer.outcome = None
+        return table
 
     def _load(self) -> Table:
         return self._context.load(self._target)

@@ -138,9 +138,28 @@ class TraceTree:
         """Spans whose caller never arrived."""
         return [span for span in self.spans if span.parent_id is not None and span.parent_id not in self.by_id]
 
-    def named(self, name: str) -> list[ReceivedSpan]:
-        """Return the spans of a name."""
-        return [span for span in self.spans if span.name == name]
+    def named(self, *names: str) -> list[ReceivedSpan]:
+        """Return the spans of some names."""
+        return [span for span in self.spans if span.name in names]
+
+    @property
+    def assets(self) -> list[tuple[str, str | None]]:
+        """The assets that have a span, each with its partition, in order."""
+        found = [span.attributes for span in self.named("dagster.asset")]
+        return sorted((had["dagster.asset"], had.get("dagster.partition")) for had in found)
+
+    @property
+    def commits(self) -> list[tuple[str, int]]:
+        """The snapshots whose commit has a span, each with its table, in order; Spark commits with its write.
+
+        A commit that another writer was faster than is none.
+        """
+        found = [span for span in self.named("iceberg.commit_table", "iceberg.engine_write") if span.error is None]
+        return sorted(
+            (span.attributes["iceberg.table"], span.attributes["iceberg.snapshot_id"])
+            for span in found
+            if "iceberg.snapshot_id" in span.attributes
+        )
 
     def path(self, span: ReceivedSpan) -> list[str]:
         """Return the names from the root to a span."""
@@ -149,6 +168,17 @@ class TraceTree:
             span = self.by_id[span.parent_id]
             names.insert(0, span.name)
         return names
+
+
+def whole_trace(collector: Collector, *, root: str) -> TraceTree:
+    """Return the one trace that arrived: it has one root, and the caller of every span has arrived as well."""
+    assert collector.problems == []
+    tree = TraceTree(collector.spans)
+    assert [span.name for span in tree.roots] == [root]
+    assert tree.orphans == []
+    assert len({span.trace_id for span in tree.spans}) == 1
+    assert len(tree.by_id) == len(tree.spans)
+    return tree
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -14,39 +14,18 @@ from pyiceberg.io.pyarrow import PyArrowFile
 from floe_testing.embedded_tables import make_context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import pyarrow as pa
-    from opentelemetry.sdk.trace import ReadableSpan
-    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-    from opentelemetry.trace import Tracer
     from pyiceberg.io import InputStream
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
     from floe_iceberg.context import ManagerContext
+    from floe_testing.telemetry_fixtures import Tracing
 
-    Tracing = tuple[Tracer, InMemorySpanExporter]
-
-
-@pytest.fixture
-def tracing() -> Tracing:
-    """Give a tracer and the exporter its spans end up in."""
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    return provider.get_tracer("test"), exporter
-
-
-@pytest.fixture
-def spans(tracing: Tracing) -> Callable[[], Sequence[ReadableSpan]]:
-    """Give the finished spans."""
-    return tracing[1].get_finished_spans
+pytest_plugins = ["floe_testing.telemetry_fixtures"]
 
 
 @pytest.fixture

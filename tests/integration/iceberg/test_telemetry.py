@@ -7,19 +7,16 @@ import errno
 import pyarrow as pa
 import pytest
 import structlog
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
 from structlog.testing import capture_logs
 
-from floe_core import metrics
 from floe_core.errors import FloeStorageError, StorageFullError, TableNotFoundError
 from floe_iceberg import IcebergTableManager, SchemaChange, SchemaChangeKind
 
-pytest_plugins = ["floe_testing.table_fixtures"]
+pytest_plugins = ["floe_testing.telemetry_fixtures"]
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 ADD = SchemaChange(kind=SchemaChangeKind.ADD, column="note", type="string")
@@ -202,33 +199,13 @@ def test_what_a_full_disk_says_is_told_with_the_way_out_and_kept_as_the_cause(ma
     assert "No space left on device" in event["reason"]
 
 
-@pytest.fixture
-def figures(monkeypatch):
-    """Count in memory; gives the figures of a metric by the values of its attributes."""
-    reader = InMemoryMetricReader()
-    instruments = metrics.instruments_of(MeterProvider([reader]).get_meter("test"))
-    monkeypatch.setattr(metrics, "_instruments", lambda: instruments)
-
-    def read(name):
-        data = reader.get_metrics_data()
-        found = [metric for scope in data.resource_metrics[0].scope_metrics for metric in scope.metrics]
-        return {
-            tuple(point.attributes.values()): getattr(point, "value", None) or point.count
-            for metric in found
-            if metric.name == name
-            for point in metric.data.data_points
-        }
-
-    return read
-
-
 def test_commits_and_what_they_wrote_are_counted(manager, rows, figures):
     manager.create_table("bronze.t", SCHEMA)
     manager.append("bronze.t", rows)
     manager.append("bronze.t", rows, operation_id="once")
     manager.append("bronze.t", rows, operation_id="once")
     manager.delete("bronze.t", "id = 1")
-    assert figures("floe.commit.duration") == {("bronze.t", "ok"): 3}
+    assert figures("floe.commit.duration") == {("bronze.t", "ok", "arrow"): 3}
     assert figures("floe.rows.written")["bronze.t", "append"] == 6
     assert figures("floe.bytes.written")["bronze.t", "append"] > 0
 
@@ -240,4 +217,18 @@ def test_a_commit_that_lost_a_race_is_a_conflict(manager, rows, figures):
     with pytest.raises(CommitFailedException):
         manager.catalog.commit_table(table, (nowhere,), (SetPropertiesUpdate(updates={"a": "b"}),))
     assert figures("floe.commit.conflicts") == {("bronze.t",): 1}
-    assert figures("floe.commit.duration")["bronze.t", "conflict"] == 1
+    assert figures("floe.commit.duration")["bronze.t", "conflict", "arrow"] == 1
+
+
+@pytest.mark.spark
+def test_a_commit_that_spark_makes_is_measured_and_named(spark_tables, rows, tracing, spans, figures):
+    spark_tables.catalog.create_namespace("bronze")
+    manager = IcebergTableManager(spark_tables.catalog, compute=spark_tables.plane, tracer=tracing[0])
+    manager.create_table("bronze.t", SCHEMA)
+    snapshot = manager.append("bronze.t", rows, engine="spark")
+    assert figures("floe.commit.duration") == {("bronze.t", "ok", "spark"): 1}
+    assert figures("floe.rows.written") == {("bronze.t", "append"): 3}
+    [written] = [span for span in spans() if span.name == "iceberg.engine_write"]
+    assert written.attributes["iceberg.snapshot_id"] == snapshot.snapshot_id
+    assert written.attributes["iceberg.num_rows"] == 3
+    assert written.attributes["iceberg.bytes"] == figures("floe.bytes.written")["bronze.t", "append"] > 0

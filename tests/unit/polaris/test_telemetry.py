@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from floe_core import metrics
 from floe_core.circuit_breaker import CircuitBreaker
 from floe_core.errors import CatalogUnavailableError
 from floe_core.retry import RetryPolicy
@@ -19,6 +13,8 @@ from floe_polaris import PolarisCatalogConfig
 from floe_polaris.auth import authenticator_for
 from floe_polaris.http import DeadlineSession
 from floe_testing.gateway import FaultGateway, Reply, Rule
+
+pytest_plugins = ["floe_testing.telemetry_fixtures"]
 
 
 @pytest.fixture
@@ -40,41 +36,11 @@ def session(gateway):
         yield session
 
 
-@pytest.fixture
-def spans():
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    exporter.tracer = provider.get_tracer("test")
-    return exporter
-
-
-@pytest.fixture
-def figures(monkeypatch):
-    """Count in memory; gives the sums by metric and attributes."""
-    reader = InMemoryMetricReader()
-    instruments = metrics.instruments_of(MeterProvider([reader]).get_meter("test"))
-    monkeypatch.setattr(metrics, "_instruments", lambda: instruments)
-
-    def read(name):
-        data = reader.get_metrics_data()
-        found = [
-            metric
-            for resource in (data.resource_metrics if data else ())
-            for scope in resource.scope_metrics
-            for metric in scope.metrics
-            if metric.name == name
-        ]
-        return {tuple(point.attributes.values()): point.value for metric in found for point in metric.data.data_points}
-
-    return read
-
-
 @pytest.mark.req("FR-038")
-def test_a_call_is_a_span_and_names_it_to_the_server(gateway, session, spans):
-    with traced("iceberg.append", tracer=spans.tracer, table="a.b"):
+def test_a_call_is_a_span_and_names_it_to_the_server(gateway, session, tracing, spans):
+    with traced("iceberg.append", tracer=tracing[0], table="a.b"):
         session.get(f"{gateway.url}/v1/config")
-    call, write = spans.get_finished_spans()
+    call, write = spans()
     assert (call.name, call.parent.span_id) == ("polaris.request", write.context.span_id)
     assert call.attributes["iceberg.method"] == "GET"
     assert call.attributes["iceberg.status"] == 200

@@ -1,0 +1,155 @@
+"""Runs of several processes as others see them: still one trace each."""
+
+from __future__ import annotations
+
+import os
+from textwrap import dedent
+
+import pytest
+
+from floe_core.compile import compile_project
+from floe_iceberg import IcebergTableManager
+from floe_testing import warm_python
+from floe_testing.collector import Collector, TraceTree, whole_trace
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(900)]
+
+PROJECT = """
+    schema_version: 1
+    name: shop
+    orchestration: {module: assets_of_processes}
+    observability: {otlp_endpoint: "URL", openlineage: {url: "URL"}}
+"""
+ASSETS = """
+    import datetime as dt
+
+    import dagster as dg
+    import pyarrow as pa
+
+    DAYS = dg.DailyPartitionsDefinition("2026-01-01", end_date="2026-01-04")
+
+    @dg.asset(key_prefix="bronze", partitions_def=DAYS)
+    def raw(context: dg.AssetExecutionContext) -> pa.Table:
+        return pa.table({"day": [dt.date.fromisoformat(context.partition_key)]})
+
+    @dg.asset(key_prefix="bronze", metadata={"write_mode": "overwrite"})
+    def source() -> pa.Table:
+        return pa.table({"id": [1]})
+
+    @dg.asset(key_prefix="silver", metadata={"write_mode": "overwrite"})
+    def orders() -> pa.Table:
+        return pa.table({"id": [1, 2]})
+
+    @dg.asset_check(asset=dg.AssetKey(["silver", "orders"]), blocking=True)
+    def two_rows(orders: pa.Table) -> dg.AssetCheckResult:
+        return dg.AssetCheckResult(passed=orders.num_rows == 2)
+
+    @dg.asset(key_prefix="gold", metadata={"write_mode": "overwrite"}, ins={"orders": dg.AssetIn(["silver", "orders"])})
+    def total(orders: pa.Table) -> pa.Table:
+        return pa.table({"orders": [orders.num_rows]})
+"""
+PROGRAM = """
+    import sys
+    from contextlib import nullcontext
+
+    import floe_cli.commands.spark
+    from floe_cli.app import main
+
+    if __name__ == "__main__":
+        # Several processes share one Spark, and these assets need none.
+        floe_cli.commands.spark.shared_spark = lambda workspace: nullcontext()
+        sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.fixture
+def collector():
+    with Collector() as collector:
+        yield collector
+
+
+@pytest.fixture
+def folder(tmp_path, collector):
+    (tmp_path / "assets_of_processes.py").write_text(dedent(ASSETS))
+    (tmp_path / "floe.yaml").write_text(dedent(PROJECT).replace("URL", collector.url))
+    (tmp_path / "program.py").write_text(dedent(PROGRAM))
+    return tmp_path
+
+
+@pytest.fixture
+def environ(folder):
+    taken = {"TRACEPARENT", "FLOE_ENV", "FLOE_PER_TENANT"}
+    return {key: value for key, value in os.environ.items() if key not in taken} | {"FLOE_PROJECT": str(folder)}
+
+
+def snapshots(folder):
+    """Return every snapshot that the project's tables have, as the trace names them."""
+    with IcebergTableManager.from_artifacts(compile_project(folder)) as manager:
+        tables = [
+            ".".join(name) for layer in manager.catalog.list_namespaces() for name in manager.catalog.list_tables(layer)
+        ]
+        return sorted((table, made.snapshot_id) for table in tables for made in manager.list_snapshots(table))
+
+
+def test_steps_of_a_run_with_processes_of_their_own_are_one_trace(folder, collector, environ):
+    chosen = ("run", "--select", "silver.orders,gold.total", "--processes", "2")
+    done = warm_python.run(str(folder / "program.py"), *chosen, cwd=folder, env=environ)
+    assert done.returncode == 0, done.stdout + done.stderr
+    tree = whole_trace(collector, root="floe.run")
+    assert tree.assets == [("gold/total", None), ("silver/orders", None)]
+    assert tree.commits == snapshots(folder)
+    assert {table for table, _ in tree.commits} == {"silver.orders", "gold.total", "floe_checks.results"}
+    [run] = tree.named("dagster.run")
+    steps = tree.named("dagster.asset", "dagster.step")
+    assert {step.parent_id for step in steps} == {run.span_id}
+    # Two assets and the gate between them.
+    assert len({step.process for step in steps}) == 3
+    assert run.process not in {step.process for step in steps}
+    rows = {point.attributes["table"]: point.value for point in collector.points("floe.rows.written")}
+    assert rows == {"silver.orders": 2, "gold.total": 1, "floe_checks.results": 1}
+    states = sorted((event["job"]["name"], event["eventType"]) for event in collector.lineage)
+    assert states == [
+        (job, state) for job in ("gold/total", "shop", "silver/orders") for state in ("COMPLETE", "START")
+    ]
+
+
+def test_partitions_that_run_beside_each_other_are_one_trace(folder, collector, environ):
+    chosen = ("run", "--select", "bronze.raw", "--all-partitions", "--processes", "2")
+    done = warm_python.run(str(folder / "program.py"), *chosen, cwd=folder, env=environ)
+    assert done.returncode == 0, done.stdout + done.stderr
+    tree = whole_trace(collector, root="floe.run")
+    assert tree.assets == [("bronze/raw", f"2026-01-0{day}") for day in (1, 2, 3)]
+    assert tree.commits == snapshots(folder)
+    assert len(tree.commits) >= 3
+    assert {tuple(tree.path(span)) for span in tree.named("dagster.asset")} == {
+        ("floe.run", "dagster.run", "dagster.asset")
+    }
+    assert tree.roots[0].process not in {span.process for span in tree.named("dagster.run")}
+
+
+def test_a_run_that_dagster_itself_executes_is_one_trace(folder, collector, environ):
+    home = folder / "home"
+    home.mkdir()
+    chosen = ("--select", "key:bronze/source", "-m", "floe_dagster.code_location")
+    done = warm_python.run(
+        "-m", "dagster", "asset", "materialize", *chosen, cwd=folder, env=environ | {"DAGSTER_HOME": str(home)}
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    tree = whole_trace(collector, root="dagster.run")
+    assert tree.assets == [("bronze/source", None)]
+    assert tree.commits == snapshots(folder)
+    assert {table for table, _ in tree.commits} == {"bronze.source"}
+    [asset] = tree.named("dagster.asset")
+    assert asset.process != tree.roots[0].process
+
+
+def test_a_run_joins_the_trace_of_whoever_started_it(folder, collector, environ):
+    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    chosen = ("run", "--select", "bronze.source")
+    done = warm_python.run("-m", "floe_cli", *chosen, cwd=folder, env=environ | {"TRACEPARENT": parent})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {span.trace_id for span in collector.spans} == {parent.split("-")[1]}
+    tree = TraceTree(collector.spans)
+    [run] = tree.named("floe.run")
+    assert run.parent_id == parent.split("-")[2]
+    assert tree.orphans == [run]
