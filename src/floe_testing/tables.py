@@ -33,7 +33,6 @@ from floe_core.errors import (
     TableNotFoundError,
 )
 from floe_iceberg import NullKeys, SchemaChange, SchemaChangeKind, TableConfig, TableIdentifier
-from floe_iceberg.models import PRODUCTION_PROPERTIES
 from floe_testing.audit import assert_audited
 from floe_testing.table_writes import SCHEMA, WritesContract, rows
 
@@ -72,7 +71,15 @@ class TablesContract:
         manager.create_table(name, SCHEMA, properties={"owner": "me", "history.expire.min-snapshots-to-keep": "3"})
         loaded = manager.load_table(name)
         assert [field.name for field in loaded.schema().fields] == SCHEMA.names
-        expected = {**PRODUCTION_PROPERTIES, "owner": "me", "history.expire.min-snapshots-to-keep": "3"}
+        expected = {
+            "write.target-file-size-bytes": "134217728",
+            "write.parquet.row-group-size-bytes": "134217728",
+            "write.parquet.compression-codec": "zstd",
+            "history.expire.max-snapshot-age-ms": "604800000",
+            "history.expire.min-snapshots-to-keep": "3",
+            "commit.manifest-merge.enabled": "true",
+            "owner": "me",
+        }
         assert expected.items() <= loaded.properties.items()
         assert manager.get_current_snapshot(name) is None
 

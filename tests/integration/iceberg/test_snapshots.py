@@ -54,7 +54,9 @@ def test_snapshots_are_listed_newest_first(context, events):
     assert listed[0].parent_snapshot_id == listed[1].snapshot_id
     assert listed[0].operation == "append"
     assert listed[0].summary["added-records"] == "1"
-    assert isinstance(listed[0].timestamp, datetime)
+    assert [info.timestamp_ms for info in listed] == [one.timestamp_ms for one in reversed(events.snapshots())]
+    assert listed[0].timestamp == datetime.fromtimestamp(listed[0].timestamp_ms / 1000)  # noqa: DTZ006 - local time
+    assert listed[0].manifest_list == events.current_snapshot().manifest_list
     assert [info.snapshot_id for info in snapshots.list_snapshots(context, NAME, limit=2)] == [
         info.snapshot_id for info in listed[:2]
     ]
