@@ -146,6 +146,8 @@ def spark_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSe
                 "spark.driver.host": LOOPBACK,
                 "spark.driver.bindAddress": LOOPBACK,
                 "spark.executor.memory": "600m",
+                # As tests/conftest.py has it for drivers.
+                "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
             }
             with standalone_cluster(root) as address:
                 yield replace(local, master=address, user_conf={**conf, **cluster})
