@@ -23,6 +23,7 @@ from pyiceberg.table import CommitTableResponse
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
 from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate
 
+from floe_core.errors import ConfigurationError
 from floe_core.metrics import timed_commit
 from floe_core.telemetry import traced
 from floe_iceberg.clocks import clocked
@@ -75,7 +76,16 @@ class ReconcilingCatalog(Catalog):
 
     @classmethod
     def around(cls, catalog: Catalog) -> ReconcilingCatalog:
-        """Return the catalog wrapped, once."""
+        """Return the catalog wrapped, once.
+
+        Raises:
+            ConfigurationError: It is something else than a catalog.
+        """
+        if not isinstance(catalog, Catalog):
+            msg = (
+                f"A table manager works on a PyIceberg catalog or a catalog plugin, not on a {type(catalog).__name__}."
+            )
+            raise ConfigurationError(msg)
         return catalog if isinstance(catalog, cls) else cls(catalog)
 
     @property

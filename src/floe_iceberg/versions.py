@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
+from numbers import Integral
 from typing import TYPE_CHECKING
 
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 
-from floe_core.errors import InvalidScanError, RefNotFoundError, SnapshotNotFoundError
+from floe_core.errors import ConfigurationError, InvalidScanError, RefNotFoundError, SnapshotNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,6 +50,9 @@ def to_millis(moment: Moment) -> int:
     """Return milliseconds since the epoch; a datetime without zone is local time."""
     if isinstance(moment, datetime):
         return int(moment.astimezone().timestamp() * 1000)
+    if isinstance(moment, bool) or not isinstance(moment, Integral):
+        msg = f"A moment is a datetime, or milliseconds since the epoch, not {moment!r}."
+        raise ConfigurationError(msg, hint="For example datetime(2026, 5, 4, tzinfo=UTC).")
     return int(moment)
 
 
@@ -56,7 +60,7 @@ def to_utc(moment: Moment) -> datetime:
     """Return the moment as a datetime in UTC; a datetime without zone is local time."""
     if isinstance(moment, datetime):
         return moment.astimezone(UTC)
-    return datetime.fromtimestamp(moment / 1000, tz=UTC)
+    return datetime.fromtimestamp(to_millis(moment) / 1000, tz=UTC)
 
 
 def local_text(timestamp_ms: int) -> str:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from floe_core.errors import CapabilityError
-from floe_core.plugins.metadata import PluginMetadata
+from floe_core.plugins.metadata import PluginMetadata, PluginType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from pydantic import BaseModel
@@ -114,7 +115,7 @@ class CatalogPlugin(PluginMetadata):
         A plugin may leave out ``file_io`` and ``project_root``; floe then does not pass them.
 
         Args:
-            config: The ``catalog`` section, references unresolved.
+            config: The ``catalog`` section, references unresolved; plain values are validated first.
             file_io: File properties from the storage plugin; the catalog adds them to its own.
             project_root: Where relative paths start; the working directory by default.
         """
@@ -180,8 +181,13 @@ class CatalogPlugin(PluginMetadata):
 
 def _remembering(connect: Callable[..., Catalog]) -> Callable[..., Catalog]:
     @functools.wraps(connect)
-    def connected(self: CatalogPlugin, *arguments: Any, **options: Any) -> Catalog:  # noqa: ANN401 - passed on
-        self._connected = connect(self, *arguments, **options)
+    def connected(self: CatalogPlugin, config: Any, **options: Any) -> Catalog:  # noqa: ANN401 - passed on
+        from floe_core.plugins.connecting import validated
+        from floe_core.schemas import CatalogConfig
+
+        if isinstance(config, Mapping):
+            config = validated(CatalogConfig, config, PluginType.CATALOG, self.name)
+        self._connected = connect(self, config, **options)
         return self._connected
 
     return connected

@@ -6,15 +6,16 @@ import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from floe_core.errors import ConfigurationError
+from pydantic import BaseModel, ValidationError
+
+from floe_core.errors import ConfigProblem, ConfigurationError
+from floe_core.plugins.discovery import type_label
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pydantic import BaseModel
+    from collections.abc import Callable, Mapping
 
     from floe_core.plugins.catalog import Catalog, CatalogPlugin
-    from floe_core.plugins.metadata import PluginMetadata
+    from floe_core.plugins.metadata import PluginMetadata, PluginType
     from floe_core.plugins.storage import StoragePlugin
     from floe_core.schemas import CatalogConfig
 
@@ -72,6 +73,25 @@ def options_schema(plugin: PluginMetadata, section: type[BaseModel]) -> type[Bas
     """Return the plugin's model of a section's ``options``; a model that shares keys with the section describes it."""
     schema = plugin.get_config_schema()
     return None if schema is None or section.model_fields.keys() & schema.model_fields.keys() else schema
+
+
+def validated(schema: type[BaseModel], values: Mapping[str, object], plugin_type: PluginType, name: str) -> BaseModel:
+    """Return a plugin's configuration from plain values.
+
+    Raises:
+        ConfigurationError: The values do not fit; each problem has its place.
+    """
+    try:
+        return schema.model_validate(values)
+    except ValidationError as err:
+        problems = [
+            # The offending value may be a secret, so it is left out.
+            ConfigProblem(path=".".join(map(str, e["loc"])), message=f"{'.'.join(map(str, e['loc']))}: {e['msg']}")
+            for e in err.errors(include_input=False, include_url=False, include_context=False)
+        ]
+        msg = f"The configuration of the {type_label(plugin_type)} plugin '{name}' is not valid."
+        # The cause is dropped: a validation error prints the value it refused.
+        raise ConfigurationError(msg, problems=problems) from None
 
 
 def _takes(function: Callable[..., object], name: str) -> bool:

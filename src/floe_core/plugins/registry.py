@@ -9,15 +9,15 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from floe_core.errors import (
-    ConfigProblem,
     ConfigurationError,
     PluginError,
     PluginLoadError,
     PluginNotFoundError,
 )
+from floe_core.plugins.connecting import validated
 from floe_core.plugins.discovery import (
     Offer,
     PluginInfo,
@@ -171,7 +171,7 @@ class PluginRegistry:
                 msg = f"The {type_label(plugin_type)} plugin '{name}' takes no configuration."
                 raise ConfigurationError(msg, hint=f"Remove: {', '.join(sorted(values))}.")
             return
-        plugin.configure(config if isinstance(config, schema) else _validate(schema, values, plugin_type, name))
+        plugin.configure(config if isinstance(config, schema) else validated(schema, values, plugin_type, name))
 
     def startup(self, selection: Iterable[PluginKey] | None = None) -> StartupReport:
         """Start plugins and what they depend on, in that order; started ones are left as they are.
@@ -351,17 +351,3 @@ def _failure(name: str, err: Exception, what: str) -> PluginFailure:
     wrapped = PluginLoadError(msg, plugin=name)
     wrapped.__cause__ = err
     return PluginFailure(name, wrapped)
-
-
-def _validate(schema: type[BaseModel], values: Mapping[str, object], plugin_type: PluginType, name: str) -> BaseModel:
-    try:
-        return schema.model_validate(values)
-    except ValidationError as err:
-        problems = [
-            # The offending value may be a secret, so it is left out.
-            ConfigProblem(path=".".join(map(str, e["loc"])), message=f"{'.'.join(map(str, e['loc']))}: {e['msg']}")
-            for e in err.errors(include_input=False, include_url=False, include_context=False)
-        ]
-        msg = f"The configuration of the {type_label(plugin_type)} plugin '{name}' is not valid."
-        # The cause is dropped: a validation error prints the value it refused.
-        raise ConfigurationError(msg, problems=problems) from None

@@ -24,6 +24,7 @@ from floe_dagster.resources import create_iceberg_resources
 from floe_iceberg import IcebergTableManager
 from floe_iceberg.project import open_project
 from floe_polaris.plugin import RestCatalogPlugin
+from floe_storage.local import LocalStoragePlugin
 
 SCHEMA = pa.schema([("id", pa.int64())])
 
@@ -255,3 +256,26 @@ def test_a_fresh_plugin_knows_nothing_of_a_connection(kind, config):
     with pytest.raises(CatalogConnectionError):
         fresh.get_spark_conf("lake", {})
     plugin.shutdown()
+
+
+def test_plain_values_connect_a_plugin_as_a_section_does(tmp_path):
+    plugin = SqlCatalogPlugin()
+    values = {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"file://{tmp_path}/w"}
+    catalog = plugin.connect(values)
+    IcebergTableManager(plugin).create_namespace("n")
+    assert catalog.list_namespaces() == [("n",)]
+
+
+def test_plain_values_that_do_not_fit_are_named_without_what_they_hold(tmp_path):
+    with pytest.raises(ConfigurationError, match="catalog plugin 'sql' is not valid") as caught:
+        SqlCatalogPlugin().connect(
+            {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": 3, "url": "s3cr3t"}
+        )
+    assert {problem.path for problem in caught.value.problems} == {"warehouse", "url"}
+    assert "s3cr3t" not in str(caught.value)
+
+
+@pytest.mark.parametrize("given", [LocalStoragePlugin(), "catalog", object()])
+def test_a_manager_of_something_else_than_a_catalog_is_refused(given):
+    with pytest.raises(ConfigurationError, match="PyIceberg catalog or a catalog plugin"):
+        IcebergTableManager(given)

@@ -1,11 +1,12 @@
 """The values of the API contract."""
 
-from datetime import datetime
+from datetime import date, datetime, timedelta
 
 import pytest
 from pydantic import ValidationError
 
 import floe_iceberg
+from floe_core.errors import ConfigurationError
 from floe_iceberg import (
     CommitStrategy,
     ExpiredSnapshots,
@@ -18,6 +19,7 @@ from floe_iceberg import (
     TableIdentifier,
     WriteMode,
 )
+from floe_iceberg.versions import to_millis, to_utc
 
 pytestmark = pytest.mark.req("API-12")
 
@@ -33,6 +35,13 @@ def test_an_identifier_is_read_from_text_and_written_back():
 def test_text_that_names_no_table_is_refused_as_a_value_error(text):
     with pytest.raises(ValueError, match="is not a valid table name"):
         TableIdentifier.from_string(text)
+
+
+@pytest.mark.parametrize("given", [timedelta(days=7), "2026-05-04", 1.5, True, date(2026, 5, 4)])
+def test_something_else_than_a_moment_is_refused(given):
+    for reading in (to_millis, to_utc):
+        with pytest.raises(ConfigurationError, match="A moment is a datetime"):
+            reading(given)
 
 
 def test_values_are_frozen():
