@@ -355,10 +355,11 @@ class ReconcilingCatalog(Catalog):
 
         def gone() -> bool | None:
             try:
-                # A new table of the same name is somebody else's and stays.
-                return True if ours is not None and self._load(identifier).metadata.table_uuid != ours else None
+                current = self._load(identifier).metadata.table_uuid
             except pyiceberg_errors.NoSuchTableError:
                 return True if there else None
+            # A new table of the same name is somebody else's and stays.
+            return True if ours is not None and current != ours else None
 
         return gone
 
