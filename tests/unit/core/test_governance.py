@@ -81,6 +81,37 @@ def test_a_bad_policy_names_its_level(policy):
         PolicyEnforcer.get_snapshot_retention(domain_policy=policy)
 
 
+def test_a_bad_policy_names_the_field_its_value_and_what_is_wrong_with_it():
+    with pytest.raises(ConfigurationError) as caught:
+        PolicyEnforcer.get_snapshot_retention(domain_policy={"snapshot_retention_days": -1})
+    [problem] = caught.value.problems
+    assert problem.path == "domain.snapshot_retention_days"
+    assert problem.message.startswith("domain: snapshot_retention_days is -1: ")
+    assert "greater than or equal to 0" in problem.message
+
+
+def test_one_day_is_written_as_one():
+    assert PolicyEnforcer.get_snapshot_retention(1).derivation[0] == "enterprise asks for 1 day"
+    assert PolicyEnforcer.get_snapshot_retention(2).derivation[0] == "enterprise asks for 2 days"
+
+
+def test_the_longest_legal_hold_of_a_project_counts_whatever_else_it_asks():
+    governance = GovernanceConfig(
+        enterprise=RetentionPolicy(snapshot_retention_days=900, legal_hold_days=30),
+        product=RetentionPolicy(legal_hold_days=400, reason="case 12"),
+    )
+    hold = PolicyEnforcer.legal_hold_of(governance)
+    assert hold == 400
+    assert hold.derivation == (
+        "the legal hold of enterprise asks for 30 days",
+        "the legal hold of product asks for 400 days (case 12)",
+    )
+
+
+def test_a_project_without_a_legal_hold_has_none():
+    assert PolicyEnforcer.legal_hold_of(GovernanceConfig(domain=RetentionPolicy(snapshot_retention_days=90))) is None
+
+
 def test_the_derivation_survives_copying_and_pickling():
     days = PolicyEnforcer.get_snapshot_retention(30)
     for twin in (copy.copy(days), copy.deepcopy(days), pickle.loads(pickle.dumps(days))):  # noqa: S301 - our own bytes

@@ -1,0 +1,215 @@
+"""Expiry's own decisions: what it takes, what it does after a lost answer, and what it leaves to an engine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+from pyiceberg.exceptions import CommitStateUnknownException
+
+from floe_core.dataplane import MaintenanceFigures
+from floe_core.errors import SharedFilesError
+from floe_iceberg import maintenance, snapshots
+from floe_iceberg.maintenance import expiry
+from floe_testing.embedded_tables import files_of
+
+pytest_plugins = ["floe_testing.table_fixtures"]
+
+NAME = "bronze.events"
+SCHEMA = pa.schema([("id", pa.int64())])
+ALL = {"older_than_days": 0, "retain_last": 1}
+
+
+@pytest.fixture
+def events(new_table):
+    """Five snapshots, of which the fourth drops what came before it."""
+    table = new_table(NAME, SCHEMA)
+    for number in range(3):
+        table.append(pa.table({"id": [number]}, schema=SCHEMA))
+    table.delete("id >= 0")
+    table.append(pa.table({"id": [9]}, schema=SCHEMA))
+    return table
+
+
+def there(context):
+    return [info.snapshot_id for info in snapshots.list_snapshots(context, NAME, limit=None)]
+
+
+def test_the_figures_are_those_of_the_files_that_went(context, events):
+    def kept():
+        files = {path: path.stat().st_size for path in files_of(events)}
+        kinds = {
+            "lists": [path for path in files if path.name.startswith("snap-")],
+            "manifests": [path for path in files if path.suffix == ".avro" and not path.name.startswith("snap-")],
+            "data": [path for path in files if path.suffix == ".parquet"],
+        }
+        sizes = sum(files[path] for path in (*kinds["manifests"], *kinds["data"]))
+        return {kind: len(paths) for kind, paths in kinds.items()} | {"bytes": sizes}
+
+    before = kept()
+    expired = maintenance.expire_snapshots(context, NAME, **ALL)
+    gone = {kind: count - kept()[kind] for kind, count in before.items()}
+    assert gone == {
+        "lists": expired.deleted_manifest_lists,
+        "manifests": expired.deleted_manifests,
+        "data": expired.deleted_data_files,
+        "bytes": expired.deleted_bytes,
+    }
+    assert (expired, gone["lists"], gone["data"]) == (4, 4, 3)
+    assert (expired.deleted_statistics_files, expired.foreign_files) == (0, ())
+
+
+def test_chosen_snapshots_go_alone_however_old_the_others_are(context, events):
+    with events.transaction() as transaction:
+        transaction.set_properties({"history.expire.max-snapshot-age-ms": "1"})
+    chosen = there(context)[2]
+    assert maintenance.expire_snapshots(context, NAME, snapshot_ids=[chosen]).snapshot_ids == (chosen,)
+    assert len(there(context)) == 4
+    # With an age as well, both count.
+    chosen, *_ = there(context)[1:]
+    assert maintenance.expire_snapshots(context, NAME, snapshot_ids=[chosen], **ALL) == 3
+
+
+@pytest.fixture
+def lost_answers(context, monkeypatch):
+    """Lose the answers to expiries, as often as is said, after or before they landed; count the tries."""
+    tries = []
+
+    def arrange(*landed):
+        original, left = type(context.catalog).commit_table, list(landed)
+
+        def commit_table(self, table, requirements, updates):
+            # The commits of the lease change other things as well.
+            if not {update.action for update in updates} <= {"remove-snapshots", "remove-snapshot-ref"}:
+                return original(self, table, requirements, updates)
+            tries.append(len(updates))
+            if not left or left.pop(0):
+                answer = original(self, table, requirements, updates)
+                if len(tries) > len(landed):
+                    return answer
+            raise CommitStateUnknownException
+
+        monkeypatch.setattr(type(context.catalog), "commit_table", commit_table)
+        return tries
+
+    return arrange
+
+
+def test_an_expiry_that_landed_unheard_deletes_its_files_and_is_not_done_again(context, events, lost_answers):
+    tries = lost_answers(True)
+    expired = maintenance.expire_snapshots(context, NAME, **ALL)
+    assert (expired, expired.deleted_data_files, len(tries)) == (4, 3, 1)
+    assert len(files_of(events, ".parquet")) == 1
+
+
+def test_an_expiry_that_did_not_land_is_done_again(context, events, lost_answers):
+    tries = lost_answers(False, False)
+    expired = maintenance.expire_snapshots(context, NAME, **ALL)
+    assert (expired, expired.deleted_data_files, len(tries)) == (4, 3, 3)
+    assert len(there(context)) == 1
+
+
+def test_a_tag_that_landed_unheard_as_removed_is_not_removed_again(context, events, lost_answers):
+    head = there(context)[0]
+    snapshots.create_tag(context, NAME, "short", snapshot_id=head, max_ref_age=1)
+    tries = lost_answers(True)
+    assert maintenance.expire_snapshots(context, NAME, retain_last=5, older_than_days=0) == 0
+    assert len(tries) == 1
+    assert [ref.name for ref in snapshots.list_refs(context, NAME)] == ["main"]
+
+
+def test_a_tag_that_was_not_removed_is_removed_by_the_next_try(context, events, lost_answers):
+    snapshots.create_tag(context, NAME, "short", snapshot_id=there(context)[0], max_ref_age=1)
+    tries = lost_answers(False)
+    assert maintenance.expire_snapshots(context, NAME, retain_last=5, older_than_days=0) == 0
+    assert len(tries) == 2
+    assert [ref.name for ref in snapshots.list_refs(context, NAME)] == ["main"]
+
+
+class Engine:
+    """Stands for Spark: takes down what it is asked for, and expires by PyIceberg's own means."""
+
+    name = "spark"
+
+    def __init__(self, context, outside=()):
+        self.calls = []
+        self.outside = outside
+        self.looked_for = None
+        self._context = context
+
+    def files_outside(self, table, *, prefixes, limit):
+        self.looked_for = (table, tuple(prefixes), limit)
+        return tuple(self.outside)
+
+    def expire_snapshots(self, table, **asked):
+        self.calls.append((table, asked))
+        loaded = self._context.load(table)
+        old = [snapshot.snapshot_id for snapshot in loaded.snapshots()][:2]
+        loaded.maintenance.expire_snapshots().by_ids(old).commit()
+        return MaintenanceFigures(
+            deleted_data_files=3,
+            deleted_delete_files=2,
+            deleted_manifests=4,
+            deleted_manifest_lists=5,
+            deleted_statistics_files=6,
+        )
+
+
+@pytest.fixture
+def by_engine(context, events):
+    """Expire with an engine that finds files of some names."""
+
+    def expire(*outside, **options):
+        engine = Engine(context, outside)
+        expired = maintenance.expire_snapshots(replace(context, plane=lambda: engine), NAME, engine="spark", **options)
+        return engine, expired
+
+    return expire
+
+
+def test_an_engine_is_asked_what_the_caller_asked_and_its_figures_are_told(by_engine, events):
+    moment = datetime(2020, 1, 1, tzinfo=UTC)
+    # Nothing is that old: a chosen snapshot makes it worth while.
+    ids = [snapshot.snapshot_id for snapshot in events.snapshots()]
+    engine, expired = by_engine(older_than=moment, retain_last=2, snapshot_ids=ids[:2])
+    asked = {"older_than": moment, "retain_last": 2, "snapshot_ids": tuple(ids[:2])}
+    assert engine.calls == [(NAME, asked)]
+    table, prefixes, limit = engine.looked_for
+    assert (table, limit) == (NAME, 1000)
+    assert any(events.location().startswith(prefix.rstrip("/")) for prefix in prefixes)
+    assert expired.snapshot_ids == tuple(ids[:2])
+    assert (expired, expired.deleted_data_files, expired.deleted_manifests) == (2, 5, 4)
+    assert (expired.deleted_manifest_lists, expired.deleted_statistics_files) == (5, 6)
+
+
+def test_an_engine_that_expires_chosen_snapshots_takes_none_by_age(by_engine, events):
+    first = next(iter(events.snapshots())).snapshot_id
+    engine, _ = by_engine(snapshot_ids=[first])
+    [(_, asked)] = engine.calls
+    assert asked["older_than"] == datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def test_an_engine_gets_no_table_with_files_of_others(by_engine, context):
+    engine, expired = by_engine("file:///elsewhere/data/a.parquet", **ALL)
+    assert engine.calls == []
+    assert (expired, len(there(context))) == (4, 1)
+
+
+@pytest.mark.parametrize(("count", "engine_does_it"), [(999, True), (1000, False)])
+def test_an_engine_gets_no_table_with_more_strange_names_than_were_looked_at(by_engine, events, count, engine_does_it):
+    own = [f"{events.location()}/data/strange-{number}.parquet" for number in range(count)]
+    engine, _ = by_engine(*own, **ALL)
+    assert bool(engine.calls) is engine_does_it
+
+
+def test_a_table_that_only_an_engine_can_change_is_left_alone_with_files_of_others(
+    by_engine, context, events, monkeypatch
+):
+    monkeypatch.setattr(expiry, "commits_by_engine", lambda *_: True)
+    with pytest.raises(SharedFilesError, match=r"outside its own location, such as 'file:///elsewhere/a.parquet'"):
+        by_engine("file:///elsewhere/a.parquet", **ALL)
+    assert len(there(context)) == 5
+    engine, _ = by_engine(**ALL)
+    assert engine.calls
