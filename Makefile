@@ -75,6 +75,11 @@ site: setup  ## Build the documents as a site in site/, with search; a link that
 requirements: setup  ## Print each requirement with what shows it to hold; fails when nothing does
 	@$(RUN) python dev/requirements.py
 
+.PHONY: mutants
+mutants: setup  ## Change the code that carries the promises, and see that tests notice (ONLY="commits gate": some)
+	@.floe-dev/uv/bin/uv sync --quiet --locked --compile-bytecode --all-extras --group mutants --no-python-downloads
+	@nice -n 10 $(RUN) python dev/mutants.py $(ONLY)
+
 .PHONY: bench
 bench: setup  ## Measure floe beside its peers (QUICK=1: five minutes; ONLY=p1,p9: some)
 	@.floe-dev/uv/bin/uv sync --quiet --locked --compile-bytecode --all-extras --group bench --no-python-downloads
