@@ -5,10 +5,17 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
+from typing import TYPE_CHECKING
 
 import pytest
 import structlog
+from alembic.script import ScriptDirectory
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from alembic.config import Config
 
 # Real servers, started by the first test that asks for one, and a gateway that makes them fail.
 pytest_plugins = ("floe_testing.services.fixtures", "floe_testing.rest_fixtures", "floe_testing.spark")
@@ -27,6 +34,20 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # A check before a change lands gives the same answer twice. --hypothesis-profile=default draws anew.
 settings.register_profile("steady", derandomize=True, database=None, print_blob=True)
 settings.load_profile("steady")
+
+
+# Each instance of Dagster reads a hundred migrations to find the last one; within a run of tests, one reads them.
+_READ: dict[str | None, ScriptDirectory] = {}
+
+
+def _migrations(config: Config, read: Callable[[Config], ScriptDirectory] = ScriptDirectory.from_config):
+    place = config.get_main_option("script_location")
+    if place not in _READ:
+        _READ[place] = read(config)
+    return _READ[place]
+
+
+ScriptDirectory.from_config = _migrations
 
 
 # A suite that runs over several catalogs skips what one of them cannot do, by declaration.
