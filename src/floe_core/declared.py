@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from floe_core.expansion import expand_section
 from floe_core.governance import PolicyEnforcer, RetentionDays
+from floe_core.schemas import RetentionConfig
 
 if TYPE_CHECKING:
     from floe_core.schemas import CompiledArtifacts
@@ -22,6 +23,19 @@ def name_in_project(artifacts: CompiledArtifacts, table: str) -> str:
     prefix = f"{expand_section(artifacts.tenancy, path='tenancy').namespace_prefix}."
     rest = table.removeprefix(prefix).partition(".")[2] if table.startswith(prefix) else ""
     return rest if rest in artifacts.tables else table
+
+
+def declared_orphan_days(artifacts: CompiledArtifacts, table: str) -> int | None:
+    """Return the age at which files that nothing refers to may go; None when the table does not ask for more.
+
+    Args:
+        artifacts: The project.
+        table: The table's full name; a tenant's is looked up under the project's.
+    """
+    declared = artifacts.tables.get(name_in_project(artifacts, table))
+    # Compiled projects have every value written out, so that the default cannot be told from an ask for it.
+    default = RetentionConfig.model_fields["orphan_days"].default
+    return None if declared is None or declared.retention.orphan_days == default else declared.retention.orphan_days
 
 
 def declared_retention(artifacts: CompiledArtifacts, table: str) -> RetentionDays | None:

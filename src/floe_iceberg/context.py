@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
 
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 
+from floe_core.declared import declared_orphan_days, declared_retention
 from floe_core.telemetry import Operation, traced
 from floe_iceberg.avro_doubles import read_doubles_whole
 from floe_iceberg.errors import translated
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from floe_core.dataplane import DataPlane
     from floe_core.governance import RetentionDays
     from floe_core.telemetry import Logger
+    from floe_iceberg.project import ProjectConnection
 
 TableTarget = str | TableIdentifier | Table
 
@@ -60,6 +63,7 @@ class ManagerContext:
         plane: Returns the data plane, opening it on first use; raises when no engine is installed.
         branches: Whether the catalog keeps branches.
         retention: Returns the days that the project asks to keep a table's snapshots, None when it asks for none.
+        orphan_days: Returns the age at which the project lets a table's orphan files go, None when it names none.
     """
 
     catalog: Catalog
@@ -69,10 +73,20 @@ class ManagerContext:
     plane: Callable[[], DataPlane]
     branches: bool = True
     retention: Callable[[str], RetentionDays | None] = _no_retention
+    orphan_days: Callable[[str], int | None] = _no_retention
 
     def __post_init__(self) -> None:
         """Put PyIceberg's reading of manifests right before the first is read."""
         read_doubles_whole()
+
+    def for_project(self, connection: ProjectConnection) -> Self:
+        """Return a context that knows what a project declares of its tables."""
+        return replace(
+            self,
+            branches=connection.catalog_plugin.capabilities.branches,
+            retention=partial(declared_retention, connection.artifacts),
+            orphan_days=partial(declared_orphan_days, connection.artifacts),
+        )
 
     def load(self, target: TableTarget) -> Table:
         """Load the table as it is now, through the reconciling catalog.

@@ -180,6 +180,12 @@ class ExpiryKeywords(TypedDict, total=False):
     allow_below_retention: bool
 
 
+class DropKeywords(TypedDict, total=False):
+    """Options of a drop; see ``tables.drop_table``."""
+
+    allow_below_retention: bool
+
+
 class CompactionKeywords(TypedDict, total=False):
     """Options of compaction; see ``maintenance.compact_table``."""
 
@@ -196,3 +202,4 @@ class SweepKeywords(TypedDict, total=False):
     older_than_hours: float | None
     dry_run: bool
     engine: Engine | None
+    allow_below_retention: bool

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
-from floe_core.declared import declared_retention
 from floe_core.errors import ConfigurationError
 from floe_core.plugins import CatalogPlugin, default_registry
 from floe_core.plugins.connecting import opened_catalog
@@ -45,6 +42,7 @@ if TYPE_CHECKING:
         BranchKeywords,
         CompactionKeywords,
         DeleteKeywords,
+        DropKeywords,
         ExpiryKeywords,
         FrameKeywords,
         IncrementKeywords,
@@ -150,11 +148,7 @@ class IcebergTableManager:
         manager = cls(connection.catalog, **options)
         manager._connection = connection
         manager._plane.use(connection)
-        manager._context = replace(
-            manager._context,
-            branches=connection.catalog_plugin.capabilities.branches,
-            retention=partial(declared_retention, connection.artifacts),
-        )
+        manager._context = manager._context.for_project(connection)
         return manager
 
     def __enter__(self) -> Self:
@@ -266,9 +260,9 @@ class IcebergTableManager:
         """Register a table that exists as files; see ``tables.register_table``."""
         return tables.register_table(self._context, identifier, metadata_location)
 
-    def drop_table(self, identifier: TableTarget, purge: bool = False) -> PurgeResult:  # noqa: FBT001, FBT002 - the contract's signature
+    def drop_table(self, identifier: TableTarget, purge: bool = False, **options: Unpack[DropKeywords]) -> PurgeResult:  # noqa: FBT001, FBT002 - the contract's signature
         """Drop a table, with ``purge`` its files too; see ``tables.drop_table``."""
-        return tables.drop_table(self._context, identifier, purge=purge)
+        return tables.drop_table(self._context, identifier, purge=purge, **options)
 
     # Writes
 

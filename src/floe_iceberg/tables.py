@@ -18,6 +18,7 @@ from floe_iceberg.corruption import load_table as load_checked
 from floe_iceberg.errors import beyond_pyiceberg, namespace_not_found
 from floe_iceberg.key_property import KEYS_PROPERTY, NULL_KEYS_PROPERTY, keys_text
 from floe_iceberg.legal_hold import require_no_hold
+from floe_iceberg.maintenance.keeping import keeping_of
 from floe_iceberg.models import NullKeys, PurgeResult
 from floe_iceberg.names import is_usable
 from floe_iceberg.own_files import require_collected
@@ -230,10 +231,18 @@ def require_metadata(context: ManagerContext, location: str, *, table: str) -> N
         raise ConfigurationError(msg, hint="Give the full location of a …metadata.json file.") from err
 
 
-def drop_table(context: ManagerContext, target: TableTarget, *, purge: bool = False) -> PurgeResult:
+def drop_table(
+    context: ManagerContext, target: TableTarget, *, purge: bool = False, allow_below_retention: bool = False
+) -> PurgeResult:
     """Drop a table; with ``purge`` also delete every file its metadata refers to and what lies in its folders.
 
     Files outside the table's own places, and tables below its location, are kept.
+
+    Args:
+        context: The manager's context.
+        target: The table.
+        purge: Whether its files go too.
+        allow_below_retention: Whether a purge may delete what the declared retention asks to keep.
 
     Returns:
         What was deleted along, and what was kept although the table refers to it.
@@ -242,6 +251,7 @@ def drop_table(context: ManagerContext, target: TableTarget, *, purge: bool = Fa
         TableNotFoundError: The table does not exist.
         SharedFilesError: ``gc.enabled=false`` says that other tables share the files; nothing was dropped.
         LegalHoldError: The table, or a namespace it is in, is under legal hold; nothing was dropped.
+        UnsafeRetentionError: A purge would delete what the declared retention asks to keep; nothing was dropped.
         CapabilityError: The catalog does not purge, or only Spark can read the table; nothing was dropped.
         StorageError: The table is gone from the catalog and some of its files are not; the message says how many.
     """
@@ -254,6 +264,8 @@ def drop_table(context: ManagerContext, target: TableTarget, *, purge: bool = Fa
             table = load_checked(context, identifier)
             require_collected(table.metadata, table=str(identifier), what="A purge")
             require_no_hold(context, table, what="A purge")
+            if not allow_below_retention:
+                keeping_of(context, table).require_end(table)
             # Collected first: once the table is gone, nothing leads to the files.
             remains = Remains(context, table)
         except CapabilityError as err:

@@ -67,7 +67,7 @@ def context_on(
 
 def local_path(location: str) -> Path:
     """Return the path of a file location."""
-    return Path(location.removeprefix("file://"))
+    return Path(location.removeprefix("file:").removeprefix("//"))
 
 
 def files_of(table: Table, suffix: str = "") -> list[Path]:

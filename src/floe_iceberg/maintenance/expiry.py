@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from floe_iceberg.maintenance.engines import plane_for
 from floe_iceberg.maintenance.keeping import keeping_of
 from floe_iceberg.maintenance.lease import maintenance_lease
 from floe_iceberg.maintenance.reachable import FileReader, statistics_files
-from floe_iceberg.maintenance.retention import MIN_SNAPSHOTS_PROPERTY, Expiry, plan_expiry
+from floe_iceberg.maintenance.retention import MIN_SNAPSHOTS_PROPERTY, Expiry, Floor, plan_expiry
 from floe_iceberg.metadata_commits import Change, commit_change
 from floe_iceberg.metadata_updates import RemoveSnapshots
 from floe_iceberg.models import ExpiredSnapshots
@@ -50,11 +50,12 @@ _MOST_OUTSIDE = 1_000
 
 @dataclass(frozen=True)
 class _Rule:
-    """What the caller asks to expire."""
+    """What the caller asks to expire, and what stays nevertheless."""
 
     older_than: datetime | None
     retain_last: int
     snapshot_ids: tuple[int, ...]
+    floor: Floor = Floor()  # noqa: RUF009 - a frozen value
 
 
 def expire_snapshots(  # noqa: PLR0913 - options by keyword
@@ -72,8 +73,9 @@ def expire_snapshots(  # noqa: PLR0913 - options by keyword
 ) -> ExpiredSnapshots:
     """Expire old snapshots and delete the files that only they needed.
 
-    Whatever a branch or tag still needs survives; a branch or tag that outlived its own age goes too. Files outside
-    the table's own places are kept and reported.
+    Whatever a branch or tag still needs survives; a branch or tag that outlived its own age goes too. What a declared
+    retention asks to keep stays, whatever ages of their own branches and tags have. Files outside the table's own
+    places are kept and reported.
 
     Args:
         context: The manager's context.
@@ -86,14 +88,16 @@ def expire_snapshots(  # noqa: PLR0913 - options by keyword
         engine: Who does it; None is the manager's setting.
         dry_run: Whether to only tell which snapshots would go.
         retention: Days that the project asks for; by default what the manager's own project says.
-        allow_below_retention: Whether an age or snapshots of your choice may undercut the declared retention.
+        allow_below_retention: Whether ages, snapshots or a number of your choice, and ages of branches, may undercut
+            the declared retention.
 
     Returns:
         The number of snapshots expired, which also carries files and bytes.
 
     Raises:
         MaintenanceInProgressError: Another maintenance run holds the table.
-        UnsafeRetentionError: The age or a snapshot of your choice is below the declared retention.
+        UnsafeRetentionError: The age, a snapshot or the number of your choice is below the declared retention; or
+            only Spark can expire the table, and would follow the age of a branch that is.
         SharedFilesError: ``gc.enabled=false`` says that other tables share the files.
         LegalHoldError: The table, or a namespace it is in, is under legal hold.
         MaintenanceError: One of ``snapshot_ids`` is still referred to.
@@ -109,11 +113,16 @@ def expire_snapshots(  # noqa: PLR0913 - options by keyword
         rule = _rule(table, keeping, older_than, older_than_days, retain_last, tuple(snapshot_ids))
         if not allow_below_retention:
             keeping.require(table, rule.older_than, rule.snapshot_ids)
+            keeping.require_count(table, retain_last)
+            rule = replace(rule, floor=keeping.floor)
         plan = _plan(table, rule)
         if dry_run or not (plan.snapshot_ids or plan.refs):
             return ExpiredSnapshots(len(plan.snapshot_ids), snapshot_ids=plan.snapshot_ids)
         manifests = manifests_of(table, table.metadata.current_snapshot(), to_read=False)
         plane = _plane(context, table, engine, len(manifests))
+        if plane is not None and (more := _beyond(table, rule, plan)):
+            _require_process(context, table, more)
+            plane = None
         with maintenance_lease(context, target, "expire_snapshots"):
             expired = _by_engine(context, target, plane, rule) if plane else _in_process(context, target, rule)
         operation.set(
@@ -159,7 +168,28 @@ def _plan(table: Table, rule: _Rule) -> Expiry:
         retain_last=rule.retain_last,
         snapshot_ids=rule.snapshot_ids,
         now_ms=int(time.time() * 1000),
+        floor=rule.floor,
     )
+
+
+def _beyond(table: Table, rule: _Rule, plan: Expiry) -> set[int]:
+    """Return the snapshots that an engine would expire and the plan keeps: it follows the ages of refs alone."""
+    by_engine = _plan(table, replace(rule, older_than=rule.older_than or _EPOCH, floor=Floor()))
+    return set(by_engine.snapshot_ids) - set(plan.snapshot_ids)
+
+
+def _require_process(context: ManagerContext, table: Table, more: set[int]) -> None:
+    """Make sure that an expiry which an engine would take too far can be done in this process.
+
+    Raises:
+        UnsafeRetentionError: Only an engine can expire the table.
+    """
+    if commits_by_engine(context, table):
+        msg = f"Spark would expire snapshots of table '{name_of(table)}' that must be kept, such as {min(more)}: "
+        msg += "it follows the ages that branches and tags have of their own."
+        hint = "Remove or replace those branches and tags, or undercut the retention by allow_below_retention=True."
+        raise UnsafeRetentionError(msg, hint=hint, table=name_of(table))
+    context.logger.warning("iceberg.engine", chosen="arrow", reason="ages of branches and tags", kept=len(more))
 
 
 def _in_process(context: ManagerContext, target: TableTarget, rule: _Rule) -> ExpiredSnapshots:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from floe_core.errors import UnsafeRetentionError
+from floe_iceberg.maintenance.retention import MIN_SNAPSHOTS_PROPERTY, Floor
 from floe_iceberg.models import PRODUCTION_PROPERTIES
-from floe_iceberg.versions import name_of
+from floe_iceberg.versions import name_of, to_millis
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -22,6 +23,7 @@ MAX_AGE_PROPERTY = "history.expire.max-snapshot-age-ms"
 _DAY = timedelta(days=1)
 # An age is counted back from a moment that has passed by the time it is looked at.
 _GRACE = timedelta(seconds=1)
+_WAY_AROUND = "allow_below_retention=True (--allow-below-retention)"
 
 
 @dataclass(frozen=True)
@@ -32,11 +34,13 @@ class Keeping:
         age: The age at which a snapshot may expire.
         derivation: Who asked for what, one line each.
         declared: Whether somebody asked for it, so that no caller may undercut it without saying so.
+        count: Snapshots that the table asks to keep on each branch, whatever their age.
     """
 
     age: timedelta
     derivation: tuple[str, ...]
     declared: bool
+    count: int = 1
 
     @property
     def days(self) -> float:
@@ -48,6 +52,12 @@ class Keeping:
     def text(self) -> str:
         """The age for people, such as ``7 days``."""
         return _days(self.age)
+
+    @property
+    def floor(self) -> Floor:
+        """What stays whatever branches, tags and callers say."""
+        since = datetime.now(UTC) - self.age
+        return Floor(to_millis(since) if self.declared else None, self.count)
 
     def require(self, table: Table, moment: datetime | None, snapshot_ids: Collection[int]) -> None:
         """Refuse an expiry of what must still be kept.
@@ -66,22 +76,43 @@ class Keeping:
         chosen = [table.metadata.snapshot_by_id(snapshot_id) for snapshot_id in snapshot_ids]
         young = any(one is not None and one.timestamp_ms > limit.timestamp() * 1000 for one in chosen)
         if young or (moment is not None and moment > limit):
-            msg = f"Snapshots of table '{name_of(table)}' must be kept for {_days(self.age)}: {self._reasons}."
-            hint = (
-                "Choose a longer age; to undercut it on purpose, allow_below_retention=True (--allow-below-retention)."
-            )
+            raise self._refusal(table, "Choose a longer age")
+
+    def require_count(self, table: Table, retain_last: int | None) -> None:
+        """Refuse to keep fewer snapshots than the table asks for.
+
+        Raises:
+            UnsafeRetentionError: It asks for more.
+        """
+        if retain_last is not None and retain_last < self.count:
+            msg = f"Each branch of table '{name_of(table)}' must keep {self.count} snapshots: "
+            msg += f"the table's {MIN_SNAPSHOTS_PROPERTY} asks for {self.count}."
+            hint = f"Keep more; to undercut it on purpose, {_WAY_AROUND}."
             raise UnsafeRetentionError(msg, hint=hint, table=name_of(table))
 
-    @property
-    def _reasons(self) -> str:
-        return "; ".join(self.derivation)
+    def require_end(self, table: Table) -> None:
+        """Refuse to delete a whole table while it has snapshots that must still be kept.
+
+        Raises:
+            UnsafeRetentionError: The declared retention asks to keep some; the message gives the derivation.
+        """
+        since = self.floor.since_ms
+        if since is not None and any(snapshot.timestamp_ms >= since for snapshot in table.metadata.snapshots):
+            raise self._refusal(table, "Drop it without purge, which leaves the files")
+
+    def _refusal(self, table: Table, instead: str) -> UnsafeRetentionError:
+        reasons = "; ".join(self.derivation)
+        msg = f"Snapshots of table '{name_of(table)}' must be kept for {_days(self.age)}: {reasons}."
+        hint = f"{instead}; to undercut it on purpose, {_WAY_AROUND}."
+        return UnsafeRetentionError(msg, hint=hint, table=name_of(table))
 
 
 def keeping_of(context: ManagerContext, table: Table, declared: RetentionDays | None = None) -> Keeping:
     """Return how long a table's snapshots are kept.
 
     The longest of what the project declares and what the table's own ``history.expire.max-snapshot-age-ms`` says holds.
-    The value that every new table gets is no such ask; it only comes before the manager's default.
+    The value that every new table gets is no such ask; it only comes before the manager's default. The same goes for
+    the number of snapshots that ``history.expire.min-snapshots-to-keep`` says.
 
     Args:
         context: The manager's context.
@@ -91,15 +122,17 @@ def keeping_of(context: ManagerContext, table: Table, declared: RetentionDays | 
     Raises:
         UnsafeRetentionError: The table's property is not a number.
     """
-    declared = context.retention(name_of(table)) if declared is None else declared
+    keeping = _keeping(context, table, context.retention(name_of(table)) if declared is None else declared)
+    return replace(keeping, count=_own_count(context, table))
+
+
+def _keeping(context: ManagerContext, table: Table, declared: RetentionDays | None) -> Keeping:
     own = _own_age(table)
-    # A table may have got its age from a manager with other defaults than this one's.
-    given = {context.config.default_properties.get(MAX_AGE_PROPERTY), PRODUCTION_PROPERTIES[MAX_AGE_PROPERTY]}
     asks: list[tuple[timedelta, tuple[str, ...]]] = []
     if declared is not None:
         lines = tuple(getattr(declared, "derivation", ())) or (f"the project asks for {_days(timedelta(declared))}",)
         asks.append((timedelta(days=declared), lines))
-    if own is not None and table.metadata.properties[MAX_AGE_PROPERTY] not in given:
+    if own is not None and _is_ask(context, table, MAX_AGE_PROPERTY):
         asks.append((own, (f"the table's {MAX_AGE_PROPERTY} asks for {_days(own)}",)))
     if asks:
         return Keeping(max(age for age, _ in asks), tuple(line for _, lines in asks for line in lines), declared=True)
@@ -108,6 +141,18 @@ def keeping_of(context: ManagerContext, table: Table, declared: RetentionDays | 
         return Keeping(own, (line,), declared=False)
     age = timedelta(days=context.config.default_retention_days)
     return Keeping(age, (f"no level asks for a retention: the default is {_days(age)}",), declared=False)
+
+
+def _is_ask(context: ManagerContext, table: Table, name: str) -> bool:
+    """Whether a table's property says something that not every new table is given."""
+    # A table may have got it from a manager with other defaults than this one's.
+    given = {context.config.default_properties.get(name), PRODUCTION_PROPERTIES[name], None}
+    return table.metadata.properties.get(name) not in given
+
+
+def _own_count(context: ManagerContext, table: Table) -> int:
+    text = table.metadata.properties.get(MIN_SNAPSHOTS_PROPERTY, "1")
+    return int(text) if _is_ask(context, table, MIN_SNAPSHOTS_PROPERTY) else 1
 
 
 def _own_age(table: Table) -> timedelta | None:

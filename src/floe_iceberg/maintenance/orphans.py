@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from floe_iceberg.versions import Moment
 
 _DEFAULT_HOURS = 72.0
+# For a limit worked out just before the call.
+_GRACE = timedelta(seconds=1)
 # Beyond this many files in the current snapshot a cluster lists and compares faster.
 _MOST_FILES = 1_000_000
 
@@ -62,6 +64,7 @@ def sweep_orphans(  # noqa: PLR0913 - options by keyword
     older_than_hours: float | None = None,
     dry_run: bool = True,
     engine: Engine | str | None = None,
+    allow_below_retention: bool = False,
 ) -> OrphanSweepResult:
     """Find, and unless ``dry_run`` delete, files in the table's folder that nothing refers to.
 
@@ -71,12 +74,14 @@ def sweep_orphans(  # noqa: PLR0913 - options by keyword
         context: The manager's context.
         target: The table.
         older_than: Files younger than this are left alone; a datetime without zone is local time.
-        older_than_hours: The same by age; three days by default.
+        older_than_hours: The same by age; by default the table's ``retention.orphan_days``, or three days.
         dry_run: Whether to only look.
         engine: Who does it; None is the manager's setting.
+        allow_below_retention: Whether an age of your choice may be shorter than ``retention.orphan_days``.
 
     Raises:
-        UnsafeRetentionError: The limit is so close that a running write could lose files; there is no way around it.
+        UnsafeRetentionError: The limit is more recent than ``retention.orphan_days`` allows; or so close that a running
+            write could lose files, and there is no way around that.
         MaintenanceInProgressError: Another maintenance run holds the table.
         SharedFilesError: ``gc.enabled=false`` says that other tables share the files.
         LegalHoldError: The table, or a namespace it is in, is under legal hold.
@@ -84,7 +89,9 @@ def sweep_orphans(  # noqa: PLR0913 - options by keyword
         CorruptFileError: A file of the table is damaged, so that nobody can tell what is still needed.
     """
     with context.operation("iceberg.sweep_orphans", target, dry_run=dry_run) as operation:
-        limit = _limit(context, older_than, older_than_hours, str(identifier_of(target)))
+        limit = _limit(
+            context, older_than, older_than_hours, str(identifier_of(target)), undercut=allow_below_retention
+        )
         table = load_table(context, target)
         require_collected(table.metadata, table=name_of(table), what="A sweep")
         if not dry_run:
@@ -99,17 +106,26 @@ def sweep_orphans(  # noqa: PLR0913 - options by keyword
         return result
 
 
-def _limit(context: ManagerContext, older_than: Moment | None, hours: float | None, table: str) -> datetime:
+def _limit(
+    context: ManagerContext, older_than: Moment | None, hours: float | None, table: str, *, undercut: bool
+) -> datetime:
     if older_than is not None and hours is not None:
         msg = "Give either older_than or older_than_hours."
         raise UnsafeRetentionError(msg, table=table)
     now = datetime.now(UTC)
-    limit = to_utc(older_than) if older_than is not None else now - timedelta(hours=hours or _DEFAULT_HOURS)
+    days = context.orphan_days(table)
+    usual = _DEFAULT_HOURS if days is None else days * 24.0
+    limit = to_utc(older_than) if older_than is not None else now - timedelta(hours=hours or usual)
     if hours is not None and hours <= 0:
         limit = now
     least = context.config.min_orphan_age_hours
-    # A second of grace, for a limit worked out just before the call.
-    if limit > now - timedelta(hours=least) + timedelta(seconds=1):
+    if days is not None and not undercut and limit > now - timedelta(days=days) + _GRACE:
+        msg = (
+            f"Orphan files of table '{table}' must be kept for {days} days: the table's retention.orphan_days says so."
+        )
+        hint = "Choose a longer age; to undercut it on purpose, allow_below_retention=True (--allow-below-retention)."
+        raise UnsafeRetentionError(msg, hint=hint, table=table)
+    if limit > now - timedelta(hours=least) + _GRACE:
         msg = (
             f"Files younger than {least:g} hours can belong to a write that is still running, and "
             f"{local_text(to_millis(limit))} is more recent than that."

@@ -21,6 +21,19 @@ MAX_REF_AGE_PROPERTY = "history.expire.max-ref-age-ms"
 
 
 @dataclass(frozen=True)
+class Floor:
+    """What stays whatever branches and tags say of their own ages.
+
+    Attributes:
+        since_ms: Snapshots that are not older than this stay; None lets ages alone decide.
+        count: Snapshots that each branch keeps at least.
+    """
+
+    since_ms: int | None = None
+    count: int = 1
+
+
+@dataclass(frozen=True)
 class Expiry:
     """What is to go.
 
@@ -33,13 +46,14 @@ class Expiry:
     refs: tuple[str, ...]
 
 
-def plan_expiry(
+def plan_expiry(  # noqa: PLR0913 - options by keyword
     metadata: TableMetadata,
     *,
     older_than_ms: int | None,
     retain_last: int,
     snapshot_ids: Collection[int] = (),
     now_ms: int,
+    floor: Floor = Floor(),  # noqa: B008 - a frozen value
 ) -> Expiry:
     """Decide what expires.
 
@@ -49,6 +63,7 @@ def plan_expiry(
         retain_last: Snapshots each branch keeps at least, unless the branch says otherwise.
         snapshot_ids: Snapshots that go whatever their age.
         now_ms: The present.
+        floor: What stays whatever a branch or tag says; snapshots that were chosen go nevertheless.
 
     Raises:
         SnapshotNotFoundError: One of ``snapshot_ids`` is not there.
@@ -58,8 +73,9 @@ def plan_expiry(
     refs = {name: ref for name, ref in metadata.refs.items() if name not in dropped}
     chosen = _explicit(metadata, refs, snapshot_ids)
     if older_than_ms is not None:
-        kept = _kept_by_refs(metadata, refs, older_than_ms, retain_last, now_ms)
+        kept = _kept_by_refs(metadata, refs, older_than_ms, max(retain_last, floor.count), now_ms, floor.count)
         kept |= _kept_without_ref(metadata, refs, older_than_ms)
+        kept |= _kept_since(metadata, floor.since_ms)
         chosen |= {snapshot.snapshot_id for snapshot in metadata.snapshots} - kept
     ordered = [snapshot.snapshot_id for snapshot in metadata.snapshots if snapshot.snapshot_id in chosen]
     return Expiry(snapshot_ids=tuple(ordered), refs=tuple(sorted(dropped)))
@@ -90,15 +106,15 @@ def _explicit(metadata: TableMetadata, refs: dict[str, SnapshotRef], snapshot_id
     return set(snapshot_ids)
 
 
-def _kept_by_refs(
-    metadata: TableMetadata, refs: dict[str, SnapshotRef], older_than_ms: int, retain_last: int, now_ms: int
+def _kept_by_refs(  # noqa: PLR0913, PLR0917 - the rules of one call
+    metadata: TableMetadata, refs: dict[str, SnapshotRef], older_than_ms: int, retain_last: int, now_ms: int, count: int
 ) -> set[int]:
     kept: set[int] = set()
     for ref in refs.values():
         kept.add(ref.snapshot_id)
         if ref.snapshot_ref_type != SnapshotRefType.BRANCH:
             continue
-        least = ref.min_snapshots_to_keep if ref.min_snapshots_to_keep is not None else retain_last
+        least = max(ref.min_snapshots_to_keep, count) if ref.min_snapshots_to_keep is not None else retain_last
         oldest = now_ms - ref.max_snapshot_age_ms if ref.max_snapshot_age_ms is not None else older_than_ms
         for place, snapshot in enumerate(ancestors(metadata, ref.snapshot_id)):
             if place >= least and snapshot.timestamp_ms < oldest:
@@ -115,3 +131,9 @@ def _kept_without_ref(metadata: TableMetadata, refs: dict[str, SnapshotRef], old
         for snapshot in metadata.snapshots
         if snapshot.snapshot_id not in referenced and snapshot.timestamp_ms >= older_than_ms
     }
+
+
+def _kept_since(metadata: TableMetadata, since_ms: int | None) -> set[int]:
+    if since_ms is None:
+        return set()
+    return {snapshot.snapshot_id for snapshot in metadata.snapshots if snapshot.timestamp_ms >= since_ms}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import time
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -13,10 +14,11 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform
 from pyiceberg.types import DateType, LongType, NestedField, StringType, TimestampType
 
+from floe_core.errors import UnsafeRetentionError
 from floe_iceberg import inspection, maintenance, reads, snapshots
 from floe_iceberg.models import CompactionStrategy, Engine
 from floe_testing.audit import assert_audited
-from floe_testing.embedded_tables import context_on, files_of, local_path
+from floe_testing.embedded_tables import age_snapshots, context_on, files_of, local_path
 
 pytestmark = pytest.mark.spark
 
@@ -57,6 +59,35 @@ def test_spark_compacts(spark_context, events, strategy, order):
     assert (result.files_before, result.files_after, result.rewritten_files, result.added_files) == (6, 1, 6, 1)
     assert result.snapshot_id == snapshots.current_snapshot(spark_context, NAME).snapshot_id
     assert content(spark_context) == before
+
+
+def aged_table(spark_tables, version):
+    """A table that asks for 90 days and whose main says one day; snapshots are 100, 2 and 0 days old."""
+    spark_tables.catalog.create_namespace_if_not_exists("bronze")
+    properties = f"'format-version'='{version}', 'history.expire.max-snapshot-age-ms'='{90 * 86_400_000}'"
+    for statement in (
+        f"CREATE TABLE floe.bronze.kept (id bigint) USING iceberg TBLPROPERTIES ({properties})",
+        *(f"INSERT INTO floe.bronze.kept VALUES ({number})" for number in range(3)),
+        "ALTER TABLE floe.bronze.kept CREATE OR REPLACE BRANCH main WITH SNAPSHOT RETENTION 1 SNAPSHOTS 1 DAYS",
+    ):
+        spark_tables.plane.session.sql(statement)
+    ages = [dt.timedelta(days=days) for days in (100, 2, 0)]
+    return list(age_snapshots(spark_tables.catalog.load_table("bronze.kept"), *ages))
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("version", [2, 3])
+def test_the_age_of_a_branch_does_not_undercut_the_retention_on_spark(spark_context, spark_tables, version):
+    oldest, young, current = aged_table(spark_tables, version)
+    expiry = partial(maintenance.expire_snapshots, spark_context, "bronze.kept", engine=Engine.SPARK)
+    if version == 3:
+        with pytest.raises(UnsafeRetentionError, match=f"that must be kept, such as {young}"):
+            expiry()
+    else:
+        assert expiry().snapshot_ids == (oldest,)
+    found = [one.snapshot_id for one in snapshots.list_snapshots(spark_context, "bronze.kept")]
+    assert found == [current, young, oldest][: 3 if version == 3 else 2]
+    assert young in expiry(allow_below_retention=True).snapshot_ids
 
 
 def test_spark_expires_with_the_same_figures_as_floe(spark_context, events, spark_tables):

@@ -387,6 +387,25 @@ class TestMaintenance:
         allowed = tables("tables", "expire", ORDERS, *now, "--allow-below-retention", "-o", "json")
         assert allowed.data["expired"] == 1
 
+    @pytest.mark.req("RD-06")
+    def test_a_branch_and_a_purge_do_not_undercut_governance_either(self, tables):
+        write((1,), (2,), (3,))
+        with Path("floe.yaml").open("a") as stream:
+            stream.write("\ngovernance: {enterprise: {snapshot_retention_days: 90, reason: audit}}\n")
+        with Workspace().tables() as manager:
+            first = manager.list_snapshots(ORDERS)[-1].snapshot_id
+            manager.create_branch(ORDERS, "audit", max_snapshot_age=1, min_snapshots_to_keep=1)
+            manager.rollback(ORDERS, first)
+        expire = ("tables", "expire", ORDERS, "--retain-last", "1", "--yes", "-o", "json")
+        assert tables(*expire).data["snapshot_ids"] == []
+        assert len(tables("tables", "snapshots", ORDERS, "-o", "json").data) == 3
+        assert len(tables(*expire, "--allow-below-retention").data["snapshot_ids"]) == 1
+        purge = ("tables", "drop", ORDERS, "--purge", "--yes")
+        refused = tables(*purge)
+        assert refused.code == 1
+        assert "enterprise asks for 90 days (audit)" in refused.err
+        assert tables(*purge, "--allow-below-retention").code == 0
+
     @pytest.mark.req("TM-12")
     def test_compaction_reports_files_before_and_after(self, tables):
         write(*[(1,)] * 8)

@@ -252,6 +252,9 @@ def drop(
     table: TableArgument,
     *,
     purge: Annotated[bool, typer.Option("--purge", help="Delete its files, too.")] = False,
+    allow_below_retention: Annotated[
+        bool, typer.Option("--allow-below-retention", help="Purge what the declared retention asks to keep.")
+    ] = False,
     force: Annotated[  # noqa: ARG001 - scripts of earlier versions give it
         bool, typer.Option("--force", help="Not needed: a table that cannot be read is dropped, too.", hidden=True)
     ] = False,
@@ -283,7 +286,7 @@ def drop(
             return Report(data=data | {"dropped": False}, text=[f"Would drop {table} {files}.", *broken])
         workspace.confirm("\n".join([*broken, f"Drop {table} {files}?"]), yes=yes)
         with working("Dropping"):
-            purged = manager.drop_table(table, purge=purge)
+            purged = manager.drop_table(table, purge=purge, allow_below_retention=allow_below_retention)
     kept = purged.foreign_files
     dropped = f"Dropped {table} {'with' if purge else 'without'} its files."
     if found.problem:

@@ -1,8 +1,8 @@
 """Expiry, compaction and the sweep of orphan files."""
 
-import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,11 +12,10 @@ from floe_cli.moments import parse_moment
 from floe_cli.output import Report, ago, count, fields, size, working
 from floe_cli.workspace import Workspace
 from floe_core.dataplane import CompactionKind
-from floe_core.declared import name_in_project
 from floe_core.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from floe_iceberg import Engine, IcebergTableManager
+    from floe_iceberg import Engine
 
 _MIB = 1024 * 1024
 
@@ -60,24 +59,19 @@ def expire(
     with workspace.tables() as manager:
         keeping = manager.snapshot_retention(table)
         moment = moment or datetime.now(UTC) - keeping.age
-        if not allow_below_retention:
-            keeping.require(manager.load_table(table), moment, ())
+        expire_them = partial(
+            manager.expire_snapshots, table, moment, retain_last, allow_below_retention=allow_below_retention
+        )
+        planned = expire_them(dry_run=True).snapshot_ids
         shown = {"table": table, "older_than": moment, "retention_days": keeping.days, "derivation": keeping.derivation}
         why = [f"Retention: {keeping.text}", *(f"  {line}" for line in keeping.derivation), ""]
-        planned = _planned(manager, table, moment, retain_last)
         what = f"{count(len(planned), 'snapshot')} of {table} older than {ago(moment)}"
         if dry_run or not planned:
             verb = "Would expire" if dry_run else "Nothing to do:"
             return Report(data=shown | {"expired": 0, "snapshot_ids": list(planned)}, text=[*why, f"{verb} {what}."])
         workspace.confirm(f"Expire {what}? They cannot be read any more afterwards.", yes=yes)
         with working("Expiring"):
-            done = manager.expire_snapshots(
-                table,
-                older_than=moment,
-                retain_last=retain_last,
-                engine=_engine(engine),
-                allow_below_retention=allow_below_retention,
-            )
+            done = expire_them(engine=_engine(engine))
     figures = {
         "expired": int(done),
         "snapshot_ids": list(done.snapshot_ids),
@@ -146,6 +140,9 @@ def sweep(
     ] = None,
     engine: EngineOption = None,
     *,
+    allow_below_retention: Annotated[
+        bool, typer.Option("--allow-below-retention", help="Let the age be shorter than retention.orphan_days.")
+    ] = False,
     delete: Annotated[bool, typer.Option("--delete", help="Delete what is found.")] = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -159,12 +156,11 @@ def sweep(
     if delete and dry_run:
         msg = "--delete and --dry-run contradict each other."
         raise ConfigurationError(msg, hint="Leave one of them out.")
-    declared = workspace.artifacts.tables.get(name_in_project(workspace.artifacts, table))
-    days = declared.retention.orphan_days if declared else None
-    moment = parse_moment(older_than) if older_than else datetime.now(UTC) - timedelta(days=days) if days else None
+    moment = parse_moment(older_than) if older_than else None
+    allow = allow_below_retention
     with workspace.tables() as manager:
         with working("Looking for orphan files"):
-            found = manager.sweep_orphans(table, older_than=moment, engine=_engine(engine))
+            found = manager.sweep_orphans(table, older_than=moment, engine=_engine(engine), allow_below_retention=allow)
         what = f"{count(len(found.files), 'orphan file')} of {table}, {size(found.total_bytes)}"
         if not delete or not found.files:
             note = "Delete them with --delete." if found.files else "Nothing to delete."
@@ -172,7 +168,9 @@ def sweep(
             return Report(data=_swept(table, found), text=[*found.files, *closing])
         workspace.confirm(f"Delete {what}?", yes=yes)
         with working("Deleting"):
-            done = manager.sweep_orphans(table, older_than=moment, engine=_engine(engine), dry_run=False)
+            done = manager.sweep_orphans(
+                table, older_than=found.older_than, engine=_engine(engine), dry_run=False, allow_below_retention=allow
+            )
     closing = [f"Deleted {count(len(done.files), 'file')}, {size(done.total_bytes)}."]
     return Report(data=_swept(table, done), text=[*closing, *foreign_lines(done.foreign_files)])
 
@@ -185,19 +183,3 @@ def _engine(choice: EngineChoice | None) -> "Engine | None":
 
 def _swept(table: str, result: Any) -> dict[str, Any]:  # noqa: ANN401 - an OrphanSweepResult, imported late
     return {"table": table, **result.model_dump(mode="json")}
-
-
-def _planned(manager: "IcebergTableManager", table: str, moment: datetime, retain_last: int | None) -> tuple[int, ...]:
-    """Return the snapshots that would expire."""
-    from floe_iceberg.maintenance.retention import MIN_SNAPSHOTS_PROPERTY, plan_expiry
-    from floe_iceberg.own_files import require_collected
-
-    metadata = manager.load_table(table).metadata
-    require_collected(metadata, table=table, what="Expiry")
-    plan = plan_expiry(
-        metadata,
-        older_than_ms=int(moment.timestamp() * 1000),
-        retain_last=retain_last or int(metadata.properties.get(MIN_SNAPSHOTS_PROPERTY, "1")),
-        now_ms=int(time.time() * 1000),
-    )
-    return plan.snapshot_ids
