@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from contextlib import contextmanager
@@ -122,21 +123,28 @@ class Workspace:
 
         config = self.artifacts.observability
         if config.log_level or config.log_format:
-            level = self.log_level or config.log_level or "ERROR"
-            configure_logging(config.model_copy(update={"log_level": level}), stream=sys.stderr)
+            configure_logging(config.model_copy(update={"log_level": self._log_level}), stream=sys.stderr)
         configure_observability(config)
         return True
 
+    @property
+    def _log_level(self) -> str:
+        return self.log_level or self.artifacts.observability.log_level or "ERROR"
+
     @contextmanager
     def traced(self, name: str) -> Iterator[Operation]:
-        """Run a whole command as one trace: everything that happens in a block is a part of it."""
-        from floe_core.observability import continued, flush_observability, inherited_parent
+        """Run a whole command as one trace: everything that happens in a block is a part of it.
+
+        Processes that are started in the block log as the command does.
+        """
+        from floe_core.observability import LOG_LEVEL_VARIABLE, continued, flush_observability, inherited_parent
         from floe_core.telemetry import is_tracing, process_span, traced
 
         self.observe()
         artifacts = self.artifacts
         try:
             with (
+                _environ(LOG_LEVEL_VARIABLE, self._log_level),
                 continued(inherited_parent()),
                 traced(name, within=True, project=artifacts.name, environment=artifacts.environment) as operation,
                 process_span(operation.span),
@@ -145,6 +153,17 @@ class Workspace:
         finally:
             if is_tracing():
                 flush_observability()
+                self._report_loss()
+
+    @staticmethod
+    def _report_loss() -> None:
+        """Say that a collector is away, where the log does not."""
+        from floe_core.observability import telemetry_was_lost
+        from floe_core.telemetry import get_logger
+
+        if telemetry_was_lost() and not get_logger("floe").is_enabled_for(logging.WARNING):
+            sys.stderr.write("Warning: the collector of observability.otlp_endpoint did not take spans and metrics.\n")
+            sys.stderr.flush()
 
     @contextmanager
     def connection(self) -> Iterator[ProjectConnection]:
@@ -165,6 +184,19 @@ class Workspace:
         self.announce()
         with IcebergTableManager.from_artifacts(self.artifacts) as manager:
             yield manager
+
+
+@contextmanager
+def _environ(name: str, value: str) -> Iterator[None]:
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def _deployed_artifacts(folder: Path | None) -> Path | None:

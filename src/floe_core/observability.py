@@ -8,6 +8,7 @@ import socket
 import time
 import uuid
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
@@ -16,11 +17,19 @@ from opentelemetry import trace
 
 from floe_core.errors import MissingDependencyError
 from floe_core.expansion import expand_section
-from floe_core.telemetry import configure_logging, get_logger, process_span, request_headers
+from floe_core.telemetry import (
+    configure_logging,
+    get_logger,
+    join_process,
+    process_span,
+    request_headers,
+    wanted_span_id,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from opentelemetry.context import Context
     from opentelemetry.sdk.metrics.export import MetricExporter
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace.export import SpanExporter
@@ -29,6 +38,8 @@ if TYPE_CHECKING:
 
 TRACE_PARENT_VARIABLE = "TRACEPARENT"
 """Names the span that a process works for, in W3C form."""
+LOG_LEVEL_VARIABLE = "FLOE_LOG_LEVEL"
+"""Least level that processes log which a command starts; comes before floe.yaml."""
 
 Exporter = TypeVar("Exporter", bound="SpanExporter | MetricExporter")
 
@@ -46,8 +57,9 @@ def configure_observability(config: ObservabilityConfig) -> None:
     Raises:
         MissingDependencyError: An endpoint is configured and the extra ``otel`` is not installed.
     """
-    if (config.log_level or config.log_format) and not structlog.is_configured():
-        configure_logging(config)
+    level = os.environ.get(LOG_LEVEL_VARIABLE)
+    if (level or config.log_level or config.log_format) and not structlog.is_configured():
+        configure_logging(config.model_copy(update={"log_level": level}) if level else config)
     if config.otlp_endpoint is not None:
         config = expand_section(config, path="observability")
         configure_tracing(config)
@@ -66,7 +78,13 @@ def configure_tracing(config: ObservabilityConfig) -> None:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
-    provider = TracerProvider(resource=_resource(config))
+        from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+
+    class WantedIds(RandomIdGenerator):
+        def generate_span_id(self) -> int:
+            return wanted_span_id.get() or super().generate_span_id()
+
+    provider = TracerProvider(resource=_resource(config), id_generator=WantedIds())
     exporter = OTLPSpanExporter(endpoint=_signal_url(config.otlp_endpoint, "v1/traces"), timeout=_EXPORT_SECONDS)
     provider.add_span_processor(BatchSpanProcessor(_sparing(exporter, SpanExportResult.FAILURE)))
     trace.set_tracer_provider(provider)
@@ -106,6 +124,11 @@ def flush_observability() -> None:
             flush(_EXPORT_SECONDS * 1000)
 
 
+def telemetry_was_lost() -> bool:
+    """Whether a collector did not take what this process had to send."""
+    return _receiver.lost
+
+
 def trace_parent() -> str | None:
     """Return the current span in W3C form, to be handed to another process; None outside of any."""
     return request_headers().get("traceparent")
@@ -117,11 +140,20 @@ def continued(parent: str | None) -> Iterator[None]:
     if parent is None or trace.get_current_span().get_span_context().is_valid:
         yield
         return
+    with process_span(trace.get_current_span(_context_of(parent))):
+        yield
+
+
+def join(parent: str | None) -> None:
+    """Work for a span of another process, given in W3C form, until this one ends; within a span, go on."""
+    if parent is not None:
+        join_process(_context_of(parent))
+
+
+def _context_of(parent: str) -> Context:
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-    context = TraceContextTextMapPropagator().extract({"traceparent": parent})
-    with process_span(trace.get_current_span(context)):
-        yield
+    return TraceContextTextMapPropagator().extract({"traceparent": parent})
 
 
 @contextmanager
@@ -178,31 +210,53 @@ def _resource(config: ObservabilityConfig) -> Resource:
     )
 
 
-class _ExportFailures(logging.Filter):
-    """Says in floe's own log that something was not sent, without what the collector answered."""
+@dataclass
+class _Receiver:
+    """A collector as this process knows it, for all signals.
 
-    def filter(self, record: logging.LogRecord) -> bool:
-        if record.levelno >= logging.ERROR:
-            _log.warning("telemetry_not_sent", exporter=record.name.rpartition(".")[2])
-        return False
+    Attributes:
+        silent_until: When it is tried again, on the clock of ``time.monotonic``.
+        lost: Whether anything could not be sent to it.
+    """
+
+    silent_until: float = 0.0
+    lost: bool = False
+
+    @property
+    def silent(self) -> bool:
+        """Whether it is left alone for now."""
+        return time.monotonic() < self.silent_until
+
+    def failed(self) -> None:
+        """Leave it alone for a while: no run waits for it again and again."""
+        self.silent_until = time.monotonic() + _SILENCE_SECONDS
+        if not self.lost:
+            self.lost = True
+            _log.warning("telemetry_not_sent")
+
+
+_receiver = _Receiver()
+
+
+def _quiet(_record: logging.LogRecord) -> bool:
+    """Drop what an exporter says: it repeats what the collector answered, and ``telemetry_not_sent`` tells the rest."""
+    return False
 
 
 def _sparing(exporter: Exporter, failure: object) -> Exporter:
-    """Let an exporter leave a collector alone for a while after a failure: no run waits for it again and again."""
+    """Let an exporter leave a collector alone for a while after a failure."""
     logger = logging.getLogger(type(exporter).__module__)
-    if not any(isinstance(known, _ExportFailures) for known in logger.filters):
+    if _quiet not in logger.filters:
         # First, so that nothing else sees the record.
-        logger.filters.insert(0, _ExportFailures())
+        logger.filters.insert(0, _quiet)
     export: Callable[..., object] = exporter.export
-    silent_until = 0.0
 
     def spare(*batch: Any, **options: Any) -> object:  # noqa: ANN401 - of either signal
-        nonlocal silent_until
-        if time.monotonic() < silent_until:
+        if _receiver.silent:
             return failure
         result = export(*batch, **options)
         if result is failure:
-            silent_until = time.monotonic() + _SILENCE_SECONDS
+            _receiver.failed()
         return result
 
     vars(exporter)["export"] = spare

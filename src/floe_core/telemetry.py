@@ -39,6 +39,8 @@ _PREFIXES = {"dagster": "dagster.", "floe": "floe."}
 
 # Spans inside an operation go where the operation's own span goes.
 _tracer_in_use: ContextVar[Tracer | None] = ContextVar("floe_tracer", default=None)
+wanted_span_id: ContextVar[int | None] = ContextVar("floe_span_id", default=None)
+"""Id that the next span of this context is to have."""
 # What this process works on, for threads that were started before or by others: they inherit no context.
 _process_parents: list[Context] = []
 
@@ -194,6 +196,12 @@ def process_span(span: Span) -> Iterator[None]:
         otel_context.detach(token)
 
 
+def join_process(parent: Context) -> None:
+    """Make a span of another process the parent of whatever this one does outside of its own, until it ends."""
+    if _parent() is None and not trace.get_current_span().get_span_context().is_valid:
+        _process_parents.append(parent)
+
+
 def request_headers() -> dict[str, str]:
     """Return the headers that name the current span to a server, in W3C form; none outside of any."""
     headers: dict[str, str] = {}
@@ -247,12 +255,14 @@ def _span_value(value: Any) -> Any:  # noqa: ANN401 - spans take several types
 
 
 @contextmanager
-def traced(
+def traced(  # noqa: PLR0913 - options by keyword
     name: str,
     *,
     tracer: Tracer | None = None,
     logger: Logger | FilteringBoundLogger | None = None,
     within: bool = False,
+    started: int | None = None,
+    span_id: int | None = None,
     **attributes: Any,  # noqa: ANN401 - spans take several types
 ) -> Iterator[Operation]:
     """Run a block as one span and one log line.
@@ -264,14 +274,16 @@ def traced(
         tracer: Tracer to use; by default that of the operation around it, or the global one.
         logger: Logger to use; floe's own by default.
         within: Whether this is a part of another operation: the log has a line for that one, and none for this.
+        started: When the span begins, in nanoseconds since 1970; now by default.
+        span_id: Id of the span, where floe's own configuration makes the ids; a random one by default.
         attributes: Become ``iceberg.<key>`` on the span, or ``dagster.<key>`` on spans of Dagster, and fields of the
             log line.
     """
     tracer = tracer or _tracer_in_use.get() or _floe_tracer()
     logger = logger or _FLOE
-    started = time.perf_counter()
+    clock = time.perf_counter()
     unseen = isinstance(tracer, trace.ProxyTracer) and not _has_sdk()
-    with _NO_SPAN if unseen else _current_span(tracer, name) as span:
+    with _NO_SPAN if unseen else _current_span(tracer, name, started, span_id) as span:
         operation = Operation(span, _PREFIXES.get(name.partition(".")[0], "iceberg."))
         operation.set(**attributes)
         try:
@@ -282,7 +294,7 @@ def traced(
                 _log_failure(name, logger, operation, err, reason)
             raise
         if not within:
-            took = round((time.perf_counter() - started) * 1000, 1)
+            took = round((time.perf_counter() - clock) * 1000, 1)
             outcome = "ok" if operation.failure is None else "failed"
             logger.info(name, **{**operation.fields, "outcome": outcome, "took_ms": took})
 
@@ -292,12 +304,17 @@ _NO_SPAN = nullcontext(trace.INVALID_SPAN)
 
 
 @contextmanager
-def _current_span(tracer: Tracer, name: str) -> Iterator[Span]:
+def _current_span(tracer: Tracer, name: str, started: int | None, span_id: int | None) -> Iterator[Span]:
     token = _tracer_in_use.set(tracer)
     try:
-        with tracer.start_as_current_span(
-            name, _parent(), record_exception=False, set_status_on_exception=False
-        ) as span:
+        wanted = wanted_span_id.set(span_id)
+        try:
+            span = tracer.start_span(
+                name, _parent(), start_time=started, record_exception=False, set_status_on_exception=False
+            )
+        finally:
+            wanted_span_id.reset(wanted)
+        with trace.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
             yield span
     finally:
         # A generator that holds an operation open may be closed by another thread, which has a context of its own.

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 _OWN_ERRORS = re.compile(r"floe_\w+(?:\.\w+)*\.errors\.(?P<name>\w+)")
 _INTERRUPTS = frozenset({"DagsterExecutionInterruptedError", "KeyboardInterrupt"})
+_CRASH = "ChildProcessCrashException"
+PROCESS_LOST = "A process of the run ended without a word: it was killed, or the machine is out of memory."
+"""What is known of a process that did not come to its end."""
 _FULL = re.compile(r"No space left on device|disk is full|Disk quota exceeded|File too large", re.IGNORECASE)
 _CLASS = re.compile(r"[A-Za-z_][\w.]*")
 _FRAME = re.compile(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d+)')
@@ -46,6 +49,8 @@ def cause_of(error: SerializableErrorInfo | None) -> Cause:
     chain = list(_chain(error))
     if any(link.cls_name in _INTERRUPTS for link in chain):
         return Cause("interrupted", interrupted=True)
+    if any(link.cls_name == _CRASH for link in chain):
+        return Cause(PROCESS_LOST, errors.EngineError.__name__)
     for link in chain:
         kind, _, rest = link.message.strip().partition(": ")
         if (own := _OWN_ERRORS.fullmatch(kind)) and rest:

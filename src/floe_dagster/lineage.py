@@ -77,15 +77,18 @@ class Lineage:
         """Describe a run as a whole."""
         return StepLineage(self, run_id, self._job_name(job), kind="JOB")
 
-    def of_step(self, run: DagsterRun, step: str, assets: StepAssets) -> StepLineage:
-        """Describe a step of a run; its job bears the name of the asset it makes."""
+    def of_step(self, run: DagsterRun, step: str, assets: StepAssets, *, again: bool = False) -> StepLineage:
+        """Describe a step of a run; its job bears the name of the asset it makes.
+
+        A try after a failed one has an id of its own: what has failed does not start once more.
+        """
         name = assets.made[0].to_user_string() if len(assets.made) == 1 else step
         prefix = ""
         if self._artifacts.orchestration.per_tenant:
             prefix = f"{tenant_namespace(self._artifacts, tenant_of_run(run.tags))}."
         return StepLineage(
             self,
-            str(uuid.uuid5(uuid.UUID(run.run_id), step)),
+            str(uuid.uuid4() if again else uuid.uuid5(uuid.UUID(run.run_id), step)),
             name,
             kind="ASSET",
             parent=(run.run_id, self._job_name(run.job_name)),

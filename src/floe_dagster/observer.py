@@ -7,20 +7,24 @@ variable TRACEPARENT, or by a tag of the run on other machines.
 
 from __future__ import annotations
 
+import hashlib
+import os
 import threading
+import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dagster import DagsterEventType, Executor, ExecutorDefinition, multi_or_in_process_executor
 
-from floe_core.observability import continued, flush_observability, handed_over, inherited_parent, trace_parent
+from floe_core.observability import continued, flush_observability, handed_over, inherited_parent, join, trace_parent
 from floe_core.telemetry import get_logger, is_tracing, process_span, traced
 from floe_dagster.causes import cause_of
 from floe_dagster.lineage import Lineage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
     from dagster import (
         AssetKey,
@@ -42,7 +46,8 @@ TRACE_TAG = "floe/traceparent"
 
 _PARTITION_TAGS = ("dagster/partition", "dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
 _BEGINNINGS = {DagsterEventType.STEP_START, DagsterEventType.STEP_RESTARTED}
-_ENDINGS = {DagsterEventType.STEP_SUCCESS, DagsterEventType.STEP_FAILURE, DagsterEventType.STEP_UP_FOR_RETRY}
+_FAILURES = {DagsterEventType.STEP_FAILURE, DagsterEventType.STEP_UP_FOR_RETRY}
+_ENDINGS = _FAILURES | {DagsterEventType.STEP_SUCCESS}
 _log = get_logger("floe.dagster")
 
 
@@ -82,6 +87,8 @@ class RunObserver:
             if run.run_id in self._followed:
                 return
             self._followed.add(run.run_id)
+        # In a step's own process, resources connect before the step begins.
+        join(_parent_of(run))
         instance.add_event_listener(run.run_id, _Steps(self, run).notice)
 
     def executor(self, inner: ExecutorDefinition | Executor | None) -> ExecutorDefinition | Executor | None:
@@ -90,6 +97,42 @@ class RunObserver:
             return inner
         given = ExecutorDefinition.hardcoded_executor(inner) if isinstance(inner, Executor) else inner
         return _observed(given or multi_or_in_process_executor, self)
+
+    def follows(self, run: DagsterRun) -> bool:
+        """Whether steps of a run are observed in this process."""
+        return run.run_id in self._followed
+
+    def step_span(
+        self, run: DagsterRun, step: str, *, again: bool, started: int | None = None
+    ) -> AbstractContextManager[Operation]:
+        """Return the span of a step, to be entered.
+
+        Args:
+            run: The run.
+            step: The step.
+            again: Whether it was tried before.
+            started: When it began, in nanoseconds; now by default.
+        """
+        assets = self.steps.get(step)
+        names = [key.to_user_string() for key in assets.made] if assets else []
+        # A run of one day may make assets that have no days.
+        tags = _PARTITION_TAGS if assets is None or assets.partitioned else ()
+        keys = [run.tags[tag] for tag in tags if tag in run.tags]
+        return traced(
+            "dagster.asset" if assets else "dagster.step",
+            started=started,
+            # Known beforehand, so that whoever started a process that was killed can end the span in its place.
+            span_id=None if again else _span_id(run, step),
+            run_id=run.run_id,
+            step=step,
+            asset=", ".join(names) or None,
+            partition="...".join(keys) or None,
+        )
+
+    def lineage_of(self, run: DagsterRun, step: str, *, again: bool) -> StepLineage | None:
+        """Describe a step for the lineage; None when nobody receives it, or it makes no asset."""
+        assets = self.steps.get(step)
+        return self.lineage.of_step(run, step, assets, again=again) if self.lineage and assets else None
 
     def flush(self) -> None:
         """Send what was recorded so far: a process that Dagster started may end without another chance."""
@@ -132,6 +175,15 @@ def watched_run(lineage: Lineage | None, run_id: str, job: str) -> Iterator[Watc
             told.complete() if watched.reason is None else told.fail(watched.reason)
 
 
+def _span_id(run: DagsterRun, step: str) -> int:
+    digest = hashlib.blake2b(f"{run.run_id}:{step}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest) or 1
+
+
+def _parent_of(run: DagsterRun) -> str | None:
+    return inherited_parent() or run.tags.get(TRACE_TAG)
+
+
 def trace_tags() -> dict[str, str]:
     """Return the tags of a run that lead to its trace; none when nothing is traced."""
     parent = trace_parent() if is_tracing() else None
@@ -158,7 +210,7 @@ class _Steps:
 
     def _notice(self, event: DagsterEvent, step: str) -> None:
         if event.event_type in _BEGINNINGS:
-            self._begin(step)
+            self._begin(step, again=event.event_type is DagsterEventType.STEP_RESTARTED)
         elif step not in self._open:
             return
         elif event.event_type is DagsterEventType.ASSET_MATERIALIZATION:
@@ -167,25 +219,11 @@ class _Steps:
             error = getattr(event.event_specific_data, "error", None)
             self._end(step, None if event.event_type is DagsterEventType.STEP_SUCCESS else cause_of(error).reason)
 
-    def _begin(self, step: str) -> None:
-        run, assets = self._run, self._observer.steps.get(step)
-        names = [key.to_user_string() for key in assets.made] if assets else []
-        # A run of one day may make assets that have no days.
-        tags = _PARTITION_TAGS if assets is None or assets.partitioned else ()
-        keys = [run.tags[tag] for tag in tags if tag in run.tags]
-        lineage = self._observer.lineage
-        told = lineage.of_step(run, step, assets) if lineage and assets else None
+    def _begin(self, step: str, *, again: bool) -> None:
+        told = self._observer.lineage_of(self._run, step, again=again)
         with ExitStack() as scope:
-            scope.enter_context(continued(inherited_parent() or run.tags.get(TRACE_TAG)))
-            operation = scope.enter_context(
-                traced(
-                    "dagster.asset" if assets else "dagster.step",
-                    run_id=run.run_id,
-                    step=step,
-                    asset=", ".join(names) or None,
-                    partition="...".join(keys) or None,
-                )
-            )
+            scope.enter_context(continued(_parent_of(self._run)))
+            operation = scope.enter_context(self._observer.step_span(self._run, step, again=again))
             scope.enter_context(process_span(operation.span))
             self._open[step] = (scope.pop_all(), operation, told)
         if told:
@@ -206,6 +244,35 @@ class _Steps:
         stack.close()
         if told:
             told.complete() if reason is None else told.fail(reason)
+
+
+class _StepsElsewhere:
+    """The steps of one run that other processes carry out, as its executor hears of them."""
+
+    def __init__(self, observer: RunObserver, run: DagsterRun) -> None:
+        self._observer = observer
+        self._run = run
+        self._begun: dict[str, tuple[int, bool]] = {}
+
+    def notice(self, event: DagsterEvent) -> None:
+        """Take in an event; a process that was killed, or never got as far as its step, leaves the telling to us."""
+        step = event.step_key
+        if step is None or self._observer.follows(self._run):
+            return
+        if event.event_type in _BEGINNINGS:
+            self._begun[step] = (time.time_ns(), event.event_type is DagsterEventType.STEP_RESTARTED)
+        elif event.event_type in _FAILURES and event.pid == os.getpid():
+            error = getattr(event.event_specific_data, "error", None)
+            self._lost(step, cause_of(error).reason)
+
+    def _lost(self, step: str, reason: str) -> None:
+        started, again = self._begun.get(step, (None, False))
+        with self._observer.step_span(self._run, step, again=again, started=started) as operation:
+            operation.fail(reason)
+        if told := self._observer.lineage_of(self._run, step, again=again):
+            if started is None:
+                told.start()
+            told.fail(reason)
 
 
 def _observed(inner: ExecutorDefinition, observer: RunObserver) -> ExecutorDefinition:
@@ -247,7 +314,9 @@ class _ObservedExecutor(Executor):
             with watched_run(self._observer.lineage, run.run_id, run.job_name) as watched, handed_over():
                 if tags := trace_tags():
                     instance.add_run_tags(run.run_id, tags)
+                elsewhere = _StepsElsewhere(self._observer, run)
                 for event in self._inner.execute(plan_context, execution_plan):
+                    elsewhere.notice(event)
                     if event.is_step_failure:
                         watched.reason = f"Step '{event.step_key}' failed"
                     yield event

@@ -17,6 +17,7 @@ from dagster import AssetKey
 from floe_core.errors import EngineError
 from floe_core.observability import continued, flush_observability, trace_parent
 from floe_core.telemetry import is_tracing
+from floe_dagster.causes import PROCESS_LOST
 from floe_dagster.code_location import artifacts_from_environment, name_project
 from floe_dagster.dead_runs import process_tags
 from floe_dagster.history import quick_history
@@ -68,9 +69,8 @@ class Workers:
         try:
             return self._pool.submit(_execute, self._pipeline.tenant, names, tags, trace_parent()).result()
         except BrokenProcessPool as err:
-            msg = "A process of the run ended without a word: it was killed, or the machine is out of memory."
             hint = "The next floe run clears what it left. Fewer --processes need less memory."
-            raise EngineError(msg, hint=hint) from err
+            raise EngineError(PROCESS_LOST, hint=hint) from err
 
 
 @contextmanager

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, StringConstraints, WithJsonSchema
 
 SCHEMA_VERSION = 1
 
@@ -22,7 +23,22 @@ def _as_text(value: Any) -> Any:  # noqa: ANN401 - a before-validator sees raw i
     return str(value) if isinstance(value, int | float) else value
 
 
+def _web_address(value: str) -> str:
+    if "${" in value:
+        return value
+    try:
+        parts = urlsplit(value)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        msg = f"'{value}' is not a valid address; write http://host:port or https://host"
+        raise ValueError(msg)
+    return value
+
+
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+WebAddress = Annotated[Text, AfterValidator(_web_address)]
 WholeNumber = Annotated[int, BeforeValidator(_no_boolean)]
 Number = Annotated[float, BeforeValidator(_no_boolean)]
 # The value of a setting that is handed on as text: numbers and booleans are taken as they are written.

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from floe_core.column_types import parse_column_type
 from floe_core.dataplane import NullKeys
-from floe_core.schemas.base import FrozenModel, Number, Setting, Text, WholeNumber
+from floe_core.schemas.base import FrozenModel, Number, Setting, Text, WebAddress, WholeNumber
 from floe_core.schemas.checks import CheckConfig
 
 TableName = Annotated[str, StringConstraints(pattern=r"^[^.\s]+(\.[^.\s]+)+$")]
@@ -142,7 +142,7 @@ class GovernanceConfig(FrozenModel):
 class OpenLineageConfig(FrozenModel):
     """Lineage of runs, sent as OpenLineage events."""
 
-    url: Text = Field(description="Address of the receiver, such as http://lineage.example.com:5000.")
+    url: WebAddress = Field(description="Address of the receiver, such as http://lineage.example.com:5000.")
     endpoint: Text = Field(default="api/v1/lineage", description="Path of the receiver's endpoint.")
     namespace: Text | None = Field(default=None, description="Namespace of the jobs; default: the project's name.")
     timeout_seconds: Number = Field(default=5.0, gt=0, le=60, description="How long one event may take.")
@@ -157,7 +157,7 @@ class ObservabilityConfig(FrozenModel):
     log_format: Literal["console", "json"] | None = Field(
         default=None, description="For people or machines; default: console."
     )
-    otlp_endpoint: Text | None = Field(
+    otlp_endpoint: WebAddress | None = Field(
         default=None,
         description="OTLP/HTTP address for spans and metrics, such as http://localhost:4318; none: not sent.",
     )

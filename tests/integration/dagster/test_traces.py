@@ -41,7 +41,12 @@ ASSETS = """
     def revenue(orders: pa.Table) -> pa.Table:
         return pa.table({"revenue": [sum(orders["total"].to_pylist())]})
 
-    @dg.asset(key_prefix="gold", metadata={"write_mode": "overwrite"}, deps=[revenue])
+    @dg.asset(
+        key_prefix="gold",
+        metadata={"write_mode": "overwrite"},
+        deps=[revenue],
+        retry_policy=dg.RetryPolicy(max_retries=1),
+    )
     def broken() -> pa.Table:
         raise ValueError("the source went away")
 """
@@ -160,20 +165,35 @@ def test_a_failure_is_told_on_every_way(watched):
     bad = watched.bad
     assert bad.code != 0
     assert bad.tree.orphans == []
-    [root], [run], [asset] = bad.tree.roots, bad.tree.named("dagster.run"), bad.tree.named("dagster.asset")
+    [root], [run] = bad.tree.roots, bad.tree.named("dagster.run")
     assert root.error
     assert run.error
-    assert "the source went away" in asset.error
+    assert ["the source went away" in asset.error for asset in bad.tree.named("dagster.asset")] == [True, True]
     events = {(event["job"]["name"], event["eventType"]): event for event in bad.collector.lineage}
     assert ("shop", "FAIL") in events
     told = events["gold/broken", "FAIL"]["run"]["facets"]["errorMessage"]["message"]
     assert "the source went away" in told
 
 
-def test_a_collector_that_is_away_does_not_fail_a_run(tmp_path):
+def test_each_try_of_an_asset_is_a_run_of_its_own_in_the_lineage(watched):
+    tries = [event for event in watched.bad.collector.lineage if event["job"]["name"] == "gold/broken"]
+    assert [event["eventType"] for event in tries] == ["START", "FAIL", "START", "FAIL"]
+    first, failed, second, failed_again = (event["run"]["runId"] for event in tries)
+    assert (first, second) == (failed, failed_again)
+    assert first != second
+
+
+@pytest.mark.parametrize("level", ["WARNING", None])
+def test_a_collector_that_is_away_costs_a_run_one_warning_and_no_more(tmp_path, level):
     with Collector() as collector:
         url = collector.url
     lay_out(tmp_path, url)
+    place = tmp_path / "floe.yaml"
+    logs = "  log_level: INFO\n  log_format: json\n"
+    place.write_text(place.read_text().replace(logs, f"  log_level: {level}\n" if level else ""))
     done = warm_python.run("-m", "floe_cli", "run", "--select", "bronze.orders", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert snapshots(tmp_path, "bronze.orders")
+    told = [line for line in done.stderr.splitlines() if "telemetry_not_sent" in line or "did not take spans" in line]
+    assert len(told) == 1, done.stderr
+    assert ("telemetry_not_sent" in told[0]) == (level is not None)

@@ -22,9 +22,14 @@ PROJECT = """
 """
 ASSETS = """
     import datetime as dt
+    import os
+    import signal
 
     import dagster as dg
     import pyarrow as pa
+
+    from floe_core.observability import flush_observability
+    from floe_iceberg import IcebergTableManager
 
     DAYS = dg.DailyPartitionsDefinition("2026-01-01", end_date="2026-01-04")
 
@@ -36,6 +41,12 @@ ASSETS = """
     def source() -> pa.Table:
         return pa.table({"id": [1]})
 
+    @dg.asset(key_prefix="bronze", metadata={"write_mode": "overwrite"})
+    def lost(tables: dg.ResourceParam[IcebergTableManager]) -> pa.Table:
+        tables.table_exists("bronze.lost")
+        flush_observability()
+        os.kill(os.getpid(), signal.SIGKILL)
+
     @dg.asset(key_prefix="silver", metadata={"write_mode": "overwrite"})
     def orders() -> pa.Table:
         return pa.table({"id": [1, 2]})
@@ -44,9 +55,10 @@ ASSETS = """
     def two_rows(orders: pa.Table) -> dg.AssetCheckResult:
         return dg.AssetCheckResult(passed=orders.num_rows == 2)
 
-    @dg.asset(key_prefix="gold", metadata={"write_mode": "overwrite"}, ins={"orders": dg.AssetIn(["silver", "orders"])})
-    def total(orders: pa.Table) -> pa.Table:
-        return pa.table({"orders": [orders.num_rows]})
+    # Its resource connects before the step begins.
+    @dg.asset(key_prefix="gold", metadata={"write_mode": "overwrite"}, deps=[orders])
+    def total(tables: dg.ResourceParam[IcebergTableManager]) -> pa.Table:
+        return pa.table({"orders": [tables.scan("silver.orders").num_rows]})
 """
 PROGRAM = """
     import sys
@@ -92,9 +104,10 @@ def snapshots(folder):
 
 
 def test_steps_of_a_run_with_processes_of_their_own_are_one_trace(folder, collector, environ):
-    chosen = ("run", "--select", "silver.orders,gold.total", "--processes", "2")
+    chosen = ("run", "--select", "silver.orders,gold.total", "--processes", "2", "--verbose")
     done = warm_python.run(str(folder / "program.py"), *chosen, cwd=folder, env=environ)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr.count("iceberg.overwrite") == 2
     tree = whole_trace(collector, root="floe.run")
     assert tree.assets == [("gold/total", None), ("silver/orders", None)]
     assert tree.commits == snapshots(folder)
@@ -111,6 +124,25 @@ def test_steps_of_a_run_with_processes_of_their_own_are_one_trace(folder, collec
     assert states == [
         (job, state) for job in ("gold/total", "shop", "silver/orders") for state in ("COMPLETE", "START")
     ]
+
+
+def test_a_step_whose_process_is_killed_is_still_told_to_its_end(folder, collector, environ):
+    chosen = ("run", "--select", "bronze.lost", "--processes", "2")
+    done = warm_python.run(str(folder / "program.py"), *chosen, cwd=folder, env=environ)
+    assert done.returncode != 0
+    assert "it was killed" in done.stdout
+    tree = whole_trace(collector, root="floe.run")
+    [step], [run] = tree.named("dagster.asset"), tree.named("dagster.run")
+    assert step.attributes["dagster.asset"] == "bronze/lost"
+    assert "it was killed" in step.error
+    assert run.error
+    [looked] = tree.named("iceberg.table_exists")
+    assert (looked.parent_id, looked.process == run.process) == (step.span_id, False)
+    assert looked.end < step.end
+    told = [(event["job"]["name"], event["eventType"], event["run"]["runId"]) for event in collector.lineage]
+    assert [state for _, state, _ in told] == ["START", "START", "FAIL", "FAIL"]
+    assert [job for job, _, _ in told] == ["shop", "bronze/lost", "bronze/lost", "shop"]
+    assert told[1][2] == told[2][2]
 
 
 def test_partitions_that_run_beside_each_other_are_one_trace(folder, collector, environ):

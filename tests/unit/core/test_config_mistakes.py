@@ -80,6 +80,8 @@ def test_five_different_mistakes_give_five_located_errors(tmp_path):
         ("name: a\nwarehouse: x\n", (2, 1), "unknown key 'warehouse' here", "under 'catalog'"),
         ("name: a\nversion: 1\n", (2, 1), "unknown key 'version', did you mean 'schema_version'?", "schema_version"),
         ("name: a\nzzz: 1\n", (2, 1), "unknown key 'zzz'", "keys here: schema_version, name"),
+        ("name: a\nobservability: {otlp_endpoint: 'localhost:4318'}\n", (2, 32), "is not a valid address", "OTLP"),
+        ("name: a\nobservability: {openlineage: {url: 'http://h:99999'}}\n", (2, 36), "is not a valid address", "http"),
         ("name: a\nobservability: {log_level: debug}\n", (2, 28), "it must be 'DEBUG'", "Write 'DEBUG'"),
         ("name: a\ncatalog: {access_delegation: nome}\n", (2, 30), "is 'nome': it must be", "Write 'none'"),
         ("name: a\ncatalog: {retry: {max_attempts: true}}\n", (2, 33), "is true: a number is expected", "Attempts"),

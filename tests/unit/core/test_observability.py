@@ -16,6 +16,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from floe_core.observability import (
+    LOG_LEVEL_VARIABLE,
     TRACE_PARENT_VARIABLE,
     _signal_url,
     configure_observability,
@@ -109,6 +110,13 @@ def test_the_log_goes_as_the_project_says_unless_the_application_has_its_own(cap
     configure_observability(config)
     get_logger("floe.test").info("something_else")
     assert "something_else" in stream.getvalue()
+
+
+def test_a_process_that_a_command_started_logs_as_the_command_does(monkeypatch, capsys):
+    monkeypatch.setenv(LOG_LEVEL_VARIABLE, "DEBUG")
+    configure_observability(ObservabilityConfig(log_level="ERROR"))
+    get_logger("floe.test").debug("something_happened")
+    assert "something_happened" in capsys.readouterr().err
 
 
 def test_nothing_is_configured_or_imported_when_nothing_is_asked_for():
