@@ -85,6 +85,7 @@ TARGETS = {
         (
             "tests/faults/test_s01_s03_doubtful_answers.py",
             "tests/faults/test_s01_catalog_calls_embedded.py",
+            "tests/integration/iceberg/test_telemetry.py",
             "tests/unit/iceberg/test_reconciling.py",
         ),
     ),

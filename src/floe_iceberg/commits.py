@@ -209,7 +209,7 @@ class WriteScope:
 
     operation_id: str
     branch: str | None = None
-    may_be_repeated: bool = True
+    may_be_repeated: bool = field(kw_only=True)
 
 
 def commit(
@@ -323,7 +323,9 @@ class _CommitLoop:
         if not self._lost:
             # An earlier call did the work, so nothing refers to the files this one has written.
             self._pending.discard(self._table.io)
-        return Outcome(self._table, found, repeated=True)
+        # An attempt that was taken for lost may have landed: that is this call's work. Attempts share a snapshot's id.
+        ours = any(attempt.snapshot.snapshot_id == found.snapshot_id for attempt in self._lost)
+        return Outcome(self._table, found, repeated=not ours)
 
     def _require_same_table(self) -> None:
         """Refuse a new table of the same name: its columns may have the numbers of other ones in the files."""

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import dagster as dg
 import pyarrow as pa
 import pytest
 
-from floe_core.errors import ConfigurationError
+from floe_core.errors import ConfigurationError, RefNotFoundError
 from floe_core.schemas import CheckConfig, CompiledArtifacts
 from floe_dagster import IcebergIOManager, audited, create_iceberg_resources, list_held
 from floe_dagster.asset_settings import GATE_KEY
 from floe_dagster.check_results import CheckResults
-from floe_dagster.gate import failing_checks, plan_of
+from floe_dagster.gate import _Audit, failing_checks, plan_of
 from floe_iceberg import held
 
 ORDERS = dg.AssetKey("orders")
@@ -256,6 +257,63 @@ def test_a_gate_that_is_run_again_finds_what_it_published(io_manager, tables, in
     assert result.success
     assert ids(tables) == [1]
     assert tables.get_current_snapshot(TABLE).snapshot_id == published
+
+
+@pytest.fixture
+def again(io_manager, instance):
+    """Run the gate of a run that failed again, with the steps that are run again; None is all of them."""
+
+    def audit(failed, *steps):
+        run = SimpleNamespace(
+            run_id="again",
+            parent_run_id=failed.run_id,
+            root_run_id=failed.run_id,
+            step_keys_to_execute=list(steps) or None,
+        )
+        context = Mock(
+            run=run,
+            instance=instance,
+            resources=Mock(spec=["io_manager"], io_manager=io_manager),
+            has_partition_key=False,
+            has_partition_key_range=False,
+        )
+        _, [gate] = audited(orders_asset(1), {}, asset_checks=[positive()])
+        *_, verdict = _Audit(plan_of(gate), context).run()
+        return verdict
+
+    return audit
+
+
+@pytest.fixture
+def failed(run, instance):
+    """A run that wrote its rows, and whose gate then failed."""
+
+    @dg.asset_check(asset=ORDERS, name="positive", blocking=True)
+    def broken(orders: pa.Table) -> dg.AssetCheckResult:
+        raise ValueError
+
+    result = run(orders_asset(1), broken, instance=instance)
+    assert not result.success
+    return result
+
+
+def test_a_gate_that_is_run_again_publishes_the_rows_that_wait(failed, again, tables):
+    assert ids(tables) == []
+    assert again(failed, "orders__gate").metadata["snapshot_id"].value == tables.get_current_snapshot(TABLE).snapshot_id
+    assert ids(tables) == [1]
+    # And once more: they are on main already.
+    assert again(failed, "orders__gate").metadata["snapshot_id"].value == tables.get_current_snapshot(TABLE).snapshot_id
+    assert len(tables.list_snapshots(TABLE)) == 2
+
+
+def test_a_gate_does_not_pass_when_its_rows_were_removed(failed, again, tables):
+    [waiting] = list_held(tables, TABLE)
+    tables.remove_branch(TABLE, waiting.branch)
+    with pytest.raises(RefNotFoundError, match=f"branch '{waiting.branch}' .* removed before they were published"):
+        again(failed, "orders__gate")
+    # A step that is run again and returned nothing has nothing to publish.
+    for steps in ((), ("orders", "orders__gate")):
+        assert again(failed, *steps).description.startswith("Nothing was returned")
 
 
 def kept_io(tmp_path, **orchestration):

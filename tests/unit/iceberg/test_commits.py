@@ -7,7 +7,7 @@ import pytest
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 
 from floe_core.errors import CommitStateUnknownError, ConcurrencyConflictError, RefNotFoundError, StorageFullError
-from floe_iceberg import commits
+from floe_iceberg import commits, writes
 from floe_iceberg.commits import Backoff, ancestry, stage
 from floe_testing.embedded_tables import files_of
 from floe_testing.sites import EmbeddedAddress, open_site
@@ -71,6 +71,14 @@ def conflict_after_a_write_of(other):
         conflict(commit)
 
     return act
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """The operations whose rows were counted as written."""
+    counted = []
+    monkeypatch.setattr(writes, "count_written", lambda _table, _kind, summary: counted.append(summary))
+    return counted
 
 
 def ids(manager, **options):
@@ -159,6 +167,25 @@ def test_files_of_a_snapshot_that_was_rolled_back_are_kept(manager, other, answe
     assert undone
     for snapshot in undone:
         assert ids(manager, snapshot_id=snapshot.snapshot_id) == [1, 2, 3]
+
+
+def test_a_conflict_that_was_our_own_commit_is_found_by_the_next_try(manager, other, answers, counted):
+    def landed(commit):
+        commit()
+        conflict(commit)
+
+    answers(landed)
+    snapshot = manager.append(NAME, rows(3))
+    assert snapshot.snapshot_id == other.get_current_snapshot(NAME).snapshot_id
+    assert ids(other) == [1, 2, 3]
+    assert on_disk(manager, ".avro") == referred_to(manager)
+    assert [summary["added-records"] for summary in counted] == ["1"]
+
+
+def test_rows_of_an_operation_that_is_repeated_are_counted_once(manager, other, counted):
+    for _ in range(3):
+        manager.append(NAME, rows(3), operation_id="op-1")
+    assert [summary["added-records"] for summary in counted] == ["1"]
 
 
 def test_a_commit_that_was_interrupted_keeps_its_files(manager, other, answers):

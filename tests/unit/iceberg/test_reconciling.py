@@ -34,6 +34,7 @@ class Doubt(Exception):  # noqa: N818 - what it is, not what went wrong
     """An answer that says nothing of the outcome, such as 504."""
 
 
+CONFLICT = pyiceberg_errors.CommitFailedException("conflict")
 AWAY = CatalogUnavailableError("The catalog does not answer.")
 
 
@@ -172,21 +173,21 @@ def test_a_commit_that_was_refused_is_that_error_at_once(catalog, orders, answer
 
 
 def test_a_commit_that_lost_a_race_is_a_conflict_at_once(catalog, orders, answer, clock):
-    answer("commit_table", pyiceberg_errors.CommitFailedException("conflict"))
+    answer("commit_table", CONFLICT)
     with pytest.raises(pyiceberg_errors.CommitFailedException, match="conflict"):
         add_note(orders)
     assert clock.now == 0
 
 
 def test_a_conflict_that_was_our_own_commit_is_a_success(catalog, orders, inner, answer):
-    answer("commit_table", ("landed", pyiceberg_errors.CommitFailedException("conflict")))
+    answer("commit_table", ("landed", CONFLICT))
     add_note(orders)
     assert columns(inner) == ["id", "note"]
 
 
 def test_a_refusal_nobody_can_check_stays_a_refusal_but_a_conflict_becomes_doubt(catalog, orders, answer):
     answer("load_table", *[Doubt()] * 6)
-    answer("commit_table", pyiceberg_errors.ForbiddenError("no"), pyiceberg_errors.CommitFailedException("conflict"))
+    answer("commit_table", pyiceberg_errors.ForbiddenError("no"), CONFLICT)
     with pytest.raises(pyiceberg_errors.ForbiddenError):
         add_note(orders)
     with pytest.raises(pyiceberg_errors.CommitStateUnknownException):
@@ -324,7 +325,9 @@ def test_a_table_that_was_made_is_ours_whatever_the_answer(catalog, inner, answe
 
 
 @pytest.mark.parametrize(
-    "said", [Doubt(), pyiceberg_errors.TableAlreadyExistsError("there"), AWAY], ids=["doubt", "exists", "away"]
+    "said",
+    [Doubt(), pyiceberg_errors.TableAlreadyExistsError("Table bronze.orders already exists"), CONFLICT, AWAY],
+    ids=["doubt", "exists", "conflict", "away"],
 )
 def test_a_table_of_somebody_else_is_told_from_ours(catalog, inner, answer, said):
     def somebody_is_first():
@@ -332,7 +335,7 @@ def test_a_table_of_somebody_else_is_told_from_ours(catalog, inner, answer, said
         raise said
 
     answer("create_table", somebody_is_first)
-    with pytest.raises(pyiceberg_errors.TableAlreadyExistsError):
+    with pytest.raises(pyiceberg_errors.TableAlreadyExistsError, match=r"Table bronze\.orders already exists"):
         catalog.create_table(ORDERS, SCHEMA)
 
 
@@ -348,8 +351,9 @@ def test_a_creation_that_met_a_restart_is_made_once_more_and_only_once(catalog, 
     answer("load_table", AWAY)
     assert catalog.create_table(ORDERS, SCHEMA).name() == ORDERS
     assert len(calls) == 2
-    calls = answer("create_table", AWAY, AWAY, AWAY)
-    answer("load_table", AWAY, pyiceberg_errors.NoSuchTableError("no"), AWAY)
+    calls = answer("create_table", *[AWAY] * 3)
+    # Each call is followed by three looks; the first of them meets the restart.
+    answer("load_table", *[AWAY, "well", "well", "well"] * 3)
     with pytest.raises(CatalogUnavailableError):
         catalog.create_table(ITEMS, SCHEMA)
     assert len(calls) == 2
