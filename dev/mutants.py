@@ -1,6 +1,6 @@
 """Changes the modules that carry the promises, one small change at a time, and sees whether their tests notice.
 
-Usage: python dev/mutants.py [commits reconciling governance expiry gate] [--list]
+Usage: python dev/mutants.py [commits reconciling governance expiry gate] [--match TEXT] [--list]
 
 Cosmic Ray makes the mutants. Its own runner starts a process for each of them, and importing PyIceberg and Dagster
 takes longer than most tests. mutmut forks, but neither turns conditions around nor leaves calls out, and cannot be told
@@ -320,13 +320,13 @@ def try_mutant(mutant: Mutant, tests: list[str], baseline: Baseline, folder: Pat
     return True
 
 
-def all_mutants(name: str) -> Iterator[Mutant]:
-    """Make the mutants of a target."""
-    for module in TARGETS[name].modules:
-        yield from mutants_of(Source(module))
+def mutants_in(name: str, match: str) -> list[Mutant]:
+    """Make the mutants of a target whose names have a text in them."""
+    made = (mutant for module in TARGETS[name].modules for mutant in mutants_of(Source(module)))
+    return [mutant for mutant in made if match in mutant.name]
 
 
-def run(name: str, folder: Path) -> Verdicts:
+def run(name: str, match: str, folder: Path) -> Verdicts:
     """Try the mutants of one target."""
     target, verdicts, started = TARGETS[name], Verdicts(name), time.monotonic()
     sources = [Source(module) for module in target.modules]
@@ -335,7 +335,7 @@ def run(name: str, folder: Path) -> Verdicts:
     with contextlib.redirect_stdout(io.StringIO()) as said:
         if pytest.main([*OPTIONS, "--collect-only", *target.tests], plugins=[Observer()]) != 0:
             sys.exit(said.getvalue())
-    mutants = list(all_mutants(name))
+    mutants = mutants_in(name, match)
     baseline = measure(target, sources, folder)
     took = time.monotonic() - started
     print(f"── {name}: {len(mutants)} mutants, {len(baseline.seconds)} tests ({took:.0f} s)", flush=True)
@@ -364,24 +364,25 @@ def main(arguments: list[str]) -> int:
     """Try the mutants of the named targets, of all without a name."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("targets", nargs="*", metavar="target", help=", ".join(TARGETS))
+    parser.add_argument("--match", default="", metavar="TEXT", help="only mutants with this in their names")
     parser.add_argument("--list", action="store_true", help="print the mutants and stop")
     options = parser.parse_args(arguments)
     targets = options.targets or list(TARGETS)
     if unknown := set(targets) - TARGETS.keys():
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(TARGETS)}")
     if options.list:
-        for mutant in (mutant for name in targets for mutant in all_mutants(name)):
+        for mutant in (mutant for name in targets for mutant in mutants_in(name, options.match)):
             print(f"{mutant.place} {mutant.name}")
         return 0
     os.chdir(ROOT)
     # As python -m pytest does.
     sys.path.insert(0, str(ROOT))
     with tempfile.TemporaryDirectory(prefix="floe-mutants-") as folder:
-        found = [run(name, Path(folder)) for name in targets]
-    return report(found)
+        found = [run(name, options.match, Path(folder)) for name in targets]
+    return report(found, options.match)
 
 
-def report(found: list[Verdicts]) -> int:
+def report(found: list[Verdicts], match: str) -> int:
     """Sum up, and compare the survivors with those that are explained."""
     known, failed = explained(), False
     print("\n── summary")
@@ -399,7 +400,7 @@ def report(found: list[Verdicts]) -> int:
         there = names | {mutant.name for mutant in verdicts.killed}
         modules = tuple(f"{module}:" for module in TARGETS[verdicts.name].modules)
         for name in known:
-            if name.startswith(modules) and name not in there:
+            if name.startswith(modules) and match in name and name not in there:
                 failed = True
                 print(f"    explained, but no longer there: {name}")
             elif name in there - names:

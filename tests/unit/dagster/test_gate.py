@@ -186,6 +186,19 @@ def test_a_gate_looks_at_the_partitions_of_its_run(run, tables):
     assert waiting.branch.startswith("audit.orders.2024-01-02.")
 
 
+def test_an_asset_without_partitions_is_checked_whole_in_a_run_over_partitions(io_manager, tables):
+    @dg.asset(partitions_def=DAILY)
+    def daily_rows(context) -> None:
+        context.log.info("%s", context.partition_keys)
+
+    marked, gates = audited(orders_asset(1), {}, asset_checks=[positive()])
+    definitions = dg.Definitions(assets=[marked, daily_rows], asset_checks=gates, resources={"io_manager": io_manager})
+    job = definitions.resolve_implicit_global_asset_job_def()
+    span = {"dagster/asset_partition_range_start": "2024-01-04", "dagster/asset_partition_range_end": "2024-01-05"}
+    assert job.execute_in_process(tags=span).success
+    assert ids(tables) == [1]
+
+
 @pytest.fixture
 def main_moves(tables, monkeypatch):
     """Let another writer append rows to main just before a publication, once.
@@ -224,6 +237,21 @@ def test_rows_that_pass_again_on_a_main_that_moved_are_published(run, tables, ma
     assert run(orders_asset(3), few(seen)).success
     assert seen == [[1], [1, 3], [1, 2, 3]]
     assert ids(tables) == [1, 2, 3]
+
+
+def test_a_run_publishes_what_it_has_just_written_whatever_main_got_since(run, tables, monkeypatch):
+    moved = []
+
+    @dg.asset_check(asset=ORDERS, name="meanwhile", blocking=True)
+    def meanwhile(orders: pa.Table) -> dg.AssetCheckResult:
+        if not moved:
+            moved.append(tables.append(TABLE, pa.table({"id": pa.array([2], pa.int64())})))
+        return dg.AssetCheckResult(passed=True)
+
+    assert run(orders_asset(1, metadata=OVERWRITE)).success
+    monkeypatch.setattr(held, "brought_rows", lambda *_: pa.table({"id": pa.array([3], pa.int64())}))
+    assert run(orders_asset(3, metadata=OVERWRITE), meanwhile).success
+    assert ids(tables) == [3]
 
 
 def test_rows_that_fail_on_a_main_that_moved_wait_on_their_new_branch(run, tables, main_moves):

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pyarrow as pa
 import pytest
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 
-from floe_core.errors import CommitStateUnknownError, ConcurrencyConflictError, RefNotFoundError, StorageFullError
-from floe_iceberg import commits, writes
+from floe_core.errors import (
+    CommitStateUnknownError,
+    ConcurrencyConflictError,
+    ConfigurationError,
+    RefNotFoundError,
+    StorageFullError,
+)
+from floe_iceberg import commits, pending, writes
 from floe_iceberg.commits import Backoff, ancestry, stage
+from floe_iceberg.manifests import SnapshotDraft
 from floe_testing.embedded_tables import files_of
 from floe_testing.sites import EmbeddedAddress, open_site
 
@@ -316,3 +325,23 @@ def test_old_metadata_files_go_only_when_the_table_says_so(manager, other, prope
     for number in range(4):
         manager.append("bronze.logged", rows(number))
     assert len(files_of(other.load_table("bronze.logged"), ".metadata.json")) == left
+
+
+def test_a_table_that_cannot_be_written_is_refused_before_the_first_byte(manager, other, monkeypatch):
+    other.create_table("bronze.odd", rows().schema, properties={"write.avro.compression-codec": "shorthand"})
+    written = Mock()
+    monkeypatch.setattr(pending, "write_rows", written)
+    with pytest.raises(ConfigurationError, match="shorthand"):
+        manager.append("bronze.odd", rows(1))
+    written.assert_not_called()
+
+
+def test_a_write_that_fails_before_its_commit_leaves_nothing_behind(manager, other, monkeypatch):
+    def full(*_, **__):
+        msg = "No room"
+        raise StorageFullError(msg)
+
+    monkeypatch.setattr(SnapshotDraft, "attempt", full)
+    with pytest.raises(StorageFullError):
+        manager.append(NAME, rows(3))
+    assert on_disk(manager, ".parquet") == 1

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
-from pyiceberg.exceptions import CommitStateUnknownException
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 
 from floe_core.dataplane import MaintenanceFigures
-from floe_core.errors import SharedFilesError
+from floe_core.errors import LegalHoldError, SharedFilesError
 from floe_iceberg import maintenance, snapshots
 from floe_iceberg.maintenance import expiry
-from floe_testing.embedded_tables import files_of
+from floe_testing.embedded_tables import files_of, local_path
 
 pytest_plugins = ["floe_testing.table_fixtures"]
 
@@ -70,6 +70,53 @@ def test_chosen_snapshots_go_alone_however_old_the_others_are(context, events):
     # With an age as well, both count.
     chosen, *_ = there(context)[1:]
     assert maintenance.expire_snapshots(context, NAME, snapshot_ids=[chosen], **ALL) == 3
+
+
+@pytest.mark.parametrize(
+    ("properties", "error"),
+    [({"gc.enabled": "false"}, SharedFilesError), ({"floe.legal-hold": "case 12"}, LegalHoldError)],
+    ids=["shared files", "legal hold"],
+)
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_table_that_may_lose_nothing_is_left_alone(context, events, properties, error, dry_run):
+    with events.transaction() as transaction:
+        transaction.set_properties(properties)
+    with pytest.raises(error, match="Expiry"):
+        maintenance.expire_snapshots(context, NAME, dry_run=dry_run, **ALL)
+    assert len(there(context)) == 5
+
+
+def test_manifests_of_old_snapshots_that_are_missing_already_do_not_stop_an_expiry(context, events):
+    first = next(iter(events.snapshots()))
+    for manifest in first.manifests(events.io):
+        local_path(manifest.manifest_path).unlink()
+    assert maintenance.expire_snapshots(context, NAME, **ALL) == 4
+
+
+def test_an_expiry_leaves_its_figures_in_its_span(context, events, spans):
+    expired = maintenance.expire_snapshots(context, NAME, **ALL)
+    [span] = [span for span in spans() if span.name == "iceberg.expire_snapshots"]
+    told = {key.removeprefix("iceberg."): value for key, value in span.attributes.items()}
+    assert (told["engine"], told["snapshots"], told["data_files"]) == ("arrow", 4, 3)
+    assert (told["manifests"], told["bytes"]) == (expired.deleted_manifests, expired.deleted_bytes)
+
+
+def test_what_another_run_expired_meanwhile_is_not_expired_again(context, events, monkeypatch):
+    original, tries = type(context.catalog).commit_table, []
+
+    def commit_table(self, table, requirements, updates):
+        if not any(update.action == "remove-snapshots" for update in updates) or tries:
+            return original(self, table, requirements, updates)
+        tries.append(updates)
+        original(self, table, requirements, updates)
+        raise CommitFailedException
+
+    monkeypatch.setattr(type(context.catalog), "commit_table", commit_table)
+    before = context.load(NAME).metadata_location
+    assert maintenance.expire_snapshots(context, NAME, **ALL) == 0
+    assert len(tries) == 1
+    assert len(there(context)) == 1
+    assert context.load(NAME).metadata_location != before
 
 
 @pytest.fixture
