@@ -246,7 +246,7 @@ class _CommitLoop:
         self._scope = scope
         self._table = table
         self._lost: list[Attempt] = []
-        self._in_doubt = False
+        self._may_have_landed = False
         self._refused: tuple[str, ...] = ()
         self._uuid = table.metadata.table_uuid
 
@@ -281,7 +281,6 @@ class _CommitLoop:
             return Outcome(table, None)
         before = table.metadata
         if not self._commit(attempt):
-            self._lost.append(attempt)
             self._context.logger.debug("commit conflict", table=".".join(table.name()), attempt=len(self._lost))
             return None
         landed = table.metadata.snapshot_by_id(attempt.snapshot.snapshot_id) or attempt.snapshot
@@ -302,29 +301,29 @@ class _CommitLoop:
 
     def _commit(self, attempt: Attempt) -> bool:
         """Commit an attempt and bring the table up to date; False when another writer was first."""
-        self._in_doubt = True
+        self._may_have_landed = True
         try:
             response = self._context.catalog.commit_table(self._table, attempt.requirements, attempt.updates)
         except CommitFailedException:
-            self._in_doubt = False
+            self._lost.append(attempt)
+            self._may_have_landed = False
             return False
         except CommitStateUnknownException as err:
             response = _find_landed(self._context, self._table, self._scope, err)
         except Exception:
             # The catalog has looked already: this did not land.
-            self._in_doubt = False
+            self._may_have_landed = False
             self._refused = attempt.files
             raise
-        self._in_doubt = False
         self._table.metadata, self._table.metadata_location = response.metadata, response.metadata_location
         return True
 
     def _already_done(self, found: Snapshot) -> Outcome:
-        if not self._lost:
-            # An earlier call did the work, so nothing refers to the files this one has written.
-            self._pending.discard(self._table.io)
         # An attempt that was taken for lost may have landed: that is this call's work. Attempts share a snapshot's id.
         ours = any(attempt.snapshot.snapshot_id == found.snapshot_id for attempt in self._lost)
+        if not ours:
+            # Another call of the same id did the work, so nothing refers to the files this one has written.
+            self._clean_up()
         return Outcome(self._table, found, repeated=not ours)
 
     def _require_same_table(self) -> None:
@@ -340,10 +339,13 @@ class _CommitLoop:
         raise ConcurrencyConflictError(msg, hint="Try again, or raise commit_timeout_seconds.", table=name)
 
     def _clean_up(self) -> None:
+        if self._may_have_landed:
+            # Or has landed: an interrupt after the commit must not take the table's files.
+            return
         metadata = self._table.metadata
         replaced = metadata.table_uuid != self._uuid
         dead = replaced or all(_dead(attempt, metadata, self._scope.branch) for attempt in self._lost)
-        if not self._in_doubt and dead:
+        if dead:
             _delete(self._table.io, {*self._refused, *(path for attempt in self._lost for path in attempt.files)})
             self._pending.discard(self._table.io)
 

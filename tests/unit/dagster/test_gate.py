@@ -21,6 +21,7 @@ ORDERS = dg.AssetKey("orders")
 TABLE = "public.orders"
 DAILY = dg.DailyPartitionsDefinition("2024-01-01", end_date="2024-02-01")
 OVERWRITE = {"write_mode": "overwrite"}
+RANGE = {"dagster/asset_partition_range_start": "2024-01-04", "dagster/asset_partition_range_end": "2024-01-05"}
 
 
 def orders_asset(*ids, note=None, **options):
@@ -176,8 +177,7 @@ def test_a_gate_looks_at_the_partitions_of_its_run(run, tables):
     assert not run(daily(bad=["2024-01-02"]), counting(seen), partition_key="2024-01-02").success
     # A bad day that waits is no reason to hold another one back.
     assert run(daily(), counting(seen), partition_key="2024-01-03").success
-    span = {"dagster/asset_partition_range_start": "2024-01-04", "dagster/asset_partition_range_end": "2024-01-05"}
-    assert run(daily(), counting(seen), tags=span).success
+    assert run(daily(), counting(seen), tags=RANGE).success
     assert seen == [["2024-01-01"], ["2024-01-02"], ["2024-01-03"], ["2024-01-04", "2024-01-05"]]
     assert sorted(str(day) for day in tables.scan(TABLE)["day"].to_pylist()) == [
         *("2024-01-01", "2024-01-03", "2024-01-04", "2024-01-05")
@@ -186,7 +186,8 @@ def test_a_gate_looks_at_the_partitions_of_its_run(run, tables):
     assert waiting.branch.startswith("audit.orders.2024-01-02.")
 
 
-def test_an_asset_without_partitions_is_checked_whole_in_a_run_over_partitions(io_manager, tables):
+@pytest.mark.parametrize("tags", [RANGE, {"dagster/partition": "2024-01-04"}], ids=["range", "one"])
+def test_an_asset_without_partitions_is_checked_whole_in_a_run_over_partitions(io_manager, tables, tags):
     @dg.asset(partitions_def=DAILY)
     def daily_rows(context) -> None:
         context.log.info("%s", context.partition_keys)
@@ -194,8 +195,7 @@ def test_an_asset_without_partitions_is_checked_whole_in_a_run_over_partitions(i
     marked, gates = audited(orders_asset(1), {}, asset_checks=[positive()])
     definitions = dg.Definitions(assets=[marked, daily_rows], asset_checks=gates, resources={"io_manager": io_manager})
     job = definitions.resolve_implicit_global_asset_job_def()
-    span = {"dagster/asset_partition_range_start": "2024-01-04", "dagster/asset_partition_range_end": "2024-01-05"}
-    assert job.execute_in_process(tags=span).success
+    assert job.execute_in_process(tags=tags).success
     assert ids(tables) == [1]
 
 

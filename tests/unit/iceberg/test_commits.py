@@ -9,6 +9,7 @@ import pytest
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 
 from floe_core.errors import (
+    CatalogUnavailableError,
     CommitStateUnknownError,
     ConcurrencyConflictError,
     ConfigurationError,
@@ -191,6 +192,20 @@ def test_a_conflict_that_was_our_own_commit_is_found_by_the_next_try(manager, ot
     assert [summary["added-records"] for summary in counted] == ["1"]
 
 
+def test_of_two_calls_with_one_id_the_slower_leaves_nothing_behind(manager, other, answers, counted):
+    def overtaken_by_itself(commit):
+        other.append(NAME, rows(3), operation_id="op-1")
+        conflict(commit)
+
+    answers(overtaken_by_itself)
+    snapshot = manager.append(NAME, rows(3), operation_id="op-1")
+    assert snapshot.snapshot_id == other.get_current_snapshot(NAME).snapshot_id
+    assert ids(manager) == [1, 2, 3]
+    assert on_disk(manager, ".parquet") == 2
+    assert on_disk(manager, ".avro") == referred_to(manager)
+    assert len(counted) == 1
+
+
 def test_rows_of_an_operation_that_is_repeated_are_counted_once(manager, other, counted):
     for _ in range(3):
         manager.append(NAME, rows(3), operation_id="op-1")
@@ -262,6 +277,38 @@ def test_an_outcome_that_nobody_knows_deletes_nothing_and_names_the_operation(ma
         manager.append(NAME, rows(3), operation_id="op-1")
     assert caught.value.operation_id == "op-1"
     assert on_disk(manager, ".parquet") == 2
+
+
+def test_a_commit_that_landed_unheard_is_no_success_while_it_cannot_be_read(manager, other, answers):
+    def landed_on_a_broken_disk(commit):
+        commit()
+        newest = max(files_of(other.load_table(NAME), ".avro"), key=lambda path: path.stat().st_mtime_ns)
+        assert newest.name.startswith("snap-")
+        newest.unlink()
+        raise CommitStateUnknownException
+
+    answers(landed_on_a_broken_disk)
+    with pytest.raises(CommitStateUnknownError):
+        manager.append(NAME, rows(3))
+
+
+def test_a_commit_is_unknown_while_the_table_cannot_be_looked_at(manager, other, answers, monkeypatch):
+    def landed_and_gone(commit):
+        commit()
+        monkeypatch.setattr(manager.catalog, "load_table", Mock(side_effect=CatalogUnavailableError("Away.")))
+        raise CommitStateUnknownException
+
+    answers(landed_and_gone)
+    with pytest.raises(CommitStateUnknownError, match="nothing was deleted"):
+        manager.append(NAME, rows(3))
+    assert ids(other) == [1, 2, 3]
+
+
+def test_whoever_interrupts_a_write_after_its_commit_loses_no_rows(manager, other, monkeypatch):
+    monkeypatch.setattr(commits, "delete_old_metadata", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        manager.append(NAME, rows(3))
+    assert ids(other) == [1, 2, 3]
 
 
 def test_an_operation_is_found_below_later_ones_and_only_on_its_branch(manager, other):
