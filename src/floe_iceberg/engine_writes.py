@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -42,7 +43,7 @@ from floe_iceberg.engine_commits import commit_metadata
 from floe_iceberg.metadata_commits import Change, commit_change
 from floe_iceberg.metadata_updates import RemoveSnapshots
 from floe_iceberg.models import Engine
-from floe_iceberg.nullability import freed_by_nulls, optional, required_columns
+from floe_iceberg.nullability import freed_by_nulls, optional, read_ahead, required_columns
 from floe_iceberg.operation_branches import operation_branch
 from floe_iceberg.read_marks import reads_on, require_unread
 from floe_iceberg.schema import column_requests, require_fit, stage_changes
@@ -79,6 +80,8 @@ class EngineWrite:
     null_keys: NullKeys = NullKeys.REFUSE
     row_filter: str | None = None
     kept: tuple[str, ...] = ()
+    # Columns of a stream that are known to hold null.
+    nulls: frozenset[str] = frozenset()
 
 
 def write_on_engine(  # noqa: PLR0913 - options by keyword
@@ -101,14 +104,18 @@ def write_on_engine(  # noqa: PLR0913 - options by keyword
     require_branch(table, scope.branch)
     if found := find_operation(table.metadata, scope.operation_id, scope.branch):
         return Outcome(table, found, repeated=True)
-    if write.schema is not None:
-        _evolve(context, target, write, write.schema, evolve=evolve)
-    try:
+    with ExitStack() as stack:
+        if evolve and isinstance(write.data, pa.RecordBatchReader) and (required := _candidates(table, write)):
+            data, nulls = stack.enter_context(read_ahead(write.data, required))
+            write = replace(write, data=data, nulls=nulls)
+        if write.schema is not None:
+            _evolve(context, target, write, write.schema, evolve=evolve)
+        try:
+            return _carried_out(context, target, write, scope, properties)
+        except InvalidDataError:
+            if not evolve or not _let_nulls_in(context, target, write):
+                raise
         return _carried_out(context, target, write, scope, properties)
-    except InvalidDataError:
-        if not evolve or not _let_nulls_in(context, target, write):
-            raise
-    return _carried_out(context, target, write, scope, properties)
 
 
 def _carried_out(
@@ -156,7 +163,7 @@ def _evolve(
     # The engine does not change schemas on its own; every column must be there before it writes.
     def plan(table: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
         known = isinstance(write.data, pa.Table | pa.RecordBatchReader)
-        freed = freed_by_nulls(table, write.data, kept=write.kept) if evolve and known else ()
+        freed = freed_by_nulls(table, write.data, kept=write.kept, known=write.nulls) if evolve and known else ()
         changes = require_fit(table, schema, evolve=evolve, name=".".join(table.name()), freed=freed)
         staged = stage_changes(table, changes)
         columns = column_requests(table, changes)
@@ -165,13 +172,18 @@ def _evolve(
     commit_change(context, target, plan, what="the change of schema")
 
 
+def _candidates(table: Table, write: EngineWrite) -> list[str]:
+    """Return the columns of a write that are required and may become optional."""
+    return [name for name in required_columns(table, write.kept) if write.schema and name in write.schema.names]
+
+
 def _let_nulls_in(context: ManagerContext, target: TableTarget, write: EngineWrite) -> bool:
     """Make the required columns optional that hold null in a frame; whether there were any.
 
     Only a write that the engine refused is looked at again: a frame has to be computed for it.
     """
     plane, table = context.plane(), context.load(target)
-    candidates = [name for name in required_columns(table, write.kept) if write.schema and name in write.schema.names]
+    candidates = _candidates(table, write)
     if not candidates or not plane.accepts(write.data):
         return False
     freed = optional(plane.columns_with_nulls(write.data, candidates))

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import tempfile
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.ipc
 
 from floe_iceberg.key_property import KEYS_PROPERTY, parse_keys
 from floe_iceberg.models import SchemaChange, SchemaChangeKind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Iterator
 
     from pyiceberg.table import Table
 
 
 def freed_by_nulls(
-    table: Table, data: pa.Table | pa.RecordBatchReader, *, kept: Collection[str] = ()
+    table: Table, data: pa.Table | pa.RecordBatchReader, *, kept: Collection[str] = (), known: Collection[str] = ()
 ) -> tuple[SchemaChange, ...]:
     """Return the changes that let the nulls of data into required columns of a table.
 
@@ -24,13 +27,15 @@ def freed_by_nulls(
         table: The table.
         data: Rows; of a stream, which is read only once, only the columns that hold nothing else are known.
         kept: Columns that stay required.
+        known: Columns of a stream that are known to hold null.
     """
     return optional(
         name
         for name in required_columns(table, kept)
         if (index := data.schema.get_field_index(name)) >= 0
         and (
-            pa.types.is_null(data.schema.field(index).type)
+            name in known
+            or pa.types.is_null(data.schema.field(index).type)
             or (isinstance(data, pa.Table) and data.column(index).null_count)
         )
     )
@@ -47,6 +52,26 @@ def required_columns(table: Table, kept: Collection[str] = ()) -> list[str]:
 def optional(columns: Iterable[str]) -> tuple[SchemaChange, ...]:
     """Return the changes that make columns optional."""
     return tuple(SchemaChange(kind=SchemaChangeKind.MAKE_OPTIONAL, column=name) for name in columns)
+
+
+@contextmanager
+def read_ahead(
+    reader: pa.RecordBatchReader, columns: Collection[str]
+) -> Iterator[tuple[pa.RecordBatchReader, frozenset[str]]]:
+    """Read a stream to its end before it is written; gives the same stream and those of some columns that hold null.
+
+    The batches wait in a file, not in memory.
+    """
+    with tempfile.TemporaryFile(prefix="floe-stream-") as file:
+        nulls: set[str] = set()
+        options = pa.ipc.IpcWriteOptions(compression="zstd")
+        with pa.ipc.new_stream(file, reader.schema, options=options) as writer:
+            for batch in reader:
+                nulls |= {name for name in columns if batch.column(name).null_count}
+                writer.write_batch(batch)
+        file.seek(0)
+        with pa.ipc.open_stream(file) as again:
+            yield again, frozenset(nulls)
 
 
 def _holds(column: str, keys: set[str]) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -50,15 +51,25 @@ class NewRows:
     num_rows: int = 0
     _layout: Layout | None = None
     _files: list[DataFile] = field(default_factory=list)
+    # Columns of a stream that turned out to hold null.
+    _nulls: set[str] = field(default_factory=set)
+
+    def ready(self, table: Table) -> tuple[Staged | None, list[DataFile]]:
+        """Return the schema changes that let the rows in, and the rows' data files."""
+        staged = self.stage(table)
+        known = len(self._nulls)
+        files = self._written(table, staged.metadata if staged else table.metadata)
+        # Of a stream, only reading it tells where nulls are.
+        return (staged if len(self._nulls) == known else self.stage(table)), files
 
     def stage(self, table: Table) -> Staged | None:
         """Work out the schema changes that let the rows in."""
         name = ".".join(table.name())
-        freed = freed_by_nulls(table, self.data, kept=self.kept) if self.evolve else ()
+        freed = freed_by_nulls(table, self.data, kept=self.kept, known=self._nulls) if self.evolve else ()
         changes = require_fit(table, self.data.schema, evolve=self.evolve, name=name, freed=freed)
         return stage_changes(table, changes) if changes else None
 
-    def files(self, table: Table, metadata: TableMetadata) -> list[DataFile]:
+    def _written(self, table: Table, metadata: TableMetadata) -> list[DataFile]:
         """Return the rows' data files, written now unless they already fit this state of the table."""
         if self._layout is not None and _still_fits(self._layout.metadata, metadata):
             return self._files
@@ -69,11 +80,22 @@ class NewRows:
         self.discard()
         self._layout = Layout(metadata, table.io)
         if isinstance(self.data, pa.RecordBatchReader):
-            self._files = write_stream(self._layout, self.data, chunk_bytes=self.chunk_bytes)
+            follow = partial(self._follow, table) if self.evolve else None
+            self._files = write_stream(self._layout, self.data, chunk_bytes=self.chunk_bytes, follow=follow)
         else:
             self._files = write_rows(self._layout, self.data)
         self.num_rows = sum(file.record_count for file in self._files)
         return self._files
+
+    def _follow(self, table: Table, chunk: pa.Table) -> Layout | None:
+        """Return the layout for a chunk of a stream and those after it, when it brings nulls that were not known."""
+        found = {change.column for change in freed_by_nulls(table, chunk, kept=self.kept)}
+        if found <= self._nulls or self._layout is None:
+            return None
+        self._nulls |= found
+        staged = self.stage(table)
+        self._layout = replace(self._layout, metadata=staged.metadata if staged else table.metadata)
+        return self._layout
 
     def discard(self) -> None:
         """Delete the files."""
@@ -112,8 +134,7 @@ class Append:
 
     def attempt(self, table: Table) -> Attempt | None:
         """Build the commit."""
-        staged = self._rows.stage(table)
-        files = self._rows.files(table, staged.metadata if staged else table.metadata)
+        staged, files = self._rows.ready(table)
         if not files:
             return None
         return self._draft.attempt(table, operation=Operation.APPEND, added=files, staged=staged)
@@ -144,9 +165,8 @@ class Replace:
 
     def attempt(self, table: Table) -> Attempt | None:
         """Build the commit."""
-        staged = self._rows.stage(table) if self._rows else None
+        staged, files = self._rows.ready(table) if self._rows else (None, [])
         metadata = staged.metadata if staged else table.metadata
-        files = self._rows.files(table, metadata) if self._rows else []
         rewrite = self._plan(table, metadata, files)
         if not files and not rewrite.removed:
             return None

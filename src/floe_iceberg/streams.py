@@ -19,7 +19,7 @@ from floe_iceberg.fitting import fit
 from floe_iceberg.partitioning import PartitionRows, record_key, split
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from concurrent.futures import Future
 
     from pyiceberg.manifest import DataFile
@@ -30,14 +30,29 @@ if TYPE_CHECKING:
 MOST_OPEN_FILES = 128
 
 
-def write_stream(layout: Layout, reader: pa.RecordBatchReader, *, chunk_bytes: int) -> list[DataFile]:
+def write_stream(
+    layout: Layout,
+    reader: pa.RecordBatchReader,
+    *,
+    chunk_bytes: int,
+    follow: Callable[[pa.Table], Layout | None] | None = None,
+) -> list[DataFile]:
     """Write a reader's batches as data files in bounded memory.
 
     A reader that fails half way leaves no file behind, and its error rises as it is.
+
+    Args:
+        layout: How the files look.
+        reader: The batches.
+        chunk_bytes: Arrow bytes that are held at once.
+        follow: Looks at each chunk before it is written, and returns the layout from there on when it has to change.
     """
     writers = _OpenFiles(layout)
     try:
         for chunk in _chunks(reader, chunk_bytes):
+            if follow is not None and (changed := follow(chunk)) is not None:
+                writers.turn_to(changed)
+                layout = changed
             writers.write(fit(chunk, layout.schema))
             pa.default_memory_pool().release_unused()
         return writers.close()
@@ -111,6 +126,11 @@ class _OpenFiles:
             if writer.position >= self._layout.target_bytes:
                 self._closed.append(writer.close())
                 del self._open[key]
+
+    def turn_to(self, layout: Layout) -> None:
+        """Write what comes from now on under another layout; the files so far are done."""
+        self.close()
+        self._layout = layout
 
     def close(self) -> list[DataFile]:
         while self._open:

@@ -165,7 +165,20 @@ def arrow_type(kind: spark.DataType, *, exact: bool = False) -> pa.DataType:
 def _frame_schema(schema: pa.Schema, target: spark.StructType) -> spark.StructType:
     fields = {field.name: field.dataType for field in target.fields}
     # Spark would trust a promise of no nulls unseen; without one it checks when it writes.
-    return spark.StructType([spark.StructField(name, fields[name], nullable=True) for name in schema.names])
+    return spark.StructType([spark.StructField(name, _nullable(fields[name])) for name in schema.names])
+
+
+def _nullable(kind: spark.DataType) -> spark.DataType:
+    """Return a type that promises no values inside."""
+    match kind:
+        case spark.StructType():
+            return spark.StructType([spark.StructField(field.name, _nullable(field.dataType)) for field in kind.fields])
+        case spark.ArrayType():
+            return spark.ArrayType(_nullable(kind.elementType), containsNull=True)
+        case spark.MapType():
+            return spark.MapType(_nullable(kind.keyType), _nullable(kind.valueType), valueContainsNull=True)
+        case _:
+            return kind
 
 
 def _converted(array: pa.Array, wanted: pa.DataType) -> pa.Array:
