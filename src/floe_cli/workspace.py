@@ -153,16 +153,16 @@ class Workspace:
         finally:
             if is_tracing():
                 flush_observability()
-                self._report_loss()
+            self._report_loss()
 
     @staticmethod
     def _report_loss() -> None:
-        """Say that a collector is away, where the log does not."""
-        from floe_core.observability import telemetry_was_lost
+        """Say which receivers are away, where the log does not."""
+        from floe_core.observability import lost_receivers
         from floe_core.telemetry import get_logger
 
-        if telemetry_was_lost() and not get_logger("floe").is_enabled_for(logging.WARNING):
-            sys.stderr.write("Warning: the collector of observability.otlp_endpoint did not take spans and metrics.\n")
+        if (lost := lost_receivers()) and not get_logger("floe").is_enabled_for(logging.WARNING):
+            sys.stderr.write("".join(f"Warning: the receiver of {setting} is away or refuses.\n" for setting in lost))
             sys.stderr.flush()
 
     @contextmanager

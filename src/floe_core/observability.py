@@ -43,6 +43,7 @@ LOG_LEVEL_VARIABLE = "FLOE_LOG_LEVEL"
 
 Exporter = TypeVar("Exporter", bound="SpanExporter | MetricExporter")
 
+_ENDPOINT = "observability.otlp_endpoint"
 _EXPORT_SECONDS = 3
 _SILENCE_SECONDS = 30.0
 _SIGNALS = ("v1/traces", "v1/metrics")
@@ -124,9 +125,44 @@ def flush_observability() -> None:
             flush(_EXPORT_SECONDS * 1000)
 
 
-def telemetry_was_lost() -> bool:
-    """Whether a collector did not take what this process had to send."""
-    return _receiver.lost
+@dataclass
+class Receiver:
+    """Whoever takes something of what this process tells; after a failure it is left alone for a while.
+
+    Attributes:
+        setting: The setting that names it.
+        silent_until: When it is tried again, on the clock of ``time.monotonic``.
+        lost: Whether anything could not be sent to it.
+    """
+
+    setting: str
+    silent_until: float = 0.0
+    lost: bool = False
+
+    @classmethod
+    def of(cls, setting: str) -> Receiver:
+        """Return the receiver that a setting names: one for all who send to it."""
+        return _receivers.setdefault(setting, cls(setting))
+
+    @property
+    def silent(self) -> bool:
+        """Whether it is left alone for now."""
+        return time.monotonic() < self.silent_until
+
+    def failed(self, event: str, **fields: Any) -> None:  # noqa: ANN401 - events take any value
+        """Leave it alone, so that no run waits for it again and again, and log that once."""
+        self.silent_until = time.monotonic() + _SILENCE_SECONDS
+        if not self.lost:
+            self.lost = True
+            _log.warning(event, **fields)
+
+
+_receivers: dict[str, Receiver] = {}
+
+
+def lost_receivers() -> list[str]:
+    """Return the settings of receivers that did not take what this process had to send."""
+    return [receiver.setting for receiver in _receivers.values() if receiver.lost]
 
 
 def trace_parent() -> str | None:
@@ -192,8 +228,7 @@ def _extra_required() -> Iterator[None]:
     try:
         yield
     except ImportError as err:
-        what = "observability.otlp_endpoint"
-        raise MissingDependencyError(what, extra="otel") from err
+        raise MissingDependencyError(_ENDPOINT, extra="otel") from err
 
 
 def _resource(config: ObservabilityConfig) -> Resource:
@@ -210,34 +245,6 @@ def _resource(config: ObservabilityConfig) -> Resource:
     )
 
 
-@dataclass
-class _Receiver:
-    """A collector as this process knows it, for all signals.
-
-    Attributes:
-        silent_until: When it is tried again, on the clock of ``time.monotonic``.
-        lost: Whether anything could not be sent to it.
-    """
-
-    silent_until: float = 0.0
-    lost: bool = False
-
-    @property
-    def silent(self) -> bool:
-        """Whether it is left alone for now."""
-        return time.monotonic() < self.silent_until
-
-    def failed(self) -> None:
-        """Leave it alone for a while: no run waits for it again and again."""
-        self.silent_until = time.monotonic() + _SILENCE_SECONDS
-        if not self.lost:
-            self.lost = True
-            _log.warning("telemetry_not_sent")
-
-
-_receiver = _Receiver()
-
-
 def _quiet(_record: logging.LogRecord) -> bool:
     """Drop what an exporter says: it repeats what the collector answered, and ``telemetry_not_sent`` tells the rest."""
     return False
@@ -250,13 +257,14 @@ def _sparing(exporter: Exporter, failure: object) -> Exporter:
         # First, so that nothing else sees the record.
         logger.filters.insert(0, _quiet)
     export: Callable[..., object] = exporter.export
+    receiver = Receiver.of(_ENDPOINT)
 
     def spare(*batch: Any, **options: Any) -> object:  # noqa: ANN401 - of either signal
-        if _receiver.silent:
+        if receiver.silent:
             return failure
         result = export(*batch, **options)
         if result is failure:
-            _receiver.failed()
+            receiver.failed("telemetry_not_sent")
         return result
 
     vars(exporter)["export"] = spare

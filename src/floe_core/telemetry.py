@@ -323,7 +323,7 @@ def _current_span(tracer: Tracer, name: str, started: int | None, span_id: int |
 
 
 def _mark_failed(span: Span, err: BaseException) -> str:
-    reason = redact_text(str(err))
+    reason = redact_text(str(err)) or type(err).__name__
     span.set_status(Status(StatusCode.ERROR, reason))
     span.set_attribute("error.type", type(err).__name__)
     return reason

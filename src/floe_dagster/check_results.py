@@ -12,7 +12,6 @@ import pyarrow as pa
 from dagster import MetadataValue
 from pyiceberg.table.refs import MAIN_BRANCH
 
-from floe_core.errors import TableNotFoundError
 from floe_core.schemas import ColumnConfig, TableConfig
 from floe_dagster.asset_keys import shortened
 from floe_iceberg.models import Engine
@@ -142,12 +141,11 @@ class CheckResults:
         """
         rows = pa.Table.from_pylist([self._row(one, kind, run_id) for one in records], schema=SCHEMA)
         manager, table = self.source.tables(), self.table(tenant)
-        try:
-            manager.append(table, rows, operation_id=operation_id, engine=Engine.ARROW)
-        except TableNotFoundError:
+        # Asked for rather than tried: an append that fails is an error to everybody who watches.
+        if not manager.table_exists(table):
             manager.create_namespace(table.rpartition(".")[0])
             manager.create_from_config(table, self._declaration(tenant), if_not_exists=True)
-            manager.append(table, rows, operation_id=operation_id, engine=Engine.ARROW)
+        manager.append(table, rows, operation_id=operation_id, engine=Engine.ARROW)
 
     def _row(self, record: CheckRecord, kind: str, run_id: str) -> dict[str, Any]:
         said = {name: getattr(record, name, None) for name, _, _ in _COLUMNS}

@@ -1,12 +1,11 @@
 """Lineage of runs as OpenLineage events: which job read and wrote which tables, and how it ended.
 
-A receiver that is away costs a run one attempt a minute and nothing else.
+A receiver that is away costs a process one attempt each half minute and nothing else.
 """
 
 from __future__ import annotations
 
 import os
-import time
 import uuid
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from floe_core.errors import InvalidIdentifierError, MissingDependencyError
 from floe_core.expansion import expand_section
+from floe_core.observability import Receiver
 from floe_core.redaction import redact_text
-from floe_core.telemetry import get_logger
 from floe_dagster.asset_keys import DEFAULT_NAMESPACE, table_of
 from floe_dagster.tenants import tenant_of_run
 from floe_tenancy import tenant_namespace
@@ -36,10 +35,9 @@ API_KEY_VARIABLE = "OPENLINEAGE_API_KEY"
 
 # A name, not an address: OpenLineage wants a URI.
 _PRODUCER = "urn:floe:floe-lakehouse"
-_SILENCE_SECONDS = 60.0
+_SETTING = "observability.openlineage"
 # Jobs that stand for "some assets of the project", by names of Dagster's and of ours.
 _UNNAMED_JOBS = frozenset({"__ASSET_JOB", "floe_run"})
-_log = get_logger("floe.lineage")
 
 
 class Lineage:
@@ -49,7 +47,7 @@ class Lineage:
         """Send to the configured receiver; it is reached with the first event."""
         self._artifacts = artifacts
         self._config = config
-        self._silent_until = 0.0
+        self._receiver = Receiver.of(_SETTING)
 
     @classmethod
     def of(cls, artifacts: CompiledArtifacts) -> Lineage | None:
@@ -64,9 +62,8 @@ class Lineage:
         try:
             import openlineage.client  # noqa: F401 - whether it is there
         except ImportError as err:
-            what = "observability.openlineage"
-            raise MissingDependencyError(what, extra="openlineage") from err
-        return cls(artifacts, expand_section(config, path="observability.openlineage"))
+            raise MissingDependencyError(_SETTING, extra="openlineage") from err
+        return cls(artifacts, expand_section(config, path=_SETTING))
 
     @property
     def namespace(self) -> str:
@@ -110,24 +107,25 @@ class Lineage:
 
         key = os.environ.get(API_KEY_VARIABLE)
         config = HttpConfig(
-            url=self._config.url,
+            # The endpoint is below the whole address, and not only below its host.
+            url=f"{self._config.url.rstrip('/')}/",
             endpoint=self._config.endpoint,
             timeout=self._config.timeout_seconds,
             auth=ApiKeyTokenProvider({"api_key": key}) if key else TokenProvider({}),
-            retry={"total": 1, "backoff_factor": 0.3, "allowed_methods": ["POST"]},
+            # A receiver that hangs is waited for once.
+            retry={"total": 1, "read": 0, "backoff_factor": 0.3, "allowed_methods": ["POST"]},
         )
         return OpenLineageClient(transport=HttpTransport(config))
 
     def send(self, event: Any) -> None:  # noqa: ANN401 - a RunEvent
-        """Send an event; after a failure nothing is sent for a minute."""
-        if time.monotonic() < self._silent_until:
+        """Send an event; after a failure nothing is sent for a while."""
+        if self._receiver.silent:
             return
         try:
             self._client.emit(event)
         except Exception as err:  # noqa: BLE001 - whoever watches must not disturb
-            self._silent_until = time.monotonic() + _SILENCE_SECONDS
             # What the receiver answered stays out: it may repeat what it was sent.
-            _log.warning("lineage_not_sent", url=redact_text(self._config.url), error=type(err).__name__)
+            self._receiver.failed("lineage_not_sent", url=redact_text(self._config.url), error=type(err).__name__)
 
 
 @dataclass

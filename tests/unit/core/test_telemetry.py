@@ -108,6 +108,8 @@ def test_an_interruption_is_no_failure_of_floes(spans):
         raise KeyboardInterrupt
     assert logs[0]["log_level"] == "warning"
     assert "exception" not in logs[0]
+    (span,) = spans.get_finished_spans()
+    assert span.status.description == "KeyboardInterrupt"
 
 
 @pytest.mark.req("RD-04")
