@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import urllib.parse
-import urllib.request
 from enum import Enum
 from textwrap import dedent
 from types import SimpleNamespace
@@ -79,35 +76,12 @@ BEARER = """
 """
 
 
-@pytest.fixture
-def server(gateway, minio):
-    """Give a server that asks for tokens and tells its clients how to reach the storage."""
-    gateway.require_tokens(client_id=CLIENT_ID, client_secret=CLIENT_SECRET)
-    gateway.rewrite(lambda content: content["defaults"].update(store_properties(minio)), path="/v1/config")
-    return SimpleNamespace(uri=gateway.url, warehouse="lake", scope=None)
-
-
-def fetched_token(server) -> str:
-    form = {
-        "grant_type": "client_credentials",
-        "client_id": CLIENT_ID,
-        "client_secret": CLIENT_SECRET,
-        "scope": "PRINCIPAL_ROLE:ALL",
-    }
-    request = urllib.request.Request(  # noqa: S310 - our own server's address
-        f"{server.uri}/v1/oauth/tokens", data=urllib.parse.urlencode(form).encode()
-    )
-    with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - our own server's address
-        return json.loads(answer.read())["access_token"]
-
-
 # PyIceberg warns of its own default for the token's address, which the document relies on.
 @pytest.mark.filterwarnings("ignore:.*missing the OAuth2 server URI")
 @pytest.mark.parametrize("flow", [CONNECTION, BEARER], ids=["client credentials", "bearer token"])
 @pytest.mark.req("FR-001", "FR-002")
-def test_a_catalog_that_pyiceberg_connects_is_one_floe_manages(server, namespace, flow):
+def test_a_catalog_that_pyiceberg_connects_is_one_floe_manages(server, bearer_token, namespace, flow):
     names = {"config": server, "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
-    bearer_token = fetched_token(server) if flow is BEARER else None
     catalog = run(flow, bearer_token=bearer_token, **names)["catalog"]
     manager = IcebergTableManager(catalog)
     manager.create_namespace(namespace)
