@@ -24,7 +24,7 @@ from floe_dagster.check_results import CheckRecord, results_operation
 from floe_dagster.checker import Checker, CheckPlan
 from floe_dagster.checks import NOT_EVALUATED, NOT_KEPT, PUBLISHED, RETIRED, expand_checks
 from floe_dagster.tenants import Scope, own_partitions
-from floe_iceberg.held import branches_of, discard_held, find_published, list_held, publish_held, retire_older
+from floe_iceberg.held import discard_held, find_published, list_held, publish_held, retire_older, settled_branch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -151,16 +151,16 @@ class _Audit(Checker):
             yield from self._nothing()
             return
         branch = audit_branch(self.plan.spec.key, self.scope.keys, self._origin())
-        waiting = branches_of(self.manager.load_table(self.table), branch)
-        results = self.check(waiting[-1] if waiting else None)
+        waiting = settled_branch(self.manager, self.table, branch)
+        results = self.check(waiting)
         published: dict[str, Any] = {}
         held: str | None = None
-        if not waiting:
+        if waiting is None:
             published = self._already(branch)
         elif self.holding_back(results):
-            held = waiting[-1]
+            held = waiting
         else:
-            results, held, published = self._publish(waiting[-1], results)
+            results, held, published = self._publish(waiting, results)
         not_kept = self._keep(results, held, published)
         yield from results
         yield self._verdict(held, published, not_kept)

@@ -175,6 +175,23 @@ def branches_of(table: Table, branch: str) -> list[str]:
     return sorted(own, key=lambda name: _number(name, branch))
 
 
+def settled_branch(manager: IcebergTableManager, target: TableTarget, branch: str) -> str | None:
+    """Return the branch that a write waits on: its own, or the last one that it was done again on; None without any.
+
+    A process that dies while it does a write again leaves two: a new one without the rows, or an old one too many. The
+    other one is removed.
+    """
+    table = manager.load_table(target)
+    own = branches_of(table, branch)
+    written = [name for name in own if _held(table, name) is not None]
+    last = (written or own)[-1] if own else None
+    for left in own:
+        if left != last:
+            with suppress(RefNotFoundError):
+                manager.remove_branch(target, left)
+    return last
+
+
 def _number(name: str, branch: str) -> int:
     suffix = name.removeprefix(f"{branch}.redo")
     return int(suffix) if suffix != name and suffix.isdigit() else 0

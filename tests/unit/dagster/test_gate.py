@@ -291,7 +291,7 @@ def test_a_gate_that_is_run_again_finds_what_it_published(io_manager, tables, in
 def again(io_manager, instance):
     """Run the gate of a run that failed again, with the steps that are run again; None is all of them."""
 
-    def audit(failed, *steps):
+    def audit(failed, *steps, check=None):
         run = SimpleNamespace(
             run_id="again",
             parent_run_id=failed.run_id,
@@ -305,7 +305,7 @@ def again(io_manager, instance):
             has_partition_key=False,
             has_partition_key_range=False,
         )
-        _, [gate] = audited(orders_asset(1), {}, asset_checks=[positive()])
+        _, [gate] = audited(orders_asset(1), {}, asset_checks=[check or positive()])
         *_, verdict = _Audit(plan_of(gate), context).run()
         return verdict
 
@@ -332,6 +332,34 @@ def test_a_gate_that_is_run_again_publishes_the_rows_that_wait(failed, again, ta
     # And once more: they are on main already.
     assert again(failed, "orders__gate").metadata["snapshot_id"].value == tables.get_current_snapshot(TABLE).snapshot_id
     assert len(tables.list_snapshots(TABLE)) == 2
+
+
+def test_a_gate_that_died_before_it_wrote_its_rows_again_still_has_them(failed, again, tables):
+    """It had begun a new branch on top of a main that moved, and nothing is on that yet."""
+    [waiting] = list_held(tables, TABLE)
+    tables.create_branch(TABLE, f"{waiting.branch}.redo1")
+    seen = []
+    assert again(failed, "orders__gate", check=few(seen)).passed
+    assert seen == [[1]]
+    assert ids(tables) == [1]
+    assert [ref.name for ref in tables.list_refs(TABLE)] == ["main"]
+
+
+def test_a_gate_that_died_after_it_wrote_its_rows_again_goes_on_with_those(failed, again, tables, monkeypatch):
+    """Both branches are there: the rows as they were first written, and on top of a main that moved."""
+    [waiting] = list_held(tables, TABLE)
+    tables.append(TABLE, pa.table({"id": pa.array([9], pa.int64())}))
+    monkeypatch.setattr(held, "brought_rows", lambda *_: pa.table({"id": pa.array([1], pa.int64())}))
+    with monkeypatch.context() as killed:
+        killed.setattr(tables, "remove_branch", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            held._redo(tables, tables.load_table(TABLE), waiting)
+    assert len(list_held(tables, TABLE)) == 2
+    seen = []
+    assert again(failed, "orders__gate", check=few(seen)).passed
+    assert seen == [[1, 9]]
+    assert ids(tables) == [1, 9]
+    assert [ref.name for ref in tables.list_refs(TABLE)] == ["main"]
 
 
 def test_a_gate_does_not_pass_when_its_rows_were_removed(failed, again, tables):

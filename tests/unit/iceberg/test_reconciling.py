@@ -16,7 +16,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.update import AssertCreate, SetPropertiesUpdate
 from pyiceberg.types import LongType, NestedField, StringType
 
-from floe_core.errors import CatalogUnavailableError
+from floe_core.errors import CatalogUnavailableError, ConfigurationError
 from floe_iceberg import clocks, outcomes, reconciling
 from floe_iceberg.commits import stage
 from floe_iceberg.reconciling import CREATION_ID_PROPERTY, ReconcilingCatalog
@@ -119,6 +119,8 @@ def test_a_catalog_is_wrapped_once(inner):
     assert wrapped.inner is inner
     assert (wrapped.name, wrapped.properties) == (inner.name, inner.properties)
     assert ReconcilingCatalog.around(wrapped) is wrapped
+    with pytest.raises(ConfigurationError, match="not on a dict"):
+        ReconcilingCatalog.around({})
 
 
 def test_the_clock_of_the_catalog_is_that_of_the_catalog_below(inner):
