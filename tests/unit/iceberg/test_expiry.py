@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
+from pyiceberg.table.statistics import StatisticsFile
 
 from floe_core.dataplane import MaintenanceFigures
 from floe_core.errors import LegalHoldError, SharedFilesError
@@ -59,6 +60,26 @@ def test_the_figures_are_those_of_the_files_that_went(context, events):
     }
     assert (expired, gone["lists"], gone["data"]) == (4, 4, 3)
     assert (expired.deleted_statistics_files, expired.foreign_files) == (0, ())
+
+
+def test_statistics_of_expired_snapshots_go_and_are_counted_on_their_own(context, events):
+    first, *_, last = events.snapshots()
+    with events.update_statistics() as update:
+        for snapshot in (first, last):
+            path = f"{events.location()}/metadata/{snapshot.snapshot_id}.stats"
+            local_path(path).write_bytes(b"PFA1")
+            update.set_statistics(
+                StatisticsFile(
+                    snapshot_id=snapshot.snapshot_id,
+                    statistics_path=path,
+                    file_size_in_bytes=4,
+                    file_footer_size_in_bytes=4,
+                    blob_metadata=[],
+                )
+            )
+    expired = maintenance.expire_snapshots(context, NAME, **ALL)
+    assert (expired.deleted_statistics_files, expired.deleted_manifest_lists) == (1, 4)
+    assert [path.stem for path in files_of(events, ".stats")] == [str(last.snapshot_id)]
 
 
 def test_chosen_snapshots_go_alone_however_old_the_others_are(context, events):

@@ -502,6 +502,23 @@ def test_a_namespace_that_was_there_before_is_not_ours(catalog, inner, answer):
         catalog.create_namespace("silver", {"owner": "us"})
 
 
+def test_a_sql_catalog_answers_once_and_is_believed(inner, monkeypatch, clock):
+    monkeypatch.undo()
+    catalog = ReconcilingCatalog(inner)
+    catalog.create_table(ORDERS, SCHEMA)
+    assert catalog.table_exists(ORDERS) is True
+    assert catalog.table_exists(ITEMS) is False
+    real = inner.create_namespace
+
+    def somebody_is_first(*call):
+        real(*call)
+        real(*call)
+
+    monkeypatch.setattr(inner, "create_namespace", somebody_is_first)
+    with pytest.raises(pyiceberg_errors.NamespaceAlreadyExistsError):
+        catalog.create_namespace("silver", {"owner": "us"})
+
+
 def test_a_namespace_that_was_not_made_is_an_error(catalog, inner, answer):
     answer("create_namespace", "lost")
     with pytest.raises(Doubt):
