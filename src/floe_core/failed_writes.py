@@ -16,6 +16,7 @@ from floe_core.errors import (
     StorageError,
     WriteError,
 )
+from floe_core.redaction import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,12 +32,44 @@ _FAILURES = (
     StorageError,
 )
 
+# What a write is done with; their errors mean that it failed, whether floe has a name for them or not.
+_LIBRARIES = frozenset(
+    {
+        "adlfs",
+        "aiohttp",
+        "azure",
+        "botocore",
+        "fsspec",
+        "gcsfs",
+        "google",
+        "grpc",
+        "pandas",
+        "polars",
+        "py4j",
+        "pyarrow",
+        "pydantic",
+        "pydantic_core",
+        "pyiceberg",
+        "pyspark",
+        "requests",
+        "s3fs",
+        "sqlalchemy",
+        "sqlite3",
+        "thrift",
+        "urllib3",
+    }
+)
+
 _made: dict[type[FloeStorageError], type[FloeStorageError]] = {}
 
 
 @contextmanager
 def failing_as_writes() -> Iterator[None]:
-    """Let what fails in the block be a ``WriteError`` beside what it is already."""
+    """Let what fails in the block be a ``WriteError`` beside what it is already.
+
+    An error of a library that floe has no name for becomes the cause of one. What the caller's own code raises, such as
+    the source of a stream, rises as it is.
+    """
     try:
         yield
     except FloeStorageError as err:
@@ -44,6 +77,13 @@ def failing_as_writes() -> Iterator[None]:
             # The error itself, not a new one: its traceback and cause are those of the failure.
             err.__class__ = failed_write(type(err))  # type: ignore[assignment]  # a class below its own
         raise
+    except Exception as err:
+        if type(err).__module__.partition(".")[0] not in _LIBRARIES:
+            # A function of the caller's own, such as the source of a stream: not the write failed, but what it is of.
+            raise
+        reason = redact_text(str(err).strip().partition("\n")[0])
+        msg = f"The write failed: {type(err).__name__}{f': {reason}' if reason else ''}"
+        raise WriteError(msg, hint="The cause of this error has the whole report.") from err
 
 
 def failed_write(kind: type[FloeStorageError]) -> type[FloeStorageError]:

@@ -64,6 +64,10 @@ class IcebergIOManager(ConfigurableIOManager):
     token: str | None = Field(default=None, description="Bearer token fetched beforehand: an EnvVar, or a SecretStr.")
     default_namespace: str = Field(default="public", description="Namespace of asset keys with one part.")
     write_mode: WriteMode = Field(default=WriteMode.APPEND, description="What a write does unless its asset says else.")
+    default_write_mode: WriteMode | None = Field(
+        default=None,
+        description="The same, and a choice even if it is append; at launch, write_mode is one only if it is not.",
+    )
     schema_evolution_enabled: bool = Field(default=True, description="Whether tables follow the data's schema.")
     auto_create_tables: bool = Field(default=True, description="Whether a missing table is made on the first write.")
     partition_column: str | None = Field(
@@ -98,13 +102,13 @@ class IcebergIOManager(ConfigurableIOManager):
 
         Args:
             table_manager: Manages the tables.
-            default_write_mode: Another name of ``write_mode``.
+            default_write_mode: The same as ``write_mode``, and a choice at launch even where it is append.
             source: Opens the tables when they are first needed.
             partition_column: Column that partition keys speak of; a dict by dimension where there are several.
             **settings: The fields of this class.
         """
         if default_write_mode is not None:
-            settings["write_mode"] = default_write_mode
+            settings |= {"write_mode": default_write_mode, "default_write_mode": default_write_mode}
         if isinstance(partition_column, Mapping):
             settings["partition_columns"] = dict(partition_column)
         elif partition_column is not None:
@@ -128,7 +132,7 @@ class IcebergIOManager(ConfigurableIOManager):
         copy = cast("IcebergIOManager", super()._with_updated_values(values))
         copy._source = self._source  # noqa: SLF001 - our own copy
         copy._withheld = self._withheld.and_(copy._withheld)  # noqa: SLF001 - our own copy
-        if copy.write_mode is self.write_mode:
+        if copy.write_mode is self.write_mode and copy.default_write_mode is None:
             copy._chosen_mode = self._chosen_mode  # noqa: SLF001 - our own copy
         return copy
 

@@ -162,8 +162,9 @@ def _evolve(
 ) -> None:
     # The engine does not change schemas on its own; every column must be there before it writes.
     def plan(table: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
-        known = isinstance(write.data, pa.Table | pa.RecordBatchReader)
-        freed = freed_by_nulls(table, write.data, kept=write.kept, known=write.nulls) if evolve and known else ()
+        # Of a frame only the columns without a type are known to hold nothing but null.
+        rows = write.data if isinstance(write.data, pa.Table | pa.RecordBatchReader) else schema.empty_table()
+        freed = freed_by_nulls(table, rows, kept=write.kept, known=write.nulls) if evolve else ()
         changes = require_fit(table, schema, evolve=evolve, name=".".join(table.name()), freed=freed)
         staged = stage_changes(table, changes)
         columns = column_requests(table, changes)

@@ -16,6 +16,7 @@ from floe_core.errors import (
     ClockSkewError,
     CommitStateUnknownError,
     ConcurrencyConflictError,
+    EngineError,
     EngineUnavailableError,
     FloeStorageError,
     InvalidDataError,
@@ -24,6 +25,7 @@ from floe_core.errors import (
     StorageFullError,
     TableNotFoundError,
 )
+from floe_core.redaction import redact_text
 from floe_core.telemetry import get_logger
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ _OF_CATALOG: dict[str, tuple[type[FloeStorageError], str]] = {
     "RESTException": (CatalogUnavailableError, "The catalog failed Spark's request"),
 }
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")
+# Libraries through which Spark's reports come, classic and Connect.
+_BRIDGES = frozenset({"grpc", "py4j", "pyspark"})
 _LOST_ENGINE = re.compile(
     r"OutOfMemoryError|Java heap space|StatusCode\.UNAVAILABLE|RETRIES_EXCEEDED|SparkContext was shut down"
     r"|stopped SparkContext|INVALID_HANDLE\.SESSION|Connection refused"
@@ -68,17 +72,32 @@ _REASON = re.compile(r"(?:\w+\.)+\w*(?:Exception|Error): (?P<reason>[^\n]+)")
 
 
 @contextmanager
-def translated(table: str, *, operation_id: str = "") -> Iterator[None]:
-    """Raise floe's errors for what Spark reports about a table; what has no better name rises as it is."""
+def translated(table: str, *, operation_id: str = "", work: str = "") -> Iterator[None]:
+    """Raise floe's errors for what Spark reports about a table.
+
+    Args:
+        table: The table.
+        operation_id: The operation that may have landed nevertheless.
+        work: What Spark was asked to do, such as ``write``; whatever it reports is then an ``EngineError`` at least.
+            Without it, what has no better name rises as it is.
+    """
     try:
         yield
     except FloeStorageError:
         raise
     except Exception as err:
-        better = _better(err, table, operation_id)
+        better = _better(err, table, operation_id) or (_failed(err, table, work) if work else None)
         if better is None:
             raise
         raise better from err
+
+
+def _failed(err: Exception, table: str, work: str) -> EngineError | None:
+    """Describe what Spark reports and floe has no name for, such as a failed function of the caller's own."""
+    if not isinstance(err, PySparkException) and type(err).__module__.partition(".")[0] not in _BRIDGES:
+        return None
+    msg = f"Spark failed to {work} '{table}': {redact_text(reason_of(err))}"
+    return EngineError(msg, hint="The cause of this error has Spark's whole report.", table=table)
 
 
 def mistake_in_sql(err: Exception) -> str | None:

@@ -135,10 +135,11 @@ class SparkDataPlane:
             ConcurrencyConflictError: Another writer won.
             CommitStateUnknownError: Spark cannot tell whether its commit landed.
             EngineUnavailableError: Spark died.
+            EngineError: Spark reports another failure, such as one of the frame's own functions.
             CapabilityError: Spark cannot hold the table or do this without a branch.
         """
         operation = operation_id_of(request)
-        with translated(request.table, operation_id=operation):
+        with translated(request.table, operation_id=operation, work="write to"):
             try:
                 self._write(operation, request)
             except PartsOfFilesError:

@@ -8,9 +8,10 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from floe_core.errors import InvalidDataError
+from floe_core.errors import EngineError, InvalidDataError, WriteError
 
 pytestmark = pytest.mark.spark
 
@@ -157,6 +158,26 @@ def test_a_new_column_of_a_spark_frame_evolves_the_table(materialize, tables):
         "timestamp",
     ]
     assert tables.scan("public.orders").num_rows == 2
+
+
+@pytest.mark.live
+@pytest.mark.req("API-03", "API-13")
+def test_what_spark_has_no_better_name_for_is_a_failed_write_with_its_cause(materialize, tables):
+    materialize(producer_of(lambda: tables.spark.sql("SELECT 1L AS id")))
+    failing = producer_of(lambda: tables.spark.sql("SELECT CAST(raise_error('it is rotten') AS BIGINT) AS id"))
+    with pytest.raises(WriteError, match=r"Spark failed to write to 'public\.orders'.*it is rotten") as caught:
+        materialize(failing)
+    assert isinstance(caught.value, EngineError)
+    assert isinstance(caught.value.__cause__, PySparkException)
+    assert tables.scan("public.orders").num_rows == 1
+
+
+def producer_of(frame):
+    @dg.asset(name="orders")
+    def orders() -> DataFrame:
+        return frame()
+
+    return orders
 
 
 @pytest.mark.req("FR-028")

@@ -179,6 +179,9 @@ def test_nulls_are_taken_alike_on_spark(spark_manager, door):
     SPARK_DOORS[door](spark_manager, rows((1, 1, "a"), (2, None, "b")))
     assert required(spark_manager) == ["id", "y"]
     assert sorted(spark_manager.scan(NAME)["id"].to_pylist()) == [1, 2]
+    if door == "append of a frame":
+        spark_manager.append(NAME, spark_manager.spark.sql("SELECT 3L AS id, 3L AS x, NULL AS y"))
+        assert required(spark_manager) == ["id"]
     spark_manager.drop_table(NAME)
     spark_manager.create_table(NAME, NESTED)
     for place in INSIDE.values():

@@ -105,3 +105,19 @@ def test_an_open_breaker_keeps_its_time_in_a_failed_write():
     assert isinstance(caught.value, errors.CircuitOpenError)
     assert caught.value.retry_at
     assert not is_retryable(caught.value)
+
+
+def library_error(module, name="Strange"):
+    return type(name, (Exception,), {"__module__": module})("password=hunter2hunter2 broke\nmore")
+
+
+@pytest.mark.req("API-13")
+@pytest.mark.parametrize("module", ["pyarrow.lib", "pyiceberg.exceptions", "botocore.exceptions", "py4j.protocol"])
+def test_an_error_of_a_library_is_the_cause_of_a_write_error(module):
+    cause = library_error(module)
+    err = raised(cause)
+    assert type(err) is WriteError
+    assert err.__cause__ is cause
+    assert str(err).startswith("The write failed: Strange: password=")
+    assert "hunter2" not in str(err)
+    assert "more" not in err.message

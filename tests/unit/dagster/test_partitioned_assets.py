@@ -341,6 +341,21 @@ def test_a_mode_that_the_io_manager_was_given_holds_for_partitions_too(materiali
     assert written(upserting, metadata={"upsert_keys": ["ts"]}) == 2
 
 
+@pytest.mark.req("FR-030")
+@pytest.mark.parametrize(
+    ("config", "rows"),
+    [({}, 2), ({"default_write_mode": "APPEND"}, 4), ({"default_write_mode": "OVERWRITE"}, 2)],
+    ids=["nothing", "append", "overwrite"],
+)
+def test_a_mode_that_is_chosen_at_launch_holds_for_partitions_too(materialize, tables, config, rows):
+    io = IcebergIOManager(table_manager=tables)
+    launch = {"resources": {"io_manager": {"config": config}}}
+    for _ in range(2):
+        materialize(daily_asset(1), partition_key="2024-01-01", io=io, run_config=launch)
+    assert tables.scan("public.events").num_rows == rows
+    assert io.chosen_write_mode is None
+
+
 @pytest.mark.req("FR-030", "API-01")
 def test_a_factory_passes_on_only_a_mode_that_was_chosen(catalog):
     address = {"catalog_uri": "http://127.0.0.1:1/", "warehouse": "w"}

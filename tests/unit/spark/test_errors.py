@@ -13,6 +13,7 @@ from floe_core.errors import (
     ClockSkewError,
     CommitStateUnknownError,
     ConcurrencyConflictError,
+    EngineError,
     EngineUnavailableError,
     InvalidDataError,
     StorageFullError,
@@ -109,3 +110,21 @@ def test_what_a_server_says_of_a_login_is_for_the_log_alone():
         "The catalog does not accept Spark's credentials. Check catalog.credentials in floe.yaml."
     )
     assert [entry["said"] for entry in logs] == ["Not authorized: client-4711 is locked"]
+
+
+TEXT = "An error.\n: java.lang.FooException: it broke\n\tat x"
+
+
+@pytest.mark.parametrize("module", ["py4j.protocol", "grpc._channel", "pyspark.errors.exceptions.connect"])
+def test_whatever_spark_reports_of_a_write_is_an_error_of_the_engine(module):
+    report = type("Report", (Exception,), {"__module__": module})(TEXT)
+    told = r"Spark failed to write to 'ns\.t': it broke"
+    with pytest.raises(EngineError, match=told) as caught, translated("ns.t", work="write to"):
+        raise report
+    assert caught.value.__cause__ is report
+    assert caught.value.table == "ns.t"
+
+
+def test_a_mistake_outside_of_spark_rises_as_it_is():
+    with pytest.raises(ZeroDivisionError), translated("ns.t", work="write to"):
+        1 / 0  # noqa: B018 - raises
