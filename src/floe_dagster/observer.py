@@ -122,7 +122,7 @@ class RunObserver:
             "dagster.asset" if assets else "dagster.step",
             started=started,
             # Known beforehand, so that whoever started a process that was killed can end the span in its place.
-            span_id=None if again else _span_id(run, step),
+            span_id=None if again else step_span_id(run, step),
             run_id=run.run_id,
             step=step,
             asset=", ".join(names) or None,
@@ -175,7 +175,8 @@ def watched_run(lineage: Lineage | None, run_id: str, job: str) -> Iterator[Watc
             told.complete() if watched.reason is None else told.fail(watched.reason)
 
 
-def _span_id(run: DagsterRun, step: str) -> int:
+def step_span_id(run: DagsterRun, step: str) -> int:
+    """Return the id of the span that a step of a run has when it is first tried."""
     digest = hashlib.blake2b(f"{run.run_id}:{step}".encode(), digest_size=8).digest()
     return int.from_bytes(digest) or 1
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from floe_core.compile import compile_project
+from floe_dagster.observer import step_span_id
 from floe_iceberg import IcebergTableManager
 from floe_testing import warm_python
 from floe_testing.collector import Collector, TraceTree, whole_trace
@@ -109,6 +110,15 @@ def test_every_asset_has_a_span_below_its_run_and_its_write_below_that(watched):
     assert {span.attributes["dagster.run_id"] for span in tree.named("dagster.asset")} == {
         run.attributes["dagster.run_id"]
     }
+
+
+def test_the_span_of_a_step_can_be_ended_by_another_process(watched):
+    tree = watched.good.tree
+    for step in tree.named("dagster.asset", "dagster.step"):
+        run = SimpleNamespace(run_id=step.attributes["dagster.run_id"])
+        assert int(step.span_id, 16) == step_span_id(run, step.attributes["dagster.step"])
+    tries = watched.bad.tree.named("dagster.asset")
+    assert len({span.span_id for span in tries}) == len(tries) == 2
 
 
 @pytest.mark.req("FR-038")

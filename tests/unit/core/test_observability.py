@@ -14,14 +14,18 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from structlog.testing import capture_logs
 
+from floe_core import telemetry
 from floe_core.observability import (
     LOG_LEVEL_VARIABLE,
     TRACE_PARENT_VARIABLE,
+    Receiver,
     _signal_url,
     configure_observability,
     continued,
     handed_over,
+    join,
     trace_parent,
 )
 from floe_core.schemas import ObservabilityConfig
@@ -73,6 +77,28 @@ def test_work_for_another_process_is_part_of_its_trace(spans):
         assert trace_parent().split("-")[1] == PARENT.split("-")[1]
     [run] = spans.get_finished_spans()
     assert (f"{run.context.trace_id:032x}", f"{run.parent.span_id:016x}") == tuple(PARENT.split("-")[1:3])
+
+
+def test_a_process_that_joined_a_trace_works_for_it_outside_of_its_own_spans(spans, monkeypatch):
+    monkeypatch.setattr(telemetry, "_process_parents", [])
+    join(None)
+    join(PARENT)
+    join(PARENT.replace("b7ad", "0000"))
+    with traced("iceberg.connect", tracer=spans.tracer), traced("iceberg.load_table"):
+        pass
+    inner, outer = spans.get_finished_spans()
+    assert f"{outer.parent.span_id:016x}" == PARENT.split("-")[2]
+    assert inner.parent.span_id == outer.context.span_id
+
+
+def test_a_receiver_that_failed_is_left_alone_and_told_of_once():
+    receiver = Receiver("observability.openlineage")
+    assert not receiver.silent
+    with capture_logs() as logs:
+        receiver.failed("lineage_not_sent", error="Timeout")
+        receiver.failed("lineage_not_sent", error="Timeout")
+    assert receiver.silent
+    assert [(line["event"], line["error"]) for line in logs] == [("lineage_not_sent", "Timeout")]
 
 
 def test_a_span_of_this_process_comes_before_one_of_another(spans):
