@@ -42,7 +42,6 @@ from floe_iceberg.context import identifier_of
 from floe_iceberg.engine_commits import commit_metadata
 from floe_iceberg.metadata_commits import Change, commit_change
 from floe_iceberg.metadata_updates import RemoveSnapshots
-from floe_iceberg.models import Engine
 from floe_iceberg.nullability import freed_by_nulls, optional, read_ahead, required_columns
 from floe_iceberg.operation_branches import operation_branch
 from floe_iceberg.read_marks import reads_on, require_unread
@@ -334,7 +333,7 @@ class _EngineLoop:
             self._context.traced(
                 "iceberg.engine_write", table=request.table, kind=request.kind.value, branch=request.branch
             ) as operation,
-            timed_commit(request.table, conflict=ConcurrencyConflictError, engine=Engine.SPARK.value) as timer,
+            timed_commit(request.table, conflict=ConcurrencyConflictError, engine=self._plane.name) as timer,
         ):
             try:
                 self._plane.write(request)
