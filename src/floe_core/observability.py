@@ -43,6 +43,7 @@ LOG_LEVEL_VARIABLE = "FLOE_LOG_LEVEL"
 
 Exporter = TypeVar("Exporter", bound="SpanExporter | MetricExporter")
 
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _ENDPOINT = "observability.otlp_endpoint"
 _EXPORT_SECONDS = 3
 _SILENCE_SECONDS = 30.0
@@ -58,7 +59,9 @@ def configure_observability(config: ObservabilityConfig) -> None:
     Raises:
         MissingDependencyError: An endpoint is configured and the extra ``otel`` is not installed.
     """
-    level = os.environ.get(LOG_LEVEL_VARIABLE)
+    level = os.environ.get(LOG_LEVEL_VARIABLE, "").upper()
+    if level not in _LEVELS:
+        level = ""
     if (level or config.log_level or config.log_format) and not structlog.is_configured():
         configure_logging(config.model_copy(update={"log_level": level}) if level else config)
     if config.otlp_endpoint is not None:

@@ -138,11 +138,14 @@ def test_the_log_goes_as_the_project_says_unless_the_application_has_its_own(cap
     assert "something_else" in stream.getvalue()
 
 
-def test_a_process_that_a_command_started_logs_as_the_command_does(monkeypatch, capsys):
-    monkeypatch.setenv(LOG_LEVEL_VARIABLE, "DEBUG")
-    configure_observability(ObservabilityConfig(log_level="ERROR"))
-    get_logger("floe.test").debug("something_happened")
-    assert "something_happened" in capsys.readouterr().err
+@pytest.mark.parametrize(("level", "logged"), [("DEBUG", True), ("debug", True), ("ERROR", False), ("loud", False)])
+def test_a_process_that_a_command_started_logs_as_the_command_does(monkeypatch, capsys, level, logged):
+    monkeypatch.setenv(LOG_LEVEL_VARIABLE, level)
+    configure_observability(ObservabilityConfig(log_level="WARNING"))
+    if level == "ERROR":
+        get_logger("floe.test").warning("something_happened")
+    get_logger("floe.test").debug("something_else_happened")
+    assert ("happened" in capsys.readouterr().err) is logged
 
 
 def test_nothing_is_configured_or_imported_when_nothing_is_asked_for():
