@@ -47,7 +47,9 @@ class HiveCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
     @property
     def capabilities(self) -> CatalogCapabilities:
         """A database is a namespace, and has none below it."""
-        return CatalogCapabilities(nested_namespaces=False, warehouse_is_location=True)
+        return CatalogCapabilities(
+            nested_namespaces=False, warehouse_is_location=True, resilience=("retry", "circuit_breaker")
+        )
 
     def connect(
         self, config: CatalogConfig, *, file_io: Mapping[str, str] | None = None, project_root: Path | None = None
@@ -63,14 +65,16 @@ class HiveCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
         del project_root
         uri = _addresses(config)
         try:
-            from floe_catalogs.hive_metastore import SharedHiveCatalog
+            from floe_catalogs.hive_metastore import RetriedHiveCatalog
+            from floe_catalogs.retried import policy_for
         except ImportError as err:
             what = "The hive catalog"
             raise MissingDependencyError(what, extra="hive") from err
         warehouse = warehouse_of(config, catalog=self.name)
         properties = {**_DEFAULTS, **(file_io or {}), **config.options, "warehouse": warehouse, "uri": uri}
         with traced("iceberg.connect", catalog=config.name, catalog_type=self.name, uri=uri):
-            catalog = SharedHiveCatalog(config.name, config.timeouts, **properties)
+            catalog = RetriedHiveCatalog(config.name, config.timeouts, **properties)
+            catalog.retry_policy = policy_for(config, place=uri)
             catalog.list_namespaces()
         self._catalog, self._timeouts = catalog, config.timeouts
         return catalog

@@ -21,6 +21,7 @@ from thrift.Thrift import TApplicationException, TException
 from thrift.transport import TSocket, TTransport
 
 from floe_catalogs.flat_namespaces import FlatNamespaces
+from floe_catalogs.retried import RetriedReads
 from floe_core.errors import CapabilityError, CatalogConnectionError, CatalogUnavailableError, DeadlineExceededError
 
 if TYPE_CHECKING:
@@ -189,3 +190,7 @@ class SharedHiveCatalog(FlatNamespaces, HiveCatalog):
                 raise
             msg = f"Database does not exist: {hive_table.dbName}"
             raise NoSuchNamespaceError(msg) from err
+
+
+class RetriedHiveCatalog(RetriedReads, SharedHiveCatalog):
+    """The shared catalog with its looks repeated; what it changes is not."""

@@ -15,6 +15,7 @@ from sqlalchemy.schema import CreateTable
 
 from floe_catalogs.failures import translate_failure
 from floe_catalogs.own_settings import OwnSettings
+from floe_catalogs.retried import RetriedReads
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import PropertiesUpdateSummary
@@ -148,6 +149,10 @@ class SharedSqlCatalog(OwnSettings, SqlCatalog):
         """Set and remove properties; the row that keeps the namespace alive is out of reach."""
         kept = {key: value for key, value in (updates or {}).items() if key != EXISTS_PROPERTY}
         return super().update_namespace_properties(namespace, (removals or set()) - {EXISTS_PROPERTY}, kept)
+
+
+class RetriedSqlCatalog(RetriedReads, SharedSqlCatalog):
+    """The shared catalog with its looks repeated; what it changes is not."""
 
 
 def _at(column: InstrumentedAttribute[str], namespace: str) -> ColumnElement[bool]:

@@ -45,7 +45,7 @@ class SqlCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
     @property
     def capabilities(self) -> CatalogCapabilities:
         """Everything but vended credentials."""
-        return CatalogCapabilities(warehouse_is_location=True)
+        return CatalogCapabilities(warehouse_is_location=True, resilience=("retry", "circuit_breaker"))
 
     def connect(
         self, config: CatalogConfig, *, file_io: Mapping[str, str] | None = None, project_root: Path | None = None
@@ -60,13 +60,17 @@ class SqlCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
         """
         # Imported on connection: listing plugins and compiling a project should not cost a database library.
         from floe_catalogs.database import Database
-        from floe_catalogs.shared_sql_catalog import SharedSqlCatalog
+        from floe_catalogs.retried import policy_for
+        from floe_catalogs.shared_sql_catalog import RetriedSqlCatalog
 
         database = Database.from_config(config, project_root=project_root or Path.cwd())
         warehouse = warehouse_of(config, catalog=self.name)
         properties = {**(file_io or {}), **config.options, "warehouse": warehouse, "uri": database.shown}
         with traced("iceberg.connect", catalog=config.name, catalog_type=self.name, uri=database.shown):
-            self._catalog = SharedSqlCatalog(config.name, database, **properties)
+            policy = policy_for(config, place=database.shown)
+            catalog = policy.call(RetriedSqlCatalog, config.name, database, **properties)
+        catalog.retry_policy = policy
+        self._catalog = catalog
         self._database = database
         return self._catalog
 

@@ -76,7 +76,7 @@ def test_an_unknown_database_says_how_to_make_it(postgres_catalog, tmp_path):
 
 
 def test_a_server_that_is_not_there_is_a_transient_error(postgres_catalog, tmp_path):
-    postgres_catalog["uri"] = "postgresql://127.0.0.1:1/lake"
+    postgres_catalog |= {"uri": "postgresql://127.0.0.1:1/lake", "retry": {"max_attempts": 1}}
     with pytest.raises(CatalogUnavailableError, match="not available"):
         connect(postgres_catalog, tmp_path)
 
@@ -106,6 +106,7 @@ def test_a_server_that_went_away_makes_the_plugin_unhealthy(postgres_server, pyt
     monkeypatch.setenv("PG_PASSWORD", server["password"])
     section = {
         "warehouse": f"file://{tmp_path}/wh",
+        "retry": {"max_attempts": 1},
         "uri": f"postgresql://{server['host']}:{server['port']}/{server['database']}",
         "credentials": {"username": server["user"], "password": "${PG_PASSWORD}"},
     }

@@ -31,7 +31,8 @@ def _aws(monkeypatch):
 
 @pytest.fixture
 def hive_catalog(tmp_path):
-    return {"type": "hive", "uri": "thrift://127.0.0.1:1", "warehouse": f"file://{tmp_path}"}
+    once = {"max_attempts": 1}
+    return {"type": "hive", "uri": "thrift://127.0.0.1:1", "warehouse": f"file://{tmp_path}", "retry": once}
 
 
 @pytest.fixture

@@ -70,11 +70,8 @@ RESILIENCE = "retry: {max_attempts: 3, jitter_seconds: 0}, circuit_breaker: {fai
 @pytest.mark.parametrize(
     ("catalog", "unused"),
     [
-        ("type: sql", ["retry.jitter_seconds", "retry.max_attempts", "circuit_breaker.failure_threshold"]),
-        (
-            "type: hive, uri: 'thrift://127.0.0.1:1'",
-            ["retry.jitter_seconds", "retry.max_attempts", "circuit_breaker.failure_threshold"],
-        ),
+        ("type: sql", []),
+        ("type: hive, uri: 'thrift://127.0.0.1:1'", []),
         ("type: glue", ["retry.jitter_seconds", "circuit_breaker.failure_threshold"]),
         ("type: rest, uri: 'http://127.0.0.1:1'", []),
         ("type: polaris, uri: 'http://127.0.0.1:1', warehouse: lake", []),
