@@ -51,6 +51,8 @@ EXPLAINED = ROOT / "dev/surviving_mutants.toml"
 # A test that takes this much longer than before has met a mutant that hangs; a busy machine may slow the others down.
 SLACK_SECONDS = 10
 SLACK_FACTOR = 6
+# Exit code of a child that did not come to run its tests.
+BROKEN = 70
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,7 @@ def in_child(work: Callable[[], int], log: Path, *, seconds: float | None = None
     sys.stderr.flush()
     pid = os.fork()
     if pid == 0:
-        code = 70
+        code = BROKEN
         try:
             os.setsid()
             with log.open("wb") as stream:
@@ -184,15 +186,18 @@ def in_child(work: Callable[[], int], log: Path, *, seconds: float | None = None
                 sys.stderr.flush()
             os._exit(code)
     give_up = time.monotonic() + seconds if seconds else float("inf")
-    while True:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        if time.monotonic() > give_up:
-            os.killpg(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            return None
-        time.sleep(0.02)
+    try:
+        while time.monotonic() < give_up:
+            done, status = os.waitpid(pid, os.WNOHANG)
+            if done:
+                return os.waitstatus_to_exitcode(status)
+            time.sleep(0.02)
+    except BaseException:
+        os.killpg(pid, signal.SIGKILL)
+        raise
+    os.killpg(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return None
 
 
 def measure(target: Target, sources: list[Source], folder: Path) -> Baseline:
@@ -311,8 +316,9 @@ def try_mutant(mutant: Mutant, tests: list[str], baseline: Baseline, folder: Pat
         return None
     if code == pytest.ExitCode.OK:
         return False
-    # A mutant that cannot be imported leaves pytest without the tests.
-    if code in {pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED} and mutant.function is not None:
+    # A mutant outside of functions that cannot be imported leaves pytest without the tests.
+    not_run = {pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED} if mutant.function else set()
+    if code in {BROKEN, *not_run}:
         sys.exit(f"pytest did not run for {mutant.name}:\n{log.read_text(encoding='utf-8')[-4000:]}")
     if killer.exists():
         baseline.kills.update(killer.read_text(encoding="utf-8").split("\n")[:1])

@@ -265,6 +265,13 @@ def test_an_engine_gets_no_table_with_files_of_others(by_engine, context):
     assert (expired, len(there(context))) == (4, 1)
 
 
+def test_an_engine_gets_no_table_with_links_to_elsewhere_in_its_folder(by_engine, context, events, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (local_path(events.location()) / "data" / "link").symlink_to(tmp_path / "elsewhere")
+    engine, expired = by_engine(**ALL)
+    assert (engine.looked_for, engine.calls, expired) == (None, [], 4)
+
+
 @pytest.mark.parametrize(("count", "engine_does_it"), [(999, True), (1000, False)])
 def test_an_engine_gets_no_table_with_more_strange_names_than_were_looked_at(by_engine, events, count, engine_does_it):
     own = [f"{events.location()}/data/strange-{number}.parquet" for number in range(count)]

@@ -118,3 +118,9 @@ def test_chosen_snapshots_go_and_nothing_else():
     assert expired(metadata, older_than_ms=None, snapshot_ids=[1, 3]).snapshot_ids == (1, 3)
     with pytest.raises(MaintenanceError, match="v2 refers to it"):
         expired(metadata, older_than_ms=None, snapshot_ids=[2])
+
+
+def test_a_branch_keeps_its_snapshots_as_long_as_it_says_whatever_the_caller_asks():
+    metadata = history(*LINE, refs={"main": branch(4, max_snapshot_age_ms=700)})
+    assert expired(metadata).snapshot_ids == (1, 2)
+    assert expired(history(*LINE, refs={"main": branch(4, max_snapshot_age_ms=599)})).snapshot_ids == (1, 2, 3)
