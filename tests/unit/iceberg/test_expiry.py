@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from pyiceberg.table.statistics import StatisticsFile
+from pyiceberg.table.update import SetPropertiesUpdate, SetSnapshotRefUpdate
 
 from floe_core.dataplane import MaintenanceFigures
-from floe_core.errors import LegalHoldError, SharedFilesError
+from floe_core.errors import LegalHoldError, SharedFilesError, UnsafeRetentionError
 from floe_iceberg import maintenance, snapshots
 from floe_iceberg.maintenance import expiry
-from floe_testing.embedded_tables import files_of, local_path
+from floe_iceberg.maintenance.keeping import Keeping
+from floe_testing.embedded_tables import age_snapshots, files_of, local_path
 
 pytest_plugins = ["floe_testing.table_fixtures"]
 
@@ -138,6 +140,23 @@ def test_what_another_run_expired_meanwhile_is_not_expired_again(context, events
     assert len(tries) == 1
     assert len(there(context)) == 1
     assert context.load(NAME).metadata_location != before
+
+
+def test_young_snapshots_of_a_declared_retention_cannot_be_chosen_unless_it_is_said(context, events):
+    with events.transaction() as transaction:
+        transaction.set_properties({"history.expire.max-snapshot-age-ms": str(90 * 24 * 3600 * 1000)})
+    first = there(context)[-1]
+    with pytest.raises(UnsafeRetentionError, match="must be kept for 90 days"):
+        maintenance.expire_snapshots(context, NAME, snapshot_ids=[first])
+    assert maintenance.expire_snapshots(context, NAME, snapshot_ids=[first], allow_below_retention=True) == 1
+
+
+@pytest.mark.parametrize(
+    ("hours", "days", "text"), [(24, 1, "1 day"), (48, 2, "2 days"), (36, 1.5, "1.5 days"), (0, 0, "0 days")]
+)
+def test_an_age_is_told_in_days(hours, days, text):
+    keeping = Keeping(timedelta(hours=hours), (), declared=False)
+    assert (keeping.days, type(keeping.days), keeping.text) == (days, type(days), text)
 
 
 @pytest.fixture
@@ -288,3 +307,36 @@ def test_a_table_that_only_an_engine_can_change_is_left_alone_with_files_of_othe
     assert len(there(context)) == 5
     engine, _ = by_engine(**ALL)
     assert engine.calls
+
+
+@pytest.fixture
+def undercut(context, events):
+    """The table asks for 90 days, main for a moment; one snapshot is older than both, and three than main's."""
+    update = SetSnapshotRefUpdate(
+        ref_name="main",
+        type="branch",
+        snapshot_id=events.current_snapshot().snapshot_id,
+        max_snapshot_age_ms=1,
+        min_snapshots_to_keep=1,
+        max_ref_age_ms=None,
+    )
+    asked = SetPropertiesUpdate(updates={"history.expire.max-snapshot-age-ms": str(90 * 24 * 3600 * 1000)})
+    context.catalog.commit_table(context.load(NAME), (), (update, asked))
+    return age_snapshots(context.load(NAME), *(timedelta(days=days) for days in (100, 50, 20, 10, 0)))
+
+
+@pytest.mark.parametrize("chosen", [False, True], ids=["by age", "chosen"])
+def test_an_engine_gets_no_table_of_which_it_would_expire_more_than_it_may(by_engine, undercut, chosen):
+    engine, expired = by_engine(snapshot_ids=undercut[:1] if chosen else ())
+    assert (engine.calls, expired.snapshot_ids) == ([], undercut[:1])
+    engine, _ = by_engine(allow_below_retention=True)
+    assert engine.calls
+
+
+def test_a_table_that_only_an_engine_can_change_is_not_expired_further_than_it_may(
+    by_engine, context, undercut, monkeypatch
+):
+    monkeypatch.setattr(expiry, "commits_by_engine", lambda *_: True)
+    with pytest.raises(UnsafeRetentionError, match=f"that must be kept, such as {min(undercut[1:4])}"):
+        by_engine()
+    assert len(there(context)) == 5

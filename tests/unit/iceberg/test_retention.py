@@ -8,7 +8,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.types import LongType, NestedField
 
 from floe_core.errors import MaintenanceError
-from floe_iceberg.maintenance.retention import plan_expiry
+from floe_iceberg.maintenance.retention import Floor, plan_expiry
 
 NOW = 1_000
 
@@ -124,3 +124,10 @@ def test_a_branch_keeps_its_snapshots_as_long_as_it_says_whatever_the_caller_ask
     metadata = history(*LINE, refs={"main": branch(4, max_snapshot_age_ms=700)})
     assert expired(metadata).snapshot_ids == (1, 2)
     assert expired(history(*LINE, refs={"main": branch(4, max_snapshot_age_ms=599)})).snapshot_ids == (1, 2, 3)
+
+
+def test_a_floor_keeps_what_is_as_young_as_it_says_whatever_a_branch_says():
+    metadata = history(*LINE, refs={"main": branch(4, max_snapshot_age_ms=1, min_snapshots_to_keep=1)})
+    assert expired(metadata, floor=Floor(since_ms=200)).snapshot_ids == (1,)
+    assert expired(metadata, floor=Floor(since_ms=201)).snapshot_ids == (1, 2)
+    assert expired(metadata, floor=Floor(count=3)).snapshot_ids == (1,)
