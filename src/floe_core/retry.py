@@ -85,24 +85,6 @@ class RetryPolicy:
         """Do as ``call`` does within a deadline that several calls share."""
         name = getattr(function, "__qualname__", repr(function))
         deadline.check(f"calling {name}")
-        # tenacity's own annotation loses the signature when a callable is passed on.
-        guarded = cast("Callable[..., T]", self._breaker.call) if self._breaker else None
-        attempt = functools.partial(guarded, function) if guarded else function
-        failures: list[Exception] = []
-        try:
-            # Most calls succeed at once, and cost no more than themselves.
-            return attempt(*args, **kwargs)
-        except Exception as err:
-            if not is_retryable(err):
-                raise
-            failures.append(err)
-
-        def again() -> T:
-            # The first attempt was made above.
-            if failures:
-                raise failures.pop()
-            return attempt(*args, **kwargs)
-
         retrying = tenacity.Retrying(
             stop=tenacity.stop_any(
                 tenacity.stop_after_attempt(self._config.max_attempts),
@@ -114,7 +96,11 @@ class RetryPolicy:
             before_sleep=functools.partial(self._log_retry, name),
             retry_error_callback=functools.partial(self._give_up, deadline),
         )
-        return retrying(again)
+        if self._breaker is None:
+            return retrying(function, *args, **kwargs)
+        # tenacity's own annotation loses the signature when a callable is passed on.
+        guarded = cast("Callable[..., T]", self._breaker.call)
+        return retrying(guarded, function, *args, **kwargs)
 
     def _wait(self, state: RetryCallState) -> float:
         backoff = min(self._backoff(state), self._config.max_wait_seconds)

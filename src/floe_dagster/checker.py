@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dagster import AssetChecksDefinition, AssetKey, AssetSpec, DagsterInstance
+    from pyiceberg.table import Table
 
     from floe_dagster.checks import CheckOutcome, TableCheck
     from floe_dagster.row_ranges import RowSelection
@@ -99,18 +100,26 @@ class Checker:
         self._resources = resources
         self._instance = instance
 
-    def check(self, ref: str | None) -> list[AssetCheckResult]:
+    def check(self, ref: str | None, table: Table | None = None) -> list[AssetCheckResult]:
         """Run all checks on a branch, None for main; what one of them raises ends it."""
-        outcomes = require_evaluated(self.declared(ref))
+        outcomes = require_evaluated(self.declared(ref, table=table))
         own = [result for check in self.plan.own for result in self.own(check, ref)]
         return [*(self.result(outcome) for outcome in outcomes), *own]
 
-    def declared(self, ref: str | None, checks: Sequence[TableCheck] | None = None) -> list[CheckOutcome]:
-        """Evaluate declared checks, all by default."""
+    def declared(
+        self, ref: str | None, checks: Sequence[TableCheck] | None = None, *, table: Table | None = None
+    ) -> list[CheckOutcome]:
+        """Evaluate declared checks, all by default, on the table as it was just loaded, or as it is now."""
         rows = self._rows
-        sql = rows.sql(self.manager.load_table(self.table)) if rows is not None else None
+        table = table or self.manager.load_table(self.table)
+        sql = rows.sql(table) if rows is not None else None
         of = CheckedRows(
-            self.table, ref, sql, self.scope.keys, lambda name: self.io_manager.table_for(name, self.scope.tenant)
+            self.table,
+            ref,
+            sql,
+            self.scope.keys,
+            lambda name: self.io_manager.table_for(name, self.scope.tenant),
+            loaded=table,
         )
         return evaluate(self.manager, self.plan.declared if checks is None else checks, of)
 

@@ -18,7 +18,7 @@ from floe_dagster.asset_keys import origin_run_id, run_digits, table_of
 from floe_dagster.checks import PUBLISHED
 from floe_dagster.tenants import tenant_of_run
 from floe_iceberg.abandoned import clear_operations, own_snapshots
-from floe_iceberg.held import HELD_PREFIX
+from floe_iceberg.operation_branches import HELD_PREFIX
 from floe_tenancy import tenant_namespace
 
 if TYPE_CHECKING:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
     from floe_dagster.checks import TableCheck
@@ -51,6 +52,7 @@ class CheckedRows:
         rows: The rows that were written, as SQL; None for all.
         partitions: Keys of the partitions that these rows are.
         named: Returns the name of another table that floe.yaml speaks of, which differs for a tenant.
+        loaded: The table as it was just seen; loaded when None.
     """
 
     table: str
@@ -58,6 +60,7 @@ class CheckedRows:
     rows: str | None = None
     partitions: tuple[str, ...] = ()
     named: Callable[[str], str] = str
+    loaded: Table | None = None
 
 
 def run_checks(
@@ -106,7 +109,7 @@ class _Evaluation:
     def __init__(self, manager: IcebergTableManager, of: CheckedRows) -> None:
         self._manager = manager
         self._of = of
-        self._table = manager.load_table(of.table)
+        self._table = of.loaded or manager.load_table(of.table)
         self._schema = self._table.schema()
         if of.ref is not None and of.ref not in self._table.metadata.refs:
             raise ref_not_found(self._table, of.ref, kind="branch")

@@ -24,7 +24,16 @@ from floe_dagster.check_results import CheckRecord, results_operation
 from floe_dagster.checker import Checker, CheckPlan
 from floe_dagster.checks import NOT_EVALUATED, NOT_KEPT, PUBLISHED, RETIRED, expand_checks
 from floe_dagster.tenants import Scope, own_partitions
-from floe_iceberg.held import discard_held, find_published, list_held, publish_held, retire_older, settled_branch
+from floe_iceberg.held import (
+    discard_held,
+    find_published,
+    held_writes,
+    list_held,
+    publish_held,
+    retire_older,
+    settled_branch,
+)
+from floe_iceberg.tables import find_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,6 +46,7 @@ if TYPE_CHECKING:
         AssetSpec,
         DagsterInstance,
     )
+    from pyiceberg.table import Table
 
     from floe_core.schemas import CheckConfig
 
@@ -147,20 +157,21 @@ class _Audit(Checker):
 
     def run(self) -> Iterator[AssetCheckResult]:
         """Check, publish, and only then report: a result that says published is true."""
-        if not self.manager.table_exists(self.table):
+        table = find_table(self.manager.context, self.table)
+        if table is None:
             yield from self._nothing()
             return
         branch = audit_branch(self.plan.spec.key, self.scope.keys, self._origin())
-        waiting = settled_branch(self.manager, self.table, branch)
-        results = self.check(waiting)
+        waiting = settled_branch(self.manager, table, branch)
+        results = self.check(waiting, table)
         published: dict[str, Any] = {}
         held: str | None = None
         if waiting is None:
-            published = self._already(branch)
+            published = self._already(table, branch)
         elif self.holding_back(results):
             held = waiting
         else:
-            results, held, published = self._publish(waiting, results)
+            results, held, published = self._publish(table, waiting, results)
         not_kept = self._keep(results, held, published)
         yield from results
         yield self._verdict(held, published, not_kept)
@@ -190,7 +201,7 @@ class _Audit(Checker):
         return origin_run_id(self._context.run, self._context.instance)
 
     def _publish(
-        self, branch: str, results: list[AssetCheckResult]
+        self, table: Table, branch: str, results: list[AssetCheckResult]
     ) -> tuple[list[AssetCheckResult], str | None, dict[str, Any]]:
         latest, last = results, branch
 
@@ -200,10 +211,10 @@ class _Audit(Checker):
             if self.holding_back(latest):
                 raise _HeldBackError
 
-        held = next((write for write in list_held(self.manager, self.table) if write.branch == branch), None)
+        held = next((write for write in held_writes(table) if write.branch == branch), None)
         try:
             # Whatever main got since the rows were written a moment ago, the run goes on with what it has.
-            snapshot = publish_held(self.manager, self.table, branch, audit=audit, outdated=True)
+            snapshot = publish_held(self.manager, self.table, branch, audit=audit, outdated=True, loaded=table)
         except _HeldBackError:
             return latest, last, {}
         published: dict[str, Any] = {"snapshot_id": snapshot.snapshot_id}
@@ -211,8 +222,8 @@ class _Audit(Checker):
             published[RETIRED] = ", ".join(retired)
         return latest, None, published
 
-    def _already(self, branch: str) -> dict[str, Any]:
-        found = find_published(self.manager.load_table(self.table), branch)
+    def _already(self, table: Table, branch: str) -> dict[str, Any]:
+        found = find_published(table, branch)
         if found is None and self._written_before(branch):
             msg = f"The rows on branch '{branch}' of table '{self.table}' were removed before they were published."
             raise RefNotFoundError(msg, hint="Materialize the asset again.", table=self.table)

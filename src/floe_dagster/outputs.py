@@ -16,14 +16,15 @@ from floe_dagster.partitions import ColumnChoice, tie
 from floe_dagster.upsert_keys import DeclaredKeys, missing_keys, require_keys_for_new_table
 from floe_iceberg.applying import follow_declaration
 from floe_iceberg.arrow_types import normalised, to_arrow
-from floe_iceberg.commits import find_operation
+from floe_iceberg.commits import describe, find_operation
 from floe_iceberg.held import HeldMark, open_held, require_branches
 from floe_iceberg.left_branches import remove_unwritten
 from floe_iceberg.models import Engine, NullKeys, SnapshotInfo, WriteMode
 from floe_iceberg.reads import plain_arrow_schema
 from floe_iceberg.row_keys import recorded_keys, recorded_null_keys, records_keys
 from floe_iceberg.schema import declared_schema, fits, iceberg_schema
-from floe_iceberg.tables import declared_properties
+from floe_iceberg.tables import declared_properties, find_table
+from floe_iceberg.writes import WriteOptions, write_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from floe_dagster.asset_settings import AssetSettings
     from floe_dagster.partitions import PartitionedTable
     from floe_dagster.row_ranges import RowSelection
+    from floe_iceberg.commits import Outcome
     from floe_iceberg.manager import IcebergTableManager
 
 _OUTSIDE = "floe: row outside the partition"
@@ -155,7 +157,8 @@ class _Write:
             self._keys, self._null_keys = self._agreed_keys(table, declared)
         rows = self._rows(table)
         replaced = rows if mode is WriteMode.OVERWRITE else None
-        if (published := self._published(table)) is not None:
+        published, table = self._published(table)
+        if published is not None:
             return Written(published, mode, rows, None, None, table)
         if isinstance(self._data, pa.Table) and not self._data.schema.names:
             self._data = plain_arrow_schema(table.schema()).empty_table()
@@ -163,11 +166,11 @@ class _Write:
         if replaced is not None:
             self._data = _within(self._data, replaced, table, self._output)
         try:
-            snapshot = self._write(mode, replaced)
+            outcome = self._write(table, mode, replaced)
         except BaseException as err:
             self._close_branch(err)
             raise
-        return Written(snapshot, mode, rows, count, self._output.branch, self._manager.load_table(table))
+        return Written(describe(outcome), mode, rows, count, self._output.branch, outcome.table)
 
     def _declared_required(self) -> list[str]:
         declared = self._defaults.declared.get(self._output.table, TableConfig())
@@ -190,8 +193,9 @@ class _Write:
     def _table(self, mode: WriteMode, wanted: DeclaredKeys) -> Table | None:
         """Load the table, making it first when that is allowed."""
         manager, name = self._manager, self._output.table
-        if not self._defaults.auto_create or manager.table_exists(name):
-            return self._as_declared(manager.load_table(name))
+        found = find_table(manager.context, name) if self._defaults.auto_create else manager.load_table(name)
+        if found is not None:
+            return self._as_declared(found)
         schema = self._schema()
         if not len(schema):
             return None
@@ -266,7 +270,7 @@ class _Write:
             msg = f"Asset '{self._output.asset}' reads only what is new, and would replace all earlier rows by it."
             raise ConfigurationError(msg, hint="Set its write_mode to append or upsert.", table=self._output.table)
 
-    def _published(self, table: Table) -> SnapshotInfo | None:
+    def _published(self, table: Table) -> tuple[SnapshotInfo | None, Table]:
         """Prepare the branch that a checked write waits on; return its snapshot if main already has the write."""
         operation, branch = self._output.operation_id, self._output.branch
         if operation and self._output.repeated and self._on_spark:
@@ -274,11 +278,10 @@ class _Write:
             self._manager.context.plane().await_quiet(operation)
             table = self._manager.load_table(table)
         if branch is None:
-            return None
+            return None, table
         if operation and (found := find_operation(table.metadata, operation)):
-            return SnapshotInfo.of(found)
-        open_held(self._manager, table, branch)
-        return None
+            return SnapshotInfo.of(found), table
+        return None, open_held(self._manager, table, branch, loaded=table)
 
     def _close_branch(self, err: BaseException) -> None:
         """Drop the branch that was opened for a write that failed; one that may still land keeps it."""
@@ -288,25 +291,29 @@ class _Write:
         with contextlib.suppress(Exception):
             remove_unwritten(self._manager, self._output.table, self._output.branch)
 
-    def _write(self, mode: WriteMode, replaced: RowSelection | None) -> SnapshotInfo:
+    def _write(self, table: Table, mode: WriteMode, replaced: RowSelection | None) -> Outcome:
         output = self._output
         row_filter = None
         if replaced is not None:
             row_filter = replaced.expression
         try:
-            return self._manager.write_data(
+            return write_table(
+                self._manager.context,
                 output.table,
                 self._data,
-                mode,
+                mode=mode,
                 keys=self._keys or None,
-                null_keys=self._null_keys,
                 overwrite_filter=row_filter,
-                evolve_schema=self._defaults.evolve if output.settings.evolve is None else output.settings.evolve,
-                # Nulls do not take a table away from its declaration.
-                keep_required=self._declared_required(),
-                operation_id=output.operation_id,
-                branch=output.branch,
-                snapshot_properties={**output.properties, **self._mark(mode, replaced)},
+                options=WriteOptions(
+                    null_keys=self._null_keys,
+                    evolve_schema=self._defaults.evolve if output.settings.evolve is None else output.settings.evolve,
+                    # Nulls do not take a table away from its declaration.
+                    keep_required=self._declared_required(),
+                    operation_id=output.operation_id,
+                    branch=output.branch,
+                    snapshot_properties={**output.properties, **self._mark(mode, replaced)},
+                ),
+                loaded=table,
             )
         except Exception as err:
             if _OUTSIDE in str(err) and not isinstance(err, InvalidDataError):

@@ -206,7 +206,7 @@ def follow_declaration(context: ManagerContext, table: Table, declared: TableCon
     if plan(table, False) is None:  # noqa: FBT003 - the plan's signature
         return table
     with context.operation("iceberg.follow_declaration", table):
-        return commit_change(context, table, plan, what="the change to what floe.yaml declares")
+        return commit_change(context, table, plan, what="the change to what floe.yaml declares", loaded=table)
 
 
 def _writable(item: DriftItem) -> bool:

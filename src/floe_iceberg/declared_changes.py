@@ -28,11 +28,11 @@ from floe_iceberg.column_followers import NAME_MAPPING, followers, mapped_names,
 from floe_iceberg.column_names import require_names
 from floe_iceberg.drift import differences
 from floe_iceberg.engine_commits import commits_by_engine
-from floe_iceberg.held import HELD_PREFIX
 from floe_iceberg.key_property import KEYS_PROPERTY, NULL_KEYS_PROPERTY, keys_text
 from floe_iceberg.layout_changes import evolved_spec, sort_updates, spec_updates
 from floe_iceberg.legal_hold import require_no_hold
 from floe_iceberg.metadata_commits import Change
+from floe_iceberg.operation_branches import HELD_PREFIX
 from floe_iceberg.row_keys import UNIQUE_HINT, identifiers_of, recorded_keys, recorded_null_keys, repeated_rows
 from floe_iceberg.schema import heads_asserted, partitions_files
 from floe_iceberg.spec_terms import check_spec, partition_spec, sort_order

@@ -9,6 +9,7 @@ must not be lost to a race goes by statements that check for themselves: creatin
 from __future__ import annotations
 
 import uuid
+from copy import copy
 from typing import TYPE_CHECKING
 
 from pyiceberg.catalog import MetastoreCatalog
@@ -77,8 +78,8 @@ def commit_metadata(
     requirements: tuple[TableRequirement, ...],
     updates: tuple[TableUpdate, ...],
     columns: tuple[ColumnRequest, ...] = (),
-) -> None:
-    """Commit a change of metadata, through the engine when nothing else can.
+) -> Table:
+    """Commit a change of metadata, through the engine when nothing else can, and return the table with it.
 
     Args:
         context: The manager's context.
@@ -92,10 +93,13 @@ def commit_metadata(
         CommitStateUnknownException: Nobody can tell whether it landed.
         CapabilityError: The table needs an engine, and there is none, or it cannot do this.
     """
-    if not commits_by_engine(context, table):
-        context.catalog.commit_table(table, requirements, updates)
-        return
-    _EngineCommit(context, table, requirements, updates, columns).run()
+    if commits_by_engine(context, table):
+        _EngineCommit(context, table, requirements, updates, columns).run()
+        return context.load(table)
+    response = context.catalog.commit_table(table, requirements, updates)
+    changed = copy(table)
+    changed.metadata, changed.metadata_location = response.metadata, response.metadata_location
+    return changed
 
 
 def first_snapshot_by_engine(context: ManagerContext, table: Table) -> None:

@@ -43,7 +43,7 @@ from floe_iceberg.engine_commits import commit_metadata
 from floe_iceberg.metadata_commits import Change, commit_change
 from floe_iceberg.metadata_updates import RemoveSnapshots
 from floe_iceberg.nullability import freed_by_nulls, optional, read_ahead, required_columns
-from floe_iceberg.operation_branches import operation_branch
+from floe_iceberg.operation_branches import HELD_PREFIX, operation_branch
 from floe_iceberg.read_marks import reads_on, require_unread
 from floe_iceberg.schema import column_requests, require_fit, stage_changes
 from floe_iceberg.snapshots import branch_at, ensure_snapshot
@@ -91,15 +91,25 @@ def write_on_engine(  # noqa: PLR0913 - options by keyword
     properties: Mapping[str, str],
     *,
     evolve: bool = True,
+    loaded: Table | None = None,
 ) -> Outcome:
     """Carry out a write on the data plane, exactly once.
+
+    Args:
+        context: The manager's context.
+        target: The table.
+        write: What is written.
+        scope: Makes it findable.
+        properties: Go into the snapshot's summary.
+        evolve: Whether the table may follow the data's schema.
+        loaded: The table as the caller has just seen it.
 
     Raises:
         ConcurrencyConflictError: Others won every race within the budget.
         ClockSkewError: A writer's clock is so far ahead that the engine refuses the table beyond the budget.
         CommitStateUnknownError: Nobody can tell whether the write landed.
     """
-    table = context.load(target)
+    table = loaded or context.load(target)
     require_branch(table, scope.branch)
     if found := find_operation(table.metadata, scope.operation_id, scope.branch):
         return Outcome(table, found, repeated=True)
@@ -108,19 +118,21 @@ def write_on_engine(  # noqa: PLR0913 - options by keyword
             data, nulls = stack.enter_context(read_ahead(write.data, required))
             write = replace(write, data=data, nulls=nulls)
         if write.schema is not None:
-            _evolve(context, target, write, write.schema, evolve=evolve)
+            table = _evolve(context, table, write, write.schema, evolve=evolve)
         try:
-            return _carried_out(context, target, write, scope, properties)
+            return _carried_out(context, table, write, scope, properties)
         except InvalidDataError:
             if not evolve or not _let_nulls_in(context, target, write):
                 raise
-        return _carried_out(context, target, write, scope, properties)
+        return _carried_out(context, context.load(target), write, scope, properties)
 
 
 def _carried_out(
-    context: ManagerContext, target: TableTarget, write: EngineWrite, scope: WriteScope, properties: Mapping[str, str]
+    context: ManagerContext, table: Table, write: EngineWrite, scope: WriteScope, properties: Mapping[str, str]
 ) -> Outcome:
-    loop = _EngineLoop(context, target, write, scope, properties)
+    loop, target = _EngineLoop(context, table, write, scope, properties), table
+    if scope.branch is not None and scope.branch.startswith(HELD_PREFIX):
+        return loop.alone(table)
     if context.branches and (write.kind in _ROW_LEVEL or reads_on(properties)):
         return loop.on_branch()
     if write.kind in _ROW_LEVEL:
@@ -156,9 +168,7 @@ def is_readable(table: Table, snapshot: Snapshot) -> bool:
         return False
 
 
-def _evolve(
-    context: ManagerContext, target: TableTarget, write: EngineWrite, schema: pa.Schema, *, evolve: bool
-) -> None:
+def _evolve(context: ManagerContext, loaded: Table, write: EngineWrite, schema: pa.Schema, *, evolve: bool) -> Table:
     # The engine does not change schemas on its own; every column must be there before it writes.
     def plan(table: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
         # Of a frame only the columns without a type are known to hold nothing but null.
@@ -169,7 +179,7 @@ def _evolve(
         columns = column_requests(table, changes)
         return Change(staged.updates, staged.requirements, columns) if staged.updates else None
 
-    commit_change(context, target, plan, what="the change of schema")
+    return commit_change(context, loaded, plan, what="the change of schema", loaded=loaded)
 
 
 def _candidates(table: Table, write: EngineWrite) -> list[str]:
@@ -249,11 +259,38 @@ class _EngineLoop:
         head = self._head(table, branch)
         return table.snapshot_by_id(head) if head is not None and head != before else None
 
+    def alone(self, table: Table) -> Outcome:
+        """Write to a branch that nobody else writes to: what the engine made is looked at, and there is no race."""
+        branch, base = self._scope.branch, self._head(table, self._scope.branch)
+        self._require_unread(table, base)
+        while True:
+            self._await_clock(table)
+            try:
+                table = self._run(branch, base)
+            except ConcurrencyConflictError:
+                if not self._backoff.wait():
+                    raise
+                table = self._load()
+                continue
+            made = self._made_since(table, branch, base)
+            if made is None:
+                return Outcome(table, None)
+            # A write of a driver that was killed may have landed between: both would be published.
+            whole = made.parent_snapshot_id == base and is_readable(table, made)
+            if whole and changes_anything(made):
+                return Outcome(table, made)
+            table = self._set_ref(table, branch or MAIN_BRANCH, base, expected=made.snapshot_id)
+            if whole:
+                # A delete that matched nothing.
+                return Outcome(table, None)
+            if not self._backoff.wait():
+                name = str(identifier_of(self._target))
+                msg = f"What Spark wrote to table '{name}' was not whole {self._backoff.tries} times."
+                raise ConcurrencyConflictError(msg, hint="Try again.", table=name)
+
     def on_branch(self) -> Outcome:
         """Write to a branch of the operation's own and publish it."""
-        table = self._load()
-        if table.metadata.current_snapshot() is None:
-            ensure_snapshot(self._context, self._target)
+        table = ensure_snapshot(self._context, self._load())
         clear_operations(self._context, table)
         while True:
             outcome = self._once_on_branch()
@@ -366,12 +403,12 @@ class _EngineLoop:
         ref = table.metadata.refs.get(branch or MAIN_BRANCH)
         return ref.snapshot_id if ref else None
 
-    def _set_ref(self, table: Table, name: str, snapshot_id: int | None, *, expected: int | None) -> None:
+    def _set_ref(self, table: Table, name: str, snapshot_id: int | None, *, expected: int | None) -> Table:
         requirements = (
             AssertTableUUID(uuid=table.metadata.table_uuid),
             AssertRefSnapshotId(ref=name, snapshot_id=expected),
         )
-        commit_metadata(self._context, table, requirements, (branch_at(table, name, snapshot_id),))
+        return commit_metadata(self._context, table, requirements, (branch_at(table, name, snapshot_id),))
 
     def _remove(self, branch: str) -> None:
         """Drop the operation's branch, and the snapshots that only it led to."""

@@ -20,7 +20,9 @@ from floe_iceberg.held_rows import WRITTEN_PROPERTY, brought_rows, written_at
 from floe_iceberg.key_property import keys_text, parse_keys
 from floe_iceberg.models import NullKeys, SnapshotInfo, Value, WriteMode
 from floe_iceberg.movements import require_current
+from floe_iceberg.operation_branches import HELD_PREFIX
 from floe_iceberg.read_marks import require_unread
+from floe_iceberg.snapshots import branch_off, publish_branch
 from floe_iceberg.summaries import summary_of
 from floe_iceberg.versions import ref_not_found
 
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
 
     from floe_iceberg.context import TableTarget
     from floe_iceberg.manager import IcebergTableManager
-
-HELD_PREFIX = "audit."
 
 _BRANCH = "floe.audit.branch"
 _MODE = "floe.audit.mode"
@@ -145,16 +145,28 @@ class HeldMark:
         return marks
 
 
-def open_held(manager: IcebergTableManager, target: TableTarget, branch: str) -> None:
+def open_held(manager: IcebergTableManager, target: TableTarget, branch: str, *, loaded: Table | None = None) -> Table:
     """Start a waiting branch at main as it is, in place of whatever an earlier try left under its name.
+
+    Args:
+        manager: The table manager.
+        target: The table.
+        branch: The waiting branch.
+        loaded: The table as the caller has just seen it.
+
+    Returns:
+        The table with the branch.
 
     Raises:
         CapabilityError: The catalog keeps no branches.
     """
     require_branches(manager, target)
-    for left in branches_of(manager.load_table(target), branch):
-        manager.remove_branch(target, left)
-    manager.create_branch(target, branch)
+    table = loaded or manager.load_table(target)
+    if left := branches_of(table, branch):
+        for name in left:
+            manager.remove_branch(table, name)
+        table = manager.load_table(table)
+    return branch_off(manager.context, table, branch)
 
 
 def require_branches(manager: IcebergTableManager, target: TableTarget) -> None:
@@ -175,20 +187,19 @@ def branches_of(table: Table, branch: str) -> list[str]:
     return sorted(own, key=lambda name: _number(name, branch))
 
 
-def settled_branch(manager: IcebergTableManager, target: TableTarget, branch: str) -> str | None:
+def settled_branch(manager: IcebergTableManager, table: Table, branch: str) -> str | None:
     """Return the branch that a write waits on: its own, or the last one that it was done again on; None without any.
 
     A process that dies while it does a write again leaves two: a new one without the rows, or an old one too many. The
     other one is removed.
     """
-    table = manager.load_table(target)
     own = branches_of(table, branch)
     written = [name for name in own if _held(table, name) is not None]
     last = (written or own)[-1] if own else None
     for left in own:
         if left != last:
             with suppress(RefNotFoundError):
-                manager.remove_branch(target, left)
+                manager.remove_branch(table, left)
     return last
 
 
@@ -199,7 +210,11 @@ def _number(name: str, branch: str) -> int:
 
 def list_held(manager: IcebergTableManager, target: TableTarget) -> list[HeldWrite]:
     """List the writes of a table that wait to be published, oldest first."""
-    table = manager.load_table(target)
+    return held_writes(manager.load_table(target))
+
+
+def held_writes(table: Table) -> list[HeldWrite]:
+    """List the writes that wait on a table as it was loaded, oldest first."""
     held = [_held(table, name) for name in table.metadata.refs if name.startswith(HELD_PREFIX)]
     return sorted((write for write in held if write), key=lambda write: write.timestamp_ms)
 
@@ -213,13 +228,14 @@ def find_published(table: Table, branch: str) -> SnapshotInfo | None:
 
 
 @failing_as_writes()
-def publish_held(
+def publish_held(  # noqa: PLR0913 - options by keyword
     manager: IcebergTableManager,
     target: TableTarget,
     branch: str,
     *,
     audit: Callable[[str], None] | None = None,
     outdated: bool = False,
+    loaded: Table | None = None,
 ) -> SnapshotInfo:
     """Publish a waiting write; when main has moved meanwhile, do it again on top of main first.
 
@@ -231,6 +247,7 @@ def publish_held(
             checks the write again.
         outdated: Whether a write is published whose rows have changed on main since it was made, for a run that
             publishes what it has just written.
+        loaded: The table as the caller has just seen it, for the first try.
 
     Returns:
         The snapshot main stands at.
@@ -244,14 +261,14 @@ def publish_held(
     """
     backoff = Backoff(manager.config.commit_timeout_seconds)
     while True:
-        table = manager.load_table(target)
+        table, loaded = loaded or manager.load_table(target), None
         held = _held(table, branch)
         if held is None:
             return _drop_unwritten(manager, table, branch)
         if not outdated:
             require_current(manager, table, held)
         try:
-            return manager.publish_branch(target, branch, remove=True)
+            return publish_branch(manager.context, target, branch, remove=True, loaded=table)
         except ConcurrencyConflictError:
             if not backoff.wait():
                 raise

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from floe_core.errors import WriteError
 from floe_iceberg.abandoned import own_snapshots
 from floe_iceberg.commits import ancestry
-from floe_iceberg.held import HELD_PREFIX, discard_held
+from floe_iceberg.held import discard_held
 from floe_iceberg.models import Value
-from floe_iceberg.operation_branches import is_operation_branch, opened
+from floe_iceberg.operation_branches import HELD_PREFIX, is_operation_branch, opened
 from floe_iceberg.versions import name_of
 
 if TYPE_CHECKING:

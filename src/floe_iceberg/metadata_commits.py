@@ -43,7 +43,12 @@ class Change:
 
 
 def commit_change(
-    context: ManagerContext, target: TableTarget, plan: Callable[[Table, bool], Change | None], *, what: str
+    context: ManagerContext,
+    target: TableTarget,
+    plan: Callable[[Table, bool], Change | None],
+    *,
+    what: str,
+    loaded: Table | None = None,
 ) -> Table:
     """Commit a change and return the table with it.
 
@@ -53,6 +58,7 @@ def commit_change(
         plan: Given the table as it is now and whether an earlier try may have landed, says what to commit; None when
             nothing is left to do.
         what: The change in words, for errors.
+        loaded: The table as the caller has just seen it, for the first try.
 
     Raises:
         ConcurrencyConflictError: Other writers won every race within the commit budget.
@@ -61,12 +67,12 @@ def commit_change(
     backoff = Backoff(context.config.commit_timeout_seconds)
     doubtful = False
     while True:
-        table = load_table(context, target)
+        table, loaded = loaded or load_table(context, target), None
         change = plan(table, doubtful)
         if change is None:
             return table
         try:
-            commit_metadata(context, table, change.requirements, change.updates, change.columns)
+            changed = commit_metadata(context, table, change.requirements, change.updates, change.columns)
         except CommitFailedException as err:
             if not backoff.wait():
                 msg = f"Other writers to table '{name_of(table)}' were faster every time; {what} was not done."
@@ -78,6 +84,5 @@ def commit_change(
                 msg = f"The catalog does not say whether {what} on table '{name_of(table)}' was done."
                 raise CommitStateUnknownError(msg, operation_id=what, table=name_of(table)) from err
         else:
-            changed = load_table(context, target)
             delete_old_metadata(context, changed, table.metadata)
             return changed

@@ -1,4 +1,4 @@
-"""Names of the branches that floe opens for the length of one operation, and what they tell about who opened them."""
+"""Names of the branches that floe opens, and what they tell about who opened them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from floe_core.processes import ProcessMark
 
 OPERATION_PREFIX = "floe.operation."
 FIRST_PREFIX = "floe.first."
+HELD_PREFIX = "audit."
+"""Branches on which writes wait for their checks: nobody but the run that opened one writes there."""
+
 _DIGITS = 16
 
 

@@ -160,8 +160,7 @@ def create_branch(  # noqa: PLR0913 - options by keyword
         SnapshotNotFoundError: No such snapshot.
     """
     with context.operation("iceberg.create_branch", target, ref=name):
-        if snapshot_id is None:
-            ensure_snapshot(context, target)
+        table = ensure_snapshot(context, load_table(context, target)) if snapshot_id is None else None
         return _create_ref(
             context,
             target,
@@ -175,7 +174,20 @@ def create_branch(  # noqa: PLR0913 - options by keyword
                 min_snapshots_to_keep=min_snapshots_to_keep,
             ),
             snapshot_id,
+            loaded=table,
         )
+
+
+def branch_off(context: ManagerContext, table: Table, name: str) -> Table:
+    """Start a branch at main of a table that was just loaded, and return the table with it.
+
+    Raises:
+        RefExistsError: A branch or tag of that name is already there.
+    """
+    with context.operation("iceberg.create_branch", table, ref=name):
+        table = ensure_snapshot(context, table)
+        start = branch_at(table, name, table.metadata.current_snapshot_id)
+        return _with_ref(context, table, name, start, None, loaded=table)
 
 
 def remove_tag(context: ManagerContext, target: TableTarget, name: str) -> None:
@@ -210,8 +222,14 @@ def list_refs(context: ManagerContext, target: TableTarget) -> list[RefInfo]:
         return sorted(shown, key=lambda ref: (ref.name != MAIN_BRANCH, ref.kind, ref.name))
 
 
-def publish_branch(
-    context: ManagerContext, target: TableTarget, branch: str, *, to: str = MAIN_BRANCH, remove: bool = False
+def publish_branch(  # noqa: PLR0913 - options by keyword
+    context: ManagerContext,
+    target: TableTarget,
+    branch: str,
+    *,
+    to: str = MAIN_BRANCH,
+    remove: bool = False,
+    loaded: Table | None = None,
 ) -> SnapshotInfo:
     """Move a branch forward to the head of another, which must have grown out of it.
 
@@ -221,6 +239,7 @@ def publish_branch(
         branch: Branch whose snapshots are published.
         to: Branch that moves.
         remove: Whether the published branch is dropped in the same commit.
+        loaded: The table as the caller has just seen it, for the first try.
 
     Raises:
         RefNotFoundError: No such branch.
@@ -244,26 +263,27 @@ def publish_branch(
                 (*moved.requirements, AssertRefSnapshotId(ref=branch, snapshot_id=head.snapshot_id)),
             )
 
-        commit_change(context, target, plan, what=f"publishing branch '{branch}'")
+        commit_change(context, target, plan, what=f"publishing branch '{branch}'", loaded=loaded)
         operation.set(snapshot_id=goal[0].snapshot_id)
         return SnapshotInfo.of(goal[0])
 
 
-def ensure_snapshot(context: ManagerContext, target: TableTarget) -> None:
+def ensure_snapshot(context: ManagerContext, table: Table) -> Table:
     """Give a table without snapshots an empty one on main, because a ref needs a snapshot to point at."""
-    table = load_table(context, target)
     if table.metadata.current_snapshot() is not None:
-        return
+        return table
     try:
         if engine_only(table.metadata):
             first_snapshot_by_engine(context, table)
-            return
+            return load_table(context, table)
         with table.transaction() as transaction, transaction.update_snapshot().fast_append():
             pass
     except Exception:
         # Whoever made the first snapshot meanwhile did what is needed here.
-        if load_table(context, target).metadata.current_snapshot() is None:
+        table = load_table(context, table)
+        if table.metadata.current_snapshot() is None:
             raise
+    return table
 
 
 def move_ref(table: Table, name: str, snapshot_id: int) -> Change:
@@ -291,9 +311,28 @@ def visible_refs(table: Table) -> dict[str, SnapshotRef]:
     return {name: ref for name, ref in table.metadata.refs.items() if not name.startswith(RESERVED_REF_PREFIX)}
 
 
-def _create_ref(
-    context: ManagerContext, target: TableTarget, name: str, update: SetSnapshotRefUpdate, snapshot_id: int | None
+def _create_ref(  # noqa: PLR0913 - the ref, and where it starts
+    context: ManagerContext,
+    target: TableTarget,
+    name: str,
+    update: SetSnapshotRefUpdate,
+    snapshot_id: int | None,
+    *,
+    loaded: Table | None = None,
 ) -> RefInfo:
+    table = _with_ref(context, target, name, update, snapshot_id, loaded=loaded)
+    return _ref_info(name, table.metadata.refs[name])
+
+
+def _with_ref(  # noqa: PLR0913 - the ref, and where it starts
+    context: ManagerContext,
+    target: TableTarget,
+    name: str,
+    update: SetSnapshotRefUpdate,
+    snapshot_id: int | None,
+    *,
+    loaded: Table | None,
+) -> Table:
     _require_ref_name(name)
     if not context.branches:
         msg = f"The catalog '{context.catalog.name}' keeps no branches and tags on tables."
@@ -315,8 +354,7 @@ def _create_ref(
             (update.model_copy(update={"snapshot_id": goal}),), (AssertRefSnapshotId(ref=name, snapshot_id=None),)
         )
 
-    table = commit_change(context, target, plan, what=f"creating {update.type.value} '{name}'")
-    return _ref_info(name, table.metadata.refs[name])
+    return commit_change(context, target, plan, what=f"creating {update.type.value} '{name}'", loaded=loaded)
 
 
 def _remove_ref(context: ManagerContext, target: TableTarget, name: str, kind: SnapshotRefType) -> None:

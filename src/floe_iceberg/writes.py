@@ -112,8 +112,36 @@ def write_data(  # noqa: PLR0913 - options by keyword
         ConcurrencyConflictError: Others won every race; nothing was written.
         CommitStateUnknownError: Nobody can tell whether the write landed; no file was deleted.
     """
+    given = options or WriteOptions()
+    return describe(
+        write_table(context, target, data, mode=mode, keys=keys, overwrite_filter=overwrite_filter, options=given)
+    )
+
+
+def write_table(  # noqa: PLR0913 - options by keyword
+    context: ManagerContext,
+    target: TableTarget,
+    data: object,
+    *,
+    mode: WriteMode,
+    options: WriteOptions,
+    keys: Sequence[str] | None = None,
+    overwrite_filter: RowFilter | None = None,
+    loaded: Table | None = None,
+) -> Outcome:
+    """Do what ``write_data`` does, and return the table afterwards.
+
+    Args:
+        context: The manager's context.
+        target: The table.
+        data: What is written.
+        mode: What happens to the rows already there.
+        options: How the write is done.
+        keys: Columns that identify a row, for an upsert.
+        overwrite_filter: Rows that an overwrite replaces.
+        loaded: The table as the caller has just seen it.
+    """
     mode = WriteMode(mode)
-    options = options or WriteOptions()
     if overwrite_filter is not None and mode is not WriteMode.OVERWRITE:
         msg = f"overwrite_filter does not go with mode {mode.value}."
         raise ConfigurationError(msg, hint="Use mode overwrite.")
@@ -125,14 +153,14 @@ def write_data(  # noqa: PLR0913 - options by keyword
         failing_as_writes(),
         context.operation(_SPANS[mode], target, mode=mode.value, operation_id=scope.operation_id) as operation,
     ):
-        write = _Write(context, target, options, scope)
+        write = _Write(context, target, options, scope, loaded)
         row_level = mode is WriteMode.UPSERT or overwrite_filter is not None
         if write.goes_to_engine(data, mode, row_level=row_level):
             outcome = write.on_engine(data, mode, keys, overwrite_filter)
         else:
             outcome = write.in_process(data, mode, keys, overwrite_filter)
         _report(operation, outcome, write.num_rows, kind=mode.value)
-        return describe(outcome)
+        return outcome
 
 
 def delete(
@@ -179,9 +207,17 @@ def _report(operation: Operation, outcome: Outcome, num_rows: int | None, *, kin
 class _Write:
     """One write on its way."""
 
-    def __init__(self, context: ManagerContext, target: TableTarget, options: WriteOptions, scope: WriteScope) -> None:
+    def __init__(
+        self,
+        context: ManagerContext,
+        target: TableTarget,
+        options: WriteOptions,
+        scope: WriteScope,
+        loaded: Table | None = None,
+    ) -> None:
         self._context = context
         self._target = target
+        self._loaded = loaded
         self._options = options
         self._scope = scope
         self._engine = Engine(options.engine or context.config.engine)
@@ -190,7 +226,7 @@ class _Write:
     @cached_property
     def _table(self) -> Table:
         """The table as it was when the write began."""
-        return self._context.load(self._target)
+        return self._loaded or self._context.load(self._target)
 
     def goes_to_engine(self, data: object, mode: WriteMode, *, row_level: bool) -> bool:
         """Choose the engine, and say in the log which and why.
@@ -292,7 +328,13 @@ class _Write:
     def _on_engine(self, write: EngineWrite) -> Outcome:
         properties = self._properties()
         return write_on_engine(
-            self._context, self._target, write, self._scope, properties, evolve=self._options.evolve_schema
+            self._context,
+            self._target,
+            write,
+            self._scope,
+            properties,
+            evolve=self._options.evolve_schema,
+            loaded=self._table,
         )
 
     def _commit(self, pending: Append | Replace | Upsert) -> Outcome:

@@ -149,6 +149,35 @@ def engine_manager(site, manager, plane):
     return site.open_manager(compute=plane)
 
 
+class LateRival:
+    """An engine beside which another write lands on the same branch, right before its first own one."""
+
+    def __init__(self, plane, rival):
+        self._plane = plane
+        self._rival = rival
+
+    def __getattr__(self, name):
+        return getattr(self._plane, name)
+
+    def write(self, request):
+        if rival := self._rival:
+            self._rival = None
+            rival()
+        self._plane.write(request)
+
+
+@pytest.mark.spark
+def test_s37_what_a_killed_driver_lands_late_is_not_published_with_the_write(site, manager, plane, name):
+    table = open_held(manager, name, FIRST)
+    rival = LateRival(plane, lambda: manager.append(name, days((7, "sun")), branch=FIRST))
+    engine_manager = site.open_manager(compute=rival)
+    mark = HeldMark(FIRST, WriteMode.APPEND).properties()
+    engine_manager.append(name, days((1, "mon")), branch=FIRST, engine=Engine.SPARK, snapshot_properties=mark)
+    publish_held(manager, table, FIRST)
+    assert rival._rival is None
+    assert rows(manager, name) == [("mon", 0), ("mon", 1), ("tue", 0)]
+
+
 @pytest.mark.spark
 def test_s37_an_earlier_run_that_was_published_late_does_not_stand_in_the_way(engine_manager, name):
     manager = engine_manager

@@ -207,7 +207,9 @@ def _in_process(context: ManagerContext, target: TableTarget, rule: _Rule) -> Ex
             return None
         return _change(table, expiry)
 
-    after = commit_change(context, target, plan, what="expiring snapshots")
+    commit_change(context, target, plan, what="expiring snapshots")
+    # What others have committed meanwhile keeps its files as well.
+    after = load_table(context, target)
     before, expiry, reader = planned[-1]
     return _delete_unreachable(context, before, after, expiry, reader)
 

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from floe_core.errors import CapabilityError, ConfigurationError, RefNotFoundError
 from floe_core.schemas import CheckConfig
 from floe_dagster import audited, discard_held, list_held, publish_held
+from floe_iceberg import held
 
 pytestmark = pytest.mark.spark
 
@@ -201,16 +202,16 @@ def test_when_main_moves_the_write_is_done_again_on_top_of_it(mode, run, tables,
     """A second writer publishes between the check and the publication."""
     metadata = {"write_mode": mode, "upsert_keys": ["id"]}
     assert run(orders_asset([1, 2]), NO_NULLS).success
-    original = tables.publish_branch
+    original = held.publish_branch
     checked = []
 
-    def late(table, branch, **options):
+    def late(context, table, branch, **options):
         if not checked:
             checked.append(branch)
             tables.append("public.orders", pa.table({"id": pa.array([9], pa.int64())}))
-        return original(table, branch, **options)
+        return original(context, table, branch, **options)
 
-    monkeypatch.setattr(tables, "publish_branch", late)
+    monkeypatch.setattr(held, "publish_branch", late)
     result = run(orders_asset([2, 3], metadata=metadata), NO_NULLS)
     assert result.success
     expected = {"append": [1, 2, 2, 3, 9], "overwrite": [2, 3], "upsert": [1, 2, 3, 9]}[mode]
@@ -231,16 +232,16 @@ def test_a_redone_upsert_leaves_the_columns_alone_that_it_does_not_have(run, tab
         return orders
 
     assert run(asset(id=[1, 2], price=[10, 10], stock=[5, 5]), NO_NULLS).success
-    original = tables.publish_branch
+    original = held.publish_branch
     moved = []
 
-    def late(table, branch, **options):
+    def late(context, table, branch, **options):
         if not moved:
             moved.append(branch)
             tables.upsert("public.orders", pa.table({"id": [1], "stock": [4]}), keys=["id"])
-        return original(table, branch, **options)
+        return original(context, table, branch, **options)
 
-    monkeypatch.setattr(tables, "publish_branch", late)
+    monkeypatch.setattr(held, "publish_branch", late)
     assert run(asset(id=[1], price=[11]), NO_NULLS).success
     found = {row["id"]: (row["price"], row["stock"]) for row in tables.scan("public.orders").to_pylist()}
     assert found == {1: (11, 4), 2: (10, 5)}
@@ -249,21 +250,21 @@ def test_a_redone_upsert_leaves_the_columns_alone_that_it_does_not_have(run, tab
 def test_what_the_redone_write_makes_of_main_is_checked_again(run, tables, monkeypatch):
     unique = check("unique", column="id")
     assert run(orders_asset([1]), unique).success
-    original = tables.publish_branch
+    original = held.publish_branch
     moved = []
 
-    def late(table, branch, **options):
+    def late(context, table, branch, **options):
         if not moved:
             moved.append(branch)
             tables.append("public.orders", pa.table({"id": pa.array([2], pa.int64())}))
-        return original(table, branch, **options)
+        return original(context, table, branch, **options)
 
-    monkeypatch.setattr(tables, "publish_branch", late)
+    monkeypatch.setattr(held, "publish_branch", late)
     result = run(orders_asset([2]), unique)
     assert verdicts(result) == {"unique_id": False, "published": False}
     assert sorted(tables.scan("public.orders")["id"].to_pylist()) == [1, 2]
-    [held] = list_held(tables, "public.orders")
-    assert held.branch.endswith(".redo1")
+    [waiting] = list_held(tables, "public.orders")
+    assert waiting.branch.endswith(".redo1")
 
 
 def test_a_step_that_returns_nothing_has_nothing_to_publish(run, tables):

@@ -208,15 +208,15 @@ def main_moves(tables, monkeypatch):
 
     def arrange(*numbers, waiting):
         monkeypatch.setattr(held, "brought_rows", lambda *_: pa.table({"id": pa.array(waiting, pa.int64())}))
-        original, moved = tables.publish_branch, []
+        original, moved = held.publish_branch, []
 
-        def late(table, branch, **options):
+        def late(context, table, branch, **options):
             if not moved:
                 moved.append(branch)
                 tables.append(TABLE, pa.table({"id": pa.array(numbers, pa.int64())}))
-            return original(table, branch, **options)
+            return original(context, table, branch, **options)
 
-        monkeypatch.setattr(tables, "publish_branch", late)
+        monkeypatch.setattr(held, "publish_branch", late)
 
     return arrange
 
