@@ -84,6 +84,11 @@ def test_statistics_of_expired_snapshots_go_and_are_counted_on_their_own(context
     assert [path.stem for path in files_of(events, ".stats")] == [str(last.snapshot_id)]
 
 
+def test_an_expiry_that_keeps_no_snapshot_is_refused(context, events):
+    with pytest.raises(UnsafeRetentionError, match="retain_last must be 1 or more, not 0"):
+        maintenance.expire_snapshots(context, NAME, retain_last=0)
+
+
 def test_chosen_snapshots_go_alone_however_old_the_others_are(context, events):
     with events.transaction() as transaction:
         transaction.set_properties({"history.expire.max-snapshot-age-ms": "1"})
@@ -149,6 +154,14 @@ def test_young_snapshots_of_a_declared_retention_cannot_be_chosen_unless_it_is_s
     with pytest.raises(UnsafeRetentionError, match="must be kept for 90 days"):
         maintenance.expire_snapshots(context, NAME, snapshot_ids=[first])
     assert maintenance.expire_snapshots(context, NAME, snapshot_ids=[first], allow_below_retention=True) == 1
+
+
+@pytest.mark.parametrize("age", ["soon", "9" * 30], ids=["no number", "too long"])
+def test_an_age_that_is_none_is_refused(context, events, age):
+    with events.transaction() as transaction:
+        transaction.set_properties({"history.expire.max-snapshot-age-ms": age})
+    with pytest.raises(UnsafeRetentionError, match="which is not an age"):
+        maintenance.expire_snapshots(context, NAME)
 
 
 @pytest.mark.parametrize(
@@ -322,13 +335,15 @@ def undercut(context, events):
     )
     asked = SetPropertiesUpdate(updates={"history.expire.max-snapshot-age-ms": str(90 * 24 * 3600 * 1000)})
     context.catalog.commit_table(context.load(NAME), (), (update, asked))
-    return age_snapshots(context.load(NAME), *(timedelta(days=days) for days in (100, 50, 20, 10, 0)))
+    return age_snapshots(context.load(NAME), *(timedelta(days=days) for days in (100, 80, 20, 10, 0)))
 
 
 @pytest.mark.parametrize("chosen", [False, True], ids=["by age", "chosen"])
 def test_an_engine_gets_no_table_of_which_it_would_expire_more_than_it_may(by_engine, undercut, chosen):
     engine, expired = by_engine(snapshot_ids=undercut[:1] if chosen else ())
     assert (engine.calls, expired.snapshot_ids) == ([], undercut[:1])
+    with pytest.raises(UnsafeRetentionError, match="must be kept for 90 days"):
+        by_engine(snapshot_ids=undercut[1:2])
     engine, _ = by_engine(allow_below_retention=True)
     assert engine.calls
 
