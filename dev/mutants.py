@@ -317,9 +317,9 @@ def try_mutant(mutant: Mutant, tests: list[str], baseline: Baseline, folder: Pat
         return None
     if code == pytest.ExitCode.OK:
         return False
-    # A mutant outside of functions that cannot be imported leaves pytest without the tests.
-    not_run = {pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED} if mutant.function else set()
-    if code in {BROKEN, *not_run}:
+    # A mutant outside of functions that cannot be imported leaves pytest without the tests, and is noticed by that.
+    not_run = {BROKEN, pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED}
+    if mutant.function is not None and code in not_run:
         sys.exit(f"pytest did not run for {mutant.name}:\n{log.read_text(encoding='utf-8')[-4000:]}")
     if killer.exists():
         baseline.kills.update(killer.read_text(encoding="utf-8").split("\n")[:1])
