@@ -103,13 +103,14 @@ class ManagerContext:
         ):
             return self.loaded(operation, identifier)
 
-    def loaded(self, operation: Operation, identifier: TableIdentifier) -> Table:
-        """Load a table within an operation, and tell the log what came of it."""
+    def loaded(self, operation: Operation, identifier: TableIdentifier, *, expected: bool = True) -> Table:
+        """Load a table within an operation, and tell the log what came of it; ``expected`` says whether to warn."""
         self.logger.info("loading_table", table=str(identifier))
         try:
             table = self.catalog.load_table(identifier.parts)
         except NoSuchTableError:
-            self.logger.warning("table_not_found", table=str(identifier))
+            tell = self.logger.warning if expected else self.logger.info
+            tell("table_not_found", table=str(identifier))
             raise
         metadata = table.metadata
         operation.set(snapshot_id=metadata.current_snapshot_id, schema_id=metadata.current_schema_id)

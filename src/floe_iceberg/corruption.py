@@ -185,10 +185,12 @@ def unreadable(path: str, *, table: str, err: Exception) -> FloeStorageError:
     )
 
 
-def load_table(context: ManagerContext, target: TableTarget, *, operation: Operation | None = None) -> Table:
+def load_table(
+    context: ManagerContext, target: TableTarget, *, operation: Operation | None = None, expected: bool = True
+) -> Table:
     """Load a table as it is now, as the only thing an operation does where one is given.
 
-    A damaged metadata file is named.
+    A damaged metadata file is named. ``expected`` says whether a missing table is worth a warning.
 
     Raises:
         TableNotFoundError: The table does not exist.
@@ -199,7 +201,7 @@ def load_table(context: ManagerContext, target: TableTarget, *, operation: Opera
         if operation is None:
             return context.load(identifier)
         with context.naming(identifier):
-            return context.loaded(operation, identifier)
+            return context.loaded(operation, identifier, expected=expected)
     except (ValueError, OSError, EOFError, ValidationError, StorageError):
         _probe_metadata(context.catalog, identifier)
         raise

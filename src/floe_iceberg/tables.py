@@ -160,7 +160,7 @@ def find_table(context: ManagerContext, target: TableTarget) -> Table | None:
     """Load a table as it is now; None when there is none."""
     with context.operation("iceberg.load_table", target) as operation:
         try:
-            return load_checked(context, target, operation=operation)
+            return load_checked(context, target, operation=operation, expected=False)
         except TableNotFoundError:
             return None
 

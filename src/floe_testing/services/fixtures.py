@@ -54,6 +54,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         say: Callable[[str], None] = reporter.write_line if reporter else [].append
         failed |= prepare(wanted, config.rootpath / ".floe-dev", say)
+        if failed and not hasattr(config, "workerinput"):
+            pytest.exit("\n".join(f"{name} could not be prepared: {why}" for name, why in failed.items()), returncode=1)
     return (yield)
 
 
