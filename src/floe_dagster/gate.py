@@ -24,6 +24,7 @@ from floe_dagster.check_results import CheckRecord, results_operation
 from floe_dagster.checker import Checker, CheckPlan
 from floe_dagster.checks import NOT_EVALUATED, NOT_KEPT, PUBLISHED, RETIRED, expand_checks
 from floe_dagster.tenants import Scope, own_partitions
+from floe_iceberg.corruption import find_table
 from floe_iceberg.held import (
     discard_held,
     find_published,
@@ -33,7 +34,6 @@ from floe_iceberg.held import (
     retire_older,
     settled_branch,
 )
-from floe_iceberg.tables import find_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -17,13 +17,14 @@ from floe_dagster.upsert_keys import DeclaredKeys, missing_keys, require_keys_fo
 from floe_iceberg.applying import follow_declaration
 from floe_iceberg.arrow_types import normalised, to_arrow
 from floe_iceberg.commits import describe, find_operation
+from floe_iceberg.corruption import find_table
 from floe_iceberg.held import HeldMark, open_held, require_branches
 from floe_iceberg.left_branches import remove_unwritten
 from floe_iceberg.models import Engine, NullKeys, SnapshotInfo, WriteMode
 from floe_iceberg.reads import plain_arrow_schema
 from floe_iceberg.row_keys import recorded_keys, recorded_null_keys, records_keys
 from floe_iceberg.schema import declared_schema, fits, iceberg_schema
-from floe_iceberg.tables import declared_properties, find_table
+from floe_iceberg.tables import declared_properties
 from floe_iceberg.writes import WriteOptions, write_table
 
 if TYPE_CHECKING:

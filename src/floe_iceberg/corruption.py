@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
-from pyiceberg.exceptions import ValidationError
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, ValidationError
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
 from pyiceberg.manifest import DataFileContent, FileFormat, ManifestContent
 from pyiceberg.serializers import FromInputFile
@@ -185,12 +185,10 @@ def unreadable(path: str, *, table: str, err: Exception) -> FloeStorageError:
     )
 
 
-def load_table(
-    context: ManagerContext, target: TableTarget, *, operation: Operation | None = None, expected: bool = True
-) -> Table:
+def load_table(context: ManagerContext, target: TableTarget, *, operation: Operation | None = None) -> Table:
     """Load a table as it is now, as the only thing an operation does where one is given.
 
-    A damaged metadata file is named. ``expected`` says whether a missing table is worth a warning.
+    A damaged metadata file is named.
 
     Raises:
         TableNotFoundError: The table does not exist.
@@ -201,10 +199,27 @@ def load_table(
         if operation is None:
             return context.load(identifier)
         with context.naming(identifier):
-            return context.loaded(operation, identifier, expected=expected)
+            return context.loaded(operation, identifier)
     except (ValueError, OSError, EOFError, ValidationError, StorageError):
         _probe_metadata(context.catalog, identifier)
         raise
+
+
+def find_table(context: ManagerContext, target: TableTarget) -> Table | None:
+    """Load a table as it is now; None when there is none, which is asked for with no further call.
+
+    Raises:
+        CorruptFileError: The table's metadata file is damaged or missing.
+    """
+    identifier = identifier_of(target)
+    with context.operation("iceberg.load_table", identifier) as operation:
+        try:
+            return context.loaded(operation, identifier, expected=False)
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+        except (ValueError, OSError, EOFError, ValidationError, StorageError):
+            _probe_metadata(context.catalog, identifier)
+            raise
 
 
 def _probe_metadata(catalog: Catalog, identifier: TableIdentifier) -> None:

@@ -10,7 +10,7 @@ from pyiceberg.exceptions import NoSuchNamespaceError, TableAlreadyExistsError, 
 from pyiceberg.schema import Schema
 from pyiceberg.serializers import FromInputFile
 
-from floe_core.errors import CapabilityError, ConfigurationError, TableNotFoundError
+from floe_core.errors import CapabilityError, ConfigurationError
 from floe_iceberg.capabilities import NEWEST_WRITTEN
 from floe_iceberg.column_names import require_names
 from floe_iceberg.context import identifier_of
@@ -154,15 +154,6 @@ def load_table(context: ManagerContext, target: TableTarget) -> Table:
     """
     with context.operation("iceberg.load_table", target) as operation:
         return load_checked(context, target, operation=operation)
-
-
-def find_table(context: ManagerContext, target: TableTarget) -> Table | None:
-    """Load a table as it is now; None when there is none."""
-    with context.operation("iceberg.load_table", target) as operation:
-        try:
-            return load_checked(context, target, operation=operation, expected=False)
-        except TableNotFoundError:
-            return None
 
 
 def table_exists(context: ManagerContext, target: TableTarget) -> bool:

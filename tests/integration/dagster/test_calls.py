@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from floe_core.schemas import CheckConfig
 from floe_dagster import IcebergIOManager, audited
 from floe_iceberg import IcebergTableManager
+from floe_iceberg.corruption import find_table
 from floe_iceberg.reconciling import ReconcilingCatalog
 
 pytestmark = pytest.mark.spark
@@ -33,6 +34,18 @@ class CountingCatalog(ReconcilingCatalog):
     def table_exists(self, identifier):
         self.calls["exists"] += 1
         return super().table_exists(identifier)
+
+    def list_tables(self, namespace):
+        self.calls["list tables"] += 1
+        return super().list_tables(namespace)
+
+    def list_namespaces(self, namespace=()):
+        self.calls["list namespaces"] += 1
+        return super().list_namespaces(namespace)
+
+    def load_namespace_properties(self, namespace):
+        self.calls["namespace"] += 1
+        return super().load_namespace_properties(namespace)
 
     def commit_table(self, table, requirements, updates):
         self.calls["commit"] += 1
@@ -75,6 +88,13 @@ def orders(tables, catalog):
 def test_an_operation_loads_the_table_once_and_commits_once(tables, catalog, orders, operation, commits):
     operation(tables, orders)
     assert catalog.calls == Counter(load=1, commit=commits)
+
+
+@pytest.mark.parametrize("name", ["public.missing", "nowhere.missing"])
+def test_a_table_that_may_be_missing_is_asked_for_once(tables, catalog, orders, name):
+    """What is beside it or above it is not looked at: a tenant may not."""
+    assert find_table(tables.context, name) is None
+    assert catalog.calls == Counter(load=1)
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite", "upsert"])
