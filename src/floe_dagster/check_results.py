@@ -14,7 +14,9 @@ from pyiceberg.table.refs import MAIN_BRANCH
 
 from floe_core.schemas import ColumnConfig, TableConfig
 from floe_dagster.asset_keys import shortened
-from floe_iceberg.models import Engine
+from floe_iceberg.corruption import find_table
+from floe_iceberg.models import Engine, WriteMode
+from floe_iceberg.writes import WriteOptions, write_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -141,11 +143,13 @@ class CheckResults:
         """
         rows = pa.Table.from_pylist([self._row(one, kind, run_id) for one in records], schema=SCHEMA)
         manager, table = self.source.tables(), self.table(tenant)
-        # Asked for rather than tried: an append that fails is an error to everybody who watches.
-        if not manager.table_exists(table):
+        # Looked for rather than tried: an append that fails is an error to everybody who watches.
+        found = find_table(manager.context, table)
+        if found is None:
             manager.create_namespace(table.rpartition(".")[0])
-            manager.create_from_config(table, self._declaration(tenant), if_not_exists=True)
-        manager.append(table, rows, operation_id=operation_id, engine=Engine.ARROW)
+            found = manager.create_from_config(table, self._declaration(tenant), if_not_exists=True)
+        options = WriteOptions(operation_id=operation_id, engine=Engine.ARROW)
+        write_table(manager.context, table, rows, mode=WriteMode.APPEND, options=options, loaded=found)
 
     def _row(self, record: CheckRecord, kind: str, run_id: str) -> dict[str, Any]:
         said = {name: getattr(record, name, None) for name, _, _ in _COLUMNS}

@@ -110,6 +110,9 @@ class Checker:
         self, ref: str | None, checks: Sequence[TableCheck] | None = None, *, table: Table | None = None
     ) -> list[CheckOutcome]:
         """Evaluate declared checks, all by default, on the table as it was just loaded, or as it is now."""
+        chosen = self.plan.declared if checks is None else checks
+        if not chosen:
+            return []
         rows = self._rows
         table = table or self.manager.load_table(self.table)
         sql = rows.sql(table) if rows is not None else None
@@ -121,7 +124,7 @@ class Checker:
             lambda name: self.io_manager.table_for(name, self.scope.tenant),
             loaded=table,
         )
-        return evaluate(self.manager, self.plan.declared if checks is None else checks, of)
+        return evaluate(self.manager, chosen, of)
 
     def own(self, check: AssetChecksDefinition, ref: str | None) -> list[AssetCheckResult]:
         """Call a user's own check with the rows of a branch."""

@@ -130,13 +130,13 @@ def write_on_engine(  # noqa: PLR0913 - options by keyword
 def _carried_out(
     context: ManagerContext, table: Table, write: EngineWrite, scope: WriteScope, properties: Mapping[str, str]
 ) -> Outcome:
-    loop, target = _EngineLoop(context, table, write, scope, properties), table
+    loop = _EngineLoop(context, table, write, scope, properties)
     if scope.branch is not None and scope.branch.startswith(HELD_PREFIX):
         return loop.alone(table)
     if context.branches and (write.kind in _ROW_LEVEL or reads_on(properties)):
         return loop.on_branch()
     if write.kind in _ROW_LEVEL:
-        _require_isolation(context, target)
+        _require_isolation(context, table)
     return loop.direct()
 
 
