@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import InstrumentedAttribute
 
     from floe_catalogs.database import Database
+    from floe_core.plugins import CatalogPlugin
 
 # Iceberg's JdbcCatalog keeps a namespace alive with this row and never shows it.
 EXISTS_PROPERTY = "exists"
@@ -50,6 +51,13 @@ class SharedSqlCatalog(OwnSettings, SqlCatalog):
     def __repr__(self) -> str:
         """Name the catalog and its address; its properties hold secrets and stay out."""
         return f"SharedSqlCatalog(name={self.name!r}, uri={self._database.shown!r})"
+
+    @property
+    def catalog_plugin(self) -> CatalogPlugin:
+        """The plugin that knows what this catalog can do, and how Spark opens it."""
+        from floe_catalogs.sql import SqlCatalogPlugin
+
+        return SqlCatalogPlugin().adopt(self, self._database)
 
     def _allow_readers_beside_a_writer(self) -> None:
         with self.engine.connect() as connection:

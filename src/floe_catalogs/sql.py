@@ -70,9 +70,13 @@ class SqlCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
             policy = policy_for(config, place=database.shown)
             catalog = policy.call(RetriedSqlCatalog, config.name, database, **properties)
         catalog.retry_policy = policy
-        self._catalog = catalog
-        self._database = database
-        return self._catalog
+        self.adopt(catalog, database)
+        return catalog
+
+    def adopt(self, catalog: Catalog, database: Database) -> Self:
+        """Take a catalog that is connected already, and the database that it is in."""
+        self._catalog, self._database = catalog, database
+        return self
 
     def get_spark_conf(self, catalog_name: str, properties: Mapping[str, str]) -> dict[str, str]:
         """Return the Spark configuration of the same database; holds its password."""

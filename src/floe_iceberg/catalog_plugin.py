@@ -15,6 +15,7 @@ from floe_iceberg.reconciling import ReconcilingCatalog
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pydantic import BaseModel
     from pyiceberg.catalog import Catalog
 
 
@@ -45,8 +46,14 @@ class PyIcebergCatalogPlugin(CatalogPlugin):
 
     @property
     def connected_catalog(self) -> Catalog | None:
-        """The catalog that the plugin is connected to; None before ``connect`` and after ``shutdown``."""
+        """The catalog it is connected to; None until ``connect``, and after ``configure`` or ``shutdown``."""
         return self._catalog
+
+    def configure(self, config: BaseModel) -> None:
+        """Take the ``catalog`` section to connect with; an earlier connection is forgotten."""
+        super().configure(config)
+        # Whoever was given the catalog goes on using it, so it stays open.
+        self._catalog = None
 
     def fresh(self) -> Self:
         """Return a plugin with the same configuration that is not connected."""

@@ -98,7 +98,7 @@ class IcebergTableManager:
         config: IcebergTableManagerConfig | None = None,
         *,
         catalog_plugin: CatalogPlugin | None = None,
-        catalog_config: CatalogConfig | None = None,
+        catalog_config: CatalogConfig | Mapping[str, object] | None = None,
         compute: DataPlane | ComputePlugin | None = None,
         tracer: Tracer | None = None,
         logger: FilteringBoundLogger | None = None,

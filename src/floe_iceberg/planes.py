@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from floe_core.dataplane import DataPlane
     from floe_core.plugins import CatalogPlugin, StoragePlugin
     from floe_iceberg.project import ProjectConnection
-
-_CATALOG_PLUGINS = {"SqlCatalog": "sql", "InMemoryCatalog": "sql", "RestCatalog": "rest"}
 
 
 class LazyPlane:
@@ -39,7 +38,8 @@ class LazyPlane:
         self._catalog = catalog
         self._compute = compute
         self._connection: ProjectConnection | None = None
-        self._plugins = plugins
+        # A plugin may be connected to another catalog later; what it is connected to now opens the engine.
+        self._plugins = (copy(plugins[0]), copy(plugins[1]))
         self._lock = threading.Lock()
         self._plane: DataPlane | None = None
         self._owned = False
@@ -99,7 +99,10 @@ class LazyPlane:
     def _spark_conf(self) -> tuple[dict[str, str], tuple[str, ...]]:
         catalog_plugin, storage_plugin = self._plugins
         name, properties = self._catalog.name, self._catalog.properties
-        catalog_plugin = catalog_plugin or self._matching_plugin()
+        if catalog_plugin is None:
+            msg = f"floe does not know how Spark opens a {type(self._catalog).__name__}."
+            hint = "Pass the plugin that connected it in its place, pass an open engine as compute=, or use a project."
+            raise CapabilityError(msg, hint=hint)
         conf: dict[str, str] = {}
         packages: tuple[str, ...] = ()
         if storage_plugin is not None:
@@ -108,13 +111,3 @@ class LazyPlane:
         conf |= catalog_plugin.get_spark_conf(name, properties)
         packages += catalog_plugin.get_spark_packages(properties)
         return conf, tuple(dict.fromkeys(packages))
-
-    def _matching_plugin(self) -> CatalogPlugin:
-        from floe_core.plugins.registry import default_registry
-
-        for base in type(self._catalog).__mro__:
-            if plugin := _CATALOG_PLUGINS.get(base.__name__):
-                # Whatever the process's own plugin is connected to, it is not this catalog.
-                return default_registry().get(PluginType.CATALOG, plugin).fresh()
-        msg = f"floe does not know how Spark opens a {type(self._catalog).__name__}."
-        raise CapabilityError(msg, hint="Pass compute=, or open the tables from a project.")

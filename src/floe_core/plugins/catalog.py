@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from floe_core.errors import CapabilityError
-from floe_core.plugins.metadata import PluginMetadata, PluginType
+from floe_core.plugins.metadata import PluginMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -69,12 +69,14 @@ class CatalogPlugin(PluginMetadata):
         super().__init_subclass__(**options)
         if "connect" in cls.__dict__:
             cls.connect = _remembering(cls.connect)  # type: ignore[method-assign]
+        if "configure" in cls.__dict__:
+            cls.configure = _forgetting(cls.configure)  # type: ignore[method-assign]
         if "shutdown" in cls.__dict__:
             cls.shutdown = _forgetting(cls.shutdown)  # type: ignore[method-assign]
 
     @property
     def connected_catalog(self) -> Catalog | None:
-        """The catalog that the plugin is connected to; None before ``connect`` and after ``shutdown``."""
+        """The catalog it is connected to; None until ``connect``, and after ``configure`` or ``shutdown``."""
         return self._connected
 
     @property
@@ -89,9 +91,10 @@ class CatalogPlugin(PluginMetadata):
         return CatalogConfig
 
     def configure(self, config: BaseModel) -> None:
-        """Take the ``catalog`` section to connect with."""
+        """Take the ``catalog`` section to connect with; an earlier connection is forgotten."""
         from floe_core.schemas import CatalogConfig
 
+        self._connected = None
         if isinstance(config, CatalogConfig):
             self._settings = config
 
@@ -182,21 +185,20 @@ class CatalogPlugin(PluginMetadata):
 def _remembering(connect: Callable[..., Catalog]) -> Callable[..., Catalog]:
     @functools.wraps(connect)
     def connected(self: CatalogPlugin, config: Any, **options: Any) -> Catalog:  # noqa: ANN401 - passed on
-        from floe_core.plugins.connecting import validated
-        from floe_core.schemas import CatalogConfig
+        from floe_core.plugins.connecting import catalog_section
 
         if isinstance(config, Mapping):
-            config = validated(CatalogConfig, config, PluginType.CATALOG, self.name)
+            config = catalog_section(self, config)
         self._connected = connect(self, config, **options)
         return self._connected
 
     return connected
 
 
-def _forgetting(shutdown: Callable[..., None]) -> Callable[..., None]:
-    @functools.wraps(shutdown)
-    def stopped(self: CatalogPlugin) -> None:
+def _forgetting(step: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(step)
+    def forgetful(self: CatalogPlugin, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - passed on
         self._connected = None
-        shutdown(self)
+        step(self, *arguments, **options)
 
-    return stopped
+    return forgetful

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel, ValidationError
 
 from floe_core.errors import ConfigProblem, ConfigurationError
 from floe_core.plugins.discovery import type_label
+from floe_core.plugins.metadata import PluginType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from floe_core.plugins.catalog import Catalog, CatalogPlugin
-    from floe_core.plugins.metadata import PluginMetadata, PluginType
+    from floe_core.plugins.metadata import PluginMetadata
     from floe_core.plugins.storage import StoragePlugin
     from floe_core.schemas import CatalogConfig
 
@@ -40,17 +42,21 @@ def connect_catalog(
     return plugin.connect(config, **{name: value for name, value in options.items() if _takes(plugin.connect, name)})
 
 
-def opened_catalog(plugin: CatalogPlugin, storage: StoragePlugin | None, config: CatalogConfig | None) -> Catalog:
+def opened_catalog(
+    plugin: CatalogPlugin, storage: StoragePlugin | None, config: CatalogConfig | Mapping[str, object] | None
+) -> Catalog:
     """Return the catalog that a plugin is connected to, or connect it as it was configured; nothing is guessed.
 
     Args:
         plugin: The catalog's plugin.
         storage: Where files lie, for a plugin that has to connect.
-        config: What to connect to instead.
+        config: What to connect to instead; plain values are validated first.
 
     Raises:
-        ConfigurationError: The plugin is neither connected nor configured.
+        ConfigurationError: The plugin is neither connected nor configured, or the plain values do not fit.
     """
+    if isinstance(config, Mapping):
+        config = catalog_section(plugin, config)
     if config is None and plugin.connected_catalog is not None:
         return plugin.connected_catalog
     config = config or plugin.configured_with
@@ -59,6 +65,17 @@ def opened_catalog(plugin: CatalogPlugin, storage: StoragePlugin | None, config:
         hint = "Call its connect(config) or registry.configure(…) first, or pass catalog_config."
         raise ConfigurationError(msg, hint=hint)
     return connect_catalog(plugin, config, storage=storage, project_root=Path.cwd())
+
+
+def catalog_section(plugin: CatalogPlugin, values: Mapping[str, object]) -> CatalogConfig:
+    """Return a ``catalog`` section from plain values.
+
+    Raises:
+        ConfigurationError: The values do not fit; each problem has its place.
+    """
+    from floe_core.schemas import CatalogConfig
+
+    return cast("CatalogConfig", validated(CatalogConfig, values, PluginType.CATALOG, plugin.name))
 
 
 def warehouse_root(storage: StoragePlugin) -> str:

@@ -8,7 +8,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io import load_file_io
 
 from floe_catalogs.sql import SqlCatalogPlugin
-from floe_core.errors import CatalogConnectionError, ConfigurationError, PluginLoadError
+from floe_core.errors import CapabilityError, CatalogConnectionError, ConfigurationError, PluginLoadError
 from floe_core.plugins import (
     PLUGIN_API_VERSION,
     CatalogPlugin,
@@ -141,6 +141,57 @@ def test_both_plugins_reach_the_engine(config, storage):
     catalog.close()
 
 
+def other_than(config, tmp_path):
+    return config.model_copy(update={"uri": f"sqlite:///{tmp_path}/other.db", "warehouse": f"file://{tmp_path}/other"})
+
+
+def test_the_engine_opens_the_catalog_of_its_manager_and_not_the_plugin_s_next_one(config, storage, tmp_path):
+    plugin, engine = SqlCatalogPlugin(), Recorder()
+    first = plugin.connect(config)
+    manager = IcebergTableManager(plugin, storage, compute=engine)
+    second = plugin.connect(other_than(config, tmp_path))
+    manager.context.plane()
+    assert engine.opened["conf"]["spark.sql.catalog.lake.uri"] == f"jdbc:sqlite:{tmp_path}/lake.db"
+    assert engine.opened["conf"]["spark.sql.catalog.lake.warehouse"] == config.warehouse
+    assert manager.catalog.properties["warehouse"] == config.warehouse
+    first.close()
+    second.close()
+
+
+def test_a_catalog_that_a_plugin_has_connected_brings_the_plugin_along(config, tmp_path):
+    engine = Recorder()
+    catalog = SqlCatalogPlugin().connect(config)
+    IcebergTableManager(catalog, compute=engine).context.plane()
+    assert engine.opened["conf"]["spark.sql.catalog.lake.uri"] == f"jdbc:sqlite:{tmp_path}/lake.db"
+    catalog.close()
+
+
+@pytest.mark.parametrize("kind", [SqlCatalogPlugin, OneArgument])
+def test_a_plugin_that_is_configured_anew_is_not_taken_for_connected(kind, config, tmp_path):
+    registry = PluginRegistry()
+    registry.register(kind())
+    plugin = registry.get(PluginType.CATALOG, kind().name)
+    registry.configure(PluginType.CATALOG, plugin.name, config)
+    first = IcebergTableManager(plugin).catalog
+    registry.configure(PluginType.CATALOG, plugin.name, other_than(config, tmp_path))
+    assert plugin.connected_catalog is None
+    second = IcebergTableManager(plugin).catalog
+    assert (first.properties["warehouse"], second.properties["warehouse"]) == (
+        config.warehouse,
+        f"file://{tmp_path}/other",
+    )
+    first.close()
+    second.close()
+
+
+def test_what_a_manager_connects_to_may_be_given_as_plain_values(config):
+    manager = IcebergTableManager(SqlCatalogPlugin(), catalog_config=config.model_dump(exclude_unset=True))
+    assert manager.catalog.name == "lake"
+    manager.catalog.close()
+    with pytest.raises(ConfigurationError, match="uri"):
+        IcebergTableManager(SqlCatalogPlugin(), catalog_config={"uri": 5})
+
+
 @pytest.mark.req("TM-01")
 def test_a_table_manager_is_no_plugin(config):
     plugin = SqlCatalogPlugin()
@@ -237,7 +288,7 @@ def test_an_engine_is_not_pointed_at_a_catalog_that_another_plugin_is_connected_
     plugin.connect(config)
     other = SqlCatalog("other", uri=f"sqlite:///{tmp_path}/other.db", warehouse=f"file://{tmp_path}/other")
     try:
-        with pytest.raises(CatalogConnectionError, match="not connected"):
+        with pytest.raises(CapabilityError, match="does not know how Spark opens a SqlCatalog"):
             IcebergTableManager(other)._plane._spark_conf()
     finally:
         plugin.shutdown()
