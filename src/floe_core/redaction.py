@@ -18,7 +18,9 @@ from pydantic import BaseModel
 MASK = "**********"
 
 _WORDS = (
-    r"secret(?![-_.]?(?:ref|name|id|file|path)(?![a-z]))|passw(?:or)?d(?![-_.]?(?:file|path))|passphrase|(?<![a-z])pwd(?![a-z])"
+    # The group of secrets plugins, before the name of one of them, holds none.
+    r"(?!(?<=floe\.)secrets:[a-z])secret(?![-_.]?(?:ref|name|id|file|path)(?![a-z]))"
+    r"|passw(?:or)?d(?![-_.]?(?:file|path))|passphrase|(?<![a-z])pwd(?![a-z])"
     r"|token(?!iz|[-_.]?(?:endpoint|refresh|exchange|uri|url|type|expir|count|limit|lifetime|file|path))"
     r"|credential(?!s?[-_.]?(?:id|type|provider|vending|file|refresh|mode))"
     r"|(?:private|account|encryption|signing|shared)[-_.]?(?:access[-_.]?)?key(?![-_.]?(?:id|name|file|path))"

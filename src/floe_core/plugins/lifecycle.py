@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from floe_core.errors import PluginError, PluginLoadError, PluginTimeoutError
+from floe_core.redaction import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -141,6 +142,7 @@ def call_within(
 
     Raises:
         PluginTimeoutError: The limit passed; the call goes on in its daemon thread.
+        PluginLoadError: The plugin called ``sys.exit``.
     """
     call = _Call(action, on_late)
     # The thread gets the caller's context, so that spans and log fields carry over.
@@ -149,6 +151,10 @@ def call_within(
     if not call.wait(seconds):
         msg = f"The plugin {plugin} did not {what} within {seconds:g} s."
         raise PluginTimeoutError(msg, plugin=plugin, hint="See its logs, and check the services it talks to.")
+    if isinstance(call.error, SystemExit):
+        # sys.exit() in a plugin would end the command as if nothing were wrong.
+        msg = f"The plugin {plugin} tried to end the process when it was asked to {what} (sys.exit: {call.error})."
+        raise PluginLoadError(redact_text(msg), plugin=plugin) from call.error
     if call.error is not None:
         raise call.error
     return call.result

@@ -61,6 +61,14 @@ class HealthStatus:
     message: str = ""
     details: dict[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Take a state by its text, too.
+
+        Raises:
+            ValueError: There is no such state.
+        """
+        object.__setattr__(self, "state", HealthState(self.state))
+
     @property
     def ok(self) -> bool:
         """Whether the plugin can be used."""

@@ -345,7 +345,8 @@ def _dependency(key: PluginKey, text: str) -> PluginKey:
 
 
 def _failure(name: str, err: Exception, what: str) -> PluginFailure:
-    if isinstance(err, PluginError):
+    # What a plugin raises itself need not name it.
+    if isinstance(err, PluginError) and err.plugin == name:
         return PluginFailure(name, err)
     msg = f"The plugin {name} failed to {what}: {redact_text(f'{type(err).__name__}: {err}')}"
     wrapped = PluginLoadError(msg, plugin=name)

@@ -148,6 +148,7 @@ def test_secrets_within_texts_are_masked(text):
         "floe_core.errors.SecretReferenceError: The environment variable X is not set.",
         "Basic authentication failed: the token expired",
         "secret_ref: polaris-secret",
+        "The plugin floe.secrets:vault failed to start",
         "Table 'bronze.tokens' not found in catalog 'lake'",
         "partition_key=2024-01-01 snapshot_id=12345",
     ],

@@ -416,6 +416,44 @@ def test_health_checks_answer_in_time_or_count_as_unhealthy():
         ask("nobody")
 
 
+def leave(_self):
+    sys.exit("no vault")
+
+
+@pytest.mark.req("PL-02")
+def test_a_plugin_that_ends_the_process_has_failed_and_the_others_go_on(journal):
+    registry = registry_of(
+        journal.plugin("a"),
+        make(name="starting", startup=leave),
+        make(name="asked", health_check=leave),
+        make(name="stopping", shutdown=leave),
+        journal.plugin("z"),
+    )
+    report = registry.startup()
+    assert [failure.plugin for failure in report.failures] == ["floe.quality:starting"]
+    with pytest.raises(PluginLoadError, match=r"floe\.quality:starting tried to end the process.*no vault"):
+        report.raise_for_failures()
+    status = registry.health_check(PluginType.QUALITY, "asked")
+    assert (status.ok, "tried to end the process" in status.message) == (False, True)
+    assert [failure.plugin for failure in registry.shutdown()] == ["floe.quality:stopping"]
+    assert journal.events == ["start a", "start z", "stop z", "stop a"]
+
+
+def test_a_failure_names_its_plugin_whatever_the_plugin_raises(journal):
+    error = PluginLoadError("no route", plugin="elsewhere")
+    registry = registry_of(journal.plugin("vault", base=SecretsPlugin, fails=error))
+    with pytest.raises(PluginLoadError, match=r"floe\.secrets:vault failed to start: PluginLoadError: no route"):
+        registry.startup().raise_for_failures()
+
+
+@pytest.mark.parametrize(
+    ("state", "ok"), [("healthy", True), ("degraded", True), ("unhealthy", False), ("sick", False)]
+)
+def test_a_state_in_text_means_what_it_says(state, ok):
+    registry = registry_of(make(name="a", health_check=lambda _self: HealthStatus(state)))
+    assert registry.health_check(PluginType.QUALITY, "a").ok is ok
+
+
 def test_a_plugin_that_cannot_stop_does_not_keep_the_others_up(journal):
     stubborn = make(name="stubborn", shutdown=lambda _self: 1 / 0)
     registry = registry_of(journal.plugin("a"), stubborn, journal.plugin("z"))

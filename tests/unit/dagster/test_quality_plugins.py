@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pydantic import BaseModel
@@ -65,7 +66,7 @@ class Enough(QualityPlugin):
 
     def check(self, data):
         self.journal.append(f"check {data.table} at {'main' if data.ref is None else 'a branch'}")
-        if isinstance(self.answer, Exception):
+        if isinstance(self.answer, BaseException):
             raise self.answer
         rows = sum(batch.num_rows for batch in data.batches())
         return self.answer or QualityResult(rows >= self.least, {"num_rows": rows})
@@ -139,9 +140,13 @@ def test_a_check_that_its_plugin_cannot_take_is_found_at_compilation(registry, t
     ("answer", "says"),
     [
         (ZeroDivisionError("by zero"), "failed in the quality plugin 'enough': ZeroDivisionError: by zero"),
+        (SystemExit("no rows"), "failed in the quality plugin 'enough': SystemExit: no rows"),
         (True, "gave a bool for check 'enough_id', not a QualityResult"),
+        (QualityResult("no"), "'enough' gave a result for check 'enough_id' that cannot be used: passed is 'no'"),
+        (QualityResult(True, {"odd": None, 5: 1}), "figure 'odd' is None; figure 5 is 1"),
+        (QualityResult(True, None), "figure 'figures' is None"),
     ],
-    ids=["raises", "no result"],
+    ids=["raises", "leaves", "no result", "text", "odd figures", "no figures"],
 )
 def test_a_plugin_that_cannot_judge_is_named(registry, enough, catalog, answer, says):
     enough.answer = answer
@@ -154,6 +159,15 @@ def test_a_plugin_that_cannot_judge_is_named(registry, enough, catalog, answer, 
     assert enough.journal[-1] == "stop"
     with pytest.raises(type(outcome.error)):
         require_evaluated([outcome])
+
+
+def test_a_plugin_may_answer_with_what_a_dataframe_gives(registry, enough, tmp_path):
+    enough.answer = QualityResult(np.bool_(True), {"rows": np.int64(3), "mean": np.float32(1.5)})
+    result, manager = run(compiled(tmp_path, registry, 3), registry)
+    assert result.success
+    [found] = [one for one in result.get_asset_check_evaluations() if one.check_name == "enough"]
+    assert (found.passed, found.metadata["rows"].value, found.metadata["mean"].value) == (True, 3, 1.5)
+    manager.close()
 
 
 def test_the_settings_of_a_plugin_belong_to_its_kind():
