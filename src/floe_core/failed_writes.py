@@ -78,12 +78,17 @@ def failing_as_writes() -> Iterator[None]:
             err.__class__ = failed_write(type(err))  # type: ignore[assignment]  # a class below its own
         raise
     except Exception as err:
-        if type(err).__module__.partition(".")[0] not in _LIBRARIES:
+        if not is_of_library(err):
             # A function of the caller's own, such as the source of a stream: not the write failed, but what it is of.
             raise
         reason = redact_text(str(err).strip().partition("\n")[0])
         msg = f"The write failed: {type(err).__name__}{f': {reason}' if reason else ''}"
         raise WriteError(msg, hint="The cause of this error has the whole report.") from err
+
+
+def is_of_library(err: Exception) -> bool:
+    """Whether an error is one of a library that writes are done with, and not of the caller's own code."""
+    return type(err).__module__.partition(".")[0] in _LIBRARIES
 
 
 def failed_write(kind: type[FloeStorageError]) -> type[FloeStorageError]:

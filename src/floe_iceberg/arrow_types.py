@@ -21,6 +21,7 @@ duration, interval, union   refused: Iceberg has no such type
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -49,10 +50,12 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from floe_core.errors import InvalidDataError
+from floe_core.errors import FloeStorageError, InvalidDataError, WriteError
+from floe_core.failed_writes import is_of_library
+from floe_core.redaction import redact_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _UINT64_DECIMAL = pa.decimal128(20, 0)
 _MOST_DIGITS = 38
@@ -96,6 +99,9 @@ class _ArrowStream(Protocol):
 def to_arrow(data: object) -> pa.Table | pa.RecordBatchReader:
     """Take any frame floe knows and return it as an Arrow table or reader, types as they are.
 
+    What the source of a stream fails with while it is read rises as it is, or as the cause of a ``WriteError`` where it
+    could be taken for a failure of the table's storage or catalog.
+
     Raises:
         InvalidDataError: The data is no frame, or two columns have one name.
     """
@@ -103,7 +109,30 @@ def to_arrow(data: object) -> pa.Table | pa.RecordBatchReader:
     if twice := sorted(_repeated(list(frame.schema))):
         msg = f"The data has two columns of one name: {', '.join(twice)}."
         raise InvalidDataError(msg, hint="Rename one of them.")
+    if isinstance(frame, pa.RecordBatchReader):
+        return pa.RecordBatchReader.from_batches(frame.schema, _read(frame))
     return frame
+
+
+def _read(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    with _reading():
+        yield from reader
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """Keep a failure of the source from being taken for one of the table's own storage or catalog."""
+    try:
+        yield
+    except FloeStorageError:
+        raise
+    except Exception as err:
+        if not isinstance(err, OSError) and not is_of_library(err):
+            raise
+        # The first line says what happened; the rest, such as a statement, is for the log.
+        reason = redact_text(str(err).strip().partition("\n")[0] or type(err).__name__)
+        msg = f"The data to be written cannot be read: {reason}"
+        raise WriteError(msg, hint="Check where it comes from; the table is as it was.") from err
 
 
 def _repeated(fields: list[pa.Field], prefix: str = "") -> set[str]:
@@ -145,7 +174,8 @@ def _from_rows(rows: list[dict[str, Any]]) -> pa.Table:
 def _from_library(data: Any) -> pa.Table | pa.RecordBatchReader | None:  # noqa: ANN401 - libraries that may be absent
     match f"{type(data).__module__.split('.')[0]}.{type(data).__name__}":
         case "polars.LazyFrame":
-            return data.collect().to_arrow()
+            with _reading():
+                return data.collect().to_arrow()
         case "polars.DataFrame":
             return data.to_arrow()
         case "pandas.DataFrame":

@@ -14,8 +14,6 @@ import pyarrow as pa
 from pyiceberg.typedef import Record
 from pyiceberg.utils.concurrent import ExecutorFactory
 
-from floe_core.errors import WriteError
-from floe_core.redaction import redact_text
 from floe_iceberg.data_files import DataFileWriter
 from floe_iceberg.fitting import fit
 from floe_iceberg.partitioning import PartitionRows, record_key, split
@@ -41,8 +39,7 @@ def write_stream(
 ) -> list[DataFile]:
     """Write a reader's batches as data files in bounded memory.
 
-    A reader that fails half way leaves no file behind. Its error rises as it is, or as the cause of a ``WriteError``
-    where it could be taken for one of the table's storage.
+    A reader that fails half way leaves no file behind.
 
     Args:
         layout: How the files look.
@@ -68,7 +65,7 @@ def write_stream(
 def _chunks(reader: pa.RecordBatchReader, chunk_bytes: int) -> Iterator[pa.Table]:
     batches: list[pa.RecordBatch] = []
     size = 0
-    for batch in _batches(reader):
+    for batch in reader:
         for piece in _pieces(batch, chunk_bytes):
             batches.append(piece)
             size += piece.nbytes
@@ -80,19 +77,6 @@ def _chunks(reader: pa.RecordBatchReader, chunk_bytes: int) -> Iterator[pa.Table
                 del chunk
     if batches:
         yield pa.Table.from_batches(batches)
-
-
-def _batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    """Read batches; a source that cannot be reached is not taken for the table's own storage."""
-    while True:
-        try:
-            batch = reader.read_next_batch()
-        except StopIteration:
-            return
-        except OSError as err:
-            msg = f"The data to be written cannot be read: {redact_text(str(err))}"
-            raise WriteError(msg, hint="Check where it comes from; the table is as it was.") from err
-        yield batch
 
 
 def _pieces(batch: pa.RecordBatch, chunk_bytes: int) -> Iterator[pa.RecordBatch]:

@@ -14,8 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import NoSuchTableError
+from sqlalchemy.exc import OperationalError
 
-from floe_core.errors import CapabilityError, ConfigurationError, InvalidDataError
+from floe_core.errors import CapabilityError, ConfigurationError, InvalidDataError, WriteError
 from floe_iceberg import IcebergTableManager, IcebergTableManagerConfig, WriteMode
 
 
@@ -242,6 +244,35 @@ def test_a_stream_that_fails_half_way_leaves_nothing(manager):
     assert manager.get_current_snapshot("bronze.t") is None
     folder = Path(manager.load_table("bronze.t").location().removeprefix("file://"))
     assert list(folder.rglob("*.parquet")) == []
+
+
+DENIED = PermissionError(13, "Permission denied", "/data/orders.csv")
+NO_DATABASE = OperationalError("SELECT secret FROM orders", {}, Exception("connection refused\nby the source"))
+
+
+@pytest.mark.req("API-13")
+@pytest.mark.parametrize("write", ["append", "overwrite", "upsert"])
+@pytest.mark.parametrize(
+    ("failure", "says"),
+    [(DENIED, "Permission denied"), (NO_DATABASE, "connection refused"), (NoSuchTableError("source.t"), "source.t")],
+    ids=["file", "database", "table"],
+)
+def test_what_a_source_fails_with_is_not_blamed_on_the_table(manager, write, failure, says):
+    def batches():
+        yield pa.record_batch({"id": [2]})
+        raise failure
+
+    manager.create_table("bronze.t", pa.schema([("id", pa.int64())]))
+    manager.append("bronze.t", pa.table({"id": [1]}))
+    options = {"keys": ["id"]} if write == "upsert" else {}
+    reader = pa.RecordBatchReader.from_batches(pa.schema([("id", pa.int64())]), batches())
+    with pytest.raises(WriteError, match="The data to be written cannot be read") as caught:
+        getattr(manager, write)("bronze.t", reader, **options)
+    assert type(caught.value) is WriteError
+    assert caught.value.__cause__ is failure
+    assert says in caught.value.message
+    assert "SELECT" not in caught.value.message
+    assert manager.scan("bronze.t")["id"].to_pylist() == [1]
 
 
 def test_a_stream_checks_required_columns_as_it_goes(manager):
