@@ -184,7 +184,11 @@ class DataPlane(Protocol):
         ...
 
     def write(self, request: WriteRequest) -> None:
-        """Carry out one write, or raise whatever the engine raised."""
+        """Carry out one write, or raise whatever the engine raised.
+
+        Raises:
+            InvalidDataError: The rows do not fit; ``nulls`` says that a required column was given null.
+        """
         ...
 
     def await_quiet(self, operation_id: str, *, timeout_seconds: float = 60.0) -> None:

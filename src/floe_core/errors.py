@@ -413,8 +413,13 @@ class WriteError(FloeStorageError):
 
 
 class InvalidDataError(WriteError):
-    """The data cannot become Iceberg rows."""
+    """The data cannot become Iceberg rows.
 
+    Attributes:
+        nulls: Whether an engine refused nulls in a required column, which may become optional for them.
+    """
+
+    nulls: bool = False
     exit_code: ClassVar[int] = USER_ERROR
 
 

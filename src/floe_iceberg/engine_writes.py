@@ -121,8 +121,8 @@ def write_on_engine(  # noqa: PLR0913 - options by keyword
             table = _evolve(context, table, write, write.schema, evolve=evolve)
         try:
             return _carried_out(context, table, write, scope, properties)
-        except InvalidDataError:
-            if not evolve or not _let_nulls_in(context, target, write):
+        except InvalidDataError as err:
+            if not (evolve and err.nulls) or not _let_nulls_in(context, target, write):
                 raise
         return _carried_out(context, context.load(target), write, scope, properties)
 

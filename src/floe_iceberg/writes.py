@@ -322,7 +322,8 @@ class _Write:
         self.num_rows = arrow.num_rows if isinstance(arrow, pa.Table) else None
         frame = data if arrow is None else arrow
         null_keys = self._null_keys() if chosen else NullKeys.REFUSE
-        kept = tuple(self._options.keep_required)
+        # Null in such keys fails the write, which must not change the table first.
+        kept = (*self._options.keep_required, *(chosen if null_keys is NullKeys.REFUSE else ()))
         return self._on_engine(EngineWrite(kind, frame, schema, chosen, null_keys, sql, kept))
 
     def _on_engine(self, write: EngineWrite) -> Outcome:

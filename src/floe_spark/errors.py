@@ -22,6 +22,7 @@ from floe_core.errors import (
     InvalidDataError,
     RefNotFoundError,
     SnapshotNotFoundError,
+    StorageAuthenticationError,
     StorageFullError,
     TableNotFoundError,
 )
@@ -48,6 +49,10 @@ _OF_CATALOG: dict[str, tuple[type[FloeStorageError], str]] = {
     "ServiceFailureException": (CatalogUnavailableError, "The catalog failed Spark's request"),
     "RESTException": (CatalogUnavailableError, "The catalog failed Spark's request"),
 }
+_DENIED = re.compile(
+    r"\(Service: S3, Status Code: 40[13]\b|AccessControlException|AccessDeniedException|\(Permission denied\)"
+    r"|AuthenticationFailed|AuthorizationPermissionMismatch"
+)
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")
 # Libraries through which Spark's reports come, classic and Connect.
 _BRIDGES = frozenset({"grpc", "py4j", "pyspark"})
@@ -68,6 +73,10 @@ _CLOCK_SKEW = re.compile(
 # Data exception, syntax error or access rule violation, feature not supported.
 _STATES_OF_SQL = ("22", "42", "0A")
 _SQL_STATE = re.compile(r"\s*SQLSTATE: \w+;?\s*$")
+# What a function in Python raised, below its traceback; of several, the last one is what Spark was told.
+_PYTHON_REASON = re.compile(
+    r"^Traceback \(most recent call last\):\n(?:[ \t][^\n]*\n)+(?P<reason>\S[^\n]*)", re.MULTILINE
+)
 _REASON = re.compile(r"(?:\w+\.)+\w*(?:Exception|Error): (?P<reason>[^\n]+)")
 
 
@@ -96,7 +105,7 @@ def _failed(err: Exception, table: str, work: str) -> EngineError | None:
     """Describe what Spark reports and floe has no name for, such as a failed function of the caller's own."""
     if not isinstance(err, PySparkException) and type(err).__module__.partition(".")[0] not in _BRIDGES:
         return None
-    msg = f"Spark failed to {work} '{table}': {redact_text(reason_of(err))}"
+    msg = f"Spark failed to {work} '{table}': {redact_text(reason_of(err)).rstrip('.')}."
     return EngineError(msg, hint="The cause of this error has Spark's whole report.", table=table)
 
 
@@ -111,7 +120,8 @@ def mistake_in_sql(err: Exception) -> str | None:
 def reason_of(err: BaseException) -> str:
     """Return the first line that says what happened."""
     text = str(err)
-    found = _REASON.search(text)
+    python = [*_PYTHON_REASON.finditer(text)]
+    found = python[-1] if python else _REASON.search(text)
     return (found["reason"] if found else text.strip().partition("\n")[0]).strip()
 
 
@@ -122,6 +132,10 @@ def _better(err: Exception, table: str, operation_id: str) -> FloeStorageError |
     if _FULL.search(text):
         hint = "Free space or raise the quota, of the warehouse or of Spark's scratch folder; the table is as it was."
         return StorageFullError(f"The storage is full: {reason_of(err)}", hint=hint, table=table)
+    if _DENIED.search(text):
+        hint = "Check storage.credentials in floe.yaml, or the store's policy when the catalog vends credentials."
+        msg = f"The storage refuses access to Spark: {redact_text(reason_of(err))}"
+        return StorageAuthenticationError(msg, hint=hint, table=table)
     # The bridge to a classic driver has errors of its own, in a package that only PySpark depends on.
     if type(err).__name__ == "Py4JNetworkError" or isinstance(err, ConnectionError) or _LOST_ENGINE.search(text):
         msg = "Spark died or lost its driver during the operation."
@@ -173,7 +187,9 @@ def _of_spark(err: Exception, text: str, table: str) -> FloeStorageError | None:
     if _MISSING_SNAPSHOT.search(text):
         return SnapshotNotFoundError(f"'{table}': {reason_of(err)}", table=table)
     if _UNFIT_DATA.match(condition):
-        return InvalidDataError(f"The data does not fit '{table}': {reason_of(err)}", table=table)
+        unfit = InvalidDataError(f"The data does not fit '{table}': {reason_of(err)}", table=table)
+        unfit.nulls = condition.startswith("NOT_NULL_ASSERT_VIOLATION")
+        return unfit
     return None
 
 

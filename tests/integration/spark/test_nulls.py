@@ -32,3 +32,23 @@ def test_a_frame_with_nulls_makes_its_required_column_optional(spark_tables):
         {"id": 2, "x": 3, "y": None},
     ]
     assert len(manager.list_snapshots("bronze.t")) == 2
+
+
+@pytest.mark.parametrize("kind", ["frame", "table", "stream"])
+def test_a_refused_upsert_leaves_required_columns_as_they_are(spark_tables, kind):
+    manager = IcebergTableManager(spark_tables.catalog, compute=spark_tables.plane)
+    manager.create_namespace("bronze")
+    schema = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in ("id", "x")])
+    name = f"bronze.refused_{kind}"
+    manager.create_table(name, schema)
+    manager.append(name, pa.table({"id": [1], "x": [1]}, schema=schema))
+    rows = pa.table({"id": [2, None], "x": [2, 2]})
+    data = {
+        "frame": lambda: spark_tables.plane.session.createDataFrame([(2, None), (None, 2)], "id long, x long"),
+        "table": lambda: rows,
+        "stream": rows.to_reader,
+    }[kind]()
+    with pytest.raises(InvalidDataError, match="null in its keys"):
+        manager.upsert(name, data, keys=["id"], engine="spark")
+    assert [field.required for field in manager.load_table(name).schema().fields] == [True, True]
+    assert manager.scan(name).to_pylist() == [{"id": 1, "x": 1}]

@@ -16,6 +16,7 @@ from floe_core.errors import (
     EngineError,
     EngineUnavailableError,
     InvalidDataError,
+    StorageAuthenticationError,
     StorageFullError,
     TableNotFoundError,
 )
@@ -63,6 +64,11 @@ class Raised(Exception):  # noqa: N818 - stands for any of Spark's
         ),
         ("java.lang.OutOfMemoryError: Java heap space", EngineUnavailableError),
         ("Job aborted: java.io.IOException: No space left on device", StorageFullError),
+        (
+            "software.amazon.awssdk.services.s3.model.S3Exception: Access Denied. (Service: S3, Status Code: 403)",
+            StorageAuthenticationError,
+        ),
+        ("java.io.FileNotFoundException: /data/x.parquet (Permission denied)", StorageAuthenticationError),
         ("<_InactiveRpcError of RPC: status = StatusCode.UNAVAILABLE>", EngineUnavailableError),
         ("java.lang.UnsupportedOperationException: Spark does not support time fields", CapabilityError),
     ],
@@ -99,6 +105,17 @@ def test_a_lost_connection_is_an_unavailable_engine():
 def test_the_reason_is_the_first_line_that_says_one():
     assert reason_of(Raised("An error.\n: a.b.SomeException: it broke\n\tat x")) == "it broke"
     assert reason_of(Raised("plain\nmore")) == "plain"
+
+
+def test_the_reason_of_a_function_in_python_is_what_it_raised():
+    text = (
+        "\n  An exception was thrown from the Python worker. Please see the stack trace below.\n"
+        'Traceback (most recent call last):\n  File "a.py", line 2, in inner\n    {}["x"]\nKeyError: \'x\'\n\n'
+        "During handling of the above exception, another exception occurred:\n\n"
+        'Traceback (most recent call last):\n  File "a.py", line 4, in cleaned\n    raise ValueError(said)\n'
+        "ValueError: no such airport: XXX\n"
+    )
+    assert reason_of(Raised(text)) == "ValueError: no such airport: XXX"
 
 
 @pytest.mark.req("RD-05")
