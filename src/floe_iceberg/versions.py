@@ -58,9 +58,13 @@ def to_millis(moment: Moment) -> int:
 
 def to_utc(moment: Moment) -> datetime:
     """Return the moment as a datetime in UTC; a datetime without zone is local time."""
-    if isinstance(moment, datetime):
-        return moment.astimezone(UTC)
-    return datetime.fromtimestamp(to_millis(moment) / 1000, tz=UTC)
+    try:
+        if isinstance(moment, datetime):
+            return moment.astimezone(UTC)
+        return datetime.fromtimestamp(to_millis(moment) / 1000, tz=UTC)
+    except (OSError, OverflowError, ValueError) as err:
+        msg = f"{moment} is beyond the moments that a calendar has."
+        raise ConfigurationError(msg, hint="Numbers are milliseconds since the epoch.") from err
 
 
 def local_text(timestamp_ms: int) -> str:

@@ -18,10 +18,10 @@ from floe_iceberg.engine_commits import commits_by_engine, required_plane
 from floe_iceberg.legal_hold import require_no_hold
 from floe_iceberg.maintenance.deletion import delete_files
 from floe_iceberg.maintenance.engines import plane_for
-from floe_iceberg.maintenance.keeping import keeping_of
+from floe_iceberg.maintenance.keeping import LONGEST_DAYS, keeping_of, least_snapshots, moment_before
 from floe_iceberg.maintenance.lease import maintenance_lease
 from floe_iceberg.maintenance.reachable import FileReader, statistics_files
-from floe_iceberg.maintenance.retention import MIN_SNAPSHOTS_PROPERTY, Expiry, Floor, plan_expiry
+from floe_iceberg.maintenance.retention import Expiry, Floor, plan_expiry
 from floe_iceberg.metadata_commits import Change, commit_change
 from floe_iceberg.metadata_updates import RemoveSnapshots
 from floe_iceberg.models import ExpiredSnapshots
@@ -149,16 +149,17 @@ def _rule(  # noqa: PLR0913, PLR0917 - the caller's options as they came
     if retain_last is not None and retain_last < 1:
         msg = f"retain_last must be 1 or more, not {retain_last}: a table keeps its current snapshot."
         raise UnsafeRetentionError(msg, table=name_of(table))
-    if older_than_days is not None and older_than_days < 0:
-        msg = f"older_than_days must be 0 or more, not {older_than_days}."
+    # Not a number compares with nothing.
+    if older_than_days is not None and not 0 <= older_than_days <= LONGEST_DAYS:
+        msg = f"older_than_days must be 0 or more, and {LONGEST_DAYS} at most, not {older_than_days}."
         raise UnsafeRetentionError(msg, table=name_of(table))
-    least = retain_last or int(table.metadata.properties.get(MIN_SNAPSHOTS_PROPERTY, "1"))
+    least = retain_last or least_snapshots(table)
     if older_than is not None:
         return _Rule(to_utc(older_than), least, snapshot_ids)
     if snapshot_ids and older_than_days is None:
         return _Rule(None, least, snapshot_ids)
     age = keeping.age if older_than_days is None else timedelta(days=older_than_days)
-    return _Rule(datetime.now(UTC) - age, least, snapshot_ids)
+    return _Rule(moment_before(age), least, snapshot_ids)
 
 
 def _plan(table: Table, rule: _Rule) -> Expiry:

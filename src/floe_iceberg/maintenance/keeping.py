@@ -20,7 +20,13 @@ if TYPE_CHECKING:
     from floe_iceberg.context import ManagerContext
 
 MAX_AGE_PROPERTY = "history.expire.max-snapshot-age-ms"
+_FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = timedelta(days=1)
+_MILLIS_OF_DAY = _DAY // timedelta(milliseconds=1)
+# The largest number that Java takes for an age; it stands for "for ever".
+_MOST_MILLIS = 2**63 - 1
+# Nothing is older.
+LONGEST_DAYS = 365_000
 # An age is counted back from a moment that has passed by the time it is looked at.
 _GRACE = timedelta(seconds=1)
 _WAY_AROUND = "allow_below_retention=True (--allow-below-retention)"
@@ -56,7 +62,7 @@ class Keeping:
     @property
     def floor(self) -> Floor:
         """What stays whatever branches, tags and callers say."""
-        since = datetime.now(UTC) - self.age
+        since = moment_before(self.age)
         return Floor(to_millis(since) if self.declared else None, self.count)
 
     def require(self, table: Table, moment: datetime | None, snapshot_ids: Collection[int]) -> None:
@@ -72,7 +78,7 @@ class Keeping:
         """
         if not self.declared:
             return
-        limit = datetime.now(UTC) - self.age + _GRACE
+        limit = moment_before(self.age) + _GRACE
         chosen = [table.metadata.snapshot_by_id(snapshot_id) for snapshot_id in snapshot_ids]
         young = any(one is not None and one.timestamp_ms > limit.timestamp() * 1000 for one in chosen)
         if young or (moment is not None and moment > limit):
@@ -150,9 +156,28 @@ def _is_ask(context: ManagerContext, table: Table, name: str) -> bool:
     return table.metadata.properties.get(name) not in given
 
 
-def _own_count(context: ManagerContext, table: Table) -> int:
+def least_snapshots(table: Table) -> int:
+    """Return how many snapshots of each branch a table's own property keeps.
+
+    Raises:
+        UnsafeRetentionError: The property is not a number.
+    """
     text = table.metadata.properties.get(MIN_SNAPSHOTS_PROPERTY, "1")
-    return int(text) if _is_ask(context, table, MIN_SNAPSHOTS_PROPERTY) else 1
+    try:
+        return int(text)
+    except ValueError:
+        msg = f"The property {MIN_SNAPSHOTS_PROPERTY} of table '{name_of(table)}' is '{text}', which is not a number."
+        raise UnsafeRetentionError(msg, hint="Set it to a number of snapshots.", table=name_of(table)) from None
+
+
+def moment_before(age: timedelta) -> datetime:
+    """Return the moment that long ago, or the first there is."""
+    now = datetime.now(UTC)
+    return now - min(age, now - _FIRST)
+
+
+def _own_count(context: ManagerContext, table: Table) -> int:
+    return least_snapshots(table) if _is_ask(context, table, MIN_SNAPSHOTS_PROPERTY) else 1
 
 
 def _own_age(table: Table) -> timedelta | None:
@@ -160,10 +185,13 @@ def _own_age(table: Table) -> timedelta | None:
     if text is None:
         return None
     try:
-        return timedelta(milliseconds=int(text))
-    except (ValueError, OverflowError):
+        millis = int(text)
+    except ValueError:
+        millis = _MOST_MILLIS + 1
+    if millis > _MOST_MILLIS:
         msg = f"The property {MAX_AGE_PROPERTY} of table '{name_of(table)}' is '{text}', which is not an age."
-        raise UnsafeRetentionError(msg, hint="Set it to a number of milliseconds.", table=name_of(table)) from None
+        raise UnsafeRetentionError(msg, hint="Set it to a number of milliseconds.", table=name_of(table))
+    return timedelta(milliseconds=min(millis, LONGEST_DAYS * _MILLIS_OF_DAY))
 
 
 def _days(age: timedelta) -> str:

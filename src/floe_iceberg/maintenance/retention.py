@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 
-from floe_core.errors import MaintenanceError, SnapshotNotFoundError
+from floe_core.errors import MaintenanceError, SnapshotNotFoundError, UnsafeRetentionError
 from floe_iceberg.versions import RESERVED_REF_PREFIX, ancestors
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def plan_expiry(  # noqa: PLR0913 - options by keyword
     Raises:
         SnapshotNotFoundError: One of ``snapshot_ids`` is not there.
         MaintenanceError: One of ``snapshot_ids`` is the head of a branch or tagged.
+        UnsafeRetentionError: The table's age of refs is not a number.
     """
     dropped = set() if older_than_ms is None else _outlived_refs(metadata, now_ms)
     refs = {name: ref for name, ref in metadata.refs.items() if name not in dropped}
@@ -82,16 +83,25 @@ def plan_expiry(  # noqa: PLR0913 - options by keyword
 
 
 def _outlived_refs(metadata: TableMetadata, now_ms: int) -> set[str]:
-    default = metadata.properties.get(MAX_REF_AGE_PROPERTY)
+    default = _age_of_refs(metadata)
     outlived = set()
     for name, ref in metadata.refs.items():
         if name == MAIN_BRANCH or name.startswith(RESERVED_REF_PREFIX):
             continue
         longest = ref.max_ref_age_ms if ref.max_ref_age_ms is not None else default
         snapshot = metadata.snapshot_by_id(ref.snapshot_id)
-        if snapshot is None or (longest is not None and now_ms - snapshot.timestamp_ms > int(longest)):
+        if snapshot is None or (longest is not None and now_ms - snapshot.timestamp_ms > longest):
             outlived.add(name)
     return outlived
+
+
+def _age_of_refs(metadata: TableMetadata) -> int | None:
+    text = metadata.properties.get(MAX_REF_AGE_PROPERTY)
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        msg = f"The table's {MAX_REF_AGE_PROPERTY} is '{text}', which is not an age."
+        raise UnsafeRetentionError(msg, hint="Set it to a number of milliseconds.") from None
 
 
 def _explicit(metadata: TableMetadata, refs: dict[str, SnapshotRef], snapshot_ids: Collection[int]) -> set[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -12,7 +13,7 @@ from pyiceberg.table.statistics import StatisticsFile
 from pyiceberg.table.update import SetPropertiesUpdate, SetSnapshotRefUpdate
 
 from floe_core.dataplane import MaintenanceFigures
-from floe_core.errors import LegalHoldError, SharedFilesError, UnsafeRetentionError
+from floe_core.errors import ConfigurationError, LegalHoldError, SharedFilesError, UnsafeRetentionError
 from floe_iceberg import maintenance, snapshots
 from floe_iceberg.maintenance import expiry
 from floe_iceberg.maintenance.keeping import Keeping
@@ -162,6 +163,35 @@ def test_an_age_that_is_none_is_refused(context, events, age):
         transaction.set_properties({"history.expire.max-snapshot-age-ms": age})
     with pytest.raises(UnsafeRetentionError, match="which is not an age"):
         maintenance.expire_snapshots(context, NAME)
+
+
+@pytest.mark.parametrize("name", ["history.expire.min-snapshots-to-keep", "history.expire.max-ref-age-ms"])
+def test_a_number_that_is_none_is_refused(context, events, name):
+    with events.transaction() as transaction:
+        transaction.set_properties({name: "all"})
+    with pytest.raises(UnsafeRetentionError, match=f"{name}.*'all'"):
+        maintenance.expire_snapshots(context, NAME)
+
+
+def test_the_longest_age_keeps_everything(context, events):
+    age_snapshots(events, *(timedelta(days=10_000) for _ in events.snapshots()))
+    with context.load(NAME).transaction() as transaction:
+        transaction.set_properties({"history.expire.max-snapshot-age-ms": str(2**63 - 1)})
+    assert maintenance.expire_snapshots(context, NAME) == 0
+    with pytest.raises(UnsafeRetentionError, match="must be kept for"):
+        maintenance.expire_snapshots(context, NAME, older_than_days=9_000)
+
+
+@pytest.mark.parametrize("days", [-1, math.nan, math.inf, 10**9])
+def test_days_that_cannot_be_are_refused(context, events, days):
+    with pytest.raises(UnsafeRetentionError, match="older_than_days must be 0 or more"):
+        maintenance.expire_snapshots(context, NAME, older_than_days=days)
+
+
+@pytest.mark.parametrize("moment", [10**18, datetime.min])  # noqa: DTZ901 - as a caller may give it
+def test_a_moment_that_cannot_be_is_refused(context, events, moment):
+    with pytest.raises(ConfigurationError, match="beyond the moments"):
+        maintenance.expire_snapshots(context, NAME, older_than=moment)
 
 
 @pytest.mark.parametrize(
