@@ -21,6 +21,7 @@ from floe_iceberg.legal_hold import require_no_hold
 from floe_iceberg.maintenance.keeping import keeping_of
 from floe_iceberg.models import NullKeys, PurgeResult
 from floe_iceberg.names import is_usable
+from floe_iceberg.namespaces import Namespaces
 from floe_iceberg.own_files import require_collected
 from floe_iceberg.purge import Remains
 from floe_iceberg.reconciling import ReconcilingCatalog
@@ -170,7 +171,7 @@ def list_tables(context: ManagerContext, namespace: str | tuple[str, ...]) -> li
     """
     parts = tuple(namespace.split(".")) if isinstance(namespace, str) else tuple(namespace)
     dotted = ".".join(parts)
-    with context.traced("iceberg.list_tables", namespace=dotted):
+    with Namespaces(context.catalog, tracer=context.tracer, logger=context.logger).operation("list_tables", parts):
         try:
             names = [identifier[-1] for identifier in context.catalog.list_tables(parts)]
         except NoSuchNamespaceError as err:

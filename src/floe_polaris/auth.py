@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from floe_core.errors import CatalogAuthenticationError, CatalogConnectionError, TransientError
 from floe_core.metrics import count_token_refresh
+from floe_core.redaction import remember_secret
 from floe_core.telemetry import get_logger, traced
 from floe_polaris.errors import server_message
 from floe_polaris.http import Authenticator, DeadlineSession
@@ -214,7 +215,11 @@ def _seconds(value: object) -> float | None:
 
 
 def authenticator_for(config: PolarisCatalogConfig, *, breaker: CircuitBreaker) -> Authenticator:
-    """Return what the configuration authenticates with."""
+    """Return what the configuration authenticates with; its secrets are masked in logs and messages from then on."""
+    for secret in (config.token, config.client_secret):
+        if secret is not None:
+            # A configuration made in Python has its values from nowhere that floe would know them by.
+            remember_secret(secret.get_secret_value())
     if config.token is not None:
         return BearerToken(config.token.get_secret_value())
     if config.client_id is None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from floe_core.errors import CatalogAuthenticationError
+from floe_core.errors import CatalogAuthenticationError, CatalogAuthorizationError, CatalogRequestError
 from floe_core.schemas import RetryConfig
+from floe_iceberg import IcebergTableManager
 from floe_polaris import PolarisCatalogConfig, create_catalog
 from floe_testing.gateway import FaultGateway, Reply, Rule
 
@@ -50,3 +51,24 @@ def test_a_token_that_the_catalog_rejects(server):
     )
     [entry] = [entry for entry in logs if entry["event"] == "polaris.authenticate.refused"]
     assert entry["said"] == said["error"]["message"]
+
+
+@pytest.mark.req("SC-006")
+def test_a_secret_that_a_server_repeats_is_masked(server):
+    said = {"error": {"message": "No role for canary-right of the client", "type": "Forbidden", "code": 403}}
+    server.add(Rule("GET", "/v1/config$", None, forward=False, reply=Reply.of(403, said)))
+    with capture_logs() as logs, pytest.raises(CatalogAuthorizationError, match="No role for") as caught:
+        connect(server)
+    assert "canary" not in str(caught.value)
+    assert "canary" not in str(logs)
+
+
+@pytest.mark.parametrize("status", [400, 409, 418, 422])
+def test_a_listing_that_is_rejected_is_no_error_of_a_library(server, status):
+    said = {"error": {"message": "password=canary is not one", "type": "Rejected", "code": status}}
+    settings = {"defaults": {}, "overrides": {}}
+    server.add(Rule("GET", "/v1/config$", None, forward=False, reply=Reply.of(200, settings)))
+    server.add(Rule("GET", "/tables", None, forward=False, reply=Reply.of(status, said)))
+    with pytest.raises(CatalogRequestError, match="rejected the request on namespace 'a'") as caught:
+        IcebergTableManager(connect(server)).list_tables("a")
+    assert "canary" not in str(caught.value)
