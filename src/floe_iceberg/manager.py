@@ -165,9 +165,11 @@ class IcebergTableManager:
 
     def close(self) -> None:
         """Release the engine and the connection that this manager opened."""
-        self._plane.close()
-        if self._connection is not None:
-            self._connection.close()
+        try:
+            self._plane.close()
+        finally:
+            if self._connection is not None:
+                self._connection.close()
 
     @property
     def catalog(self) -> Catalog:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, cast
+from weakref import WeakKeyDictionary
 
 from floe_core.errors import PluginNotFoundError
 from floe_core.expansion import expand_section
@@ -27,6 +31,8 @@ if TYPE_CHECKING:
     from floe_core.secrets import SecretSource
 
 _log = get_logger(__name__)
+# Plugins of projects that nobody has closed, with the process that started them: a fork of it must not stop them.
+_open: WeakKeyDictionary[PluginRegistry, int] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -112,11 +118,13 @@ class ProjectConnection:
 
     def close(self) -> None:
         """Release the engine and the catalog, and stop the plugins, last one first; closing twice does nothing."""
-        with self._lock:
+        # What cannot be released does not keep the rest.
+        with self._lock, ExitStack() as steps:
+            steps.callback(self.plugins.shutdown)
+            steps.callback(self.catalog.close)
             while self._planes:
-                self._planes.pop().close()
-        self.catalog.close()
-        self.plugins.shutdown()
+                steps.callback(self._planes.pop().close)
+        _open.pop(self.plugins, None)
 
 
 def open_project(artifacts: CompiledArtifacts, *, registry: PluginRegistry | None = None) -> ProjectConnection:
@@ -149,7 +157,16 @@ def open_project(artifacts: CompiledArtifacts, *, registry: PluginRegistry | Non
     except BaseException:
         plugins.shutdown()
         raise
+    _open[plugins] = os.getpid()
     return ProjectConnection(artifacts, cast("Catalog", catalog), plugin, storage, plugins, secrets)
+
+
+@atexit.register
+def _stop_what_is_open() -> None:
+    """Stop the plugins of projects that are open when the process ends, as those of a Dagster process are."""
+    for plugins, process in list(_open.items()):
+        if process == os.getpid():
+            plugins.shutdown()
 
 
 def bound_storage(

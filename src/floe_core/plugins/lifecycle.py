@@ -147,7 +147,12 @@ def call_within(
     call = _Call(action, on_late)
     # The thread gets the caller's context, so that spans and log fields carry over.
     context = contextvars.copy_context()
-    threading.Thread(target=context.run, args=(call.run,), name=f"floe-{plugin}", daemon=True).start()
+    thread = threading.Thread(target=context.run, args=(call.run,), name=f"floe-{plugin}", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        # Newer versions of Python start no thread once the interpreter ends, when plugins are stopped.
+        call.run()
     if not call.wait(seconds):
         msg = f"The plugin {plugin} did not {what} within {seconds:g} s."
         raise PluginTimeoutError(msg, plugin=plugin, hint="See its logs, and check the services it talks to.")

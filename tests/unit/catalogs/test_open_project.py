@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -14,6 +16,7 @@ from floe_core.plugins import PLUGIN_API_VERSION, ComputePlugin
 from floe_core.plugins.registry import PluginRegistry
 from floe_core.schemas import CatalogConfig, CompiledArtifacts, ComputeConfig, StorageConfig
 from floe_iceberg.project import open_project
+from floe_storage.local import LocalStoragePlugin
 
 
 def artifacts(root, **sections):
@@ -148,3 +151,57 @@ def test_no_secret_shows_in_the_connection(tmp_path, monkeypatch):
     with capture_logs() as logs, open_project(artifacts(tmp_path, storage=storage)) as project:
         assert project.catalog.properties["s3.secret-access-key"] == "CANARY"
         assert "CANARY" not in f"{project!r} {project} {logs}"
+
+
+class Stopping(LocalStoragePlugin):
+    """Says when it is stopped."""
+
+    name = "stopping"
+    stopped = 0
+
+    def shutdown(self):
+        type(self).stopped += 1
+
+
+def test_an_engine_that_cannot_be_released_does_not_keep_the_plugins_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(Stopping, "stopped", 0)
+    registry = PluginRegistry()
+    registry.register(Stopping())
+    project = open_project(artifacts(tmp_path, storage={"type": "stopping"}), registry=registry)
+    project._planes.append(type("Stuck", (), {"close": lambda _self: 1 / 0})())
+    with pytest.raises(ZeroDivisionError):
+        project.close()
+    assert Stopping.stopped == 1
+
+
+AT_THE_END = """
+import os, sys
+from pathlib import Path
+from floe_core.plugins.registry import PluginRegistry
+from floe_core.schemas import CompiledArtifacts
+from floe_iceberg.project import open_project
+from floe_storage.local import LocalStoragePlugin
+
+class Loud(LocalStoragePlugin):
+    name = "loud"
+
+    def shutdown(self):
+        print(f"stopped by {os.getpid() == opener}", flush=True)
+
+opener = os.getpid()
+registry = PluginRegistry()
+registry.register(Loud())
+sections = {"name": "demo", "floe_version": "0.1.0", "storage": {"type": "loud"}}
+project = open_project(CompiledArtifacts.model_validate(sections).rooted_at(Path(sys.argv[1])), registry=registry)
+if (child := os.fork()) == 0:
+    sys.exit()
+os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.req("PL-02")
+def test_plugins_of_an_open_project_are_stopped_when_its_process_ends(tmp_path):
+    # Not from a warm Python: how the process ends is what is looked at.
+    command = [sys.executable, "-c", AT_THE_END, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "stopped by True\n"
