@@ -131,7 +131,7 @@ def _reading() -> Iterator[None]:
             raise
         # The first line says what happened; the rest, such as a statement, is for the log.
         reason = redact_text(str(err).strip().partition("\n")[0] or type(err).__name__)
-        msg = f"The data to be written cannot be read: {reason}"
+        msg = f"The data to be written cannot be read: {reason.rstrip('.')}."
         raise WriteError(msg, hint="Check where it comes from; the table is as it was.") from err
 
 
