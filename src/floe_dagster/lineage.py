@@ -37,7 +37,12 @@ API_KEY_VARIABLE = "OPENLINEAGE_API_KEY"
 _PRODUCER = "urn:floe:floe-lakehouse"
 _SETTING = "observability.openlineage"
 # Jobs that stand for "some assets of the project", by names of Dagster's and of ours.
-_UNNAMED_JOBS = frozenset({"__ASSET_JOB", "floe_run"})
+_UNNAMED_JOBS = frozenset({"__ASSET_JOB", "__ephemeral_asset_job__", "floe_run"})
+
+
+def attempt_name(step: str, attempt: int) -> str:
+    """Return what tells an attempt at a step from the others of its run: any process may have to end it."""
+    return f"{step}:{attempt}" if attempt else step
 
 
 class Lineage:
@@ -74,8 +79,8 @@ class Lineage:
         """Describe a run as a whole."""
         return StepLineage(self, run_id, self._job_name(job), kind="JOB")
 
-    def of_step(self, run: DagsterRun, step: str, assets: StepAssets, *, again: bool = False) -> StepLineage:
-        """Describe a step of a run; its job bears the name of the asset it makes.
+    def of_step(self, run: DagsterRun, step: str, assets: StepAssets, *, attempt: int = 0) -> StepLineage:
+        """Describe an attempt at a step of a run; its job bears the name of the asset it makes.
 
         A try after a failed one has an id of its own: what has failed does not start once more.
         """
@@ -85,7 +90,7 @@ class Lineage:
             prefix = f"{tenant_namespace(self._artifacts, tenant_of_run(run.tags))}."
         return StepLineage(
             self,
-            str(uuid.uuid4() if again else uuid.uuid5(uuid.UUID(run.run_id), step)),
+            str(uuid.uuid5(uuid.UUID(run.run_id), attempt_name(step, attempt))),
             name,
             kind="ASSET",
             parent=(run.run_id, self._job_name(run.job_name)),

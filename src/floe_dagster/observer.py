@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ from dagster import DagsterEventType, Executor, ExecutorDefinition, multi_or_in_
 from floe_core.observability import continued, flush_observability, handed_over, inherited_parent, join, trace_parent
 from floe_core.telemetry import get_logger, is_tracing, process_span, traced
 from floe_dagster.causes import cause_of
-from floe_dagster.lineage import Lineage
+from floe_dagster.lineage import Lineage, attempt_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -48,7 +47,10 @@ _PARTITION_TAGS = ("dagster/partition", "dagster/asset_partition_range_start", "
 _BEGINNINGS = {DagsterEventType.STEP_START, DagsterEventType.STEP_RESTARTED}
 _FAILURES = {DagsterEventType.STEP_FAILURE, DagsterEventType.STEP_UP_FOR_RETRY}
 _ENDINGS = _FAILURES | {DagsterEventType.STEP_SUCCESS}
+_RUN_ENDINGS = {DagsterEventType.RUN_SUCCESS, DagsterEventType.RUN_FAILURE, DagsterEventType.RUN_CANCELED}
 _log = get_logger("floe.dagster")
+# Runs of this process that have a span already.
+_watched: set[str] = set()
 
 
 @dataclass(frozen=True)
@@ -87,9 +89,11 @@ class RunObserver:
             if run.run_id in self._followed:
                 return
             self._followed.add(run.run_id)
+        if _is_unwatched(run, instance):
+            instance.add_event_listener(run.run_id, _RunHere(self, run).notice)
         # In a step's own process, resources connect before the step begins.
         join(_parent_of(run))
-        instance.add_event_listener(run.run_id, _Steps(self, run).notice)
+        instance.add_event_listener(run.run_id, _Steps(self, run, instance).notice)
 
     def executor(self, inner: ExecutorDefinition | Executor | None) -> ExecutorDefinition | Executor | None:
         """Return an executor whose runs are observed; the given one, or Dagster's own, when nobody looks."""
@@ -103,14 +107,14 @@ class RunObserver:
         return run.run_id in self._followed
 
     def step_span(
-        self, run: DagsterRun, step: str, *, again: bool, started: int | None = None
+        self, run: DagsterRun, step: str, *, attempt: int, started: int | None = None
     ) -> AbstractContextManager[Operation]:
         """Return the span of a step, to be entered.
 
         Args:
             run: The run.
             step: The step.
-            again: Whether it was tried before.
+            attempt: How often it was tried before.
             started: When it began, in nanoseconds; now by default.
         """
         assets = self.steps.get(step)
@@ -122,17 +126,17 @@ class RunObserver:
             "dagster.asset" if assets else "dagster.step",
             started=started,
             # Known beforehand, so that whoever started a process that was killed can end the span in its place.
-            span_id=None if again else step_span_id(run, step),
+            span_id=step_span_id(run, step, attempt),
             run_id=run.run_id,
             step=step,
             asset=", ".join(names) or None,
             partition="...".join(keys) or None,
         )
 
-    def lineage_of(self, run: DagsterRun, step: str, *, again: bool) -> StepLineage | None:
+    def lineage_of(self, run: DagsterRun, step: str, *, attempt: int) -> StepLineage | None:
         """Describe a step for the lineage; None when nobody receives it, or it makes no asset."""
         assets = self.steps.get(step)
-        return self.lineage.of_step(run, step, assets, again=again) if self.lineage and assets else None
+        return self.lineage.of_step(run, step, assets, attempt=attempt) if self.lineage and assets else None
 
     def flush(self) -> None:
         """Send what was recorded so far: a process that Dagster started may end without another chance."""
@@ -159,26 +163,44 @@ def watched_run(lineage: Lineage | None, run_id: str, job: str) -> Iterator[Watc
         yield watched
         return
     told = lineage.of_run(run_id, job) if lineage else None
-    with continued(inherited_parent()), traced("dagster.run", run_id=run_id, job=job) as operation:
-        if told:
-            told.start()
-        try:
-            with process_span(operation.span):
-                yield watched
-        except BaseException as err:
+    raised: BaseException | None = None
+    _watched.add(run_id)
+    try:
+        with continued(inherited_parent()), traced("dagster.run", run_id=run_id, job=job) as operation:
             if told:
-                told.fail(str(err) or type(err).__name__)
-            raise
-        if watched.reason is not None:
-            operation.fail(watched.reason)
-        if told:
-            told.complete() if watched.reason is None else told.fail(watched.reason)
+                told.start()
+            try:
+                with process_span(operation.span):
+                    yield watched
+            except BaseException as err:
+                if watched.reason is None:
+                    if told:
+                        told.fail(str(err) or type(err).__name__)
+                    raise
+                # What Dagster raises after a failed step repeats tracebacks; the step says why.
+                raised = err
+            if watched.reason is not None:
+                operation.fail(watched.reason)
+            if told:
+                told.complete() if watched.reason is None else told.fail(watched.reason)
+    finally:
+        _watched.discard(run_id)
+    if raised is not None:
+        raise raised
 
 
-def step_span_id(run: DagsterRun, step: str) -> int:
-    """Return the id of the span that a step of a run has when it is first tried."""
-    digest = hashlib.blake2b(f"{run.run_id}:{step}".encode(), digest_size=8).digest()
+def step_span_id(run: DagsterRun, step: str, attempt: int = 0) -> int:
+    """Return the id of the span that an attempt at a step of a run has."""
+    digest = hashlib.blake2b(f"{run.run_id}:{attempt_name(step, attempt)}".encode(), digest_size=8).digest()
     return int.from_bytes(digest) or 1
+
+
+def _is_unwatched(run: DagsterRun, instance: DagsterInstance) -> bool:
+    """Whether this process executes a run as a whole, and not by an executor of ours."""
+    if run.run_id in _watched:
+        return False
+    begun = instance.get_records_for_run(run.run_id, of_type=DagsterEventType.RUN_START).records
+    return any(record.event_log_entry.get_dagster_event().pid == os.getpid() for record in begun)
 
 
 def _parent_of(run: DagsterRun) -> str | None:
@@ -191,12 +213,47 @@ def trace_tags() -> dict[str, str]:
     return {} if parent is None else {TRACE_TAG: parent}
 
 
+class _RunHere:
+    """A run of this process that no executor of ours carries out, as with ``materialize`` or ``execute_in_process``."""
+
+    def __init__(self, observer: RunObserver, run: DagsterRun) -> None:
+        self._scope = ExitStack()
+        self._scope.callback(observer.flush)
+        self._run = self._scope.enter_context(watched_run(observer.lineage, run.run_id, run.job_name))
+
+    def notice(self, entry: EventLogEntry) -> None:
+        """Take in an event of the run; whatever goes wrong here is no reason to fail it."""
+        event = entry.dagster_event
+        if event is None or event.event_type not in _RUN_ENDINGS:
+            return
+        try:
+            if event.event_type is not DagsterEventType.RUN_SUCCESS:
+                self._run.reason = _reason_of(event)
+            self._scope.close()
+        except Exception as err:  # noqa: BLE001 - whoever watches must not disturb
+            _log.warning("run_not_observed", error=type(err).__name__, reason=str(err))
+
+
+def _reason_of(event: DagsterEvent) -> str:
+    if event.event_type is DagsterEventType.RUN_CANCELED:
+        return "The run was canceled"
+    failure = event.job_failure_data
+    if (first := failure.first_step_failure_event) is not None:
+        return _step_failed(first.step_key)
+    return cause_of(failure.error).reason
+
+
+def _step_failed(step: str | None) -> str:
+    return f"Step '{step}' failed"
+
+
 class _Steps:
     """The steps of one run that are under way in this process."""
 
-    def __init__(self, observer: RunObserver, run: DagsterRun) -> None:
+    def __init__(self, observer: RunObserver, run: DagsterRun, instance: DagsterInstance) -> None:
         self._observer = observer
         self._run = run
+        self._instance = instance
         self._open: dict[str, tuple[ExitStack, Operation, StepLineage | None]] = {}
 
     def notice(self, entry: EventLogEntry) -> None:
@@ -211,7 +268,8 @@ class _Steps:
 
     def _notice(self, event: DagsterEvent, step: str) -> None:
         if event.event_type in _BEGINNINGS:
-            self._begin(step, again=event.event_type is DagsterEventType.STEP_RESTARTED)
+            again = event.event_type is DagsterEventType.STEP_RESTARTED
+            self._begin(step, _last_attempt(self._instance, self._run, step).number if again else 0)
         elif step not in self._open:
             return
         elif event.event_type is DagsterEventType.ASSET_MATERIALIZATION:
@@ -220,11 +278,11 @@ class _Steps:
             error = getattr(event.event_specific_data, "error", None)
             self._end(step, None if event.event_type is DagsterEventType.STEP_SUCCESS else cause_of(error).reason)
 
-    def _begin(self, step: str, *, again: bool) -> None:
-        told = self._observer.lineage_of(self._run, step, again=again)
+    def _begin(self, step: str, attempt: int) -> None:
+        told = self._observer.lineage_of(self._run, step, attempt=attempt)
         with ExitStack() as scope:
             scope.enter_context(continued(_parent_of(self._run)))
-            operation = scope.enter_context(self._observer.step_span(self._run, step, again=again))
+            operation = scope.enter_context(self._observer.step_span(self._run, step, attempt=attempt))
             scope.enter_context(process_span(operation.span))
             self._open[step] = (scope.pop_all(), operation, told)
         if told:
@@ -247,31 +305,49 @@ class _Steps:
             told.complete() if reason is None else told.fail(reason)
 
 
+@dataclass(frozen=True)
+class _Attempt:
+    """The last attempt at a step, as the run's event log has it.
+
+    Attributes:
+        number: How many there were before.
+        started: When it began, in nanoseconds; None when it never did.
+    """
+
+    number: int = 0
+    started: int | None = None
+
+
+def _last_attempt(instance: DagsterInstance, run: DagsterRun, step: str) -> _Attempt:
+    # Events that a process was about to hand to another one are lost with it; the log has them.
+    records = instance.get_records_for_run(run.run_id, of_type=_BEGINNINGS).records
+    begun = [entry.timestamp for entry in (record.event_log_entry for record in records) if entry.step_key == step]
+    return _Attempt(len(begun) - 1, int(begun[-1] * 1e9)) if begun else _Attempt()
+
+
 class _StepsElsewhere:
     """The steps of one run that other processes carry out, as its executor hears of them."""
 
-    def __init__(self, observer: RunObserver, run: DagsterRun) -> None:
+    def __init__(self, observer: RunObserver, run: DagsterRun, instance: DagsterInstance) -> None:
         self._observer = observer
         self._run = run
-        self._begun: dict[str, tuple[int, bool]] = {}
+        self._instance = instance
 
     def notice(self, event: DagsterEvent) -> None:
         """Take in an event; a process that was killed, or never got as far as its step, leaves the telling to us."""
         step = event.step_key
         if step is None or self._observer.follows(self._run):
             return
-        if event.event_type in _BEGINNINGS:
-            self._begun[step] = (time.time_ns(), event.event_type is DagsterEventType.STEP_RESTARTED)
-        elif event.event_type in _FAILURES and event.pid == os.getpid():
+        if event.event_type in _FAILURES and event.pid == os.getpid():
             error = getattr(event.event_specific_data, "error", None)
             self._lost(step, cause_of(error).reason)
 
     def _lost(self, step: str, reason: str) -> None:
-        started, again = self._begun.get(step, (None, False))
-        with self._observer.step_span(self._run, step, again=again, started=started) as operation:
+        last = _last_attempt(self._instance, self._run, step)
+        with self._observer.step_span(self._run, step, attempt=last.number, started=last.started) as operation:
             operation.fail(reason)
-        if told := self._observer.lineage_of(self._run, step, again=again):
-            if started is None:
+        if told := self._observer.lineage_of(self._run, step, attempt=last.number):
+            if last.started is None:
                 told.start()
             told.fail(reason)
 
@@ -315,11 +391,11 @@ class _ObservedExecutor(Executor):
             with watched_run(self._observer.lineage, run.run_id, run.job_name) as watched, handed_over():
                 if tags := trace_tags():
                     instance.add_run_tags(run.run_id, tags)
-                elsewhere = _StepsElsewhere(self._observer, run)
+                elsewhere = _StepsElsewhere(self._observer, run, instance)
                 for event in self._inner.execute(plan_context, execution_plan):
                     elsewhere.notice(event)
                     if event.is_step_failure:
-                        watched.reason = f"Step '{event.step_key}' failed"
+                        watched.reason = _step_failed(event.step_key)
                     yield event
         finally:
             self._observer.flush()

@@ -211,3 +211,48 @@ def test_receivers_that_are_away_cost_a_run_one_warning_each_and_no_more(tmp_pat
         told = ("the receiver of observability.otlp_endpoint", "the receiver of observability.openlineage")
     assert [done.stderr.count(words) for words in told] == [1, 1], done.stderr
     assert len(done.stderr.splitlines()) == 4, done.stderr
+
+
+EMBEDDING = """
+    import sys
+    from pathlib import Path
+
+    import dagster as dg
+
+    from floe_core.compile import compile_project
+    from floe_dagster import create_definitions
+
+    if __name__ == "__main__":
+        names = [dg.AssetKey.from_user_string(name) for name in sys.argv[1:]]
+        found = create_definitions(compile_project(Path.cwd()))
+        chosen = [asset for asset in found.assets if asset.keys & set(names)]
+        dg.materialize([*chosen, *found.asset_checks], resources=found.resources, raise_on_error=False)
+        found.resolve_implicit_global_asset_job_def().execute_in_process(asset_selection=names, raise_on_error=False)
+"""
+
+
+@pytest.mark.parametrize(
+    ("chosen", "state", "reason"),
+    [
+        (["bronze/orders", "gold/revenue"], "COMPLETE", None),
+        (["bronze/orders", "gold/broken"], "FAIL", "Step 'gold__broken' failed"),
+    ],
+    ids=["success", "failure"],
+)
+def test_runs_in_a_program_of_the_users_own_are_one_trace_each(tmp_path, chosen, state, reason):
+    (tmp_path / "embedding.py").write_text(dedent(EMBEDDING))
+    environ = {key: value for key, value in os.environ.items() if key != "TRACEPARENT"}
+    with Collector() as collector:
+        lay_out(tmp_path, collector.url)
+        done = warm_python.run("embedding.py", *chosen, cwd=tmp_path, env=environ)
+    assert done.returncode == 0, done.stderr
+    tree = TraceTree(collector.spans)
+    assert [(span.name, span.error) for span in tree.roots] == [("dagster.run", reason)] * 2
+    assert tree.orphans == []
+    assert len({span.trace_id for span in tree.spans}) == 2
+    for run in tree.roots:
+        below = [span for span in tree.named("dagster.asset") if span.parent_id == run.span_id]
+        assert {span.attributes["dagster.asset"] for span in below} == set(chosen)
+    runs = [span.attributes["dagster.run_id"] for span in tree.roots]
+    told = [(event["run"]["runId"], event["eventType"]) for event in collector.lineage]
+    assert [event for event in told if event[0] in runs] == [(run, step) for run in runs for step in ("START", state)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from textwrap import dedent
 
 import pytest
@@ -45,6 +46,13 @@ ASSETS = """
     def lost(tables: dg.ResourceParam[IcebergTableManager]) -> pa.Table:
         tables.table_exists("bronze.lost")
         flush_observability()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    @dg.asset(key_prefix="bronze", metadata={"write_mode": "overwrite"}, retry_policy=dg.RetryPolicy(max_retries=2))
+    def lost_again(context: dg.AssetExecutionContext) -> pa.Table:
+        if context.retry_number == 0:
+            raise ValueError("the source went away")
+        # At once: what the process had to tell of its beginning dies with it.
         os.kill(os.getpid(), signal.SIGKILL)
 
     @dg.asset(key_prefix="silver", metadata={"write_mode": "overwrite"})
@@ -143,6 +151,24 @@ def test_a_step_whose_process_is_killed_is_still_told_to_its_end(folder, collect
     assert [state for _, state, _ in told] == ["START", "START", "FAIL", "FAIL"]
     assert [job for job, _, _ in told] == ["shop", "bronze/lost", "bronze/lost", "shop"]
     assert told[1][2] == told[2][2]
+
+
+def test_tries_whose_processes_are_killed_are_told_to_their_end(folder, collector, environ):
+    chosen = ("run", "--select", "bronze.lost_again", "--processes", "2")
+    done = warm_python.run(str(folder / "program.py"), *chosen, cwd=folder, env=environ)
+    assert done.returncode != 0
+    tree = whole_trace(collector, root="floe.run")
+    [run] = tree.named("dagster.run")
+    assert run.error == "Step 'bronze__lost_again' failed"
+    tries = sorted(tree.named("dagster.asset"), key=lambda span: span.start)
+    reasons = ("the source went away", "it was killed", "it was killed")
+    assert [reason in step.error for step, reason in zip(tries, reasons, strict=True)] == [True, True, True]
+    assert all(before.end < after.start < after.end for before, after in pairwise(tries))
+    told = [(event["eventType"], event["run"]["runId"]) for event in collector.lineage][1:-1]
+    assert [state for state, _ in told] == ["START", "FAIL"] * 3
+    ids = [run_id for _, run_id in told]
+    assert ids[::2] == ids[1::2]
+    assert len(set(ids)) == 3
 
 
 def test_partitions_that_run_beside_each_other_are_one_trace(folder, collector, environ):
