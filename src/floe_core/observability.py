@@ -8,13 +8,14 @@ import socket
 import time
 import uuid
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import structlog
 from opentelemetry import trace
 
+from floe_core.deadline import BackgroundCall
 from floe_core.errors import MissingDependencyError
 from floe_core.expansion import expand_section
 from floe_core.telemetry import (
@@ -29,6 +30,7 @@ from floe_core.telemetry import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    import requests
     from opentelemetry.context import Context
     from opentelemetry.sdk.metrics.export import MetricExporter
     from opentelemetry.sdk.resources import Resource
@@ -42,11 +44,13 @@ LOG_LEVEL_VARIABLE = "FLOE_LOG_LEVEL"
 """Least level that processes log which a command starts; comes before floe.yaml."""
 
 Exporter = TypeVar("Exporter", bound="SpanExporter | MetricExporter")
+T = TypeVar("T")
 
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _ENDPOINT = "observability.otlp_endpoint"
 _EXPORT_SECONDS = 3
 _SILENCE_SECONDS = 30.0
+_EXPORTER_VARIABLES = "OTEL_PYTHON_EXPORTER_OTLP_HTTP_"
 _SIGNALS = ("v1/traces", "v1/metrics")
 _log = get_logger("floe.observability")
 
@@ -89,7 +93,9 @@ def configure_tracing(config: ObservabilityConfig) -> None:
             return wanted_span_id.get() or super().generate_span_id()
 
     provider = TracerProvider(resource=_resource(config), id_generator=WantedIds())
-    exporter = OTLPSpanExporter(endpoint=_signal_url(config.otlp_endpoint, "v1/traces"), timeout=_EXPORT_SECONDS)
+    exporter = OTLPSpanExporter(
+        endpoint=_signal_url(config.otlp_endpoint, "v1/traces"), timeout=_EXPORT_SECONDS, session=_session()
+    )
     provider.add_span_processor(BatchSpanProcessor(_sparing(exporter, SpanExportResult.FAILURE)))
     trace.set_tracer_provider(provider)
 
@@ -111,7 +117,9 @@ def configure_metrics(config: ObservabilityConfig) -> None:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
         from opentelemetry.sdk.metrics import MeterProvider
         from opentelemetry.sdk.metrics.export import MetricExportResult, PeriodicExportingMetricReader
-    exporter = OTLPMetricExporter(endpoint=_signal_url(config.otlp_endpoint, "v1/metrics"), timeout=_EXPORT_SECONDS)
+    exporter = OTLPMetricExporter(
+        endpoint=_signal_url(config.otlp_endpoint, "v1/metrics"), timeout=_EXPORT_SECONDS, session=_session()
+    )
     reader = PeriodicExportingMetricReader(_sparing(exporter, MetricExportResult.FAILURE))
     metrics.set_meter_provider(MeterProvider([reader], resource=_resource(config)))
 
@@ -136,11 +144,14 @@ class Receiver:
         setting: The setting that names it.
         silent_until: When it is tried again, on the clock of ``time.monotonic``.
         lost: Whether anything could not be sent to it.
+        answer: What it answered last, as far as that is known.
     """
 
     setting: str
     silent_until: float = 0.0
     lost: bool = False
+    answer: str | None = None
+    _late: BackgroundCall[Any] | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, setting: str) -> Receiver:
@@ -151,6 +162,23 @@ class Receiver:
     def silent(self) -> bool:
         """Whether it is left alone for now."""
         return time.monotonic() < self.silent_until
+
+    def take(self, deliver: Callable[[], T], *, seconds: float) -> T:
+        """Hand something over, and wait for its answer no longer than some seconds, however slowly it comes.
+
+        Raises:
+            TimeoutError: There was no whole answer in time, or the one before is still on its way.
+        """
+        if self._late is not None and not self._late.finished:
+            raise TimeoutError
+        try:
+            call = BackgroundCall(deliver, name=f"floe-{self.setting}")
+        except RuntimeError:
+            return deliver()
+        if not call.wait(seconds):
+            self._late = call
+            raise TimeoutError
+        return call.result()
 
     def failed(self, event: str, **fields: Any) -> None:  # noqa: ANN401 - events take any value
         """Leave it alone, so that no run waits for it again and again, and log that once."""
@@ -248,6 +276,26 @@ def _resource(config: ObservabilityConfig) -> Resource:
     )
 
 
+def _session() -> requests.Session | None:
+    """Return the connections of an exporter; None where OpenTelemetry's own variables bring some.
+
+    An exporter takes a redirection for success although it does not follow it, and keeps other answers to itself.
+    """
+    import requests
+
+    if any(name.startswith(_EXPORTER_VARIABLES) and name.endswith("_CREDENTIAL_PROVIDER") for name in os.environ):
+        return None
+
+    def look(response: requests.Response, *_: object, **__: object) -> None:
+        Receiver.of(_ENDPOINT).answer = f"HTTP {response.status_code}"
+        if 300 <= response.status_code < 400:  # noqa: PLR2004 - redirections
+            raise requests.TooManyRedirects(response=response)
+
+    session = requests.Session()
+    session.hooks["response"].append(look)
+    return session
+
+
 def _quiet(_record: logging.LogRecord) -> bool:
     """Drop what an exporter says: it repeats what the collector answered, and ``telemetry_not_sent`` tells the rest."""
     return False
@@ -265,9 +313,13 @@ def _sparing(exporter: Exporter, failure: object) -> Exporter:
     def spare(*batch: Any, **options: Any) -> object:  # noqa: ANN401 - of either signal
         if receiver.silent:
             return failure
-        result = export(*batch, **options)
+        receiver.answer = None
+        try:
+            result = receiver.take(lambda: export(*batch, **options), seconds=_EXPORT_SECONDS)
+        except TimeoutError:
+            result = failure
         if result is failure:
-            receiver.failed("telemetry_not_sent")
+            receiver.failed("telemetry_not_sent", answer=receiver.answer or "none")
         return result
 
     vars(exporter)["export"] = spare

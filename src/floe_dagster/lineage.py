@@ -127,7 +127,7 @@ class Lineage:
         if self._receiver.silent:
             return
         try:
-            self._client.emit(event)
+            self._receiver.take(lambda: self._client.emit(event), seconds=self._config.timeout_seconds)
         except Exception as err:  # noqa: BLE001 - whoever watches must not disturb
             # What the receiver answered stays out: it may repeat what it was sent.
             self._receiver.failed("lineage_not_sent", url=redact_text(self._config.url), error=type(err).__name__)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextvars
-import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from floe_core.deadline import BackgroundCall
 from floe_core.errors import PluginError, PluginLoadError, PluginTimeoutError
 from floe_core.redaction import redact_text
 
@@ -93,36 +92,6 @@ def _cycle_failure(member: str, cycle: tuple[str, ...]) -> PluginFailure:
     return PluginFailure(member, PluginLoadError(msg, plugin=member, hint="One of them must drop its dependency."))
 
 
-class _Call(Generic[T]):
-    """A call in a daemon thread, which the caller may give up on."""
-
-    def __init__(self, action: Callable[[], T], on_late: Callable[[], None] | None) -> None:
-        self._action = action
-        self._on_late = on_late
-        self._lock = threading.Lock()
-        self._abandoned = False
-        self._finished = threading.Event()
-        self.result: T
-        self.error: BaseException | None = None
-
-    def run(self) -> None:
-        try:
-            self.result = self._action()
-        except BaseException as err:  # noqa: BLE001 - the waiting thread raises it again
-            self.error = err
-        with self._lock:
-            self._finished.set()
-            late = self._abandoned
-        if late and self.error is None and self._on_late:
-            self._on_late()
-
-    def wait(self, seconds: float) -> bool:
-        self._finished.wait(seconds)
-        with self._lock:
-            self._abandoned = not self._finished.is_set()
-        return not self._abandoned
-
-
 def call_within(
     seconds: float,
     action: Callable[[], T],
@@ -144,22 +113,21 @@ def call_within(
         PluginTimeoutError: The limit passed; the call goes on in its daemon thread.
         PluginLoadError: The plugin called ``sys.exit``.
     """
-    call = _Call(action, on_late)
-    # The thread gets the caller's context, so that spans and log fields carry over.
-    context = contextvars.copy_context()
-    thread = threading.Thread(target=context.run, args=(call.run,), name=f"floe-{plugin}", daemon=True)
     try:
-        thread.start()
+        call = BackgroundCall(action, name=f"floe-{plugin}", on_late=on_late)
     except RuntimeError:
         # Newer versions of Python start no thread once the interpreter ends, when plugins are stopped.
-        call.run()
+        return _result(action, plugin=plugin, what=what)
     if not call.wait(seconds):
         msg = f"The plugin {plugin} did not {what} within {seconds:g} s."
         raise PluginTimeoutError(msg, plugin=plugin, hint="See its logs, and check the services it talks to.")
-    if isinstance(call.error, SystemExit):
+    return _result(call.result, plugin=plugin, what=what)
+
+
+def _result(action: Callable[[], T], *, plugin: str, what: str) -> T:
+    try:
+        return action()
+    except SystemExit as err:
         # sys.exit() in a plugin would end the command as if nothing were wrong.
-        msg = f"The plugin {plugin} tried to end the process when it was asked to {what} (sys.exit: {call.error})."
-        raise PluginLoadError(redact_text(msg), plugin=plugin) from call.error
-    if call.error is not None:
-        raise call.error
-    return call.result
+        msg = f"The plugin {plugin} tried to end the process when it was asked to {what} (sys.exit: {err})."
+        raise PluginLoadError(redact_text(msg), plugin=plugin) from err

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from textwrap import dedent
+from threading import Event, Thread
 from types import SimpleNamespace
 
 import pytest
@@ -211,6 +214,55 @@ def test_receivers_that_are_away_cost_a_run_one_warning_each_and_no_more(tmp_pat
         told = ("the receiver of observability.otlp_endpoint", "the receiver of observability.openlineage")
     assert [done.stderr.count(words) for words in told] == [1, 1], done.stderr
     assert len(done.stderr.splitlines()) == 4, done.stderr
+
+
+class Awkward(BaseHTTPRequestHandler):
+    """Answers with a redirection, or one byte at a time for as long as anybody listens."""
+
+    trickles = False
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        if self.trickles:
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+            with suppress(OSError):
+                while not self.server.over.wait(0.2):
+                    self.wfile.write(b"a")
+            return
+        self.send_response(307)
+        self.send_header("Location", f"http://127.0.0.1:1{self.path}")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+@contextmanager
+def awkward(*, trickles):
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (Awkward,), {"trickles": trickles}))
+    server.over = Event()
+    Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.over.set()
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(("trickles", "answer"), [(True, "none"), (False, "HTTP 307")], ids=["trickles", "redirects"])
+def test_receivers_that_do_not_take_what_they_are_sent_are_given_up_and_told_of(tmp_path, trickles, answer):
+    with awkward(trickles=trickles) as url:
+        lay_out(tmp_path, url)
+        done = warm_python.run("-m", "floe_cli", "run", "--select", "bronze.orders", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stderr.splitlines() if "_not_sent" in line]
+    assert {line["event"]: line.get("answer") for line in lines} == {
+        "telemetry_not_sent": answer,
+        "lineage_not_sent": None,
+    }
+    assert len(lines) == 2
 
 
 EMBEDDING = """

@@ -166,13 +166,13 @@ def held():
 def waits(monkeypatch, held):
     """Give the seconds that each plugin would be waited for; one that is held up is given up at once."""
     asked = []
-    wait = lifecycle._Call.wait
+    wait = lifecycle.BackgroundCall.wait
 
     def soon(call, seconds):
         asked.append(seconds)
         return wait(call, 0.01 if call._action is held else 9)
 
-    monkeypatch.setattr(lifecycle._Call, "wait", soon)
+    monkeypatch.setattr(lifecycle.BackgroundCall, "wait", soon)
     return asked
 
 

@@ -6,7 +6,7 @@ import io
 import os
 import subprocess
 import sys
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 import structlog
@@ -99,6 +99,29 @@ def test_a_receiver_that_failed_is_left_alone_and_told_of_once():
         receiver.failed("lineage_not_sent", error="Timeout")
     assert receiver.silent
     assert [(line["event"], line["error"]) for line in logs] == [("lineage_not_sent", "Timeout")]
+
+
+def test_a_receiver_is_waited_for_no_longer_than_asked_and_meanwhile_left_alone():
+    receiver, answered = Receiver("observability.openlineage"), Event()
+    assert receiver.take(lambda: "taken", seconds=5) == "taken"
+    with pytest.raises(TimeoutError):
+        receiver.take(answered.wait, seconds=0.01)
+    called = []
+    with pytest.raises(TimeoutError):
+        receiver.take(lambda: called.append(1), seconds=5)
+    assert called == []
+    answered.set()
+    assert receiver._late.wait(5)
+    with pytest.raises(ValueError, match="refused"):
+        receiver.take(lambda: int("refused"), seconds=5)
+
+
+def test_a_process_that_ends_and_starts_no_more_threads_sends_all_the_same(monkeypatch):
+    def refused(_):
+        raise RuntimeError
+
+    monkeypatch.setattr(Thread, "start", refused)
+    assert Receiver("observability.openlineage").take(lambda: "taken", seconds=5) == "taken"
 
 
 def test_a_span_of_this_process_comes_before_one_of_another(spans):
