@@ -48,9 +48,17 @@ _JWT = re.compile(r"\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*")
 # The name of an error (SecretReferenceError: …) assigns nothing.
 _ASSIGNMENT = re.compile(
     rf"(?P<head>(?:{_WORDS})[\w.-]{{0,64}}(?<!Error)(?<!Exception)(?<!Warning)"
-    r"\\?[\"']?\s{0,8}(?:=>?|:(?!/))\s{0,8})"
+    r"\\?[\"'`]?\s{0,8}(?:={1,3}>?|:(?!/))\s{0,8})"
     r"(?P<value>\$\{[^}]{0,256}\}|\\\"(?:(?!\\\").){0,4096}\\\"|\"(?:[^\"\\]|\\.){0,4096}\"|'(?:[^'\\]|\\.){0,4096}'"
     r"|\[[^\]]{0,4096}\]|(?![{\[(])[^\s\"',;&}{)\]]+)",
+    re.IGNORECASE,
+)
+# What a filter compares a secret column with: password != 'x', token IN ('x', 'y'), t.pwd BETWEEN 'x' AND 'y'.
+_LITERAL = r"(?:'(?:[^'\\]|\\.|''){0,4096}'|\"(?:[^\"\\]|\\.|\"\"){0,4096}\")"
+_COMPARISON = re.compile(
+    rf"(?P<head>(?:{_WORDS})[\w.-]{{0,64}}[\"'`]?\)?\s{{0,8}}"
+    r"(?:!=|<>|[<>]=?|\b(?:not\s{1,8})?(?:i?like\b|between\b|in\s{0,8}\())\s{0,8})"
+    rf"(?P<values>{_LITERAL}(?:\s{{0,8}}(?:,|\band\b)\s{{0,8}}{_LITERAL}){{0,1024}})",
     re.IGNORECASE,
 )
 
@@ -110,14 +118,24 @@ def is_secret_key(key: str) -> bool:
 
 
 def redact_text(text: str) -> str:
-    """Mask known secrets, passwords in URLs, bearer tokens, private keys and ``secret=value`` pairs within a text."""
+    """Mask secrets within a text.
+
+    Known ones, passwords in URLs, bearer tokens, private keys, and what follows a secret's name: ``secret=value`` pairs
+    and comparisons in filters.
+    """
     text = _known.mask(text)
     text = _PRIVATE_KEY.sub(MASK, text)
     text = _URL_PASSWORD.sub(rf"\g<head>{MASK}", text)
     text = _URL_TOKEN.sub(rf"\g<head>{MASK}", text)
     text = _BEARER.sub(rf"\g<head>{MASK}", text)
     text = _JWT.sub(MASK, text)
+    text = _COMPARISON.sub(_mask_comparison, text)
     return _ASSIGNMENT.sub(_mask_assignment, text)
+
+
+def _mask_comparison(match: re.Match[str]) -> str:
+    values = re.sub(_LITERAL, lambda literal: f"{literal[0][0]}{MASK}{literal[0][0]}", match["values"])
+    return f"{match['head']}{values}"
 
 
 def _mask_assignment(match: re.Match[str]) -> str:
