@@ -199,8 +199,12 @@ def _is_unwatched(run: DagsterRun, instance: DagsterInstance) -> bool:
     """Whether this process executes a run as a whole, and not by an executor of ours."""
     if run.run_id in _watched:
         return False
-    begun = instance.get_records_for_run(run.run_id, of_type=DagsterEventType.RUN_START).records
-    return any(record.event_log_entry.get_dagster_event().pid == os.getpid() for record in begun)
+    told = instance.get_records_for_run(run.run_id, of_type={DagsterEventType.RUN_START, *_RUN_ENDINGS}).records
+    events = [record.event_log_entry.get_dagster_event() for record in told]
+    # Who looks at the result of a run connects once more when it has ended.
+    return any(event.pid == os.getpid() for event in events) and not any(
+        event.event_type in _RUN_ENDINGS for event in events
+    )
 
 
 def _parent_of(run: DagsterRun) -> str | None:

@@ -42,6 +42,8 @@ ASSETS = """
     def source() -> pa.Table:
         return pa.table({"id": [1]})
 
+    nightly = dg.define_asset_job("nightly", selection=["bronze/source"])
+
     @dg.asset(key_prefix="bronze", metadata={"write_mode": "overwrite"})
     def lost(tables: dg.ResourceParam[IcebergTableManager]) -> pa.Table:
         tables.table_exists("bronze.lost")
@@ -185,13 +187,16 @@ def test_partitions_that_run_beside_each_other_are_one_trace(folder, collector, 
     assert tree.roots[0].process not in {span.process for span in tree.named("dagster.run")}
 
 
-def test_a_run_that_dagster_itself_executes_is_one_trace(folder, collector, environ):
+@pytest.mark.parametrize(
+    "command",
+    [("asset", "materialize", "--select", "key:bronze/source"), ("job", "execute", "-j", "nightly")],
+    ids=["asset", "job"],
+)
+def test_a_run_that_dagster_itself_executes_is_one_trace(folder, collector, environ, command):
     home = folder / "home"
     home.mkdir()
-    chosen = ("--select", "key:bronze/source", "-m", "floe_dagster.code_location")
-    done = warm_python.run(
-        "-m", "dagster", "asset", "materialize", *chosen, cwd=folder, env=environ | {"DAGSTER_HOME": str(home)}
-    )
+    chosen = (*command, "-m", "floe_dagster.code_location")
+    done = warm_python.run("-m", "dagster", *chosen, cwd=folder, env=environ | {"DAGSTER_HOME": str(home)})
     assert done.returncode == 0, done.stdout + done.stderr
     tree = whole_trace(collector, root="dagster.run")
     assert tree.assets == [("bronze/source", None)]
@@ -199,6 +204,8 @@ def test_a_run_that_dagster_itself_executes_is_one_trace(folder, collector, envi
     assert {table for table, _ in tree.commits} == {"bronze.source"}
     [asset] = tree.named("dagster.asset")
     assert asset.process != tree.roots[0].process
+    runs = [event["eventType"] for event in collector.lineage if "parent" not in event["run"]["facets"]]
+    assert runs == ["START", "COMPLETE"]
 
 
 def test_a_run_joins_the_trace_of_whoever_started_it(folder, collector, environ):
