@@ -143,7 +143,7 @@ class StepLineage:
     kind: str
     parent: tuple[str, str] | None = None
     reads: tuple[str, ...] = ()
-    outputs: list[OutputDataset] = field(default_factory=list)
+    outputs: dict[str, OutputDataset] = field(default_factory=dict)
 
     def start(self) -> None:
         """Tell that it has begun."""
@@ -185,13 +185,13 @@ class StepLineage:
             size=_number(metadata, "bytes"),
             fileCount=_number(metadata, "files"),
         )
-        self.outputs.append(
-            OutputDataset(
-                namespace=self.lineage.datasets,
-                name=str(metadata["table"].value),
-                facets=facets,
-                outputFacets={"outputStatistics": statistics},
-            )
+        name = str(metadata["table"].value)
+        # A write of several partitions has a materialization for each of them, all with the figures of the write.
+        self.outputs[name] = OutputDataset(
+            namespace=self.lineage.datasets,
+            name=name,
+            facets=facets,
+            outputFacets={"outputStatistics": statistics},
         )
 
     def _send(self, state: str, reason: str | None = None) -> None:
@@ -216,7 +216,7 @@ class StepLineage:
                 run=Run(runId=self.run_id, facets=facets),
                 job=Job(namespace=self.lineage.namespace, name=self.name, facets={"jobType": kind}),
                 inputs=self._inputs(),
-                outputs=self.outputs,
+                outputs=list(self.outputs.values()),
                 producer=_PRODUCER,
             )
         )

@@ -11,7 +11,7 @@ import hashlib
 import os
 import threading
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dagster import DagsterEventType, Executor, ExecutorDefinition, multi_or_in_process_executor
@@ -258,7 +258,7 @@ class _Steps:
         self._observer = observer
         self._run = run
         self._instance = instance
-        self._open: dict[str, tuple[ExitStack, Operation, StepLineage | None]] = {}
+        self._open: dict[str, _OpenStep] = {}
 
     def notice(self, entry: EventLogEntry) -> None:
         """Take in an event of the run; whatever goes wrong here is no reason to fail it."""
@@ -288,25 +288,46 @@ class _Steps:
             scope.enter_context(continued(_parent_of(self._run)))
             operation = scope.enter_context(self._observer.step_span(self._run, step, attempt=attempt))
             scope.enter_context(process_span(operation.span))
-            self._open[step] = (scope.pop_all(), operation, told)
+            self._open[step] = _OpenStep(scope.pop_all(), operation, told)
         if told:
             told.start()
 
     def _materialized(self, step: str, event: DagsterEvent) -> None:
-        _, operation, told = self._open[step]
         metadata: Mapping[str, Any] = event.step_materialization_data.materialization.metadata
+        under_way = self._open[step]
         figures = {key: metadata[key].value for key in ("table", "num_rows", "snapshot_id") if key in metadata}
-        operation.set(**figures)
-        if told:
-            told.wrote(metadata)
+        # A write of several partitions is told of once for each of them.
+        under_way.written[figures.get("table")] = figures
+        if under_way.told:
+            under_way.told.wrote(metadata)
 
     def _end(self, step: str, reason: str | None) -> None:
-        stack, operation, told = self._open.pop(step)
+        ended = self._open.pop(step)
+        ended.operation.set(**_figures(list(ended.written.values())))
         if reason is not None:
-            operation.fail(reason)
-        stack.close()
-        if told:
-            told.complete() if reason is None else told.fail(reason)
+            ended.operation.fail(reason)
+        ended.scope.close()
+        if ended.told:
+            ended.told.complete() if reason is None else ended.told.fail(reason)
+
+
+@dataclass
+class _OpenStep:
+    """A step under way, with the figures of what it wrote by table."""
+
+    scope: ExitStack
+    operation: Operation
+    told: StepLineage | None
+    written: dict[str | None, dict[str, Any]] = field(default_factory=dict)
+
+
+def _figures(written: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the figures of a step: those of the table it wrote, or of several together, which have no one snapshot."""
+    if len(written) <= 1:
+        return written[0] if written else {}
+    rows = [figures["num_rows"] for figures in written if "num_rows" in figures]
+    tables = [str(figures["table"]) for figures in written if "table" in figures]
+    return {"table": ", ".join(tables) or None, "num_rows": sum(rows) if rows else None}
 
 
 @dataclass(frozen=True)

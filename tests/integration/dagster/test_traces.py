@@ -30,8 +30,25 @@ PROJECT = """
       openlineage: {url: "URL"}
 """
 ASSETS = """
+    import datetime as dt
+
     import dagster as dg
     import pyarrow as pa
+
+    TABLE = dg.AssetOut(key_prefix="silver", metadata={"write_mode": "overwrite"})
+
+    @dg.asset(
+        key_prefix="bronze",
+        partitions_def=dg.DailyPartitionsDefinition("2026-01-01", end_date="2026-01-04"),
+        backfill_policy=dg.BackfillPolicy.single_run(),
+    )
+    def days(context: dg.AssetExecutionContext) -> pa.Table:
+        return pa.table({"day": [dt.date.fromisoformat(day) for day in context.partition_keys]})
+
+    @dg.multi_asset(outs={"cheap": TABLE, "dear": TABLE})
+    def split():
+        yield dg.Output(pa.table({"id": [1]}), "cheap")
+        yield dg.Output(pa.table({"id": [2, 3]}), "dear")
 
     @dg.asset(key_prefix="bronze", metadata={"write_mode": "overwrite"})
     def orders() -> pa.Table:
@@ -195,6 +212,26 @@ def test_each_try_of_an_asset_is_a_run_of_its_own_in_the_lineage(watched):
     first, failed, second, failed_again = (event["run"]["runId"] for event in tries)
     assert (first, second) == (failed, failed_again)
     assert first != second
+
+
+@pytest.mark.parametrize(
+    ("options", "figures", "outputs"),
+    [
+        (("bronze.days", "--all-partitions"), ("bronze.days", 3), [("bronze.days", 3)]),
+        (("silver.cheap,silver.dear",), ("silver.cheap, silver.dear", 3), [("silver.cheap", 1), ("silver.dear", 2)]),
+    ],
+    ids=["a range of partitions", "several tables"],
+)
+def test_a_step_is_told_of_with_every_table_once(tmp_path, options, figures, outputs):
+    with Collector() as collector:
+        lay_out(tmp_path, collector.url)
+        done = warm_python.run("-m", "floe_cli", "run", "--select", *options, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    [step] = TraceTree(collector.spans).named("dagster.asset")
+    assert (step.attributes["dagster.table"], step.attributes["dagster.num_rows"]) == figures
+    [told] = [event for event in collector.lineage if event["eventType"] == "COMPLETE" and event["outputs"]]
+    rows = [(table["name"], table["outputFacets"]["outputStatistics"]["rowCount"]) for table in told["outputs"]]
+    assert rows == outputs
 
 
 @pytest.mark.parametrize("level", ["WARNING", None])
