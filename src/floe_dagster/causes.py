@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from floe_core import errors
+from floe_core.redaction import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,6 +41,10 @@ class Cause:
     reason: str
     error: str | None = None
     interrupted: bool = False
+
+    def __post_init__(self) -> None:
+        """Mask secrets: a user's own error may quote the address it could not reach, and reports end up in CI logs."""
+        object.__setattr__(self, "reason", redact_text(self.reason))
 
 
 def cause_of(error: SerializableErrorInfo | None) -> Cause:

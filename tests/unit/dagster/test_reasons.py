@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 import floe_dagster
+from floe_core.redaction import MASK
 from floe_dagster.causes import cause_of, exit_code_of
 from floe_polaris.errors import CatalogServerError
 
@@ -43,6 +44,11 @@ def error(message, stack=(), cause=None):
 )
 def test_the_reason_is_the_error_and_the_line_of_the_project(message, stack, reason):
     assert cause_of(error(message, stack)).reason == reason
+
+
+def test_the_reason_has_no_secret():
+    reason = cause_of(error("OSError: postgres://shop:hunter22@db/x is gone, token=hunter23")).reason
+    assert reason == f"OSError: postgres://shop:{MASK}@db/x is gone, token={MASK}"
 
 
 def test_the_error_that_began_it_counts():
