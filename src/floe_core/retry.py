@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import time
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
@@ -54,12 +55,19 @@ class RetryPolicy:
         self._config = config
         self._timeouts = timeouts
         self._breaker = breaker
+        self._name: str | None = None
         self._sleep = sleep
         self._clock = clock
         self._backoff = tenacity.wait_combine(
             tenacity.wait_exponential(multiplier=config.initial_wait_seconds, max=config.max_wait_seconds),
             tenacity.wait_random(0, config.jitter_seconds),
         )
+
+    def named(self, name: str) -> RetryPolicy:
+        """Return this policy for calls that messages, logs and metrics give a name other than the function's."""
+        policy = copy.copy(self)
+        vars(policy)["_name"] = name
+        return policy
 
     def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
         """Return the function with its failures retried."""
@@ -83,7 +91,7 @@ class RetryPolicy:
 
     def call_within(self, deadline: Deadline, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Do as ``call`` does within a deadline that several calls share."""
-        name = getattr(function, "__qualname__", repr(function))
+        name = self._name if self._name is not None else getattr(function, "__qualname__", repr(function))
         deadline.check(f"calling {name}")
         retrying = tenacity.Retrying(
             stop=tenacity.stop_any(

@@ -65,6 +65,11 @@ class Call:
     started: float = field(default_factory=time.monotonic)
     never_sent: bool = False
 
+    @property
+    def name(self) -> str:
+        """What is asked for: method and address, without secrets."""
+        return f"{self.method} {shown(self.url)}"
+
     def may_repeat(self, err: TransientError) -> bool:
         """Whether sending the request once more cannot do harm.
 
@@ -147,13 +152,15 @@ class DeadlineSession(requests.Session):
             if self._breaker.answered:
                 # It may be restarting: a call that outlasts that is no failure, and one that does not is one failure.
                 return self._breaker.call(self._persist, call)
-            return self._first_policy.call_within(call.deadline, self._attempt, call, self._guarded_exchange)
+            return self._first_policy.named(call.name).call_within(
+                call.deadline, self._attempt, call, self._guarded_exchange
+            )
         except _StopError as stop:
             raise stop.error from stop.error.__cause__
 
     def _persist(self, call: Call) -> requests.Response:
         try:
-            return self._policy.call_within(call.deadline, self._attempt, call, self._exchange)
+            return self._policy.named(call.name).call_within(call.deadline, self._attempt, call, self._exchange)
         except _StopError as stop:
             # The breaker judges the failure itself.
             raise stop.error from stop.error.__cause__
