@@ -70,9 +70,6 @@ class BackgroundCall(Generic[T]):
             action: The call.
             name: Name of the thread.
             on_late: Called when the action succeeds after all, once nobody waits for it any more.
-
-        Raises:
-            RuntimeError: The process is about to end, and starts no more threads.
         """
         self._action = action
         self._on_late = on_late
@@ -81,7 +78,12 @@ class BackgroundCall(Generic[T]):
         self._finished = threading.Event()
         self._result: T
         self._error: BaseException | None = None
-        threading.Thread(target=contextvars.copy_context().run, args=(self._run,), name=name, daemon=True).start()
+        context = contextvars.copy_context()
+        try:
+            threading.Thread(target=context.run, args=(self._run,), name=name, daemon=True).start()
+        except RuntimeError:
+            # Newer versions of Python start no thread once the interpreter ends; then the caller waits for the call.
+            self._run()
 
     def _run(self) -> None:
         try:

@@ -171,10 +171,7 @@ class Receiver:
         """
         if self._late is not None and not self._late.finished:
             raise TimeoutError
-        try:
-            call = BackgroundCall(deliver, name=f"floe-{self.setting}")
-        except RuntimeError:
-            return deliver()
+        call = BackgroundCall(deliver, name=f"floe-{self.setting}")
         if not call.wait(seconds):
             self._late = call
             raise TimeoutError

@@ -113,20 +113,12 @@ def call_within(
         PluginTimeoutError: The limit passed; the call goes on in its daemon thread.
         PluginLoadError: The plugin called ``sys.exit``.
     """
-    try:
-        call = BackgroundCall(action, name=f"floe-{plugin}", on_late=on_late)
-    except RuntimeError:
-        # Newer versions of Python start no thread once the interpreter ends, when plugins are stopped.
-        return _result(action, plugin=plugin, what=what)
+    call = BackgroundCall(action, name=f"floe-{plugin}", on_late=on_late)
     if not call.wait(seconds):
         msg = f"The plugin {plugin} did not {what} within {seconds:g} s."
         raise PluginTimeoutError(msg, plugin=plugin, hint="See its logs, and check the services it talks to.")
-    return _result(call.result, plugin=plugin, what=what)
-
-
-def _result(action: Callable[[], T], *, plugin: str, what: str) -> T:
     try:
-        return action()
+        return call.result()
     except SystemExit as err:
         # sys.exit() in a plugin would end the command as if nothing were wrong.
         msg = f"The plugin {plugin} tried to end the process when it was asked to {what} (sys.exit: {err})."
