@@ -26,6 +26,7 @@ from floe_dagster.contexts import RunOfOutput, scope_of, step_of, type_of_input
 from floe_dagster.dead_runs import RUN_ID_PROPERTY, process_tags
 from floe_dagster.increments import Increment, everything, increment_since
 from floe_dagster.inputs import load, selection_of
+from floe_dagster.launches import schema_of_launch
 from floe_dagster.metadata import materialisation_metadata, nothing_written
 from floe_dagster.outputs import Defaults, Materialisation, write
 from floe_dagster.partitions import ColumnChoice, tie
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from floe_iceberg.manager import IcebergTableManager
 
 _SECRETS = frozenset({*SECRET_FIELDS, PROPERTIES_FIELD})
+_MODES = ("default_write_mode", "write_mode")
 
 
 class IcebergIOManager(ConfigurableIOManager):
@@ -65,8 +67,7 @@ class IcebergIOManager(ConfigurableIOManager):
     default_namespace: str = Field(default="public", description="Namespace of asset keys with one part.")
     write_mode: WriteMode = Field(default=WriteMode.APPEND, description="What a write does unless its asset says else.")
     default_write_mode: WriteMode | None = Field(
-        default=None,
-        description="The same, and a choice even if it is append; at launch, write_mode is one only if it is not.",
+        default=None, description="The same as write_mode; of the two, this one holds."
     )
     schema_evolution_enabled: bool = Field(default=True, description="Whether tables follow the data's schema.")
     auto_create_tables: bool = Field(default=True, description="Whether a missing table is made on the first write.")
@@ -102,7 +103,7 @@ class IcebergIOManager(ConfigurableIOManager):
 
         Args:
             table_manager: Manages the tables.
-            default_write_mode: The same as ``write_mode``, and a choice at launch even where it is append.
+            default_write_mode: The same as ``write_mode``; of the two, this one holds.
             source: Opens the tables when they are first needed.
             partition_column: Column that partition keys speak of; a dict by dimension where there are several.
             **settings: The fields of this class.
@@ -127,13 +128,21 @@ class IcebergIOManager(ConfigurableIOManager):
 
     __str__ = __repr__
 
+    @property
+    def _config_schema(self) -> Any:  # noqa: ANN401 - Dagster does not export its type
+        # By itself, Dagster would take the class's defaults for every field that a launch leaves out.
+        return schema_of_launch(super()._config_schema, self._resolved_config_dict, unset=_MODES)
+
     def _with_updated_values(self, values: Mapping[str, Any] | None) -> IcebergIOManager:
         # Dagster makes a copy of a resource for every run out of its fields alone; live objects must follow.
-        copy = cast("IcebergIOManager", super()._with_updated_values(values))
+        given = dict(values or {})
+        at_launch = [mode for name in _MODES if (mode := given.pop(name, None)) is not None]
+        if at_launch:
+            given["default_write_mode"] = at_launch[0]
+        copy = cast("IcebergIOManager", super()._with_updated_values(given))
         copy._source = self._source  # noqa: SLF001 - our own copy
         copy._withheld = self._withheld.and_(copy._withheld)  # noqa: SLF001 - our own copy
-        if copy.write_mode is self.write_mode and copy.default_write_mode is None:
-            copy._chosen_mode = self._chosen_mode  # noqa: SLF001 - our own copy
+        copy._chosen_mode = copy.write_mode if at_launch else self._chosen_mode  # noqa: SLF001 - our own copy
         return copy
 
     @property
