@@ -239,18 +239,28 @@ def test_rows_that_pass_again_on_a_main_that_moved_are_published(run, tables, ma
     assert ids(tables) == [1, 2, 3]
 
 
-def test_a_run_publishes_what_it_has_just_written_whatever_main_got_since(run, tables, monkeypatch):
-    moved = []
+@pytest.mark.parametrize("when", ["before the gate looks", "while it checks"])
+def test_a_run_publishes_what_it_has_just_written_whatever_main_got_since(run, tables, monkeypatch, when):
+    moved, write = [], IcebergIOManager.handle_output
+
+    def move(now):
+        if now == when and not moved:
+            moved.append(tables.append(TABLE, pa.table({"id": pa.array([2], pa.int64())})))
+
+    def staged(self, context, rows):
+        write(self, context, rows)
+        move("before the gate looks")
 
     @dg.asset_check(asset=ORDERS, name="meanwhile", blocking=True)
     def meanwhile(orders: pa.Table) -> dg.AssetCheckResult:
-        if not moved:
-            moved.append(tables.append(TABLE, pa.table({"id": pa.array([2], pa.int64())})))
+        move("while it checks")
         return dg.AssetCheckResult(passed=True)
 
     assert run(orders_asset(1, metadata=OVERWRITE)).success
+    monkeypatch.setattr(IcebergIOManager, "handle_output", staged)
     monkeypatch.setattr(held, "brought_rows", lambda *_: pa.table({"id": pa.array([3], pa.int64())}))
     assert run(orders_asset(3, metadata=OVERWRITE), meanwhile).success
+    assert moved
     assert ids(tables) == [3]
 
 
