@@ -50,6 +50,7 @@ def test_operations_leave_the_specified_spans_with_their_attributes(manager, row
     assert (created["table"], created["schema_id"]) == ("bronze.t", 0)
     assert "bucket[4]" in created["partition_spec"]
     assert (appended["table"], appended["num_rows"]) == ("bronze.t", 3)
+    assert (loaded["table"], scanned["table"]) == ("bronze.t", "bronze.t")
     assert appended["snapshot_id"] == loaded["snapshot_id"] == snapshot.snapshot_id
     assert (scanned["columns"], scanned["row_filter"], scanned["limit"]) == (("id",), "id > 1", 5)
 

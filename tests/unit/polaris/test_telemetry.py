@@ -68,6 +68,17 @@ def test_retries_and_the_breaker_are_counted(gateway, session, figures):
     assert figures("floe.breaker.state") == {("catalog",): 2}
 
 
+@pytest.mark.req("RD-04", "FR-038")
+def test_a_login_is_a_span_with_its_scope_and_without_secrets(gateway, tracing, spans):
+    config = PolarisCatalogConfig(uri=gateway.url, client_id="floe", client_secret="s3cret", scope="PRINCIPAL_ROLE:etl")
+    authenticator = authenticator_for(config, breaker=CircuitBreaker(config.circuit_breaker, name="tokens"))
+    with traced("iceberg.append", tracer=tracing[0]):
+        assert authenticator.auth_header() == "Bearer t0k"
+    [login] = [span for span in spans() if span.name == "polaris.authenticate"]
+    assert login.attributes["iceberg.scope"] == "PRINCIPAL_ROLE:etl"
+    assert not [span.name for span in spans() if "s3cret" in span.to_json() or "t0k" in span.to_json()]
+
+
 def test_tokens_are_counted(gateway, figures):
     config = PolarisCatalogConfig(uri=gateway.url, client_id="floe", client_secret="s3cret")
     authenticator = authenticator_for(config, breaker=CircuitBreaker(config.circuit_breaker, name="tokens"))
