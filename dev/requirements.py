@@ -1,6 +1,7 @@
 """Prints each requirement with what shows it to hold: tests, measured figures, or a gate; --check prints less.
 
-Fails when a requirement has nothing that shows it, and when a test or a figure names one that is not listed.
+Fails when a requirement has nothing that shows it, and when a test or a figure names one that is not listed. A test
+that pytest does not collect, that is skipped or that is expected to fail shows nothing.
 """
 
 from __future__ import annotations
@@ -8,15 +9,19 @@ from __future__ import annotations
 import ast
 import json
 import re
+import runpy
 import sys
 from collections import defaultdict
 from pathlib import Path
+from typing import TypeAlias
 
 ROOT = Path(__file__).resolve().parent.parent
 SUITES = ("tests", "src/floe_testing")
 FIGURES = "benchmarks/results/latest.json"
 # What neither a test nor a figure can show, and the command that fails when it does not hold.
 GATED = {"SC-010": "make coverage"}
+LEAST_COVERAGE = 80
+Marked: TypeAlias = ast.ClassDef | ast.FunctionDef | ast.Module
 LINE = re.compile(r"^\| (?P<id>[A-Z]{2,3}-\d+[a-z]?) \| (?P<text>.+) \|$", re.MULTILINE)
 
 
@@ -26,40 +31,84 @@ def listed() -> dict[str, str]:
     return {match["id"]: match["text"] for match in LINE.finditer(text)}
 
 
-def marked_ids(node: ast.ClassDef | ast.FunctionDef | ast.Module) -> set[str]:
+def marks(node: Marked) -> list[ast.AST]:
+    """Return what is marked on a class or a function, or on all of a module's or class's tests by ``pytestmark``."""
+    body = [] if isinstance(node, ast.FunctionDef) else node.body
+    assigned = [n.value for n in body if isinstance(n, ast.Assign) and "pytestmark" in ast.unparse(n.targets[0])]
+    own = [] if isinstance(node, ast.Module) else node.decorator_list
+    return [*own, *(part for value in assigned for part in ast.walk(value))]
+
+
+def marked_ids(node: Marked) -> set[str]:
     """Return the ids of ``req`` marks on a class, a function or a whole module."""
-    if isinstance(node, ast.Module):
-        assigned = [
-            n.value for n in node.body if isinstance(n, ast.Assign) and "pytestmark" in ast.unparse(n.targets[0])
-        ]
-        calls = [call for value in assigned for call in ast.walk(value)]
-    else:
-        calls = list(node.decorator_list)
     return {
         argument.value
-        for call in calls
+        for call in marks(node)
         if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("mark.req")
         for argument in call.args
         if isinstance(argument, ast.Constant)
     }
 
 
-def tests_by_requirement() -> dict[str, list[str]]:
-    """Return the tests that name each requirement, read from the sources."""
-    found: dict[str, list[str]] = defaultdict(list)
+def is_put_aside(node: Marked) -> bool:
+    """Whether tests are skipped or expected to fail, whatever the machine has: they show nothing."""
+    named = {ast.unparse(mark.func if isinstance(mark, ast.Call) else mark) for mark in marks(node)}
+    return any(name.endswith(("mark.skip", "mark.xfail")) for name in named) or _begins_with_skip(node)
 
-    def visit(node: ast.AST, file: Path, inherited: set[str]) -> None:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.ClassDef):
+
+def _begins_with_skip(node: Marked) -> bool:
+    """Whether the first thing a test does, or a module does on its own, is to leave."""
+    calls = [n.value for n in node.body if isinstance(n, ast.Expr) and isinstance(n.value, ast.Call)]
+    first = calls if isinstance(node, ast.Module) else calls[:1]
+    return any(ast.unparse(call.func) in {"pytest.skip", "pytest.xfail"} for call in first)
+
+
+def _is_collected(file: Path) -> bool:
+    return file.name.startswith("test_") and (ROOT / "tests") in file.parents
+
+
+def collected_classes(trees: dict[Path, ast.Module]) -> set[str]:
+    """Return the classes whose tests pytest runs: those it finds by their names, and the suites these inherit."""
+    classes = [
+        (node, file) for file, tree in trees.items() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+    ]
+    bases: dict[str, set[str]] = defaultdict(set)
+    for node, _ in classes:
+        bases[node.name] |= {ast.unparse(base).rpartition(".")[2] for base in node.bases}
+    waiting = [
+        node.name
+        for node, file in classes
+        if _is_collected(file) and node.name.startswith("Test") and not is_put_aside(node)
+    ]
+    found: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += bases[name]
+    return found
+
+
+def tests_by_requirement() -> dict[str, list[str]]:
+    """Return the tests that name each requirement and that pytest runs, read from the sources."""
+    found: dict[str, list[str]] = defaultdict(list)
+    files = [file for suite in SUITES for file in sorted((ROOT / suite).rglob("*.py"))]
+    trees = {file: ast.parse(file.read_text(encoding="utf-8")) for file in files}
+    collected = collected_classes(trees)
+
+    def visit(node: ast.Module | ast.ClassDef, file: Path, inherited: set[str]) -> None:
+        if is_put_aside(node):
+            return
+        functions = isinstance(node, ast.ClassDef) or _is_collected(file)
+        for child in node.body:
+            if isinstance(child, ast.ClassDef) and child.name in collected:
                 visit(child, file, inherited | marked_ids(child))
-            elif isinstance(child, ast.FunctionDef) and child.name.startswith("test_"):
-                for requirement in inherited | marked_ids(child):
+            elif isinstance(child, ast.FunctionDef) and child.name.startswith("test_") and functions:
+                for requirement in set() if is_put_aside(child) else inherited | marked_ids(child):
                     found[requirement].append(f"{file.relative_to(ROOT)}::{child.name}")
 
-    for suite in SUITES:
-        for file in sorted((ROOT / suite).rglob("*.py")):
-            tree = ast.parse(file.read_text(encoding="utf-8"))
-            visit(tree, file, marked_ids(tree))
+    for file, tree in trees.items():
+        visit(tree, file, marked_ids(tree))
     return found
 
 
@@ -74,11 +123,19 @@ def figures_by_requirement() -> dict[str, list[str]]:
     return found
 
 
+def gates_by_requirement() -> dict[str, list[str]]:
+    """Return the commands that fail when a requirement does not hold, as long as they still look."""
+    check = runpy.run_path(str(ROOT / "dev/check.py"))
+    counted = {"floe_iceberg", "floe_polaris"} <= set(check["COVERED_PACKAGES"])
+    holds = {"SC-010": counted and int(check["COVERAGE_FLOOR"]) > LEAST_COVERAGE}
+    return {requirement: [command] for requirement, command in GATED.items() if holds[requirement]}
+
+
 def main(arguments: list[str]) -> int:
     """Print the table, or only what is wrong with --check."""
     requirements = listed()
     evidence: dict[str, list[str]] = defaultdict(list)
-    for source in (tests_by_requirement(), figures_by_requirement(), {key: [gate] for key, gate in GATED.items()}):
+    for source in (tests_by_requirement(), figures_by_requirement(), gates_by_requirement()):
         for requirement, shown in source.items():
             evidence[requirement] += shown
     if "--check" not in arguments:
