@@ -44,7 +44,7 @@ def test_a_rest_catalog_is_reached_by_its_address_alone(connect, namespace):
     assert catalog.load_table(f"{namespace}.orders").scan().to_arrow().num_rows == 2
 
 
-@pytest.mark.req("FR-002")
+@pytest.mark.req("FR-002", "FR-006")
 def test_client_credentials_are_exchanged_for_a_token(gateway, connect):
     gateway.require_tokens(client_id=CLIENT_ID, client_secret=CLIENT_SECRET)
     connect().list_namespaces()

@@ -59,6 +59,7 @@ def test_without_a_realm_no_header_names_one(server):
     assert realms(server, "") == [None, None]
 
 
+@pytest.mark.req("FR-006")
 def test_another_servers_token_endpoint_is_not_told_of_the_realm(server):
     with FaultGateway("http://127.0.0.1:1") as issuer:
         issuer.require_tokens(client_id="me", client_secret="canary-secret")
