@@ -96,8 +96,9 @@ def table_of_input(context: InputContext, *, default_namespace: str) -> str:
     if context.has_asset_key:
         return table_of(context.asset_key.path, default_namespace=default_namespace)
     if context.upstream_output is None:
-        msg = f"The input '{context.name}' comes from no asset and no step, so it has no table."
-        raise InvalidIdentifierError(msg, hint="Connect it to an asset.")
+        which = f"input '{context.name}'" if context.has_input_name else "input"
+        msg = f"The {which} comes from no asset and no step, so it has no table."
+        raise InvalidIdentifierError(msg, hint="Connect it to an asset, or pass asset_key to build_input_context.")
     return table_of_output(context.upstream_output, default_namespace=default_namespace)
 
 

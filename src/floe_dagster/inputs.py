@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
+import pyarrow as pa
 from dagster import DagsterType, MetadataValue, TableSchema
 
 from floe_core.errors import ConfigurationError, InvalidScanError
@@ -16,7 +17,6 @@ from floe_dagster.metadata_keys import INPUT_KEYS, mistyped_keys
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    import pyarrow as pa
     from dagster import InputContext
 
     from floe_dagster.increments import Increment
@@ -125,14 +125,34 @@ def load(
         InvalidScanError: A column, filter or version that cannot be, or an annotation floe cannot serve.
     """
     annotation = bare(kind)
-    reader = _READERS.get(_name(annotation))
-    if reader is None and _is_spark_frame(annotation):
+    if _is_spark_frame(annotation):
         return _spark(manager, table, asked, rows)
-    if reader is None:
+    form = _form(annotation, table)
+    if _name(annotation) == _READER and asked.increment is None:
+        return _batches(manager, table, asked, rows)
+    return form(_scan(manager, table, asked, rows))
+
+
+def load_nothing(manager: IcebergTableManager, table: str, kind: object) -> object:
+    """Hand over no rows of a table that does not exist, as an annotation asks for them.
+
+    Raises:
+        InvalidScanError: An annotation floe cannot serve.
+    """
+    annotation = bare(kind)
+    if _is_spark_frame(annotation):
+        return manager.spark.sql("select 1 as nothing where false").drop("nothing")
+    return _form(annotation, table)(pa.table({}))
+
+
+def _form(annotation: object, table: str) -> Callable[[pa.Table], object]:
+    """Return what turns Arrow rows into what an annotation asks for."""
+    form = _FORMS.get(_name(annotation))
+    if form is None:
         msg = f"Inputs cannot be handed over as {_name(annotation)}."
-        hint = f"Annotate them as one of: {', '.join(name for name in _READERS if '.' in name)}, pyspark.sql.DataFrame."
+        hint = f"Annotate them as one of: {', '.join(name for name in _FORMS if '.' in name)}, pyspark.sql.DataFrame."
         raise InvalidScanError(msg, hint=hint, table=table)
-    return reader(manager, table, asked, rows)
+    return form
 
 
 def bare(kind: object) -> object:
@@ -167,25 +187,14 @@ def _scan(manager: IcebergTableManager, table: str, asked: InputSelection, rows:
 def _batches(
     manager: IcebergTableManager, table: str, asked: InputSelection, rows: RowSelection | None
 ) -> pa.RecordBatchReader:
-    if asked.increment is not None:
-        return _scan(manager, table, asked, rows).to_reader()
     expression = _expression(manager, table, asked, rows)
     return manager.scan_batches(table, columns=asked.columns, row_filter=expression, **asked.version)
 
 
-def _pandas(manager: IcebergTableManager, table: str, asked: InputSelection, rows: RowSelection | None) -> object:
-    return _scan(manager, table, asked, rows).to_pandas()
-
-
-def _polars(manager: IcebergTableManager, table: str, asked: InputSelection, rows: RowSelection | None) -> object:
+def _polars(rows: pa.Table) -> Any:  # noqa: ANN401 - Polars is optional
     import polars as pl
 
-    return pl.from_arrow(_scan(manager, table, asked, rows))
-
-
-def _lazy_polars(manager: IcebergTableManager, table: str, asked: InputSelection, rows: RowSelection | None) -> object:
-    frame: Any = _polars(manager, table, asked, rows)
-    return frame.lazy()
+    return pl.from_arrow(rows)
 
 
 def _spark(manager: IcebergTableManager, table: str, asked: InputSelection, rows: RowSelection | None) -> object:
@@ -208,13 +217,14 @@ def _bounds(asked: InputSelection, row_filter: Any) -> IncrementKeywords | None:
     }
 
 
-_READERS: dict[str, Callable[..., object]] = {
-    "any": _scan,
-    "pyarrow.Table": _scan,
-    "pyarrow.RecordBatchReader": _batches,
-    "pandas.DataFrame": _pandas,
+_READER = "pyarrow.RecordBatchReader"
+_FORMS: dict[str, Callable[[pa.Table], object]] = {
+    "any": lambda rows: rows,
+    "pyarrow.Table": lambda rows: rows,
+    _READER: lambda rows: rows.to_reader(),
+    "pandas.DataFrame": lambda rows: rows.to_pandas(),
     "polars.DataFrame": _polars,
-    "polars.LazyFrame": _lazy_polars,
+    "polars.LazyFrame": lambda rows: _polars(rows).lazy(),
 }
 
 

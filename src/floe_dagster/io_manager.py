@@ -25,7 +25,7 @@ from floe_dagster.asset_settings import settings_from, settings_of_output
 from floe_dagster.contexts import RunOfOutput, scope_of, step_of, type_of_input
 from floe_dagster.dead_runs import RUN_ID_PROPERTY, process_tags
 from floe_dagster.increments import Increment, everything, increment_since
-from floe_dagster.inputs import load, selection_of
+from floe_dagster.inputs import load, load_nothing, selection_of
 from floe_dagster.launches import schema_of_launch
 from floe_dagster.metadata import materialisation_metadata, nothing_written
 from floe_dagster.outputs import Defaults, Materialisation, write
@@ -266,11 +266,15 @@ class IcebergIOManager(ConfigurableIOManager):
             TableNotFoundError: The table does not exist.
             InvalidScanError: A column, filter or version that cannot be.
         """
-        table = self.get_table_identifier(context)
+        table, kind = self.get_table_identifier(context), type_of_input(context).typing_type
         asked = selection_of(context, projection=self.column_projection_enabled)
+        scope = scope_of(context)
+        if scope.partitions_def and not scope.keys and not self.tables.table_exists(table):
+            # An asset that reads its own earlier partition has none before its first.
+            return load_nothing(self.tables, table, kind)
         if asked.incremental:
             asked = replace(asked, increment=self._increment(context, table))
-        return load(self.tables, table, type_of_input(context).typing_type, asked, self._rows_of(context, table))
+        return load(self.tables, table, kind, asked, self._rows_of(context, table))
 
     def _increment(self, context: InputContext, source: str) -> Increment:
         """Find out what the step has not read yet of an input, and remember it for the step's output."""

@@ -107,8 +107,7 @@ def to_arrow(data: object) -> pa.Table | pa.RecordBatchReader:
     """
     frame = _as_arrow(data)
     if twice := sorted(_repeated(list(frame.schema))):
-        msg = f"The data has two columns of one name: {', '.join(twice)}."
-        raise InvalidDataError(msg, hint="Rename one of them.")
+        raise _two_of_one_name(twice)
     if isinstance(frame, pa.RecordBatchReader):
         return pa.RecordBatchReader.from_batches(frame.schema, _read(frame))
     return frame
@@ -133,6 +132,11 @@ def _reading() -> Iterator[None]:
         reason = redact_text(str(err).strip().partition("\n")[0] or type(err).__name__)
         msg = f"The data to be written cannot be read: {reason.rstrip('.')}."
         raise WriteError(msg, hint="Check where it comes from; the table is as it was.") from err
+
+
+def _two_of_one_name(names: list[str]) -> InvalidDataError:
+    msg = f"The data has two columns of one name: {', '.join(names)}."
+    return InvalidDataError(msg, hint="Rename one of them.")
 
 
 def _repeated(fields: list[pa.Field], prefix: str = "") -> set[str]:
@@ -181,9 +185,17 @@ def _from_library(data: Any) -> pa.Table | pa.RecordBatchReader | None:  # noqa:
         case "pandas.DataFrame":
             return _from_pandas(data)
         case _ if isinstance(data, _ArrowStream):
-            return pa.RecordBatchReader.from_stream(data)
+            return _from_stream(data)
         case _:
             return None
+
+
+def _from_stream(data: _ArrowStream) -> pa.RecordBatchReader | None:
+    try:
+        return pa.RecordBatchReader.from_stream(data)
+    except pa.ArrowInvalid:
+        # A stream of bare values, such as a pandas or Polars series, is no frame.
+        return None
 
 
 def _from_pandas(data: Any) -> pa.Table:  # noqa: ANN401 - pandas is optional
@@ -204,6 +216,8 @@ def _with_index(frame: Any) -> Any:  # noqa: ANN401 - pandas is optional
             have several levels.
     """
     index = frame.index
+    if twice := sorted({str(name) for name in frame.columns[frame.columns.duplicated()]}):
+        raise _two_of_one_name(twice)
     if frame.columns.nlevels > 1:
         msg = f"The pandas frame has {frame.columns.nlevels} levels of column names."
         hint = "Give each column one name, for example with agg(total=('amount', 'sum'))."

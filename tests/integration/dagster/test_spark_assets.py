@@ -54,6 +54,21 @@ def test_a_pyspark_frame_is_a_table_and_comes_back_as_every_kind(materialize, ta
     assert len(seen["pandas"]) == seen["polars"].height == seen["lazy"].collect().height == 3
 
 
+@pytest.mark.req("FR-025", "FR-027")
+def test_a_first_partition_reads_no_earlier_one_of_its_own(materialize, tables):
+    seen = []
+    before = dg.TimeWindowPartitionMapping(start_offset=-1, end_offset=-1)
+
+    @dg.asset(partitions_def=DAILY, ins={"events": dg.AssetIn(partition_mapping=before)})
+    def events(context, events: DataFrame) -> DataFrame:
+        seen.append((events.columns, events.count()))
+        return tables.spark.sql(f"select timestamp_ntz '{context.partition_key} 12:00:00' as ts")
+
+    for key in ("2024-01-01", "2024-01-02"):
+        materialize(events, partition_key=key)
+    assert seen == [([], 0), (["ts"], 1)]
+
+
 @pytest.mark.req("FR-022", "FR-023", "FR-021")
 def test_what_an_input_asks_for_is_pushed_down_to_spark(materialize, tables):
     tables.create_namespace("public")

@@ -151,6 +151,15 @@ def test_a_context_without_any_name_says_what_to_pass(io_manager):
         io_manager.handle_output(context, ROWS)
 
 
+@pytest.mark.parametrize("given", [{}, {"name": "orders"}], ids=["nothing", "name"])
+def test_an_input_of_nothing_says_what_to_pass(io_manager, given):
+    with (
+        dg.build_input_context(**given) as asked,
+        pytest.raises(InvalidIdentifierError, match="pass asset_key to build_input_context"),
+    ):
+        io_manager.load_input(asked)
+
+
 def test_an_incremental_input_of_no_asset_reads_everything(io_manager):
     io_manager.handle_output(dg.build_output_context(asset_key="orders"), ROWS)
     asked = dg.build_input_context(asset_key="orders", definition_metadata={"incremental": True})

@@ -5,12 +5,14 @@ from typing import Any
 
 import dagster as dg
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
-from floe_core.errors import ConfigurationError, InvalidDataError
+from floe_core.errors import ConfigurationError, InvalidDataError, TableNotFoundError
 from floe_dagster import IcebergIOManager, IcebergIOManagerConfig, create_io_manager
 from floe_iceberg import WriteMode
+from floe_iceberg.arrow_types import to_arrow
 
 # What Dagster still calls beta: one run for a range of partitions, and mappings to partitions that do not exist.
 pytestmark = [
@@ -294,6 +296,38 @@ def test_a_mapping_that_asks_for_nothing_loads_nothing(materialize):
     before = dg.TimeWindowPartitionMapping(start_offset=-1, end_offset=-1, allow_nonexistent_upstream_partitions=True)
     materialize(daily_asset(), reader(seen, DAILY, before), selection=["report"], partition_key="2024-01-01")
     assert seen == [[]]
+
+
+@pytest.mark.req("FR-025", "FR-027")
+@pytest.mark.parametrize("kind", [pa.Table, pa.RecordBatchReader, pd.DataFrame, pl.DataFrame, pl.LazyFrame])
+def test_an_asset_that_reads_its_own_earlier_partition_begins_with_no_rows(materialize, tables, kind):
+    seen: list[Any] = []
+
+    def events(context, events):
+        seen.append(events)
+        return daily_rows(context.partition_key)
+
+    events.__annotations__["events"] = kind
+    before = dg.TimeWindowPartitionMapping(start_offset=-1, end_offset=-1)
+    asset = dg.asset(partitions_def=DAILY, ins={"events": dg.AssetIn(partition_mapping=before)})(events)
+    for key in ("2024-01-01", "2024-01-02", "2024-01-03"):
+        materialize(asset, partition_key=key)
+    assert all(isinstance(frame, kind) for frame in seen)
+    rows = [frame.read_all() if kind is pa.RecordBatchReader else to_arrow(frame) for frame in seen]
+    assert [frame.num_rows for frame in rows] == [0, 2, 2]
+    assert tables.scan("public.events").num_rows == 6
+
+
+def test_an_earlier_partition_that_nobody_has_made_is_missed(materialize):
+    @dg.asset(
+        partitions_def=DAILY,
+        ins={"events": dg.AssetIn(partition_mapping=dg.TimeWindowPartitionMapping(start_offset=-1, end_offset=-1))},
+    )
+    def events(context, events: pa.Table) -> pa.Table:
+        return daily_rows(context.partition_key)
+
+    with pytest.raises(TableNotFoundError, match=r"public\.events"):
+        materialize(events, partition_key="2024-01-02")
 
 
 def test_metadata_of_the_upstream_asset_names_the_column_to_read_by(materialize, tables):

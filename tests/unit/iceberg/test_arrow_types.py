@@ -220,6 +220,17 @@ def test_a_struct_with_two_fields_of_one_name_is_refused():
         to_arrow(pa.table({"l": pa.ListArray.from_arrays([0, 1], twice)}))
 
 
+def test_a_pandas_frame_with_two_columns_of_one_name_is_refused():
+    with pytest.raises(InvalidDataError, match="two columns of one name: id"):
+        to_arrow(pd.DataFrame([[1, 2, 3]], columns=["id", "id", "name"]))
+
+
+@pytest.mark.parametrize("series", [pd.Series([1, 2], name="id"), pl.Series("id", [1, 2])], ids=["pandas", "Polars"])
+def test_a_series_is_no_frame(series):
+    with pytest.raises(InvalidDataError, match=r"^Series is no data floe can write"):
+        to_arrow(series)
+
+
 LISTS = [[1, 2], [3], None, [], [None, 6], [7]]
 
 
