@@ -32,7 +32,7 @@ from floe_dagster.outputs import Defaults, Materialisation, write
 from floe_dagster.partitions import ColumnChoice, tie
 from floe_dagster.tables_source import TablesSource
 from floe_dagster.tenants import Scope, own_partitions
-from floe_dagster.withheld import PROPERTIES_FIELD, SECRET_FIELDS, Withheld, value_of
+from floe_dagster.withheld import PROPERTIES_FIELD, SECRET_FIELDS, Withheld, require_no_credentials, value_of
 from floe_iceberg.models import WriteMode
 
 if TYPE_CHECKING:
@@ -107,6 +107,9 @@ class IcebergIOManager(ConfigurableIOManager):
             source: Opens the tables when they are first needed.
             partition_column: Column that partition keys speak of; a dict by dimension where there are several.
             **settings: The fields of this class.
+
+        Raises:
+            ConfigurationError: The address holds a secret.
         """
         if default_write_mode is not None:
             settings |= {"write_mode": default_write_mode, "default_write_mode": default_write_mode}
@@ -114,6 +117,7 @@ class IcebergIOManager(ConfigurableIOManager):
             settings["partition_columns"] = dict(partition_column)
         elif partition_column is not None:
             settings["partition_column"] = partition_column
+        require_no_credentials(settings.get("catalog_uri"))
         shown, withheld = Withheld.taken_from(settings)
         super().__init__(**shown)
         self._withheld = withheld

@@ -5,7 +5,10 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from floe_core.errors import ConfigurationError
+from floe_core.plugins.connecting import refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -86,7 +89,11 @@ class TablesSource:
             from floe_iceberg.manager import IcebergTableManager
             from floe_polaris import PolarisCatalogConfig, create_catalog
 
-            return IcebergTableManager(create_catalog(PolarisCatalogConfig(**connection)))
+            try:
+                config = PolarisCatalogConfig(**connection)
+            except ValidationError as err:
+                raise refused(err, "The connection of the IO manager") from None
+            return IcebergTableManager(create_catalog(config))
 
         return cls(opener)
 

@@ -9,6 +9,7 @@ from typing import Any
 from dagster import EnvVar
 from pydantic import SecretStr
 
+from floe_core.errors import ConfigurationError
 from floe_core.redaction import MASK, is_secret_key, redact_text, remember_secret
 from floe_core.secrets import SecretReference
 
@@ -67,6 +68,17 @@ class Withheld:
             else value_of(value)
             for key, value in shown.items()
         }
+
+
+def require_no_credentials(address: object) -> None:
+    """Refuse an address that holds a secret: Dagster shows it to everybody.
+
+    Raises:
+        ConfigurationError: There is a user, a password or a token in it.
+    """
+    if isinstance(address, str) and not isinstance(address, EnvVar) and redact_text(address) != address:
+        msg = "catalog_uri holds a secret, and Dagster shows it to everybody."
+        raise ConfigurationError(msg, hint="Use client_id and client_secret, or token.")
 
 
 def value_of(given: str) -> str:

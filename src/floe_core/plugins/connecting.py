@@ -101,14 +101,17 @@ def validated(schema: type[BaseModel], values: Mapping[str, object], plugin_type
     try:
         return schema.model_validate(values)
     except ValidationError as err:
-        problems = [
-            # The offending value may be a secret, so it is left out.
-            ConfigProblem(path=".".join(map(str, e["loc"])), message=f"{'.'.join(map(str, e['loc']))}: {e['msg']}")
-            for e in err.errors(include_input=False, include_url=False, include_context=False)
-        ]
-        msg = f"The configuration of the {type_label(plugin_type)} plugin '{name}' is not valid."
         # The cause is dropped: a validation error prints the value it refused.
-        raise ConfigurationError(msg, problems=problems) from None
+        raise refused(err, f"The configuration of the {type_label(plugin_type)} plugin '{name}'") from None
+
+
+def refused(err: ValidationError, what: str) -> ConfigurationError:
+    """Describe settings that do not fit; the offending values may be secrets, so they are left out."""
+    problems = []
+    for problem in err.errors(include_input=False, include_url=False, include_context=False):
+        path, said = ".".join(map(str, problem["loc"])), problem["msg"].removeprefix("Value error, ")
+        problems.append(ConfigProblem(path=path, message=f"{path}: {said}" if path else said))
+    return ConfigurationError(f"{what} is not valid.", problems=problems)
 
 
 def _takes(function: Callable[..., object], name: str) -> bool:
