@@ -97,6 +97,16 @@ class TablesContract:
         made = [manager.create_table_if_not_exists(missing, other).metadata.table_uuid for _ in range(3)]
         assert made == [made[0]] * 3
 
+    @pytest.mark.req("FR-015", "TM-02", "API-06")
+    def test_a_table_that_another_made_meanwhile_is_returned(
+        self, manager: IcebergTableManager, table: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        there = manager.load_table(table).metadata.table_uuid
+        monkeypatch.setattr(type(manager.context.catalog), "table_exists", lambda *_: False)
+        other = pa.schema([("x", pa.int64())])
+        assert manager.create_table_if_not_exists(table, other).metadata.table_uuid == there
+        assert manager.create_table(table, other, if_not_exists=True).metadata.table_uuid == there
+
     @pytest.mark.req("API-05")
     def test_a_missing_namespace_is_named(self, manager: IcebergTableManager) -> None:
         with pytest.raises(NamespaceNotFoundError, match="nowhere"):

@@ -77,6 +77,34 @@ def test_a_range_of_partitions_is_replaced_in_one_write(materialize, tables):
     assert len(tables.list_snapshots("public.events")) == 3
 
 
+@pytest.mark.req("FR-028")
+def test_a_range_of_values_is_replaced_and_read_in_one_run(materialize, tables):
+    regions = dg.StaticPartitionsDefinition(["east", "it's", "north", "south"])
+    policy = dg.BackfillPolicy.single_run()
+    seen: list[Any] = []
+
+    def sales(value):
+        @dg.asset(name="sales", partitions_def=regions, backfill_policy=policy, metadata={"partition_column": "region"})
+        def compute(context) -> pa.Table:
+            keys = context.partition_keys
+            return pa.table({"region": keys, "value": [value] * len(keys)})
+
+        return compute
+
+    @dg.asset(partitions_def=regions, backfill_policy=policy)
+    def report(sales: pa.Table) -> None:
+        seen.append(sorted(sales["region"].to_pylist()))
+
+    middle = {START: "it's", END: "north"}
+    materialize(sales(1), tags={START: "east", END: "south"})
+    materialize(sales(2), report, tags=middle)
+    materialize(sales(3), tags=middle)
+    rows = tables.scan("public.sales").to_pylist()
+    assert {row["region"]: row["value"] for row in rows} == {"east": 1, "it's": 3, "north": 3, "south": 1}
+    assert len(rows) == 4
+    assert seen == [["it's", "north"]]
+
+
 @pytest.mark.req("FR-027")
 def test_a_day_in_another_zone_is_replaced_by_its_own_window(materialize, tables):
     tokyo = dg.DailyPartitionsDefinition("2024-01-01", timezone="Asia/Tokyo", end_date="2024-02-01")

@@ -103,6 +103,7 @@ def test_thousands_of_scattered_keys_make_a_flat_expression():
     assert str(table.rows(days).expression)
 
 
+@pytest.mark.req("FR-028")
 def test_a_text_column_holds_the_keys_themselves():
     table = tied(DAILY, schema(day=StringType(), v=LongType()), **{"": "day"})
     assert table.terms == ["day"]
@@ -137,6 +138,7 @@ def test_any_key_of_any_column_is_read_back_as_itself(key):
     assert read.bound == parse_row_filter(table.rows([key]).expression, columns, table="t").bound
 
 
+@pytest.mark.req("FR-028")
 def test_dynamic_keys_are_values_too():
     table = tied(dg.DynamicPartitionsDefinition(name="customers"), schema(customer=StringType()), **{"": "customer"})
     assert table.rows(["a", "b"]).text == "customer in ('a', 'b')"

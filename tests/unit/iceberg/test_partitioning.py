@@ -17,6 +17,7 @@ SCHEMA = iceberg_schema(
 )
 
 
+@pytest.mark.req("FR-013")
 @pytest.mark.parametrize(
     ("term", "name", "transform"),
     [
@@ -25,6 +26,8 @@ SCHEMA = iceberg_schema(
         ("day(ts)", "ts_day", "day"),
         ("days( ts )", "ts_day", "day"),
         ("hours(ts)", "ts_hour", "hour"),
+        ("months(ts)", "ts_month", "month"),
+        ("years(ts)", "ts_year", "year"),
         ("bucket(16,id)", "id_bucket_16", "bucket[16]"),
         ("truncate(2, s.city)", "s.city_trunc_2", "truncate[2]"),
     ],
