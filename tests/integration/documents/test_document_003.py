@@ -11,6 +11,7 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pydantic import BaseModel, ConfigDict, SecretStr
 
@@ -167,33 +168,71 @@ FROM_ARTIFACTS = """
     io_manager = create_io_manager_from_artifacts(artifacts)
 """
 
-# The examples in the docstrings of the operations, in their order.
-OPERATIONS = """
+# The examples in docstrings, each by itself as there.
+FACTORY_EXAMPLE = """
+    from floe_iceberg import create_io_manager, IcebergIOManagerConfig
+    config = IcebergIOManagerConfig(
+        catalog_uri="http://localhost:8181/api/catalog",
+        warehouse="my_warehouse",
+        default_namespace="bronze",
+    )
+    io_manager = create_io_manager(config)
+    defs = Definitions(
+        assets=[my_asset],
+        resources={"io_manager": io_manager},
+    )
+"""
+
+OUTPUT_EXAMPLE = """
+    @asset
+    def customers() -> pd.DataFrame:
+        return pd.DataFrame({"id": [1, 2], "name": ["Alice", "Bob"]})
+    # IOManager automatically writes to {namespace}.customers
+"""
+
+INPUT_EXAMPLE = """
+    @asset
+    def downstream(customers: pa.Table) -> pa.Table:
+        # customers is loaded from Iceberg table
+        return customers.filter(...)
+"""
+
+CREATION_EXAMPLE = """
     import pyarrow as pa
     schema = pa.schema([
         pa.field("id", pa.int64()),
         pa.field("name", pa.string()),
         pa.field("created_at", pa.timestamp("us")),
     ])
-    table = manager.create_table("bronze.accounts", schema)
+    table = manager.create_table("bronze.customers", schema)
+"""
 
+APPEND_EXAMPLE = """
     data = pa.Table.from_pydict({"id": [1, 2], "name": ["a", "b"]})
-    snapshot = manager.append("bronze.accounts", data)
+    snapshot = manager.append("bronze.customers", data)
     print(f"Created snapshot {snapshot.snapshot_id}")
+"""
 
+SCAN_EXAMPLES = [
+    """
     # Read specific columns
-    columns = manager.scan("bronze.accounts", columns=["id", "name"])
-
+    data = manager.scan("bronze.customers", columns=["id", "name"])
+    """,
+    """
     # Time travel to previous snapshot
-    earlier = manager.scan("bronze.accounts", snapshot_id=snapshot.snapshot_id)
-
+    data = manager.scan("bronze.customers", snapshot_id=123456789)
+    """,
+    """
     # Filter rows
-    filtered = manager.scan("bronze.accounts", row_filter="name = 'a'")
+    data = manager.scan("bronze.customers", row_filter="status = 'active'")
+    """,
+]
 
+EXPIRY_EXAMPLE = """
     from datetime import datetime, timedelta
     # Expire snapshots older than 7 days, keep at least 5
     expired = manager.expire_snapshots(
-        "bronze.accounts",
+        "bronze.customers",
         older_than=datetime.now() - timedelta(days=7),
         retain_last=5,
     )
@@ -388,10 +427,36 @@ def test_the_examples_of_direct_management_and_time_travel_run(example, bronze, 
     names = example(TIME_TRAVEL, datetime=datetime, timedelta=timedelta, manager=manager)
     assert names["old_data"].num_rows == 3
     assert names["expired_count"] == 0
-    names = example(OPERATIONS, manager=manager)
-    assert (names["columns"].column_names, names["columns"].num_rows) == (["id", "name"], 2)
-    assert (names["earlier"].num_rows, names["filtered"].num_rows, names["expired"]) == (2, 1, 0)
     manager.catalog.close()
+
+
+@pytest.mark.req("API-15", "API-05", "API-08", "API-09", "API-11")
+def test_the_examples_in_docstrings_of_operations_run(example, bronze, connect, capsys):
+    manager = IcebergTableManager(connect(client_id="my_client", client_secret="my_secret"))
+    example(CREATION_EXAMPLE, manager=manager)
+    snapshot = example(APPEND_EXAMPLE, manager=manager, pa=pa)["snapshot"]
+    assert capsys.readouterr().out == f"Created snapshot {snapshot.snapshot_id}\n"
+    more = pa.table({"id": [3, 4], "name": ["c", "d"], "status": ["active", "gone"]})
+    manager.append(f"{bronze}.customers", more)
+    texts = [text.replace("123456789", str(snapshot.snapshot_id)) for text in SCAN_EXAMPLES]
+    some, earlier, active = (example(text, manager=manager)["data"] for text in texts)
+    assert (some.column_names, some.num_rows) == (["id", "name"], 4)
+    assert sorted(earlier["id"].to_pylist()) == [1, 2]
+    assert active["id"].to_pylist() == [3]
+    assert example(EXPIRY_EXAMPLE, manager=manager)["expired"] == 0
+
+
+@pytest.mark.req("API-01", "API-03", "API-15")
+def test_the_examples_in_docstrings_of_the_io_manager_run(example, bronze, gateway, connect):
+    gateway.tokens = None
+    customers = example(OUTPUT_EXAMPLE, asset=dg.asset, pd=pd)["customers"]
+    # The printed filter is left open.
+    text = INPUT_EXAMPLE.replace("...", "pc.field('id') > 1")
+    downstream = example(text, asset=dg.asset, pa=pa, pc=pc)["downstream"]
+    io_manager = example(FACTORY_EXAMPLE, Definitions=dg.Definitions, my_asset=customers)["io_manager"]
+    assert dg.materialize([customers, downstream], resources={"io_manager": io_manager}).success
+    tables = IcebergTableManager(connect())
+    assert tables.scan(f"{bronze}.downstream").to_pylist() == [{"id": 2, "name": "Bob"}]
 
 
 @pytest.mark.req("API-01", "API-15")

@@ -210,7 +210,7 @@ IO_MANAGER = """
     import pyarrow as pa
     import pandas as pd
 
-    class PrintedIOManager(ConfigurableIOManager):
+    class IcebergIOManager(ConfigurableIOManager):
         catalog_uri: str
         warehouse: str
         default_namespace: str = "public"
@@ -261,7 +261,7 @@ IO_MANAGER = """
 @pytest.mark.req("FR-026")
 def test_asset_keys_are_mapped_as_printed(path):
     given = {"catalog_uri": "http://127.0.0.1:9", "warehouse": "lake"}
-    printed = run(IO_MANAGER, WriteMode=WriteMode)["PrintedIOManager"](**given)
+    printed = run(IO_MANAGER, WriteMode=WriteMode)["IcebergIOManager"](**given)
     own = IcebergIOManager(**given)
     for context in (
         dg.build_output_context(asset_key=dg.AssetKey(path)),
