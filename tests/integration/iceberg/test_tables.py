@@ -53,7 +53,7 @@ def test_a_format_version_that_nobody_here_can_write_is_refused_before_any_file(
     assert not list((tmp_path / "warehouse").rglob("*.json"))
 
 
-@pytest.mark.req("FR-017")
+@pytest.mark.req("FR-017", "API-07")
 def test_dropping_without_purge_leaves_the_files(manager):
     manager.create_table("bronze.t", pa.schema([("id", pa.int64())]))
     manager.append("bronze.t", pa.table({"id": [1]}))

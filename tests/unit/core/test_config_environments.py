@@ -58,6 +58,23 @@ def test_an_environment_changes_what_it_names_and_nothing_else(tmp_path):
     assert prod.tables["bronze.orders"].properties == {"write.format.default": "parquet"}
 
 
+@pytest.mark.req("SC-009")
+@pytest.mark.parametrize(
+    ("section", "key", "value"),
+    [
+        ("catalog", "uri", "https://catalog.example"),
+        ("storage", "bucket", "other-lake"),
+        ("compute", "master", "spark://cluster:7077"),
+    ],
+)
+def test_each_of_catalog_store_and_cluster_is_an_environments_to_change(tmp_path, section, key, value):
+    base = "schema_version: 1\nname: shop\n"
+    base += "storage:\n  type: s3\n  bucket: lake\ncatalog:\n  type: rest\n  uri: https://a\n"
+    text = f"{base}environments:\n  prod:\n    {section}:\n      {key}: {value}\n"
+    assert getattr(getattr(load(tmp_path, text, "prod"), section), key) == value
+    assert getattr(getattr(load(tmp_path, text), section), key) != value
+
+
 def test_the_base_and_an_empty_environment_are_the_same(tmp_path):
     base = load(tmp_path, PROJECT)
     assert load(tmp_path, PROJECT, "dev") == base
