@@ -56,6 +56,7 @@ class RetryPolicy:
         self._timeouts = timeouts
         self._breaker = breaker
         self._name: str | None = None
+        self._kind: str | None = None
         self._sleep = sleep
         self._clock = clock
         self._backoff = tenacity.wait_combine(
@@ -63,10 +64,15 @@ class RetryPolicy:
             tenacity.wait_random(0, config.jitter_seconds),
         )
 
-    def named(self, name: str) -> RetryPolicy:
-        """Return this policy for calls that messages, logs and metrics give a name other than the function's."""
+    def named(self, name: str, *, kind: str) -> RetryPolicy:
+        """Return this policy for calls that do not go by the function's name.
+
+        Args:
+            name: The call in messages and logs.
+            kind: The call in metrics, where each different value is a series of its own.
+        """
         policy = copy.copy(self)
-        vars(policy)["_name"] = name
+        vars(policy).update(_name=name, _kind=kind)
         return policy
 
     def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
@@ -118,7 +124,7 @@ class RetryPolicy:
 
     def _log_retry(self, name: str, state: RetryCallState) -> None:
         err = _failure_of(state)
-        count_retry(name, type(err).__name__)
+        count_retry(self._kind or name, type(err).__name__)
         _log.warning(
             "retry",
             call=name,

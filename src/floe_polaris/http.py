@@ -152,7 +152,7 @@ class DeadlineSession(requests.Session):
             if self._breaker.answered:
                 # It may be restarting: a call that outlasts that is no failure, and one that does not is one failure.
                 return self._breaker.call(self._persist, call)
-            return self._first_policy.named(call.name).call_within(
+            return self._first_policy.named(call.name, kind=call.method).call_within(
                 call.deadline, self._attempt, call, self._guarded_exchange
             )
         except _StopError as stop:
@@ -160,7 +160,9 @@ class DeadlineSession(requests.Session):
 
     def _persist(self, call: Call) -> requests.Response:
         try:
-            return self._policy.named(call.name).call_within(call.deadline, self._attempt, call, self._exchange)
+            return self._policy.named(call.name, kind=call.method).call_within(
+                call.deadline, self._attempt, call, self._exchange
+            )
         except _StopError as stop:
             # The breaker judges the failure itself.
             raise stop.error from stop.error.__cause__

@@ -63,7 +63,7 @@ def test_retries_and_the_breaker_are_counted(gateway, session, figures):
     with pytest.raises(CatalogUnavailableError):
         session.get(f"{gateway.url}/v1/config")
     [(call, error)] = figures("floe.catalog.retries")
-    assert (call, error) == (f"GET {gateway.url}/v1/config", "CatalogUnavailableError")
+    assert (call, error) == ("GET", "CatalogUnavailableError")
     assert figures("floe.catalog.retries")[call, error] == session._policy._config.max_attempts - 1
     assert figures("floe.breaker.state") == {("catalog",): 2}
 
