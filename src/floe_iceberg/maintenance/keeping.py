@@ -185,10 +185,10 @@ def _own_age(table: Table) -> timedelta | None:
     if text is None:
         return None
     try:
-        millis = int(text)
+        millis: int | None = int(text)
     except ValueError:
-        millis = _MOST_MILLIS + 1
-    if millis > _MOST_MILLIS:
+        millis = None
+    if millis is None or millis > _MOST_MILLIS:
         msg = f"The property {MAX_AGE_PROPERTY} of table '{name_of(table)}' is '{text}', which is not an age."
         raise UnsafeRetentionError(msg, hint="Set it to a number of milliseconds.", table=name_of(table))
     return timedelta(milliseconds=min(millis, LONGEST_DAYS * _MILLIS_OF_DAY))
