@@ -119,7 +119,7 @@ class ProjectConnection:
     def close(self) -> None:
         """Release the engine and the catalog, and stop the plugins, last one first; closing twice does nothing."""
         # What cannot be released does not keep the rest.
-        with self._lock, ExitStack() as steps:
+        with ExitStack() as steps, self._lock:
             steps.callback(self.plugins.shutdown)
             steps.callback(self.catalog.close)
             while self._planes:
