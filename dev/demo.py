@@ -267,7 +267,7 @@ def prepare() -> None:
 
 def discard_leftovers() -> None:
     """Throw away rows that an interrupted run left waiting."""
-    from floe_iceberg.held import discard_held, list_held
+    from floe_iceberg.staging.staged import discard_held, list_held
 
     with tables() as manager:
         for name in ("bronze.flights", SILVER, "gold.daily"):

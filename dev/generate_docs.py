@@ -22,9 +22,9 @@ from floe_core import errors
 from floe_core.schemas import ProjectFile
 from floe_core.schemas.sql_model import SqlModelConfig
 from floe_core.secrets import SecretReference
-from floe_dagster.config import IcebergIOManagerConfig
-from floe_dagster.metadata_keys import ASSET_KEYS, INPUT_KEYS, MetadataKey
-from floe_testing.tenant_attacks import ATTACKS, ESCALATIONS, Rooms
+from floe_dagster.assets.metadata_keys import ASSET_KEYS, INPUT_KEYS, MetadataKey
+from floe_dagster.io.config import IcebergIOManagerConfig
+from floe_testing.stand_ins.tenant_attacks import ATTACKS, ESCALATIONS, Rooms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -74,7 +74,7 @@ TARGETS = {
         ("tests/unit/core/test_governance.py", "tests/property/governance"),
     ),
     "commits": Target(
-        ("floe_iceberg.commits",),
+        ("floe_iceberg.commit.protocol",),
         (
             "tests/faults/test_s01_s03_doubtful_answers.py",
             "tests/faults/test_s04_conflicts.py",
@@ -83,7 +83,7 @@ TARGETS = {
         ),
     ),
     "reconciling": Target(
-        ("floe_iceberg.reconciling",),
+        ("floe_iceberg.catalog.reconciling",),
         (
             "tests/faults/test_s01_s03_doubtful_answers.py",
             "tests/faults/test_s01_catalog_calls_embedded.py",
@@ -92,7 +92,11 @@ TARGETS = {
         ),
     ),
     "expiry": Target(
-        ("floe_iceberg.maintenance.expiry", "floe_iceberg.maintenance.retention", "floe_iceberg.maintenance.keeping"),
+        (
+            "floe_iceberg.maintenance.expiry",
+            "floe_iceberg.table.history.retention",
+            "floe_iceberg.table.history.keeping",
+        ),
         (
             "tests/faults/test_s13_damaged_files.py",
             "tests/faults/test_s16_expiry_honours_refs.py",
@@ -107,7 +111,7 @@ TARGETS = {
         ),
     ),
     "gate": Target(
-        ("floe_dagster.gate",),
+        ("floe_dagster.gate.publication",),
         (
             "tests/unit/dagster/test_gate.py",
             "tests/unit/dagster/test_quality_plugins.py",

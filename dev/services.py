@@ -24,7 +24,7 @@ from floe_testing.services import (
     ServiceError,
     ServiceRun,
 )
-from floe_testing.services.preparation import BY_FIXTURE, USUAL, prepare
+from floe_testing.services.host.preparation import BY_FIXTURE, USUAL, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 # Real servers, started by the first test that asks for one, and a gateway that makes them fail.
-pytest_plugins = ("floe_testing.services.fixtures", "floe_testing.rest_fixtures", "floe_testing.spark")
+pytest_plugins = ("floe_testing.services.host.fixtures", "floe_testing.rest_fixtures", "floe_testing.spark")
 
 # Nothing that a test starts may call home.
 os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")

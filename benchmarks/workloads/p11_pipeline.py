@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from benchmarks.peers import rows_digest
 from floe_core.compile import compile_project
 from floe_iceberg import IcebergTableManager
-from floe_spark.connect_server import start_server, stop_server
-from floe_spark.session import open_engine
-from floe_spark.settings import SparkSettings
+from floe_spark.server.connect_server import start_server, stop_server
+from floe_spark.session.sessions import open_engine
+from floe_spark.session.settings import SparkSettings
 
 if TYPE_CHECKING:
     from floe_core.schemas import CompiledArtifacts
@@ -108,9 +108,9 @@ class Floe(_Flights):
     """What ``floe run`` does, in this process."""
 
     def run(self) -> None:
-        from floe_dagster.home import open_instance
-        from floe_dagster.pipeline import Pipeline
-        from floe_dagster.runs import run_assets
+        from floe_dagster.runs.home import open_instance
+        from floe_dagster.runs.materialize import run_assets
+        from floe_dagster.runs.pipeline import Pipeline
 
         pipeline = Pipeline.of(self.artifacts)
         with open_instance(self.artifacts) as instance:

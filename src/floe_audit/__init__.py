@@ -4,9 +4,9 @@ It shares no code with what writes tables: metadata is read as plain JSON, manif
 """
 
 from floe_audit.audit import Snapshots, audit_table
-from floe_audit.files import FileSource, LocalFiles
+from floe_audit.files.access import FileSource, LocalFiles
 from floe_audit.report import AuditDepth, AuditReport, Breach, Checked
-from floe_audit.rules import Rule
+from floe_audit.spec.rules import Rule
 
 __all__ = [
     "AuditDepth",

@@ -6,29 +6,29 @@ from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from floe_audit.data_files import FileCheck
-from floe_audit.deletes import DeletedPositions, check_positions, read_deletion_vector, read_position_deletes
-from floe_audit.entries import check_entries, data_sequence_number, unchanged
-from floe_audit.files import FileSource, LocalFiles, read_all
-from floe_audit.lineage import check_lineage
-from floe_audit.live_rows import LiveRows
-from floe_audit.manifest_lists import ManifestList, check_against_manifest, check_line, read_manifest_list
-from floe_audit.manifests import DATA, POSITION_DELETES, read_manifest
-from floe_audit.metadata import read_metadata
-from floe_audit.open_files import opened
+from floe_audit.data.data_files import FileCheck
+from floe_audit.data.deletes import DeletedPositions, check_positions, read_deletion_vector, read_position_deletes
+from floe_audit.data.live_rows import LiveRows
+from floe_audit.files.access import FileSource, LocalFiles, read_all
+from floe_audit.files.open_files import opened
+from floe_audit.manifests.entries import check_entries, data_sequence_number, unchanged
+from floe_audit.manifests.manifest_files import DATA, POSITION_DELETES, read_manifest
+from floe_audit.manifests.manifest_lists import ManifestList, check_against_manifest, check_line, read_manifest_list
+from floe_audit.metadata.lineage import check_lineage
+from floe_audit.metadata.metadata_file import read_metadata
+from floe_audit.metadata.snapshots import check_snapshots, current_snapshot_id
+from floe_audit.metadata.statistics import check_partition_statistics, check_statistics, registered
+from floe_audit.metadata.summaries import SnapshotTotals, check_continuity, check_duplicates, check_summary
 from floe_audit.report import AuditDepth, AuditReport, Findings
-from floe_audit.rules import Rule
-from floe_audit.snapshots import check_snapshots, current_snapshot_id
-from floe_audit.statistics import check_partition_statistics, check_statistics, registered
-from floe_audit.summaries import SnapshotTotals, check_continuity, check_duplicates, check_summary
+from floe_audit.spec.rules import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from floe_audit.manifest_lists import Listed
-    from floe_audit.manifests import ContentFile, Manifest
-    from floe_audit.metadata import TableMetadata
-    from floe_audit.summaries import Pair
+    from floe_audit.manifests.manifest_files import ContentFile, Manifest
+    from floe_audit.manifests.manifest_lists import Listed
+    from floe_audit.metadata.metadata_file import TableMetadata
+    from floe_audit.metadata.summaries import Pair
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from floe_audit.rules import Rule
+    from floe_audit.spec.rules import Rule
 
 # A table whose every file is wrong in the same way is described well enough by the first ones.
 _KEPT_PER_RULE = 100

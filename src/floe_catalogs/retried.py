@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyiceberg.catalog import Catalog
 
-from floe_core.circuit_breaker import CircuitBreaker
+from floe_core.resilience.circuit_breaker import CircuitBreaker
 from floe_core.retry import RetryPolicy
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 from floe_catalogs.warehouse import spark_catalog, warehouse_of
 from floe_core.plugins import BuiltInPlugin, CatalogCapabilities
 from floe_core.telemetry import traced
-from floe_iceberg.catalog_plugin import PyIcebergCatalogPlugin
+from floe_iceberg.catalog.plugin import PyIcebergCatalogPlugin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,7 +12,7 @@ import typer
 from typer.main import get_command
 
 from floe_cli.command import WORKSPACE, LazyGroup, OutputOption, remember_output
-from floe_core.privacy import opt_out_of_usage_statistics
+from floe_core.observing.privacy import opt_out_of_usage_statistics
 
 INTERRUPTED = 130
 READER_GONE = 141
@@ -22,25 +22,28 @@ class RootGroup(LazyGroup):
     """Knows every command by name and help line, and imports its module only to run it."""
 
     members = {  # noqa: RUF012 - a class-level table, never changed
-        "init": ("floe_cli.commands.init", "Make a new project that runs."),
-        "validate": ("floe_cli.commands.validate", "Check floe.yaml and list every mistake."),
-        "compile": ("floe_cli.commands.compile", "Turn floe.yaml into compiled artifacts."),
-        "plan": ("floe_cli.commands.plan", "Show what a run would read and write."),
-        "apply": ("floe_cli.commands.apply", "Bring tables to what floe.yaml declares."),
-        "run": ("floe_cli.commands.run", "Materialise assets on Spark, check and publish them."),
-        "test": ("floe_cli.commands.test", "Check what is published, without a write to it."),
-        "dev": ("floe_cli.commands.dev", "Open the Dagster UI on this project."),
-        "publish": ("floe_cli.commands.publish", "Let rows through that their checks held back."),
-        "discard": ("floe_cli.commands.discard", "Throw away rows that their checks held back."),
-        "doctor": ("floe_cli.commands.doctor", "Check this machine and project, and say what to do."),
-        "catalog": ("floe_cli.commands.catalog", "The catalog: try the connection, administer a Polaris server."),
-        "namespaces": ("floe_cli.commands.namespaces", "Namespaces: where tables live."),
+        "init": ("floe_cli.commands.project.init", "Make a new project that runs."),
+        "validate": ("floe_cli.commands.project.validate", "Check floe.yaml and list every mistake."),
+        "compile": ("floe_cli.commands.project.compile", "Turn floe.yaml into compiled artifacts."),
+        "plan": ("floe_cli.commands.pipeline.plan", "Show what a run would read and write."),
+        "apply": ("floe_cli.commands.catalog.apply", "Bring tables to what floe.yaml declares."),
+        "run": ("floe_cli.commands.pipeline.run", "Materialise assets on Spark, check and publish them."),
+        "test": ("floe_cli.commands.pipeline.test", "Check what is published, without a write to it."),
+        "dev": ("floe_cli.commands.pipeline.dev", "Open the Dagster UI on this project."),
+        "publish": ("floe_cli.commands.pipeline.publish", "Let rows through that their checks held back."),
+        "discard": ("floe_cli.commands.pipeline.discard", "Throw away rows that their checks held back."),
+        "doctor": ("floe_cli.commands.project.doctor", "Check this machine and project, and say what to do."),
+        "catalog": (
+            "floe_cli.commands.catalog.connection",
+            "The catalog: try the connection, administer a Polaris server.",
+        ),
+        "namespaces": ("floe_cli.commands.catalog.namespaces", "Namespaces: where tables live."),
         "tables": ("floe_cli.commands.tables", "Tables: see, create, read, roll back and maintain them."),
-        "views": ("floe_cli.commands.views", "Views of the catalog: see and drop them."),
+        "views": ("floe_cli.commands.catalog.views", "Views of the catalog: see and drop them."),
         "tenants": ("floe_cli.commands.tenants", "Tenants: isolated catalogs, from bootstrap to off-boarding."),
         "spark": ("floe_cli.commands.spark", "Keep a local Spark warm between commands."),
-        "plugins": ("floe_cli.commands.plugins", "See and check installed plugins."),
-        "schema": ("floe_cli.commands.schema", "The JSON Schema of floe.yaml, for editors."),
+        "plugins": ("floe_cli.commands.project.plugins", "See and check installed plugins."),
+        "schema": ("floe_cli.commands.project.schema", "The JSON Schema of floe.yaml, for editors."),
     }
 
 
@@ -56,7 +59,7 @@ app = typer.Typer(
 
 def _print_version(value: bool) -> None:  # noqa: FBT001 - called by typer
     if value:
-        from floe_core.distribution import version
+        from floe_core.runtime.distribution import version
 
         typer.echo(f"floe {version()}")
         raise typer.Exit

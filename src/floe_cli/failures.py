@@ -19,7 +19,7 @@ from floe_core.errors import (
     SchemaEvolutionError,
     StorageFullError,
 )
-from floe_core.redaction import redact_text
+from floe_core.observing.redaction import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

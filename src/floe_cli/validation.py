@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from floe_core.config.environments import Layers
     from floe_core.config.nodes import Path as DocumentPath
     from floe_core.schemas import CatalogConfig, CompiledArtifacts, TableConfig
-    from floe_dagster.pipeline import Pipeline
+    from floe_dagster.runs.pipeline import Pipeline
 
 _MODULE = ("orchestration", "module")
 
@@ -28,8 +28,8 @@ def table_problems(layers: Layers, artifacts: CompiledArtifacts) -> list[ConfigP
 
 
 def _of_table(layers: Layers, name: str, config: TableConfig) -> Iterator[ConfigProblem]:
-    from floe_iceberg.schema import declared_schema
-    from floe_iceberg.spec_terms import check_spec, partition_spec, sort_order
+    from floe_iceberg.table.schema import declared_schema
+    from floe_iceberg.table.specs import check_spec, partition_spec, sort_order
 
     if not config.columns:
         return
@@ -77,7 +77,7 @@ def asset_problems(layers: Layers, artifacts: CompiledArtifacts) -> list[ConfigP
         return wrong
     if artifacts.orchestration.module is None:
         return list(_of_relationships(layers, artifacts, artifacts.tables))
-    from floe_dagster.pipeline import Pipeline
+    from floe_dagster.runs.pipeline import Pipeline
 
     try:
         return list(_of_assets(layers, artifacts, Pipeline.of(artifacts)))
@@ -109,7 +109,7 @@ def _path_of(err: FloeStorageError, artifacts: CompiledArtifacts) -> DocumentPat
 
 
 def _of_checks(layers: Layers, artifacts: CompiledArtifacts) -> Iterator[ConfigProblem]:
-    from floe_dagster.checks import expand_checks
+    from floe_dagster.gate.checks import expand_checks
 
     for name, config in artifacts.tables.items():
         if wrong := list(_of_conditions(layers, name, config)):
@@ -130,7 +130,7 @@ def _of_conditions(layers: Layers, name: str, config: TableConfig) -> Iterator[C
             if text is None:
                 continue
             # Only a project whose checks have SQL in them needs the parser.
-            from floe_dagster.conditions import parse_condition
+            from floe_dagster.gate.conditions import parse_condition
 
             path: DocumentPath = ("tables", name, "checks", index, setting)
             try:
@@ -158,9 +158,9 @@ def _of_relationships(layers: Layers, artifacts: CompiledArtifacts, known: Itera
 
 
 def _of_assets(layers: Layers, artifacts: CompiledArtifacts, pipeline: Pipeline) -> Iterator[ConfigProblem]:
-    from floe_dagster.asset_keys import keys_by_table
-    from floe_dagster.partitions import tie
-    from floe_iceberg.schema import declared_schema
+    from floe_dagster.assets.keys import keys_by_table
+    from floe_dagster.assets.partitions import tie
+    from floe_iceberg.table.schema import declared_schema
 
     written = {pipeline.table(key): key for key in pipeline.keys}
     assets = keys_by_table(pipeline.definitions.resolve_asset_graph().get_all_asset_keys())

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from floe_core.schemas import CompiledArtifacts
     from floe_core.telemetry import Operation
     from floe_iceberg import IcebergTableManager
-    from floe_iceberg.project import ProjectConnection
+    from floe_iceberg.catalog.connection import ProjectConnection
 
 _ARTIFACTS = Path(".floe/compiled_artifacts.json")
 
@@ -118,7 +118,7 @@ class Workspace:
 
     @cached_property
     def _observed(self) -> bool:
-        from floe_core.observability import configure_observability
+        from floe_core.observing.observability import configure_observability
         from floe_core.telemetry import configure_logging
 
         config = self.artifacts.observability
@@ -137,7 +137,12 @@ class Workspace:
 
         Processes that are started in the block log as the command does.
         """
-        from floe_core.observability import LOG_LEVEL_VARIABLE, continued, flush_observability, inherited_parent
+        from floe_core.observing.observability import (
+            LOG_LEVEL_VARIABLE,
+            continued,
+            flush_observability,
+            inherited_parent,
+        )
         from floe_core.telemetry import is_tracing, process_span, traced
 
         self.observe()
@@ -158,7 +163,7 @@ class Workspace:
     @staticmethod
     def _report_loss() -> None:
         """Say which receivers are away, where the log does not."""
-        from floe_core.observability import lost_receivers
+        from floe_core.observing.observability import lost_receivers
         from floe_core.telemetry import get_logger
 
         if (lost := lost_receivers()) and not get_logger("floe").is_enabled_for(logging.WARNING):
@@ -168,7 +173,7 @@ class Workspace:
     @contextmanager
     def connection(self) -> Iterator[ProjectConnection]:
         """Open the project's catalog for the length of a block."""
-        from floe_iceberg.project import open_project
+        from floe_iceberg.catalog.connection import open_project
 
         self.observe()
         self.announce()

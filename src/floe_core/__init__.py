@@ -5,12 +5,12 @@ Names are imported when they are first used, so that importing this package cost
 
 from typing import TYPE_CHECKING
 
-from floe_core.lazy import lazy_names
+from floe_core.runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
     from floe_core.errors import FloeStorageError, TransientError
     from floe_core.governance import PolicyEnforcer, RetentionDays
-    from floe_core.observability import configure_observability, configure_tracing
+    from floe_core.observing.observability import configure_observability, configure_tracing
     from floe_core.plugins import PluginRegistry, PluginType, default_registry
     from floe_core.retry import CircuitBreaker, Deadline, RetryPolicy, create_retry_decorator
     from floe_core.schemas import CompiledArtifacts
@@ -48,8 +48,8 @@ _HOMES = {
     "RetryPolicy": "floe_core.retry",
     "TransientError": "floe_core.errors",
     "configure_logging": "floe_core.telemetry",
-    "configure_observability": "floe_core.observability",
-    "configure_tracing": "floe_core.observability",
+    "configure_observability": "floe_core.observing.observability",
+    "configure_tracing": "floe_core.observing.observability",
     "create_retry_decorator": "floe_core.retry",
     "default_registry": "floe_core.plugins",
     "get_logger": "floe_core.telemetry",

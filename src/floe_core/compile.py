@@ -10,13 +10,13 @@ from floe_core.config.checks import PLUGIN_SECTIONS
 from floe_core.config.document import fail
 from floe_core.config.problems import problems_of
 from floe_core.config.project import load_with_places
-from floe_core.distribution import version
 from floe_core.errors import PluginError
 from floe_core.governance import PolicyEnforcer
-from floe_core.plugins.connecting import options_schema
-from floe_core.plugins.discovery import plugin_key
+from floe_core.plugins.host.connecting import options_schema
+from floe_core.plugins.host.discovery import plugin_key
 from floe_core.plugins.metadata import PluginType
 from floe_core.plugins.registry import PluginRegistry
+from floe_core.runtime.distribution import version
 from floe_core.schemas import CompiledArtifacts, EffectiveRetention
 from floe_core.schemas.artifacts import DEFAULT_ARTIFACTS_PATH
 from floe_core.secrets import expand, missing_variables
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from floe_core.config.project import LoadedProject
     from floe_core.errors import ConfigProblem
-    from floe_core.plugins.discovery import PluginInfo
+    from floe_core.plugins.host.discovery import PluginInfo
     from floe_core.plugins.metadata import PluginMetadata
     from floe_core.schemas import ProjectConfig
 

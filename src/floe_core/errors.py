@@ -63,7 +63,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from floe_core.distribution import install_hint
+from floe_core.runtime.distribution import install_hint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 import tenacity
 
-from floe_core.circuit_breaker import CircuitBreaker
-from floe_core.deadline import Deadline
 from floe_core.errors import DeadlineExceededError, RateLimitedError, is_retryable
-from floe_core.metrics import count_retry
-from floe_core.redaction import redact_text
+from floe_core.observing.metrics import count_retry
+from floe_core.observing.redaction import redact_text
+from floe_core.resilience.circuit_breaker import CircuitBreaker
+from floe_core.resilience.deadline import Deadline
 from floe_core.telemetry import get_logger
 
 if TYPE_CHECKING:

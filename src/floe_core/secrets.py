@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, model_serializer, model_validator
 
 from floe_core.errors import SecretReferenceError
-from floe_core.redaction import remember_secret
+from floe_core.observing.redaction import remember_secret
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

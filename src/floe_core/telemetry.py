@@ -23,7 +23,7 @@ from opentelemetry.trace import Status, StatusCode
 from opentelemetry.trace.propagation import tracecontext as trace_context
 
 from floe_core.errors import FloeStorageError
-from floe_core.redaction import redact, redact_text
+from floe_core.observing.redaction import redact, redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, MutableMapping

@@ -2,18 +2,18 @@
 
 from typing import TYPE_CHECKING
 
-from floe_core.lazy import lazy_names
+from floe_core.runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from floe_dagster.config import IcebergIOManagerConfig
     from floe_dagster.definitions import create_definitions
-    from floe_dagster.gate import audited
-    from floe_dagster.inputs import columns
-    from floe_dagster.io_manager import IcebergIOManager
+    from floe_dagster.gate.publication import audited
+    from floe_dagster.io.config import IcebergIOManagerConfig
+    from floe_dagster.io.inputs import columns
+    from floe_dagster.io.manager import IcebergIOManager
     from floe_dagster.plugin import DagsterOrchestratorPlugin
     from floe_dagster.resources import create_iceberg_resources, create_io_manager, create_io_manager_from_artifacts
     from floe_dagster.tenants import partition_keys_of, tenant_of
-    from floe_iceberg.held import discard_held, list_held, publish_held
+    from floe_iceberg.staging.staged import discard_held, list_held, publish_held
 
 __all__ = [
     "DagsterOrchestratorPlugin",
@@ -35,18 +35,18 @@ __all__ = [
 # Imported when first asked for: the plugin is found and listed without Dagster, which takes a second to import.
 _HOMES = {
     "DagsterOrchestratorPlugin": "floe_dagster.plugin",
-    "IcebergIOManager": "floe_dagster.io_manager",
-    "IcebergIOManagerConfig": "floe_dagster.config",
-    "audited": "floe_dagster.gate",
-    "columns": "floe_dagster.inputs",
+    "IcebergIOManager": "floe_dagster.io.manager",
+    "IcebergIOManagerConfig": "floe_dagster.io.config",
+    "audited": "floe_dagster.gate.publication",
+    "columns": "floe_dagster.io.inputs",
     "create_definitions": "floe_dagster.definitions",
     "create_iceberg_resources": "floe_dagster.resources",
     "create_io_manager": "floe_dagster.resources",
     "create_io_manager_from_artifacts": "floe_dagster.resources",
-    "discard_held": "floe_iceberg.held",
-    "list_held": "floe_iceberg.held",
+    "discard_held": "floe_iceberg.staging.staged",
+    "list_held": "floe_iceberg.staging.staged",
     "partition_keys_of": "floe_dagster.tenants",
-    "publish_held": "floe_iceberg.held",
+    "publish_held": "floe_iceberg.staging.staged",
     "tenant_of": "floe_dagster.tenants",
 }
 

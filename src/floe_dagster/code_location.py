@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from dagster import AssetKey, AssetSelection, Definitions, JobDefinition, define_asset_job, definitions
 
 from floe_core.compile import compile_project
-from floe_dagster.pipeline import Pipeline
+from floe_dagster.runs.pipeline import Pipeline
 from floe_dagster.tenants import for_tenants
 
 if TYPE_CHECKING:

@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 from dagster import AssetChecksDefinition, AssetsDefinition, Definitions, MaterializeResult
 
+from floe_core.declaration.expansion import expand_section
 from floe_core.errors import CapabilityError, PluginNotFoundError
-from floe_core.expansion import expand_section
-from floe_core.observability import configure_observability
+from floe_core.observing.observability import configure_observability
 from floe_core.plugins import PluginType
 from floe_core.plugins.registry import PluginRegistry
-from floe_dagster.asset_keys import table_of
-from floe_dagster.asset_review import ReadInput, WrittenAsset, require_sound
-from floe_dagster.asset_settings import NO_ROWS_KEY
-from floe_dagster.gate import audited
-from floe_dagster.io_manager import IcebergIOManager
+from floe_dagster.assets.keys import table_of
+from floe_dagster.assets.modules import load_project_module
+from floe_dagster.assets.review import ReadInput, WrittenAsset, require_sound
+from floe_dagster.assets.settings import NO_ROWS_KEY
+from floe_dagster.gate.publication import audited
+from floe_dagster.io.manager import IcebergIOManager
+from floe_dagster.io.tables_source import TablesSource
 from floe_dagster.maintenance import maintenance_jobs
-from floe_dagster.modules import load_project_module
-from floe_dagster.observer import RunObserver
-from floe_dagster.presentation import presented
 from floe_dagster.resources import create_iceberg_resources
 from floe_dagster.schedules import declared_schedules
-from floe_dagster.tables_source import TablesSource
+from floe_dagster.telemetry.observer import RunObserver
 from floe_dagster.tenants import for_each_tenant, tenants_sensor
+from floe_dagster.ui.presentation import presented
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -82,7 +82,7 @@ def _with_models(found: Definitions, artifacts: CompiledArtifacts) -> Definition
     if not folder.is_dir():
         return found
     # Only a project with models needs the SQL parser.
-    from floe_dagster.sql_models import load_sql_models
+    from floe_dagster.assets.sql_models import load_sql_models
 
     models = load_sql_models(folder, artifacts.project_root, found.assets or ())
     return Definitions.merge(found, Definitions(assets=models)) if models else found

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dagster import Field, In, JobDefinition, Nothing, Out, graph, op
 
-from floe_core.declared import declared_retention
+from floe_core.declaration.declared import declared_retention
 from floe_core.errors import TableNotFoundError
 from floe_dagster.tenants import TENANTS
 from floe_tenancy import tenant_namespace

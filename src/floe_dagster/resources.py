@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 from dagster import ResourceDefinition
 
+from floe_core.declaration.expansion import expand_section
 from floe_core.errors import PluginNotFoundError
-from floe_core.expansion import expand_section
 from floe_core.plugins import PluginType
 from floe_core.plugins.registry import PluginRegistry
 from floe_core.telemetry import get_logger
-from floe_dagster.io_manager import IcebergIOManager
-from floe_dagster.tables_source import TablesSource
+from floe_dagster.io.manager import IcebergIOManager
+from floe_dagster.io.tables_source import TablesSource
 
 if TYPE_CHECKING:
     from dagster import InitResourceContext
     from pyiceberg.catalog import Catalog
 
     from floe_core.schemas import CompiledArtifacts
-    from floe_dagster.config import IcebergIOManagerConfig
-    from floe_dagster.observer import RunObserver
+    from floe_dagster.io.config import IcebergIOManagerConfig
+    from floe_dagster.telemetry.observer import RunObserver
     from floe_iceberg.manager import IcebergTableManager
     from floe_iceberg.models import WriteMode
 

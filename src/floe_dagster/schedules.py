@@ -18,7 +18,7 @@ from dagster import (
 )
 
 from floe_core.errors import ConfigurationError
-from floe_dagster.asset_keys import keys_by_table
+from floe_dagster.assets.keys import keys_by_table
 from floe_dagster.tenants import TENANTS, multi_key, own_partitions
 
 if TYPE_CHECKING:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from dagster import AssetExecutionContext, AssetKey, AssetSpec, PartitionMapping, PartitionsDefinition
 
     from floe_core.schemas import CompiledArtifacts
-    from floe_dagster.tables_source import TablesSource
+    from floe_dagster.io.tables_source import TablesSource
 
 TENANTS = DynamicPartitionsDefinition(name="floe_tenants")
 IN_ONE_RUN = "floe/in_one_run"

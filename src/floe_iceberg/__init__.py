@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from floe_core.lazy import lazy_names
+from floe_core.runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
     from floe_core.errors import (
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         TableNotFoundError,
         WriteError,
     )
+    from floe_iceberg.catalog.reconciling import ReconcilingCatalog
     from floe_iceberg.errors import TableAlreadyExistsError
     from floe_iceberg.io_manager import (
         IcebergIOManager,
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
         TableIdentifier,
         WriteMode,
     )
-    from floe_iceberg.reconciling import ReconcilingCatalog
 
 __all__ = [
     "BranchInfo",
@@ -125,7 +125,7 @@ _HOMES = {
     "NamespaceNotFoundError": "floe_core.errors",
     "NullKeys": "floe_iceberg.models",
     "OrphanSweepResult": "floe_iceberg.models",
-    "ReconcilingCatalog": "floe_iceberg.reconciling",
+    "ReconcilingCatalog": "floe_iceberg.catalog.reconciling",
     "RefExistsError": "floe_core.errors",
     "RefInfo": "floe_iceberg.models",
     "RefNotFoundError": "floe_core.errors",

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from floe_core.lazy import lazy_names
+from floe_core.runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
     from floe_iceberg.maintenance import compact_table, rewrite_manifests

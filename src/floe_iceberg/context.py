@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Self
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 
-from floe_core.declared import declared_orphan_days, declared_retention
+from floe_core.declaration.declared import declared_orphan_days, declared_retention
 from floe_core.telemetry import Operation, traced
-from floe_iceberg.avro_doubles import read_doubles_whole
 from floe_iceberg.errors import translated
+from floe_iceberg.formats.avro_doubles import read_doubles_whole
 from floe_iceberg.models import IcebergTableManagerConfig, TableIdentifier
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from floe_core.dataplane import DataPlane
     from floe_core.governance import RetentionDays
     from floe_core.telemetry import Logger
-    from floe_iceberg.project import ProjectConnection
+    from floe_iceberg.catalog.connection import ProjectConnection
 
 TableTarget = str | TableIdentifier | Table
 

@@ -28,7 +28,7 @@ from floe_core.errors import (
     TableExistsError,
     TableNotFoundError,
 )
-from floe_core.redaction import redact_text
+from floe_core.observing.redaction import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

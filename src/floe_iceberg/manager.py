@@ -6,18 +6,23 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 from floe_core.errors import ConfigurationError
 from floe_core.plugins import CatalogPlugin, default_registry
-from floe_core.plugins.connecting import opened_catalog
+from floe_core.plugins.host.connecting import opened_catalog
 from floe_core.telemetry import get_logger, get_tracer
-from floe_iceberg import applying, inspection, maintenance, reads, row_keys, schema, snapshots, tables, writes
+from floe_iceberg import maintenance
+from floe_iceberg.catalog.namespaces import Namespaces
+from floe_iceberg.catalog.planes import LazyPlane
+from floe_iceberg.catalog.reconciling import ReconcilingCatalog
 from floe_iceberg.context import ManagerContext
-from floe_iceberg.drift import DriftDetector
 from floe_iceberg.models import CompactionStrategy, IcebergTableManagerConfig, WriteMode
-from floe_iceberg.namespaces import Namespaces
-from floe_iceberg.planes import LazyPlane
-from floe_iceberg.reconciling import ReconcilingCatalog
-from floe_iceberg.table_properties import set_properties
-from floe_iceberg.tables import TableDesign
-from floe_iceberg.writes import WriteOptions
+from floe_iceberg.read import scan
+from floe_iceberg.table import inspection, lifecycle, refs, schema
+from floe_iceberg.table.declared import applying
+from floe_iceberg.table.declared.drift import DriftDetector
+from floe_iceberg.table.keys import row_keys
+from floe_iceberg.table.lifecycle import TableDesign
+from floe_iceberg.table.properties import set_properties
+from floe_iceberg.write import operations
+from floe_iceberg.write.operations import WriteOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,30 +37,11 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
     from floe_core.dataplane import DataPlane
-    from floe_core.drift import DriftReport
+    from floe_core.declaration.drift import DriftReport
     from floe_core.plugins import ComputePlugin, PluginRegistry, StoragePlugin
     from floe_core.schemas import CatalogConfig, CompiledArtifacts, TableConfig
-    from floe_iceberg.applying import DeclaredPlan
+    from floe_iceberg.catalog.connection import ProjectConnection
     from floe_iceberg.context import TableTarget
-    from floe_iceberg.keywords import (
-        ApplyKeywords,
-        BranchKeywords,
-        CompactionKeywords,
-        DeleteKeywords,
-        DropKeywords,
-        ExpiryKeywords,
-        FrameKeywords,
-        IncrementKeywords,
-        ManagerKeywords,
-        ModeKeywords,
-        OverwriteKeywords,
-        PublishKeywords,
-        ScanKeywords,
-        SweepKeywords,
-        TagKeywords,
-        VersionKeywords,
-        WriteKeywords,
-    )
     from floe_iceberg.maintenance import Keeping
     from floe_iceberg.models import (
         CommitStrategy,
@@ -75,9 +61,28 @@ if TYPE_CHECKING:
         SnapshotInfo,
         TableHealth,
     )
-    from floe_iceberg.predicates import RowFilter
-    from floe_iceberg.project import ProjectConnection
-    from floe_iceberg.versions import Moment
+    from floe_iceberg.options import (
+        ApplyKeywords,
+        BranchKeywords,
+        CompactionKeywords,
+        DeleteKeywords,
+        DropKeywords,
+        ExpiryKeywords,
+        FrameKeywords,
+        IncrementKeywords,
+        ManagerKeywords,
+        ModeKeywords,
+        OverwriteKeywords,
+        PublishKeywords,
+        ScanKeywords,
+        SweepKeywords,
+        TagKeywords,
+        VersionKeywords,
+        WriteKeywords,
+    )
+    from floe_iceberg.read.predicates import RowFilter
+    from floe_iceberg.read.versions import Moment
+    from floe_iceberg.table.declared.applying import DeclaredPlan
 
 
 class IcebergTableManager:
@@ -138,7 +143,7 @@ class IcebergTableManager:
     @classmethod
     def from_artifacts(cls, artifacts: CompiledArtifacts, **options: Unpack[ManagerKeywords]) -> Self:
         """Open the tables of a compiled project; ``close`` ends the connection."""
-        from floe_iceberg.project import open_project
+        from floe_iceberg.catalog.connection import open_project
 
         return cls.from_project(open_project(artifacts), **options)
 
@@ -220,7 +225,7 @@ class IcebergTableManager:
     ) -> Table:
         """Create a table; see ``tables.create_table``."""
         design = TableDesign(schema, partition_spec, sort_order, properties or {}, location)
-        return tables.create_table(self._context, identifier, design, if_not_exists=if_not_exists)
+        return lifecycle.create_table(self._context, identifier, design, if_not_exists=if_not_exists)
 
     def create_table_if_not_exists(  # noqa: PLR0913 - the contract's options
         self,
@@ -234,37 +239,37 @@ class IcebergTableManager:
     ) -> Table:
         """Create a table, or return the one that is there as it is."""
         design = TableDesign(schema, partition_spec, sort_order, properties or {}, location)
-        return tables.create_table(self._context, identifier, design, if_not_exists=True)
+        return lifecycle.create_table(self._context, identifier, design, if_not_exists=True)
 
     def create_from_config(self, identifier: TableTarget, config: TableConfig, *, if_not_exists: bool = False) -> Table:
         """Create a table as floe.yaml declares it; see ``tables.create_from_config``."""
-        return tables.create_from_config(self._context, identifier, config, if_not_exists=if_not_exists)
+        return lifecycle.create_from_config(self._context, identifier, config, if_not_exists=if_not_exists)
 
     create_table_from_config = create_from_config
 
     def load_table(self, identifier: TableTarget) -> Table:
         """Load a table as it is now; see ``tables.load_table``."""
-        return tables.load_table(self._context, identifier)
+        return lifecycle.load_table(self._context, identifier)
 
     def table_exists(self, identifier: TableTarget) -> bool:
         """Tell whether a table exists."""
-        return tables.table_exists(self._context, identifier)
+        return lifecycle.table_exists(self._context, identifier)
 
     def list_tables(self, namespace: str | tuple[str, ...]) -> list[str]:
         """List the bare names of a namespace's tables, sorted."""
-        return tables.list_tables(self._context, namespace)
+        return lifecycle.list_tables(self._context, namespace)
 
     def rename_table(self, identifier: TableTarget, new_name: TableTarget) -> Table:
         """Rename a table; see ``tables.rename_table``."""
-        return tables.rename_table(self._context, identifier, new_name)
+        return lifecycle.rename_table(self._context, identifier, new_name)
 
     def register_table(self, identifier: TableTarget, metadata_location: str) -> Table:
         """Register a table that exists as files; see ``tables.register_table``."""
-        return tables.register_table(self._context, identifier, metadata_location)
+        return lifecycle.register_table(self._context, identifier, metadata_location)
 
     def drop_table(self, identifier: TableTarget, purge: bool = False, **options: Unpack[DropKeywords]) -> PurgeResult:  # noqa: FBT001, FBT002 - the contract's signature
         """Drop a table, with ``purge`` its files too; see ``tables.drop_table``."""
-        return tables.drop_table(self._context, identifier, purge=purge, **options)
+        return lifecycle.drop_table(self._context, identifier, purge=purge, **options)
 
     # Writes
 
@@ -281,7 +286,7 @@ class IcebergTableManager:
     ) -> SnapshotInfo:
         """Write data, exactly once; see ``writes.write_data``."""
         chosen = WriteOptions.of(commit_strategy=commit_strategy, **options)
-        return writes.write_data(
+        return operations.write_data(
             self._context, table, data, mode=mode, keys=keys, overwrite_filter=overwrite_filter, options=chosen
         )
 
@@ -307,7 +312,7 @@ class IcebergTableManager:
 
     def delete(self, identifier: TableTarget, row_filter: RowFilter, **options: Unpack[DeleteKeywords]) -> SnapshotInfo:
         """Delete the rows a filter matches; see ``writes.delete``."""
-        return writes.delete(self._context, identifier, row_filter, options=WriteOptions.of(**options))
+        return operations.delete(self._context, identifier, row_filter, options=WriteOptions.of(**options))
 
     # Schema
 
@@ -363,7 +368,7 @@ class IcebergTableManager:
         ref: str | None = None,
     ) -> pa.Table:
         """Read rows into memory; see ``reads.scan``."""
-        return reads.scan(
+        return scan.scan(
             self._context,
             identifier,
             columns=columns,
@@ -376,59 +381,59 @@ class IcebergTableManager:
 
     def scan_batches(self, identifier: TableTarget, **options: Unpack[ScanKeywords]) -> pa.RecordBatchReader:
         """Stream rows; options are those of ``scan``."""
-        return reads.scan_batches(self._context, identifier, **options)
+        return scan.scan_batches(self._context, identifier, **options)
 
     def incremental_scan(self, identifier: TableTarget, **options: Unpack[IncrementKeywords]) -> pa.Table:
         """Read what was appended between two snapshots; see ``reads.incremental_scan``."""
-        return reads.incremental_scan(self._context, identifier, **options)
+        return scan.incremental_scan(self._context, identifier, **options)
 
     def incremental_frame(self, identifier: TableTarget, **options: Unpack[IncrementKeywords]) -> Any:  # noqa: ANN401 - the engine's own frame
         """Return the engine's lazy frame over what was appended; see ``reads.incremental_frame``."""
-        return reads.incremental_frame(self._context, identifier, **options)
+        return scan.incremental_frame(self._context, identifier, **options)
 
     def frame(self, identifier: TableTarget, **options: Unpack[FrameKeywords]) -> Any:  # noqa: ANN401 - the engine's own frame
         """Return the engine's lazy frame; see ``reads.frame``."""
-        return reads.frame(self._context, identifier, **options)
+        return scan.frame(self._context, identifier, **options)
 
     # Snapshots and refs
 
     def list_snapshots(self, identifier: TableTarget, limit: int | None = None) -> list[SnapshotInfo]:
         """List snapshots, newest first."""
-        return snapshots.list_snapshots(self._context, identifier, limit=limit)
+        return refs.list_snapshots(self._context, identifier, limit=limit)
 
     def get_current_snapshot(self, identifier: TableTarget, *, ref: str | None = None) -> SnapshotInfo | None:
         """Return the current snapshot; None when the table has none yet."""
-        return snapshots.current_snapshot(self._context, identifier, ref=ref)
+        return refs.current_snapshot(self._context, identifier, ref=ref)
 
     def rollback(
         self, identifier: TableTarget, snapshot_id: int | None = None, *, to: Moment | None = None
     ) -> SnapshotInfo:
         """Make an earlier snapshot current again; see ``snapshots.rollback``."""
-        return snapshots.rollback(self._context, identifier, snapshot_id=snapshot_id, to=to)
+        return refs.rollback(self._context, identifier, snapshot_id=snapshot_id, to=to)
 
     def create_tag(self, identifier: TableTarget, name: str, **options: Unpack[TagKeywords]) -> RefInfo:
         """Name a snapshot; see ``snapshots.create_tag``."""
-        return snapshots.create_tag(self._context, identifier, name, **options)
+        return refs.create_tag(self._context, identifier, name, **options)
 
     def create_branch(self, identifier: TableTarget, name: str, **options: Unpack[BranchKeywords]) -> RefInfo:
         """Start a branch; see ``snapshots.create_branch``."""
-        return snapshots.create_branch(self._context, identifier, name, **options)
+        return refs.create_branch(self._context, identifier, name, **options)
 
     def remove_tag(self, identifier: TableTarget, name: str) -> None:
         """Remove a tag; its snapshot stays until it expires."""
-        snapshots.remove_tag(self._context, identifier, name)
+        refs.remove_tag(self._context, identifier, name)
 
     def remove_branch(self, identifier: TableTarget, name: str) -> None:
         """Remove a branch; its snapshots stay until they expire."""
-        snapshots.remove_branch(self._context, identifier, name)
+        refs.remove_branch(self._context, identifier, name)
 
     def list_refs(self, identifier: TableTarget) -> list[RefInfo]:
         """List branches and tags, main first."""
-        return snapshots.list_refs(self._context, identifier)
+        return refs.list_refs(self._context, identifier)
 
     def publish_branch(self, identifier: TableTarget, branch: str, **options: Unpack[PublishKeywords]) -> SnapshotInfo:
         """Move main forward to the head of a branch; see ``snapshots.publish_branch``."""
-        return snapshots.publish_branch(self._context, identifier, branch, **options)
+        return refs.publish_branch(self._context, identifier, branch, **options)
 
     # Maintenance
 

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from floe_core.lazy import lazy_names
+from floe_core.runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from floe_core.observability import configure_tracing
+    from floe_core.observing.observability import configure_tracing
     from floe_core.telemetry import Operation, configure_logging, get_logger, get_tracer, traced
 
 __all__ = ["Operation", "configure_logging", "configure_tracing", "get_logger", "get_tracer", "traced"]
@@ -13,7 +13,7 @@ __all__ = ["Operation", "configure_logging", "configure_tracing", "get_logger", 
 _HOMES = {
     "Operation": "floe_core.telemetry",
     "configure_logging": "floe_core.telemetry",
-    "configure_tracing": "floe_core.observability",
+    "configure_tracing": "floe_core.observing.observability",
     "get_logger": "floe_core.telemetry",
     "get_tracer": "floe_core.telemetry",
     "traced": "floe_core.telemetry",

@@ -24,18 +24,18 @@ from floe_core.errors import (
     TableNotFoundError,
     WarehouseNotFoundError,
 )
-from floe_core.redaction import redact_text
+from floe_core.observing.redaction import redact_text
 from floe_core.retry import CircuitBreaker
 from floe_core.schemas import AccessDelegation
 from floe_core.telemetry import traced
-from floe_iceberg.corruption import unreadable
-from floe_iceberg.namespaces import NamespaceName, Namespaces, missing_parents, parse_namespace
-from floe_polaris.auth import authenticator_for
+from floe_iceberg.catalog.namespaces import NamespaceName, Namespaces, missing_parents, parse_namespace
+from floe_iceberg.read.integrity import unreadable
+from floe_polaris.credentials.vending import VendedFileIO, are_credentials, credentials_in
 from floe_polaris.errors import CatalogServerError, server_message, unreadable_metadata
-from floe_polaris.http import DeadlineSession
-from floe_polaris.origin import origin_of, shown
 from floe_polaris.spark import DELEGATION_HEADER
-from floe_polaris.vending import VendedFileIO, are_credentials, credentials_in
+from floe_polaris.transport.auth import authenticator_for
+from floe_polaris.transport.http import DeadlineSession
+from floe_polaris.transport.origin import origin_of, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

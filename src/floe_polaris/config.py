@@ -17,7 +17,7 @@ from floe_core.schemas import (
 )
 from floe_core.schemas.base import Text
 from floe_core.schemas.catalog import POLARIS_DEFAULT_SCOPE
-from floe_polaris.origin import origin_of
+from floe_polaris.transport.origin import origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

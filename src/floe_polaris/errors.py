@@ -24,9 +24,9 @@ from floe_core.errors import (
     FloeStorageError,
     RateLimitedError,
 )
-from floe_core.redaction import redact_text
+from floe_core.observing.redaction import redact_text
 from floe_core.telemetry import get_logger
-from floe_polaris.origin import shown
+from floe_polaris.transport.origin import shown
 
 if TYPE_CHECKING:
     from floe_core.schemas import TimeoutConfig

@@ -12,11 +12,11 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from floe_core.errors import CapabilityError, CatalogConnectionError, CatalogRequestError, ConfigurationError
 from floe_core.retry import CircuitBreaker
 from floe_core.telemetry import traced
-from floe_polaris.auth import authenticator_for
 from floe_polaris.client import breaker_for
 from floe_polaris.errors import server_message
-from floe_polaris.http import DeadlineSession
-from floe_polaris.origin import origin_of, shown
+from floe_polaris.transport.auth import authenticator_for
+from floe_polaris.transport.http import DeadlineSession
+from floe_polaris.transport.origin import origin_of, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

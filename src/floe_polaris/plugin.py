@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Self
 from pydantic import ValidationError
 
 from floe_core.errors import CatalogAuthorizationError, CatalogConnectionError, ConfigProblem, ConfigurationError
+from floe_core.observing.redaction import redact_text
 from floe_core.plugins import BuiltInPlugin, CatalogCapabilities, HealthState, HealthStatus
-from floe_core.redaction import redact_text
-from floe_iceberg.catalog_plugin import PyIcebergCatalogPlugin
+from floe_iceberg.catalog.plugin import PyIcebergCatalogPlugin
 from floe_polaris.client import PolarisCatalog, breaker_for, create_catalog
 from floe_polaris.config import PolarisCatalogConfig
 from floe_polaris.spark import ICEBERG_AWS_PACKAGE, spark_conf

@@ -5,14 +5,14 @@ Importing this package does not import PySpark; ``SparkDataPlane`` does, when it
 
 from typing import TYPE_CHECKING, Any
 
-from floe_spark.connect_server import ServerInfo, server_status, start_server, stop_server
-from floe_spark.jars import JarStatus, check_jars, resolve_jars
-from floe_spark.java import JavaRuntime, find_java
+from floe_spark.java.jars import JarStatus, check_jars, resolve_jars
+from floe_spark.java.runtime import JavaRuntime, find_java
 from floe_spark.plugin import SparkComputePlugin
-from floe_spark.settings import SparkSettings
+from floe_spark.server.connect_server import ServerInfo, server_status, start_server, stop_server
+from floe_spark.session.settings import SparkSettings
 
 if TYPE_CHECKING:
-    from floe_spark.plane import SparkDataPlane
+    from floe_spark.plane.plane import SparkDataPlane
 
 __all__ = [
     "JarStatus",
@@ -33,7 +33,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module attribute can be anything
     """Import what needs PySpark when it is asked for."""
     if name == "SparkDataPlane":
-        from floe_spark.plane import SparkDataPlane
+        from floe_spark.plane.plane import SparkDataPlane
 
         return SparkDataPlane
     msg = f"module {__name__!r} has no attribute {name!r}"

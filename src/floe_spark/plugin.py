@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from floe_core.errors import EngineSetupError, MissingDependencyError
 from floe_core.plugins import BuiltInPlugin, ComputePlugin, HealthState, HealthStatus
-from floe_spark.ivy import spark_home
-from floe_spark.jars import check_jars
-from floe_spark.java import find_java
+from floe_spark.java.ivy import spark_home
+from floe_spark.java.jars import check_jars
+from floe_spark.java.runtime import find_java
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from floe_core.schemas import ComputeConfig
-    from floe_spark.plane import SparkDataPlane
+    from floe_spark.plane.plane import SparkDataPlane
 
 
 class SparkComputePlugin(BuiltInPlugin, ComputePlugin):
@@ -61,8 +61,8 @@ class SparkComputePlugin(BuiltInPlugin, ComputePlugin):
             MissingDependencyError: The extra ``spark`` is not installed.
         """
         try:
-            from floe_spark.plane import SparkDataPlane
-            from floe_spark.settings import SparkSettings
+            from floe_spark.plane.plane import SparkDataPlane
+            from floe_spark.session.settings import SparkSettings
         except ImportError as err:
             what = "The Spark engine"
             raise MissingDependencyError(what, extra="spark") from err

@@ -1,6 +1,6 @@
 """An isolated Iceberg catalog for each tenant: bootstrapped, evolved, verified, off-boarded."""
 
-from floe_iceberg.legal_hold import LEGAL_HOLD
+from floe_iceberg.table.history.legal_hold import LEGAL_HOLD
 from floe_tenancy.bootstrap import (
     BootstrapSession,
     CatalogBootstrapResult,
@@ -9,13 +9,13 @@ from floe_tenancy.bootstrap import (
 )
 from floe_tenancy.config import BucketAddress, CatalogProvider, IcebergCatalogConfig
 from floe_tenancy.evolution import EvolutionPlan, SchemaEvolutionManager
-from floe_tenancy.fleet import FleetReport, TenantOutcome, TenantState, bootstrap_many, evolve_all
 from floe_tenancy.identity import validate_tenant_id
-from floe_tenancy.inventory import OffboardingPlan
 from floe_tenancy.isolation import AccessReview, PolarisIsolation, TenantAccess
-from floe_tenancy.offboard import OffboardingResult, OffboardingStep, TenantOffboarding
-from floe_tenancy.pipeline import TenantTables
-from floe_tenancy.project import (
+from floe_tenancy.offboarding.inventory import OffboardingPlan
+from floe_tenancy.offboarding.offboard import OffboardingResult, OffboardingStep, TenantOffboarding
+from floe_tenancy.project.fleet import FleetReport, TenantOutcome, TenantState, bootstrap_many, evolve_all
+from floe_tenancy.project.pipeline import TenantTables
+from floe_tenancy.project.project import (
     project_bootstrapper,
     project_isolation,
     tenancy_config,

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.catalog import load_catalog
 
+from floe_core.declaration.locations import plain_uri
 from floe_core.errors import ConfigurationError, FloeStorageError, TableExistsError
-from floe_core.locations import plain_uri
 from floe_core.telemetry import traced
 from floe_iceberg import IcebergTableManager
 from floe_tenancy.identity import validate_tenant_id
-from floe_tenancy.properties import catalog_properties
-from floe_tenancy.roster import TenantRoster, known_tenants
+from floe_tenancy.layout.properties import catalog_properties
+from floe_tenancy.layout.roster import TenantRoster, known_tenants
 from floe_tenancy.storage import Marker, WarehouseStorageManager
 from floe_tenancy.stores import open_object_store
 from floe_tenancy.tables import DEFAULT_TABLES

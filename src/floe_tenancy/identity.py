@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from floe_core.errors import InvalidIdentifierError
-from floe_core.redaction import redact_text
+from floe_core.observing.redaction import redact_text
 
 MAX_LENGTH = 63
 

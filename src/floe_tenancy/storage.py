@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from floe_core.distribution import version
 from floe_core.errors import ConfigurationError
+from floe_core.runtime.distribution import version
 from floe_tenancy.identity import refuse_collision
 from floe_tenancy.stores import open_object_store
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from floe_core.declaration.locations import lies_in, plain_uri
 from floe_core.errors import CapabilityError, CatalogAuthorizationError, FloeStorageError, TransientError
-from floe_core.locations import lies_in, plain_uri
-from floe_core.redaction import redact_text
+from floe_core.observing.redaction import redact_text
 from floe_core.telemetry import traced
 from floe_tenancy.identity import validate_tenant_id
-from floe_tenancy.layout import (
+from floe_tenancy.layout.layout import (
     broken_of_others,
     intruders,
     is_place_in,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from floe_tenancy.bootstrap import BootstrapSession
     from floe_tenancy.isolation import PolarisIsolation
-    from floe_tenancy.layout import TablePlaces, TenantTable
+    from floe_tenancy.layout.layout import TablePlaces, TenantTable
     from floe_tenancy.tables import IcebergTableSpec
 
 _SHOWN = 5

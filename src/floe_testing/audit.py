@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from floe_audit import AuditDepth, AuditReport, Rule, Snapshots, audit_table
-from floe_iceberg.file_source import FileIOSource
+from floe_iceberg.read.file_source import FileIOSource
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -12,9 +12,9 @@ from floe_catalogs.sql import SqlCatalogPlugin
 from floe_core.errors import MissingDependencyError
 from floe_core.schemas import CatalogConfig
 from floe_core.telemetry import get_logger, get_tracer
+from floe_iceberg.catalog.reconciling import ReconcilingCatalog
 from floe_iceberg.context import ManagerContext
 from floe_iceberg.models import IcebergTableManagerConfig
-from floe_iceberg.reconciling import ReconcilingCatalog
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ import pytest
 
 from floe_core.schemas import AccessDelegation, RetryConfig, TimeoutConfig
 from floe_polaris import PolarisCatalog, PolarisCatalogConfig, create_catalog
-from floe_testing.gateway import FaultGateway
+from floe_testing.faults.gateway import FaultGateway
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,7 +89,7 @@ def spark_over(
     spark_settings: Any,
 ) -> Iterator[Callable[[PolarisCatalog], Any]]:
     """Give Spark planes over connected REST catalogs; Spark itself is shared by the session."""
-    from floe_spark.plane import SparkDataPlane
+    from floe_spark.plane.plane import SparkDataPlane
 
     planes: list[SparkDataPlane] = []
 

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from floe_core.dataplane import OPERATION_ID_PROPERTY, ReadRequest, WriteKind, WriteRequest
-from floe_spark.connect_server import start_server, stop_server
-from floe_spark.ivy import spark_home
-from floe_spark.jars import ICEBERG_AWS
-from floe_spark.java import find_java
-from floe_spark.settings import LOOPBACK, SparkSettings, launch_environment
-from floe_testing.services.runner import free_port, wait_until
+from floe_spark.java.ivy import spark_home
+from floe_spark.java.jars import ICEBERG_AWS
+from floe_spark.java.runtime import find_java
+from floe_spark.server.connect_server import start_server, stop_server
+from floe_spark.session.settings import LOOPBACK, SparkSettings, launch_environment
+from floe_testing.services.host.runner import free_port, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyspark.sql import SparkSession
 
-    from floe_spark.connect_server import ServerInfo
-    from floe_spark.plane import SparkDataPlane
+    from floe_spark.plane.plane import SparkDataPlane
+    from floe_spark.server.connect_server import ServerInfo
 
     PlaneFactory = Callable[[SqlCatalog], SparkDataPlane]
 
@@ -161,7 +161,7 @@ def spark_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSe
 @pytest.fixture(scope="session")
 def spark_engine(spark_settings: SparkSettings) -> Iterator[Any]:
     """Keep Spark running for the whole session."""
-    from floe_spark.session import open_engine
+    from floe_spark.session.sessions import open_engine
 
     engine = open_engine(spark_settings)
     yield engine
@@ -181,7 +181,7 @@ def spark_plane_for(
     spark_settings: SparkSettings,
 ) -> PlaneFactory:
     """Give planes over catalogs of the test's own; Spark itself is shared."""
-    from floe_spark.plane import SparkDataPlane
+    from floe_spark.plane.plane import SparkDataPlane
 
     def plane_for(catalog: SqlCatalog) -> SparkDataPlane:
         return SparkDataPlane(spark_settings, catalog_name=catalog.name, conf=embedded_conf(catalog))

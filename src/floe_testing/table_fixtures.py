@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from floe_iceberg.context import ManagerContext
-    from floe_testing.telemetry_fixtures import Tracing
+    from floe_testing.telemetry.fixtures import Tracing
 
-pytest_plugins = ["floe_testing.telemetry_fixtures"]
+pytest_plugins = ["floe_testing.telemetry.fixtures"]
 
 
 @pytest.fixture

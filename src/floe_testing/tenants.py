@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from floe_catalogs.sql import SqlCatalogPlugin
 from floe_core.schemas import CatalogConfig
 from floe_tenancy import CatalogProvider, IcebergCatalogBootstrapper, IcebergCatalogConfig
-from floe_tenancy.properties import catalog_properties
+from floe_tenancy.layout.properties import catalog_properties
 
 if TYPE_CHECKING:
     from pathlib import Path

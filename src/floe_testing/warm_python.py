@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
-    ["alembic.command", "dagster", "floe_dagster.runs", "pyiceberg.catalog.sql", "pyiceberg.catalog.rest"]
+    ["alembic.command", "dagster", "floe_dagster.runs.materialize", "pyiceberg.catalog.sql", "pyiceberg.catalog.rest"]
 )
 _ENDING_SECONDS = 60.0
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from floe_core.distribution import DISTRIBUTION
+from floe_core.runtime.distribution import DISTRIBUTION
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("docs", "examples", "packages", "src", "dev", "deploy", "benchmarks")

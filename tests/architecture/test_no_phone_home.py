@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from floe_core.privacy import OPT_OUTS, opt_out_of_usage_statistics
+from floe_core.observing.privacy import OPT_OUTS, opt_out_of_usage_statistics
 
 pytestmark = pytest.mark.req("FR-035", "SC-008")
 
@@ -33,7 +33,7 @@ sys.addaudithook(watch)
 TABLE = """
 import pyarrow as pa
 from floe_core.schemas import CompiledArtifacts
-from floe_iceberg.project import open_project
+from floe_iceberg.catalog.connection import open_project
 with open_project(CompiledArtifacts.from_json_file()) as project:
     project.namespaces.create("bronze")
     rows = pa.table({"id": [1, 2, 3]})

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
-from floe_testing.services.toolchain import require
+from floe_testing.services.host.toolchain import require
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,10 +6,10 @@ import pytest
 
 from floe_core.errors import CapabilityError
 from floe_testing.audit import assert_audited
-from floe_testing.java_judge import JavaJudge
+from floe_testing.java.judge import JavaJudge
 
 pytestmark = pytest.mark.spark
-pytest_plugins = ["floe_testing.two_engines"]
+pytest_plugins = ["floe_testing.oracles.two_engines"]
 
 ROWS = [
     {"k": 1, "s": "a", "x": [{"y": None}, None]},

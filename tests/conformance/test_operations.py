@@ -49,12 +49,12 @@ from pyiceberg.types import (
 from floe_core.errors import CapabilityError, SharedFilesError
 from floe_iceberg import CommitStrategy, CompactionStrategy, Engine
 from floe_testing.audit import assert_audited
-from floe_testing.java_judge import JavaJudge
-from floe_testing.sql_model import Among, And, Compare, IsNull, Not, Or, filter_text, remaining
-from floe_testing.table_model import comparable, difference, upserted
+from floe_testing.java.judge import JavaJudge
+from floe_testing.oracles.sql_model import Among, And, Compare, IsNull, Not, Or, filter_text, remaining
+from floe_testing.oracles.table_model import comparable, difference, upserted
 
 pytestmark = pytest.mark.spark
-pytest_plugins = ["floe_testing.two_engines"]
+pytest_plugins = ["floe_testing.oracles.two_engines"]
 
 SEED = 20_26
 NAN = float("nan")

@@ -12,7 +12,7 @@ from floe_iceberg import Engine
 from floe_testing.audit import assert_audited
 
 pytestmark = pytest.mark.spark
-pytest_plugins = ["floe_testing.two_engines"]
+pytest_plugins = ["floe_testing.oracles.two_engines"]
 
 FIXED = pa.binary(4)
 SCHEMA = pa.schema(

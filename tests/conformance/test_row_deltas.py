@@ -8,7 +8,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from floe_testing.java_deltas import add_deletion_vectors, add_equality_deletes, add_position_deletes
+from floe_testing.java.deltas import add_deletion_vectors, add_equality_deletes, add_position_deletes
 
 pytestmark = pytest.mark.spark
 

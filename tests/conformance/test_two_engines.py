@@ -26,9 +26,9 @@ from hypothesis.stateful import (
 
 from floe_core.errors import ConcurrencyConflictError
 from floe_iceberg import CommitStrategy, CompactionStrategy, Engine
-from floe_testing.java_judge import JavaJudge
-from floe_testing.shared_table import Change, SharedTable, spark_literal
-from floe_testing.sql_model import (
+from floe_testing.java.judge import JavaJudge
+from floe_testing.oracles.shared_table import Change, SharedTable, spark_literal
+from floe_testing.oracles.sql_model import (
     Among,
     And,
     Compare,
@@ -41,11 +41,11 @@ from floe_testing.sql_model import (
     remaining,
     spark_text,
 )
-from floe_testing.table_history import TableHistory, in_columns
-from floe_testing.table_model import upserted
+from floe_testing.oracles.table_history import TableHistory, in_columns
+from floe_testing.oracles.table_model import upserted
 
 pytestmark = pytest.mark.spark
-pytest_plugins = ["floe_testing.two_engines"]
+pytest_plugins = ["floe_testing.oracles.two_engines"]
 
 STEPS_PER_TABLE = 20
 STEPS = int(os.environ.get("FLOE_TORTURE_STEPS", "200"))

@@ -11,7 +11,7 @@ from floe_iceberg import CommitStrategy, Engine
 from floe_testing.audit import assert_audited
 
 pytestmark = pytest.mark.spark
-pytest_plugins = ["floe_testing.two_engines"]
+pytest_plugins = ["floe_testing.oracles.two_engines"]
 
 # Both halves of a UUID with and without the bit that a sign would be.
 NUMBERS = [0, 7, 2**63, 2**64 - 1, 2**127 - 1, 2**127, 2**127 + 2**63, 2**128 - 1]

@@ -8,7 +8,7 @@ import pytest
 from floe_testing.audit import assert_audited
 
 pytestmark = pytest.mark.spark
-pytest_plugins = ["floe_testing.two_engines"]
+pytest_plugins = ["floe_testing.oracles.two_engines"]
 
 
 @pytest.mark.parametrize("kind", [pa.float32(), pa.float64()], ids=str)

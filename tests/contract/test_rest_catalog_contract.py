@@ -8,7 +8,7 @@ import pytest
 from floe_core.errors import SharedFilesError
 from floe_core.schemas import CatalogConfig
 from floe_polaris.plugin import PolarisCatalogPlugin, RestCatalogPlugin
-from floe_testing.gateway import FaultGateway
+from floe_testing.faults.gateway import FaultGateway
 from floe_testing.plugins import CatalogPluginContract
 from floe_testing.rest_fixtures import CLIENT_ID, CLIENT_SECRET, store_properties
 

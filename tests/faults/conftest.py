@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from floe_iceberg.maintenance.rewriting import Rewriter
-from floe_testing.database_faults import DatabaseFaults
+from floe_iceberg.maintenance.rewrite import Rewriter
+from floe_testing.faults.database_faults import DatabaseFaults
+from floe_testing.faults.sites import EmbeddedAddress, RestAddress, open_site
 from floe_testing.rest_fixtures import store_properties
-from floe_testing.sites import EmbeddedAddress, RestAddress, open_site
 
 
 @pytest.fixture

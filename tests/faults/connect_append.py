@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from floe_core.schemas import CompiledArtifacts
 from floe_iceberg import IcebergTableManager
-from floe_testing.sites import address_of
+from floe_testing.faults.sites import address_of
 
 ROWS = 8
 

@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from floe_core.schemas import CompiledArtifacts
 from floe_dagster import IcebergIOManager, audited
-from floe_dagster.causes import cause_of
-from floe_dagster.tables_source import TablesSource
+from floe_dagster.io.tables_source import TablesSource
+from floe_dagster.telemetry.causes import cause_of
 from floe_iceberg import IcebergTableManager
-from floe_testing.sites import address_of
+from floe_testing.faults.sites import address_of
 
 ADDRESS = address_of(os.environ["FLOE_TEST_ADDRESS"])
 ROOT = Path(os.environ["FLOE_TEST_ROOT"])

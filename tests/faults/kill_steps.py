@@ -13,9 +13,10 @@ import sys
 import pyarrow as pa
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
-from floe_iceberg import IcebergTableManager, metastore
+from floe_iceberg import IcebergTableManager
+from floe_iceberg.catalog import metastore
 from floe_polaris.client import PolarisCatalog
-from floe_testing.sites import Address, address_of, open_site
+from floe_testing.faults.sites import Address, address_of, open_site
 
 OPERATIONS = {
     "append": lambda manager, table: manager.append(table, pa.table({"id": [5, 6], "p": ["a", "b"]})),

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from floe_core.errors import CatalogConnectionError, TableNotFoundError
-from floe_testing.database_faults import LANDED, DatabaseFault
+from floe_testing.faults.database_faults import LANDED, DatabaseFault
 
 SCHEMA = pa.schema([("id", pa.int64())])
 ORDERS = "bronze.orders"

@@ -117,7 +117,7 @@ def test_s01_somebody_elses_table_of_the_same_name_is_not_dropped(gateway, conne
         other.create_table(orders, SCHEMA)
         return reply.__class__(500)
 
-    from floe_testing.gateway import Rule
+    from floe_testing.faults.gateway import Rule
 
     gateway.add(Rule("DELETE", TABLE, 1, rewrite=replaced))
     manager.drop_table(orders)

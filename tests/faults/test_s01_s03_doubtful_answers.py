@@ -12,8 +12,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from floe_core.errors import CatalogConnectionError, FloeStorageError, StorageFullError
 from floe_iceberg import CommitStateUnknownError
-from floe_iceberg.metastore import SqlMetastore
-from floe_testing.database_faults import LANDED, RETRIED, DatabaseFault
+from floe_iceberg.catalog.metastore import SqlMetastore
+from floe_testing.faults.database_faults import LANDED, RETRIED, DatabaseFault
 
 pytestmark = pytest.mark.req("TM-14", "TM-07")
 

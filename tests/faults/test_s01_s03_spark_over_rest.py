@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from floe_iceberg import Engine, IcebergTableManager
-from floe_testing.gateway import COMMIT_PATH
+from floe_testing.faults.gateway import COMMIT_PATH
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
 OLD = [(1, "old"), (2, "old"), (3, "old")]

@@ -9,7 +9,7 @@ import pytest
 
 from floe_core.errors import CommitStateUnknownError, FloeStorageError
 from floe_iceberg import IcebergTableManager
-from floe_testing.gateway import COMMIT_PATH
+from floe_testing.faults.gateway import COMMIT_PATH
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
 LANDED_BUT_DOUBTFUL = [409, 429, 500, 502, 503, 504, "no answer"]

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from floe_iceberg import ConcurrencyConflictError
-from floe_testing.database_faults import DatabaseFault, DatabaseFaults
-from floe_testing.races import run_at_once
+from floe_testing.faults.database_faults import DatabaseFault, DatabaseFaults
+from floe_testing.faults.races import run_at_once
 
 pytestmark = pytest.mark.req("TM-07", "TM-14")
 

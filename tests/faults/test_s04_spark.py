@@ -10,7 +10,7 @@ import pytest
 
 from floe_core.errors import ConcurrencyConflictError
 from floe_iceberg import Engine, IcebergTableManager, IcebergTableManagerConfig
-from floe_testing.gateway import COMMIT_PATH
+from floe_testing.faults.gateway import COMMIT_PATH
 
 pytestmark = [pytest.mark.spark, pytest.mark.req("TM-07", "TM-14")]
 

@@ -11,7 +11,7 @@ import pytest
 from floe_core.errors import CatalogUnavailableError, CircuitOpenError
 from floe_core.schemas import CircuitBreakerConfig
 from floe_iceberg import IcebergTableManager
-from floe_testing.gateway import TOKEN_PATH
+from floe_testing.faults.gateway import TOKEN_PATH
 from floe_testing.rest_fixtures import CLIENT_ID, CLIENT_SECRET
 
 

@@ -12,8 +12,8 @@ from pyarrow.fs import FileSelector, S3FileSystem
 from floe_core.errors import StorageAuthenticationError
 from floe_core.schemas import AccessDelegation
 from floe_iceberg import Engine, IcebergTableManager
-from floe_testing.gateway import FaultGateway
-from floe_testing.vending import VendingDesk
+from floe_testing.faults.gateway import FaultGateway
+from floe_testing.stand_ins.vending import VendingDesk
 
 SCHEMA = pa.schema([pa.field("id", pa.int64())])
 

@@ -14,14 +14,14 @@ from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from floe_testing.sites import RestSite
+from floe_testing.faults.sites import RestSite
 
 WRITE = textwrap.dedent(
     """
     import os, resource, sys
     import pyarrow as pa
     from floe_core.errors import StorageFullError, WriteError
-    from floe_testing.sites import EmbeddedSite, address_of, open_site
+    from floe_testing.faults.sites import EmbeddedSite, address_of, open_site
 
     address, kind, location = sys.argv[1:]
     with open_site(address_of(address)) as site:

@@ -10,9 +10,9 @@ from ruamel.yaml import YAML
 
 from floe_cli.app import main
 from floe_iceberg import IcebergTableManager
-from floe_testing.gateway import FaultGateway, Reply, Rule
+from floe_testing.faults.gateway import FaultGateway, Reply, Rule
+from floe_testing.faults.sites import RestAddress
 from floe_testing.rest_fixtures import store_properties
-from floe_testing.sites import RestAddress
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 

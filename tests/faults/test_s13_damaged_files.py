@@ -6,9 +6,11 @@ import pyarrow as pa
 import pytest
 
 from floe_core.errors import CorruptFileError, StorageAuthenticationError, StorageError, TableNotFoundError
-from floe_iceberg import inspection, maintenance, reads
-from floe_iceberg.corruption import unreadable
-from floe_iceberg.tables import drop_table
+from floe_iceberg import maintenance
+from floe_iceberg.read import scan
+from floe_iceberg.read.integrity import unreadable
+from floe_iceberg.table import inspection
+from floe_iceberg.table.lifecycle import drop_table
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 
@@ -61,10 +63,10 @@ def test_s13_every_way_to_read_names_the_damaged_file(site, context, events, whi
     name, path = site.name("events"), which(events)
     damage(site, path)
     readers = [
-        lambda: reads.scan(context, name),
-        lambda: reads.scan(context, name, columns=["id", "name"], row_filter="id >= 0"),
-        lambda: reads.scan_batches(context, name).read_all(),
-        lambda: reads.incremental_scan(context, name),
+        lambda: scan.scan(context, name),
+        lambda: scan.scan(context, name, columns=["id", "name"], row_filter="id >= 0"),
+        lambda: scan.scan_batches(context, name).read_all(),
+        lambda: scan.incremental_scan(context, name),
     ]
     for read in readers:
         with pytest.raises(CorruptFileError) as caught:
@@ -86,7 +88,7 @@ def test_s13_a_manifest_cut_between_two_entries_is_noticed(site, context, new_ta
     marker = content[-16:]
     ends = [place + 16 for place in range(len(content) - 16) if content[place : place + 16] == marker]
     site.write(path, content[: ends[int(len(ends) * share)]])
-    for look in (reads.scan, inspection.files, inspection.health):
+    for look in (scan.scan, inspection.files, inspection.health):
         with pytest.raises(CorruptFileError) as caught:
             look(context, name)
         assert caught.value.path == path
@@ -108,7 +110,7 @@ def test_s13_a_damaged_metadata_file_is_named(site, events, name, damage):
     DAMAGE[damage](site, path)
     # Another process, that has not read the file before.
     with pytest.raises(CorruptFileError) as caught:
-        reads.scan(site.open_context(), name)
+        scan.scan(site.open_context(), name)
     assert caught.value.path == path
     # What cannot be read can still be cleared away.
     context = site.open_context()

@@ -7,7 +7,9 @@ import multiprocessing
 import pyarrow as pa
 import pytest
 
-from floe_iceberg import IcebergTableManager, maintenance, reads, snapshots
+from floe_iceberg import IcebergTableManager, maintenance
+from floe_iceberg.read import scan
+from floe_iceberg.table import refs
 
 SCHEMA = pa.schema([("id", pa.int64())])
 
@@ -25,7 +27,7 @@ def events(new_table, name):
 
 
 def ids(context, name, **version):
-    return sorted(reads.scan(context, name, **version).column("id").to_pylist())
+    return sorted(scan.scan(context, name, **version).column("id").to_pylist())
 
 
 def test_s14_an_append_before_the_swap_stays(site, context, events, name, before_the_swap):
@@ -34,11 +36,11 @@ def test_s14_an_append_before_the_swap_stays(site, context, events, name, before
     result = maintenance.compact_table(context, name)
     assert (result.rewritten_files, result.added_files, result.files_after) == (8, 1, 2)
     assert ids(context, name) == [*range(8), 100]
-    assert [info.operation for info in snapshots.list_snapshots(context, name, limit=2)] == ["replace", "append"]
+    assert [info.operation for info in refs.list_snapshots(context, name, limit=2)] == ["replace", "append"]
 
 
 def test_s14_an_append_to_a_branch_stays(site, context, events, name, before_the_swap):
-    snapshots.create_branch(context, name, "trial")
+    refs.create_branch(context, name, "trial")
     other = site.open_context()
     before_the_swap(lambda: other.load(name).append(row(100), branch="trial"))
     maintenance.compact_table(context, name)

@@ -12,7 +12,8 @@ from pyiceberg.table.update.snapshot import _FastAppendFiles
 from pyiceberg.typedef import Record
 
 from floe_core.errors import ConcurrencyConflictError
-from floe_iceberg import maintenance, reads
+from floe_iceberg import maintenance
+from floe_iceberg.read import scan
 
 SCHEMA = pa.schema([("id", pa.int64())])
 
@@ -27,7 +28,7 @@ def events(new_table, name):
 
 
 def ids(context, name):
-    return sorted(reads.scan(context, name).column("id").to_pylist())
+    return sorted(scan.scan(context, name).column("id").to_pylist())
 
 
 def live_paths(context, name):

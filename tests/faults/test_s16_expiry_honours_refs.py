@@ -10,8 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from floe_core.errors import SnapshotNotFoundError
-from floe_iceberg import maintenance, reads, snapshots
+from floe_iceberg import maintenance
 from floe_iceberg.maintenance.expiry import commit_change
+from floe_iceberg.read import scan
+from floe_iceberg.table import refs as snapshots
 
 SCHEMA = pa.schema([("id", pa.int64())])
 ALL = {"older_than_days": 0, "retain_last": 1}
@@ -22,7 +24,7 @@ def row(number):
 
 
 def ids(context, name, **version):
-    return sorted(reads.scan(context, name, **version).column("id").to_pylist())
+    return sorted(scan.scan(context, name, **version).column("id").to_pylist())
 
 
 def reachable(table):
@@ -96,7 +98,7 @@ def test_s16_an_expired_snapshot_is_gone_for_good(context, new_table, name):
     table.append(row(2))
     maintenance.expire_snapshots(context, name, **ALL)
     for use in (
-        lambda: reads.scan(context, name, snapshot_id=gone),
+        lambda: scan.scan(context, name, snapshot_id=gone),
         lambda: snapshots.rollback(context, name, snapshot_id=gone),
         lambda: snapshots.create_tag(context, name, "late", snapshot_id=gone),
     ):

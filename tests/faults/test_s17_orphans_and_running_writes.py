@@ -11,9 +11,10 @@ from pydantic import ValidationError
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
 
 from floe_core.errors import UnsafeRetentionError
-from floe_iceberg import maintenance, reads
+from floe_iceberg import maintenance
 from floe_iceberg.maintenance import orphans
 from floe_iceberg.models import IcebergTableManagerConfig
+from floe_iceberg.read import scan
 
 SCHEMA = pa.schema([("id", pa.int64())])
 
@@ -76,7 +77,7 @@ def test_s17_the_files_of_a_running_write_survive(context, events, name):
     running = staged(events)
     assert maintenance.sweep_orphans(context, name, older_than_hours=24, dry_run=False).files == ()
     commit(events.refresh(), running)
-    assert reads.scan(context, name).num_rows == 2
+    assert scan.scan(context, name).num_rows == 2
 
 
 def test_s17_a_file_that_is_committed_while_the_folder_is_listed_survives(site, context, events, name, monkeypatch):
@@ -91,7 +92,7 @@ def test_s17_a_file_that_is_committed_while_the_folder_is_listed_survives(site, 
 
     monkeypatch.setattr(orphans, "_list_files", listed_then_committed)
     assert maintenance.sweep_orphans(context, name, dry_run=False).files == ()
-    assert reads.scan(context, name).num_rows == 2
+    assert scan.scan(context, name).num_rows == 2
 
 
 def test_s17_a_file_that_is_committed_while_manifests_are_read_survives(site, context, events, name, monkeypatch):
@@ -110,4 +111,4 @@ def test_s17_a_file_that_is_committed_while_manifests_are_read_survives(site, co
     monkeypatch.setattr(orphans, "_unreferenced", looked_then_committed)
     assert maintenance.sweep_orphans(context, name, dry_run=False).files == ()
     assert looks == [1, 0]
-    assert reads.scan(context, name).num_rows == 2
+    assert scan.scan(context, name).num_rows == 2

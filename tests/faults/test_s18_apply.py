@@ -9,8 +9,8 @@ from floe_core.errors import ConfigurationError
 from floe_core.schemas import TableConfig
 from floe_iceberg import IcebergTableManager, SchemaChange, SchemaChangeKind
 from floe_testing.audit import assert_audited
-from floe_testing.database_faults import LANDED, RETRIED
-from floe_testing.gateway import COMMIT_PATH
+from floe_testing.faults.database_faults import LANDED, RETRIED
+from floe_testing.faults.gateway import COMMIT_PATH
 
 BEFORE = TableConfig.model_validate(
     {

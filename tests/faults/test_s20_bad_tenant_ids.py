@@ -10,7 +10,7 @@ import pytest
 
 from floe_core.errors import InvalidIdentifierError
 from floe_tenancy import CatalogProvider, IcebergCatalogBootstrapper, IcebergCatalogConfig, bootstrap_many
-from floe_tenancy.fleet import TenantState
+from floe_tenancy.project.fleet import TenantState
 
 GOOD = set(string.ascii_letters + string.digits + "-_")
 SPELLED_OUT = [

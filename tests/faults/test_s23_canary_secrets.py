@@ -17,17 +17,17 @@ from pydantic import ValidationError
 
 from floe_catalogs.sql import SqlCatalogPlugin
 from floe_core.errors import StorageError
-from floe_core.redaction import redact
+from floe_core.observing.redaction import redact
 from floe_core.schemas import CatalogConfig, CatalogCredentials, StorageConfig, StorageCredentials, TenancyConfig
-from floe_dagster.config import IcebergIOManagerConfig
+from floe_dagster.io.config import IcebergIOManagerConfig
 from floe_polaris import PolarisCatalogConfig
 from floe_polaris.plugin import PolarisCatalogPlugin
-from floe_spark.settings import _REDACTED
+from floe_spark.session.settings import _REDACTED
 from floe_storage.azure import AzureStoragePlugin
 from floe_storage.gcs import GcsStoragePlugin
 from floe_storage.s3 import S3StoragePlugin
 from floe_tenancy import CatalogProvider, IcebergCatalogBootstrapper, IcebergCatalogConfig
-from floe_tenancy.properties import catalog_properties
+from floe_tenancy.layout.properties import catalog_properties
 
 CANARY = "canary7f3a9c1e5b"
 SECRET_PROPERTIES = {

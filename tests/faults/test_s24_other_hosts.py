@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from floe_core.errors import CatalogConnectionError
-from floe_testing.gateway import FaultGateway
+from floe_testing.faults.gateway import FaultGateway
 from floe_testing.rest_fixtures import CLIENT_ID, CLIENT_SECRET
 
 

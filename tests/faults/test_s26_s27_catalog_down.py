@@ -16,10 +16,10 @@ from floe_core.errors import (
 )
 from floe_core.schemas import CatalogConfig, CircuitBreakerConfig
 from floe_iceberg import IcebergTableManager
-from floe_iceberg.reconciling import ReconcilingCatalog
+from floe_iceberg.catalog.reconciling import ReconcilingCatalog
 from floe_polaris.client import breaker_for, create_catalog
 from floe_polaris.plugin import RestCatalogPlugin
-from floe_testing.gateway import FaultGateway
+from floe_testing.faults.gateway import FaultGateway
 from floe_testing.rest_fixtures import CLIENT_ID, CLIENT_SECRET, store_properties
 
 

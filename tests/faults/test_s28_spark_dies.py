@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from floe_testing.sites import EmbeddedSite
+from floe_testing.faults.sites import EmbeddedSite
 from floe_testing.spark import standalone_cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]

@@ -12,8 +12,10 @@ import pyarrow as pa
 import pytest
 
 from floe_core.errors import MaintenanceInProgressError
-from floe_iceberg import maintenance, reads, snapshots
+from floe_iceberg import maintenance
 from floe_iceberg.maintenance.lease import LEASE_PROPERTY, holder_of, maintenance_lease
+from floe_iceberg.read import scan
+from floe_iceberg.table import refs
 from floe_testing.embedded_tables import context_on
 
 SCHEMA = pa.schema([("id", pa.int64())])
@@ -50,15 +52,15 @@ def test_s29_the_second_run_steps_aside_and_says_for_whom(site, context, events,
         assert context.load(name).metadata_location == before
     run(context, name)
     assert traces(context, name) == ([], None)
-    assert reads.scan(context, name).num_rows == 4
+    assert scan.scan(context, name).num_rows == 4
 
 
 def test_s29_a_dry_run_and_readers_and_writers_need_not_wait(site, context, events, name):
     with maintenance_lease(site.open_context(), name, "anything"):
         assert maintenance.sweep_orphans(context, name).files == ()
         events.refresh().append(pa.table({"id": [9]}, schema=SCHEMA))
-        assert reads.scan(context, name).num_rows == 5
-        assert [ref.name for ref in snapshots.list_refs(context, name)] == ["main"]
+        assert scan.scan(context, name).num_rows == 5
+        assert [ref.name for ref in refs.list_refs(context, name)] == ["main"]
 
 
 def test_s29_of_many_that_start_together_one_wins(site, context, events, name):
@@ -110,7 +112,7 @@ def test_s29_a_killed_run_is_taken_over_once_its_lease_is_over(site, context, ev
         time.sleep(0.1)
     maintenance.compact_table(context, name)
     assert traces(context, name) == ([], None)
-    assert reads.scan(context, name).num_rows == 4
+    assert scan.scan(context, name).num_rows == 4
 
 
 def test_s29_of_two_that_take_over_one_wins(site, context, events, name, monkeypatch):

@@ -7,7 +7,7 @@ import time
 
 import pyarrow as pa
 
-from floe_iceberg import clocks
+from floe_iceberg.catalog import clocks
 
 
 def test_s30_order_follows_sequence_numbers_when_clocks_disagree(site, name, monkeypatch):

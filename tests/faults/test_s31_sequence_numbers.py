@@ -15,9 +15,9 @@ from floe_core.dataplane import WriteKind, WriteRequest
 from floe_core.errors import CapabilityError
 from floe_iceberg import CommitStrategy
 from floe_testing.audit import assert_audited
-from floe_testing.java_deltas import add_equality_deletes, add_position_deletes
-from floe_testing.races import run_at_once
-from floe_testing.sequence_numbers import sequence_number_breaches
+from floe_testing.faults.races import run_at_once
+from floe_testing.java.deltas import add_equality_deletes, add_position_deletes
+from floe_testing.oracles.sequence_numbers import sequence_number_breaches
 
 SCHEMA = pa.schema([("id", pa.int64()), ("x", pa.int64())])
 
@@ -139,7 +139,7 @@ WRITER = textwrap.dedent(
     import sys
     import pyarrow as pa
     from floe_iceberg import IcebergTableManager
-    from floe_testing.sites import address_of
+    from floe_testing.faults.sites import address_of
 
     address, number = address_of(sys.argv[1]), int(sys.argv[2])
     manager = IcebergTableManager(address.open_catalog())

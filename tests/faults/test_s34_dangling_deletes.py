@@ -5,12 +5,12 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from floe_iceberg.maintenance.rewriting import Rewriter
+from floe_iceberg.maintenance.rewrite import Rewriter
 from floe_testing.audit import assert_audited
-from floe_testing.java_judge import JavaJudge
+from floe_testing.java.judge import JavaJudge
 
 pytestmark = pytest.mark.spark
-pytest_plugins = ["floe_testing.two_engines"]
+pytest_plugins = ["floe_testing.oracles.two_engines"]
 
 ALL = {"older_than_days": 0, "retain_last": 1}
 

@@ -7,8 +7,8 @@ import pytest
 
 from floe_core.errors import CapabilityError
 from floe_testing.embedded_tables import no_engine
-from floe_testing.java_deltas import add_deletion_vectors, add_equality_deletes, add_position_deletes
-from floe_testing.sites import RestSite
+from floe_testing.faults.sites import RestSite
+from floe_testing.java.deltas import add_deletion_vectors, add_equality_deletes, add_position_deletes
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("name", pa.string())])
 ALL = {"older_than_days": 0, "retain_last": 1}

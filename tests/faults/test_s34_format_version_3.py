@@ -9,7 +9,7 @@ from floe_core.dataplane import OPERATION_ID_PROPERTY
 from floe_core.errors import CapabilityError, EngineUnavailableError, RefExistsError
 from floe_iceberg import IcebergTableManager, SchemaChange, SchemaChangeKind
 from floe_testing.embedded_tables import files_of, no_engine
-from floe_testing.java_deltas import java_table
+from floe_testing.java.deltas import java_table
 
 NAME = "bronze.events"
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])

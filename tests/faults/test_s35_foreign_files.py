@@ -13,7 +13,7 @@ from pyiceberg.table.update import SetPropertiesUpdate
 from floe_core.errors import MaintenanceError, SharedFilesError
 from floe_iceberg.maintenance import orphans
 from floe_testing.embedded_tables import local_path
-from floe_testing.sites import EmbeddedSite
+from floe_testing.faults.sites import EmbeddedSite
 
 SCHEMA = pa.schema([("id", pa.int64())])
 ALL = {"older_than_days": 0, "retain_last": 1}

@@ -11,8 +11,10 @@ import pytest
 from pyiceberg.table import update as pyiceberg_update
 
 from floe_core.errors import ClockSkewError
-from floe_iceberg import IcebergTableManager, IcebergTableManagerConfig, WriteMode, clocks, engine_writes
+from floe_iceberg import IcebergTableManager, IcebergTableManagerConfig, WriteMode
+from floe_iceberg.catalog import clocks
 from floe_iceberg.models import SchemaChange, SchemaChangeKind
+from floe_iceberg.write import engine
 from floe_testing.embedded_tables import local_path
 
 SCHEMA = pa.schema([("id", pa.int64())])
@@ -188,7 +190,7 @@ def test_s36_a_clock_too_far_ahead_for_spark_is_told_and_nothing_is_written(
     set_clock(0)
     if not waits:
         # As on a server whose own clock is behind.
-        monkeypatch.setattr(engine_writes, "seconds_until_java_writes", lambda _: 0.0)
+        monkeypatch.setattr(engine, "seconds_until_java_writes", lambda _: 0.0)
     before = manager.load_table("bronze.t").metadata_location
     with pytest.raises(ClockSkewError, match="clock is"):
         manager.append("bronze.t", rows(2), engine="spark")

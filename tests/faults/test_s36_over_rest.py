@@ -8,7 +8,8 @@ import time
 import pyarrow as pa
 import pytest
 
-from floe_iceberg import IcebergTableManager, clocks
+from floe_iceberg import IcebergTableManager
+from floe_iceberg.catalog import clocks
 from floe_testing.audit import assert_audited
 
 SCHEMA = pa.schema([("id", pa.int64()), ("x", pa.int64())])

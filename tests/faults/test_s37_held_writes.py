@@ -9,8 +9,8 @@ import pytest
 
 from floe_core.errors import ConcurrencyConflictError, WriteError
 from floe_iceberg import Engine, WriteMode
-from floe_iceberg.held import HeldMark, list_held, open_held, publish_held, retire_older
-from floe_iceberg.read_marks import read_mark, since_mark
+from floe_iceberg.commit.read_marks import read_mark, since_mark
+from floe_iceberg.staging.staged import HeldMark, list_held, open_held, publish_held, retire_older
 
 FIRST, RERUN, OTHER = "audit.orders.mon.run1", "audit.orders.mon.run2", "audit.orders.tue.run3"
 

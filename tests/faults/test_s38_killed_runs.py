@@ -12,7 +12,7 @@ import pytest
 from dagster import DagsterRunStatus
 
 from floe_core.compile import compile_project
-from floe_dagster.home import open_instance
+from floe_dagster.runs.home import open_instance
 from floe_testing.warm_python import WarmProcess
 
 ASSETS = '''

@@ -16,7 +16,7 @@ from floe_iceberg import IcebergTableManager
 from floe_polaris import PolarisCatalogConfig, create_catalog
 from floe_testing.rest_fixtures import QUICK_RETRY, store_properties
 from floe_testing.services import iceberg_rest as reference
-from floe_testing.services.runner import ServiceRun, free_port
+from floe_testing.services.host.runner import ServiceRun, free_port
 
 SCHEMA = pa.schema([("id", pa.int64())])
 

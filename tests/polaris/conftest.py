@@ -16,7 +16,7 @@ from floe_iceberg import IcebergTableManager
 from floe_polaris import PolarisCatalogConfig, PolarisManagement, create_catalog
 from floe_polaris.management import Grant
 from floe_polaris.storage_info import S3StorageInfo
-from floe_tenancy.contents import contents_of, drop_content
+from floe_tenancy.layout.contents import contents_of, drop_content
 
 if "POLARIS_URI" not in os.environ or not os.environ["POLARIS_URI"]:
     collect_ignore_glob = ["test_*.py"]

@@ -21,10 +21,10 @@ from floe_polaris import create_catalog
 from floe_polaris.management import TENANT_PRIVILEGES, Grant, GrantKind
 from floe_tenancy import AccessReview, CatalogProvider, IcebergCatalogConfig, PolarisIsolation
 from floe_tenancy.bootstrap import ensure_namespace, provision_tables
-from floe_tenancy.contents import contents_of, drop_content
-from floe_tenancy.layout import intruders, namespaces_of, places_of_all, tables_of
+from floe_tenancy.layout.contents import contents_of, drop_content
+from floe_tenancy.layout.layout import intruders, namespaces_of, places_of_all, tables_of
 from floe_tenancy.tables import DEFAULT_TABLES
-from floe_testing.tenant_attacks import ATTACKS, ESCALATIONS, SCHEMA, Attack, Intruder, Rooms
+from floe_testing.stand_ins.tenant_attacks import ATTACKS, ESCALATIONS, SCHEMA, Attack, Intruder, Rooms
 
 OWN, VICTIM, TABLE = "acme", "beta", "events"
 ROW = pa.table({"id": [1]})

@@ -19,7 +19,7 @@ from floe_tenancy import (
     TenantOffboarding,
     verify_tenants,
 )
-from floe_testing.tenant_attacks import VIEW, Attack, Intruder, Rooms
+from floe_testing.stand_ins.tenant_attacks import VIEW, Attack, Intruder, Rooms
 
 LEAVES, STAYS = "tenant-1", "tenant-10"
 EVENT = pa.Table.from_pylist(

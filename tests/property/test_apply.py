@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from floe_core.drift import DriftRemedy
+from floe_core.declaration.drift import DriftRemedy
 from floe_core.schemas import TableConfig
 from floe_iceberg import IcebergTableManager
 from floe_testing.audit import assert_audited

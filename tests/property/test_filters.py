@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from floe_iceberg import IcebergTableManager, WriteMode
 from floe_testing.embedded_tables import make_context
-from floe_testing.filter_samples import LITERALS, SCHEMA, VALUES
-from floe_testing.sql_model import comparable, filter_text, random_predicate, remaining, selected
+from floe_testing.oracles.filter_samples import LITERALS, SCHEMA, VALUES
+from floe_testing.oracles.sql_model import comparable, filter_text, random_predicate, remaining, selected
 
 NUMBERS = itertools.count()
 EXAMPLES = int(os.environ.get("FLOE_FILTER_EXAMPLES", "10"))

@@ -150,7 +150,7 @@ class Tables(RuleBasedStateMachine):
         return version
 
     def line(self):
-        from floe_iceberg.commits import ancestry
+        from floe_iceberg.commit.protocol import ancestry
 
         return ancestry(self.manager.load_table("n.t").metadata)
 

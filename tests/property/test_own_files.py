@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from floe_iceberg.own_files import OwnFiles
+from floe_iceberg.commit.own_files import OwnFiles
 
 TRICKS = [
     "..",

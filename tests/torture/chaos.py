@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
-from floe_testing.database_faults import DatabaseFault, DatabaseFaults
-from floe_testing.gateway import COMMIT_PATH, Exchange, Reply, Rule
+from floe_testing.faults.database_faults import DatabaseFault, DatabaseFaults
+from floe_testing.faults.gateway import COMMIT_PATH, Exchange, Reply, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

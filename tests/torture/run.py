@@ -20,12 +20,12 @@ from tests.torture.arena import Arena
 from tests.torture.chaos import GatewayChaos, fill_disk, small_disk
 from tests.torture.judge import Books, drift, judge_table, maintenance_done, open_books, percentiles
 
-from floe_testing.gateway import FaultGateway
+from floe_testing.faults.gateway import FaultGateway
 from floe_testing.rest_fixtures import CLIENT_ID, CLIENT_SECRET, store_properties
+from floe_testing.services.host.runner import ServiceRun
 from floe_testing.services.iceberg_rest import IcebergRest
 from floe_testing.services.minio import Minio
-from floe_testing.services.runner import ServiceRun
-from floe_testing.vending import VendingDesk
+from floe_testing.stand_ins.vending import VendingDesk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

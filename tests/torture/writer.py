@@ -18,7 +18,7 @@ from tests.torture.operations import OPERATION_ID, Kind, Operation
 
 from floe_core.errors import CommitStateUnknownError, FloeStorageError, MaintenanceInProgressError
 from floe_iceberg import Engine
-from floe_testing.database_faults import DatabaseFault, DatabaseFaults
+from floe_testing.faults.database_faults import DatabaseFault, DatabaseFaults
 
 _KEPT_MILLISECONDS = 20_000
 _MOST_STEPS = 14
@@ -41,10 +41,10 @@ class Writer:
     def _compute(self) -> dict:
         if not self.config["spark"]:
             return {}
-        from floe_spark.jars import ICEBERG_AWS
-        from floe_spark.plane import SparkDataPlane
-        from floe_spark.session import open_engine
-        from floe_spark.settings import SparkSettings
+        from floe_spark.java.jars import ICEBERG_AWS
+        from floe_spark.plane.plane import SparkDataPlane
+        from floe_spark.session.sessions import open_engine
+        from floe_spark.session.settings import SparkSettings
 
         plugin = self.arena.plugin() if self.arena.is_embedded else self.catalog.catalog_plugin
         conf = plugin.get_spark_conf("lake", self.catalog.properties)

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from floe_cli.command import command, command_group
-from floe_cli.connection import spark_packages
+from floe_cli.doctor.connection import spark_packages
 from floe_cli.output import Report, ago, fields, working
 from floe_cli.workspace import Workspace
-from floe_core.expansion import expand_section
+from floe_core.declaration.expansion import expand_section
 
 if TYPE_CHECKING:
     from floe_core.schemas import CompiledArtifacts
@@ -81,7 +81,7 @@ def spark_settings(artifacts: "CompiledArtifacts", packages: tuple[str, ...] = (
 def shared_spark(workspace: Workspace) -> Iterator[None]:
     """Keep one Spark for all processes of a command; a local one ends with the block unless it ran before."""
     from floe_spark import server_status, start_server, stop_server
-    from floe_spark.idle import in_use
+    from floe_spark.server.idle import in_use
 
     with workspace.connection() as connection:
         settings = spark_settings(connection.artifacts, spark_packages(connection))

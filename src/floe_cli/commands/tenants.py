@@ -12,8 +12,8 @@ import typer
 from floe_cli.command import command, command_group
 from floe_cli.moments import parse_age
 from floe_cli.output import Report, count, fields, grid, mark, progress, size, working
+from floe_cli.reports.tenant_reports import STATES, fleet_report, offboarded_report, plan_report, verified_report
 from floe_cli.tenant_credentials import CredentialsFile, print_credentials
-from floe_cli.tenant_reports import STATES, fleet_report, offboarded_report, plan_report, verified_report
 from floe_cli.workspace import Workspace
 from floe_core.errors import (
     CapabilityError,
@@ -22,7 +22,7 @@ from floe_core.errors import (
     NamespaceNotFoundError,
     StorageError,
 )
-from floe_core.redaction import redact_text
+from floe_core.observing.redaction import redact_text
 
 if TYPE_CHECKING:
     from floe_tenancy import (
@@ -379,8 +379,8 @@ def _required(isolation: "PolarisIsolation | None") -> "PolarisIsolation":
 
 
 def _described(session: "BootstrapSession", tenant: str) -> dict[str, Any]:
-    from floe_iceberg.legal_hold import namespace_holds
-    from floe_tenancy.layout import namespaces_of, tables_of
+    from floe_iceberg.table.history.legal_hold import namespace_holds
+    from floe_tenancy.layout.layout import namespaces_of, tables_of
 
     namespace = ".".join(session.config.namespace_for(tenant))
     namespaces = namespaces_of(session.manager, namespace)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from floe_core.config.environments import ENVIRONMENTS_KEY, Layers, environment_names
 from floe_core.config.nodes import FREE_TEXT_MAPS, path_text
 from floe_core.config.problems import nearest, shown
+from floe_core.observing.redaction import is_secret_key, redact_text
 from floe_core.plugins.metadata import PluginType
-from floe_core.redaction import is_secret_key, redact_text
 from floe_core.secrets import ENV_REFERENCE, expand, missing_variables
 
 if TYPE_CHECKING:

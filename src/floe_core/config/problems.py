@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from floe_core.config.fields import field_at, keys_at, sections_with
 from floe_core.config.nodes import path_text
-from floe_core.redaction import is_secret_key, redact_text
+from floe_core.observing.redaction import is_secret_key, redact_text
 from floe_core.secrets import REFERENCE_HINT, SecretReference
 
 if TYPE_CHECKING:

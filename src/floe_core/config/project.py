@@ -16,7 +16,7 @@ from floe_core.config.checks import (
 from floe_core.config.document import PROJECT_FILE_NAMES, fail, read_document
 from floe_core.config.environments import Layers, environment_names, environment_problems
 from floe_core.config.problems import nearest, problems_of
-from floe_core.config.versions import upgraded
+from floe_core.config.upgrades import upgraded
 from floe_core.errors import ConfigProblem, ConfigurationError
 from floe_core.schemas import ProjectConfig
 

@@ -3,7 +3,6 @@
 from floe_core.plugins.builtin import BuiltInPlugin
 from floe_core.plugins.catalog import Catalog, CatalogCapabilities, CatalogPlugin
 from floe_core.plugins.compute import ComputePlugin
-from floe_core.plugins.discovery import PluginInfo, PluginStatus
 from floe_core.plugins.extensions import (
     DbtPlugin,
     IdentityPlugin,
@@ -12,8 +11,9 @@ from floe_core.plugins.extensions import (
     SemanticLayerPlugin,
     TelemetryBackendPlugin,
 )
-from floe_core.plugins.lifecycle import PluginFailure, StartupReport
-from floe_core.plugins.loading import PLUGIN_CONTRACTS
+from floe_core.plugins.host.discovery import PluginInfo, PluginStatus
+from floe_core.plugins.host.lifecycle import PluginFailure, StartupReport
+from floe_core.plugins.host.loading import PLUGIN_CONTRACTS
 from floe_core.plugins.metadata import (
     PLUGIN_API_VERSION,
     UNUSED_GROUPS,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from floe_core.distribution import version as installed
 from floe_core.plugins.metadata import PLUGIN_API_VERSION, PluginMetadata
+from floe_core.runtime.distribution import version as installed
 
 
 class BuiltInPlugin(PluginMetadata):

@@ -185,7 +185,7 @@ class CatalogPlugin(PluginMetadata):
 def _remembering(connect: Callable[..., Catalog]) -> Callable[..., Catalog]:
     @functools.wraps(connect)
     def connected(self: CatalogPlugin, config: Any, **options: Any) -> Catalog:  # noqa: ANN401 - passed on
-        from floe_core.plugins.connecting import catalog_section
+        from floe_core.plugins.host.connecting import catalog_section
 
         if isinstance(config, Mapping):
             config = catalog_section(self, config)

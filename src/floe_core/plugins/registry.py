@@ -17,8 +17,9 @@ from floe_core.errors import (
     PluginLoadError,
     PluginNotFoundError,
 )
-from floe_core.plugins.connecting import validated
-from floe_core.plugins.discovery import (
+from floe_core.observing.redaction import redact_text
+from floe_core.plugins.host.connecting import validated
+from floe_core.plugins.host.discovery import (
     Offer,
     PluginInfo,
     PluginStatus,
@@ -27,10 +28,9 @@ from floe_core.plugins.discovery import (
     plugin_key,
     type_label,
 )
-from floe_core.plugins.lifecycle import PluginFailure, StartupReport, call_within, start_order
-from floe_core.plugins.loading import check_api_version, contract_type, load
+from floe_core.plugins.host.lifecycle import PluginFailure, StartupReport, call_within, start_order
+from floe_core.plugins.host.loading import check_api_version, contract_type, load
 from floe_core.plugins.metadata import PLUGIN_API_VERSION, HealthState, HealthStatus, PluginMetadata, PluginType
-from floe_core.redaction import redact_text
 from floe_core.telemetry import get_logger
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from floe_core.plugins.catalog import CatalogPlugin
     from floe_core.plugins.compute import ComputePlugin
-    from floe_core.plugins.discovery import EntryPointSource
+    from floe_core.plugins.host.discovery import EntryPointSource
     from floe_core.plugins.orchestrator import OrchestratorPlugin
     from floe_core.plugins.quality import QualityPlugin
     from floe_core.plugins.secrets import SecretsPlugin

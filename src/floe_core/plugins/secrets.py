@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
+from floe_core.declaration.expansion import expand_section
 from floe_core.errors import CapabilityError, SecretReferenceError
-from floe_core.expansion import expand_section
-from floe_core.plugins.connecting import options_schema
-from floe_core.plugins.discovery import plugin_key
-from floe_core.plugins.lifecycle import call_within
+from floe_core.observing.redaction import redact_text
+from floe_core.plugins.host.connecting import options_schema
+from floe_core.plugins.host.discovery import plugin_key
+from floe_core.plugins.host.lifecycle import call_within
 from floe_core.plugins.metadata import PluginMetadata, PluginType
-from floe_core.redaction import redact_text
 
 if TYPE_CHECKING:
     from floe_core.plugins.registry import PluginRegistry

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, field_validator
 
-from floe_core.cron import require_cron, require_timezone
+from floe_core.declaration.cron import require_cron, require_timezone
 from floe_core.schemas.base import FrozenModel, Number, Setting, Text
 from floe_core.schemas.checks import OtherTable
 

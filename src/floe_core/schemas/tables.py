@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from floe_core.column_types import parse_column_type
 from floe_core.dataplane import NullKeys
+from floe_core.declaration.column_types import parse_column_type
 from floe_core.schemas.base import FrozenModel, Number, Setting, Text, WebAddress, WholeNumber
 from floe_core.schemas.checks import CheckConfig
 

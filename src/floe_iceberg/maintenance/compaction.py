@@ -7,26 +7,26 @@ from typing import TYPE_CHECKING
 
 from floe_core.dataplane import OPERATION_ID_PROPERTY, CompactionKind
 from floe_core.errors import CapabilityError, ConcurrencyConflictError, ConfigurationError
-from floe_iceberg.commits import WriteScope, commit, new_operation_id
+from floe_iceberg.commit.engine import engine_only, required_plane
+from floe_iceberg.commit.protocol import WriteScope, commit, new_operation_id
+from floe_iceberg.commit.snapshot import SnapshotDraft
+from floe_iceberg.commit.summaries import summary_of
 from floe_iceberg.context import identifier_of
-from floe_iceberg.corruption import load_table
-from floe_iceberg.delete_files import (
+from floe_iceberg.maintenance.engines import plane_for
+from floe_iceberg.maintenance.lease import maintenance_lease
+from floe_iceberg.maintenance.rewrite import PendingReplace, Rewriter, discard, live_tasks
+from floe_iceberg.models import CompactionResult, Engine
+from floe_iceberg.read.integrity import load_table
+from floe_iceberg.read.predicates import check_columns, parse_row_filter
+from floe_iceberg.read.versions import name_of
+from floe_iceberg.table.files.delete_files import (
     dangling_deletes,
     data_files,
     has_equality_deletes,
     plane_for_equality_deletes,
 )
-from floe_iceberg.engine_commits import engine_only, required_plane
-from floe_iceberg.maintenance.engines import plane_for
-from floe_iceberg.maintenance.file_groups import FileGroup, plan_groups
-from floe_iceberg.maintenance.lease import maintenance_lease
-from floe_iceberg.maintenance.rewriting import PendingReplace, Rewriter, discard, live_tasks
-from floe_iceberg.manifests import SnapshotDraft
-from floe_iceberg.models import CompactionResult, Engine
-from floe_iceberg.predicates import check_columns, parse_row_filter
-from floe_iceberg.spec_terms import sort_order as parsed_sort_order
-from floe_iceberg.summaries import summary_of
-from floe_iceberg.versions import name_of
+from floe_iceberg.table.files.groups import FileGroup, plan_groups
+from floe_iceberg.table.specs import sort_order as parsed_sort_order
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from floe_core.dataplane import DataPlane
     from floe_iceberg.context import ManagerContext, TableTarget
-    from floe_iceberg.predicates import RowFilter, RowPredicate
+    from floe_iceberg.read.predicates import RowFilter, RowPredicate
 
 _TARGET_PROPERTY = "write.target-file-size-bytes"
 _DEFAULT_TARGET = 512 * 1024 * 1024

@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotRefUpdate
 
+from floe_core.declaration.locations import links_below, spellings
 from floe_core.errors import SharedFilesError, UnsafeRetentionError
-from floe_core.locations import links_below, spellings
-from floe_iceberg.abandoned import clear_operations
+from floe_iceberg.catalog.metadata_updates import RemoveSnapshots
+from floe_iceberg.commit.engine import commits_by_engine, required_plane
+from floe_iceberg.commit.metadata import Change, commit_change
+from floe_iceberg.commit.own_files import require_collected
+from floe_iceberg.commit.own_places import own_files
 from floe_iceberg.context import identifier_of
-from floe_iceberg.corruption import load_table, manifests_of
-from floe_iceberg.engine_commits import commits_by_engine, required_plane
-from floe_iceberg.legal_hold import require_no_hold
-from floe_iceberg.maintenance.deletion import delete_files
 from floe_iceberg.maintenance.engines import plane_for
-from floe_iceberg.maintenance.keeping import LONGEST_DAYS, keeping_of, least_snapshots, moment_before
 from floe_iceberg.maintenance.lease import maintenance_lease
-from floe_iceberg.maintenance.reachable import FileReader, statistics_files
-from floe_iceberg.maintenance.retention import Expiry, Floor, plan_expiry
-from floe_iceberg.metadata_commits import Change, commit_change
-from floe_iceberg.metadata_updates import RemoveSnapshots
 from floe_iceberg.models import ExpiredSnapshots
-from floe_iceberg.own_files import require_collected
-from floe_iceberg.own_places import own_files
-from floe_iceberg.versions import name_of, to_millis, to_utc
+from floe_iceberg.read.integrity import load_table, manifests_of
+from floe_iceberg.read.versions import name_of, to_millis, to_utc
+from floe_iceberg.table.files.deletion import delete_files
+from floe_iceberg.table.files.live_files import FileReader, statistics_files
+from floe_iceberg.table.history.keeping import LONGEST_DAYS, keeping_of, least_snapshots, moment_before
+from floe_iceberg.table.history.legal_hold import require_no_hold
+from floe_iceberg.table.history.retention import Expiry, Floor, plan_expiry
+from floe_iceberg.write.abandoned import clear_operations
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from floe_core.dataplane import DataPlane
     from floe_core.governance import RetentionDays
     from floe_iceberg.context import ManagerContext, TableTarget
-    from floe_iceberg.maintenance.keeping import Keeping
     from floe_iceberg.models import Engine
-    from floe_iceberg.versions import Moment
+    from floe_iceberg.read.versions import Moment
+    from floe_iceberg.table.history.keeping import Keeping
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Beyond this many manifests a cluster reads them faster than one process.

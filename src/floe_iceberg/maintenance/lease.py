@@ -28,8 +28,8 @@ from pyiceberg.table.update import (
 )
 
 from floe_core.errors import FloeStorageError, MaintenanceInProgressError
-from floe_iceberg.metadata_commits import Change, commit_change
-from floe_iceberg.versions import RESERVED_REF_PREFIX, local_text, name_of
+from floe_iceberg.commit.metadata import Change, commit_change
+from floe_iceberg.read.versions import RESERVED_REF_PREFIX, local_text, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,26 +9,26 @@ from typing import TYPE_CHECKING
 from pyarrow.fs import FileSelector, FileType
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
+from floe_core.declaration.locations import Compass, normal, path_alone
 from floe_core.errors import CapabilityError, MaintenanceError, UnsafeRetentionError
-from floe_core.locations import Compass, normal, path_alone
+from floe_iceberg.commit.own_files import require_collected
+from floe_iceberg.commit.own_places import own_files
+from floe_iceberg.commit.summaries import summary_of
 from floe_iceberg.context import identifier_of
-from floe_iceberg.corruption import load_table
-from floe_iceberg.legal_hold import require_no_hold
-from floe_iceberg.maintenance.deletion import delete_files
 from floe_iceberg.maintenance.engines import plane_for
 from floe_iceberg.maintenance.lease import maintenance_lease
-from floe_iceberg.maintenance.reachable import (
+from floe_iceberg.models import Engine, OrphanSweepResult
+from floe_iceberg.read.integrity import load_table
+from floe_iceberg.read.versions import local_text, name_of, to_millis, to_utc
+from floe_iceberg.table.files.deletion import delete_files
+from floe_iceberg.table.files.live_files import (
     METADATA_FILE,
     FileReader,
     holds_another_table,
     metadata_folders,
     statistics_files,
 )
-from floe_iceberg.models import Engine, OrphanSweepResult
-from floe_iceberg.own_files import require_collected
-from floe_iceberg.own_places import own_files
-from floe_iceberg.summaries import summary_of
-from floe_iceberg.versions import local_text, name_of, to_millis, to_utc
+from floe_iceberg.table.history.legal_hold import require_no_hold
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from floe_core.dataplane import DataPlane
+    from floe_iceberg.commit.own_files import OwnFiles
     from floe_iceberg.context import ManagerContext, TableTarget
-    from floe_iceberg.own_files import OwnFiles
-    from floe_iceberg.versions import Moment
+    from floe_iceberg.read.versions import Moment
 
 _DEFAULT_HOURS = 72.0
 # For a limit worked out just before the call.

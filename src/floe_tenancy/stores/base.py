@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from floe_core.errors import StorageAuthenticationError, StorageError
-from floe_core.redaction import redact_text
+from floe_core.observing.redaction import redact_text
 from floe_core.telemetry import get_logger
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from floe_core.errors import MissingDependencyError
 from floe_tenancy.config import CatalogProvider
-from floe_tenancy.properties import catalog_properties
+from floe_tenancy.layout.properties import catalog_properties
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from floe_core.plugins import PLUGIN_API_VERSION, HealthState, HealthStatus, PluginMetadata, PluginRegistry, PluginType
-from floe_core.plugins.loading import check_api_version, contract_type
+from floe_core.plugins.host.loading import check_api_version, contract_type
 from floe_testing.plugins.network import no_network
 
 _NAME = re.compile(r"^[a-z][a-z0-9_-]*$")

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
-from floe_testing.services.runner import Launch, Service, ServiceError, answers, free_port
+from floe_testing.services.host.runner import Launch, Service, ServiceError, answers, free_port
 
 if TYPE_CHECKING:
     from pathlib import Path

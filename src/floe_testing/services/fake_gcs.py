@@ -6,8 +6,8 @@ import json
 import urllib.request
 from typing import TYPE_CHECKING
 
-from floe_testing.services.runner import Launch, Service, answers, free_port
-from floe_testing.services.tools import go_binary, go_install, lacks_go
+from floe_testing.services.host.runner import Launch, Service, answers, free_port
+from floe_testing.services.host.tools import go_binary, go_install, lacks_go
 
 if TYPE_CHECKING:
     from pathlib import Path

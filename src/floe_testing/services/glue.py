@@ -6,7 +6,7 @@ import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from floe_testing.services.runner import Launch, Service, answers, free_port
+from floe_testing.services.host.runner import Launch, Service, answers, free_port
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,10 +8,10 @@ import socket
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from floe_spark.ivy import spark_home
-from floe_spark.java import find_java
-from floe_testing.services.runner import Launch, Service, free_port
-from floe_testing.services.tools import lacks_java
+from floe_spark.java.ivy import spark_home
+from floe_spark.java.runtime import find_java
+from floe_testing.services.host.runner import Launch, Service, free_port
+from floe_testing.services.host.tools import lacks_java
 
 _SOURCE = Path(__file__).parent / "HiveMetastoreServer.java"
 # Hive looks into classes that newer Javas keep to themselves.

@@ -6,13 +6,13 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from floe_spark.ivy import spark_home
-from floe_spark.java import find_java
-from floe_testing.services.runner import Launch, Service, answers, free_port
-from floe_testing.services.tools import fetch_jars, lacks_java, read_pins
+from floe_spark.java.ivy import spark_home
+from floe_spark.java.runtime import find_java
+from floe_testing.services.host.runner import Launch, Service, answers, free_port
+from floe_testing.services.host.tools import fetch_jars, lacks_java, read_pins
 
 if TYPE_CHECKING:
-    from floe_testing.services.runner import Server
+    from floe_testing.services.host.runner import Server
 
 _HERE = Path(__file__).parent
 _PINS = _HERE / "iceberg_rest.lock"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from floe_testing.services.runner import Launch, Service, answers, free_port
-from floe_testing.services.tools import go_install, lacks_go
+from floe_testing.services.host.runner import Launch, Service, answers, free_port
+from floe_testing.services.host.tools import go_install, lacks_go
 
 if TYPE_CHECKING:
     from pathlib import Path

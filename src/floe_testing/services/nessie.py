@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from floe_testing.services.runner import Launch, Service, answers, free_port
-from floe_testing.services.tools import PinnedJar, bundled_java, fetch_jars, lacks_java
+from floe_testing.services.host.runner import Launch, Service, answers, free_port
+from floe_testing.services.host.tools import PinnedJar, bundled_java, fetch_jars, lacks_java
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from floe_testing.services.runner import Server
+    from floe_testing.services.host.runner import Server
 
 RUNNER = PinnedJar(
     "org.projectnessie.nessie:nessie-quarkus:0.99.0:runner",

@@ -6,7 +6,7 @@ import importlib.util
 import sys
 from typing import TYPE_CHECKING
 
-from floe_testing.services.runner import Launch, Service, answers, free_port
+from floe_testing.services.host.runner import Launch, Service, answers, free_port
 
 if TYPE_CHECKING:
     from pathlib import Path

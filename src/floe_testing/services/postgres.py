@@ -10,7 +10,7 @@ import stat
 import subprocess
 from pathlib import Path
 
-from floe_testing.services.runner import Launch, Service, ServiceError, free_port
+from floe_testing.services.host.runner import Launch, Service, ServiceError, free_port
 
 USER = "floe"
 PASSWORD = "floe-pg-secret"  # noqa: S105 - of a throw-away server on the loopback interface

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from floe_testing.java_samples import build
-from floe_testing.planting import Planted
+from floe_testing.faults.planting import Planted
+from floe_testing.java.samples import build
 from floe_testing.spark import embedded_catalog
 
 

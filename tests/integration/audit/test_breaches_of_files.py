@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from floe_audit import Rule
-from floe_testing.planting import Planted, Planting, Plantings, metric, with_ids
+from floe_testing.faults.planting import Planted, Planting, Plantings, metric, with_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from floe_audit import AuditDepth, Rule
-from floe_testing.planting import Planted, Plantings, another_schema, put, with_ids
+from floe_testing.faults.planting import Planted, Plantings, another_schema, put, with_ids
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("audit")]
 

@@ -9,7 +9,7 @@ import random
 import fastavro
 import pytest
 
-from floe_testing.planting import plain
+from floe_testing.faults.planting import plain
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("audit")]
 

@@ -7,15 +7,15 @@ import uuid
 import pyarrow as pa
 import pytest
 
-from floe_catalogs.glue import GlueCatalogPlugin
+from floe_catalogs.glue.plugin import GlueCatalogPlugin
 from floe_core.errors import CapabilityError
 from floe_core.schemas import CatalogConfig, CompiledArtifacts
 from floe_iceberg import Engine, IcebergTableManager
+from floe_testing.oracles.version_1 import check_version_1_fields
 from floe_testing.plugins import CatalogPluginContract
 from floe_testing.rest_fixtures import store_properties
 from floe_testing.services.glue import keep_aws_to
 from floe_testing.tables import NAMESPACE, TableManagerContract
-from floe_testing.version_1 import check_version_1_fields
 
 pytestmark = pytest.mark.live
 

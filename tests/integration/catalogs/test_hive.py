@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 
-from floe_catalogs.hive import HiveCatalogPlugin
+from floe_catalogs.hive.plugin import HiveCatalogPlugin
 from floe_core.errors import (
     CapabilityError,
     NamespaceNotFoundError,
@@ -16,9 +16,9 @@ from floe_core.errors import (
 from floe_core.plugins import HealthState
 from floe_core.schemas import CatalogConfig, CompiledArtifacts
 from floe_iceberg import Engine, IcebergTableManager
+from floe_testing.oracles.version_1 import check_version_1_fields
 from floe_testing.plugins import CatalogPluginContract
 from floe_testing.tables import NAMESPACE, TableManagerContract
-from floe_testing.version_1 import check_version_1_fields
 
 pytestmark = pytest.mark.live
 

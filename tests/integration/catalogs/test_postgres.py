@@ -18,8 +18,8 @@ from floe_core.errors import (
 )
 from floe_core.plugins import HealthState
 from floe_core.schemas import CatalogConfig
+from floe_testing.services.host.runner import ServiceRun
 from floe_testing.services.postgres import Postgres
-from floe_testing.services.runner import ServiceRun
 
 SCHEMA = pa.schema([("id", pa.int64())])
 

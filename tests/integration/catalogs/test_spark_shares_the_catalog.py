@@ -7,7 +7,7 @@ import pytest
 
 from floe_core.dataplane import ReadRequest, WriteKind, WriteRequest
 from floe_core.schemas import CompiledArtifacts
-from floe_iceberg.project import open_project
+from floe_iceberg.catalog.connection import open_project
 
 pytestmark = [
     pytest.mark.spark,

@@ -11,7 +11,7 @@ import pytest
 from floe_cli.app import main
 from floe_core.compile import compile_project
 from floe_iceberg import IcebergTableManager
-from floe_iceberg.row_keys import recorded_keys
+from floe_iceberg.table.keys.row_keys import recorded_keys
 
 ASSETS = """\
 from pathlib import Path

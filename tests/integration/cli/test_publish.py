@@ -11,7 +11,7 @@ import pytest
 from floe_cli.app import main
 from floe_core.compile import compile_project
 from floe_iceberg import IcebergTableManager
-from floe_iceberg.held import list_held
+from floe_iceberg.staging.staged import list_held
 
 pytestmark = pytest.mark.spark
 

@@ -13,7 +13,7 @@ import pytest
 
 from floe_cli.app import main
 from floe_core.errors import CatalogUnavailableError
-from floe_dagster.check_results import CheckResults
+from floe_dagster.gate.results import CheckResults
 from floe_iceberg import IcebergTableManager
 
 GONE = CatalogUnavailableError("The catalog is not there.")
@@ -135,8 +135,8 @@ def states(data):
 @pytest.fixture(autouse=True)
 def _without_spark(monkeypatch):
     """Nothing here needs Spark, so that nothing may start it."""
-    monkeypatch.setattr("floe_spark.session.open_engine", lambda *_: pytest.fail("Spark was started"))
-    monkeypatch.setattr("floe_spark.plane.open_engine", lambda *_: pytest.fail("Spark was started"))
+    monkeypatch.setattr("floe_spark.session.sessions.open_engine", lambda *_: pytest.fail("Spark was started"))
+    monkeypatch.setattr("floe_spark.plane.plane.open_engine", lambda *_: pytest.fail("Spark was started"))
 
 
 def test_declared_and_own_checks_look_at_what_is_published(floe, tables):
@@ -216,7 +216,7 @@ def test_a_check_that_raises_is_the_users_to_mend(floe, tables, project):
 
 
 def test_a_system_that_fails_ends_with_two(floe, tables, monkeypatch):
-    monkeypatch.setattr("floe_dagster.checker.evaluate", Mock(side_effect=GONE))
+    monkeypatch.setattr("floe_dagster.gate.checker.evaluate", Mock(side_effect=GONE))
     code, data = floe("test", "-s", "gold.orders", "--no-keep")
     assert code == 2
     assert {check["error"] for check in data["checks"] if check["state"] == "error"} == {"CatalogUnavailableError"}

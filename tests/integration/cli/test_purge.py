@@ -16,7 +16,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from floe_core.compile import compile_project
 from floe_core.errors import LegalHoldError, StorageError
 from floe_iceberg import IcebergTableManager
-from floe_iceberg.legal_hold import LEGAL_HOLD
+from floe_iceberg.table.history.legal_hold import LEGAL_HOLD
 
 TABLE = "bronze.orders"
 HOLD = "governance: {enterprise: {legal_hold_days: 30, reason: case 42}}\n"

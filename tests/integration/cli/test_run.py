@@ -12,8 +12,8 @@ import pytest
 from floe_cli.app import main
 from floe_core.compile import compile_project
 from floe_iceberg import IcebergTableManager
-from floe_iceberg.held import HeldMark, list_held, open_held
 from floe_iceberg.models import WriteMode
+from floe_iceberg.staging.staged import HeldMark, list_held, open_held
 
 PROJECT = """\
 name: shop
@@ -124,7 +124,7 @@ def test_an_asset_that_returns_nothing_is_no_failure(answer):
 
 
 def test_runs_are_remembered_in_the_project_without_calling_home(shop, answer):
-    from floe_dagster.home import open_instance
+    from floe_dagster.runs.home import open_instance
 
     _, said = answer("run", "-s", "gold.empty")
     assert "enabled: false" in (shop / ".floe/dagster/dagster.yaml").read_text()

@@ -16,7 +16,7 @@ import pytest
 
 from floe_cli.app import main
 from floe_testing import warm_python
-from floe_testing.gateway import FaultGateway, Reply, Rule
+from floe_testing.faults.gateway import FaultGateway, Reply, Rule
 
 ASSETS = """\
 import os, time

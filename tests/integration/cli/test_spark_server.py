@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from floe_spark.processes import birth_of
+from floe_spark.server.processes import birth_of
 from floe_testing import warm_python
 
 pytestmark = pytest.mark.spark

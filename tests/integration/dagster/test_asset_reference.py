@@ -12,10 +12,10 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from floe_core.config.sql_models import read_sql_models
-from floe_dagster.batches import batches_of
-from floe_dagster.home import open_instance
-from floe_dagster.pipeline import Due, PartitionChoice, Pipeline
-from floe_dagster.runs import run_assets, together
+from floe_dagster.runs.batches import batches_of
+from floe_dagster.runs.home import open_instance
+from floe_dagster.runs.materialize import run_assets, together
+from floe_dagster.runs.pipeline import Due, PartitionChoice, Pipeline
 from floe_iceberg import IcebergTableManager
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "assets.md").read_text(encoding="utf-8")

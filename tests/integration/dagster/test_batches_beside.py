@@ -13,11 +13,11 @@ from textwrap import dedent
 import pytest
 
 from floe_core.compile import compile_project
-from floe_dagster.batch_runs import run_batches
-from floe_dagster.batches import batches_of
-from floe_dagster.dead_runs import dead_runs
-from floe_dagster.home import open_instance
-from floe_dagster.pipeline import Due, PartitionChoice, Pipeline
+from floe_dagster.runs.batch_runs import run_batches
+from floe_dagster.runs.batches import batches_of
+from floe_dagster.runs.dead_runs import dead_runs
+from floe_dagster.runs.home import open_instance
+from floe_dagster.runs.pipeline import Due, PartitionChoice, Pipeline
 from floe_iceberg import IcebergTableManager
 
 pytestmark = [
@@ -144,10 +144,10 @@ import sys
 from pathlib import Path
 
 from floe_core.compile import compile_project
-from floe_dagster.batch_runs import run_batches
-from floe_dagster.batches import batches_of
-from floe_dagster.home import open_instance
-from floe_dagster.pipeline import Due, PartitionChoice, Pipeline
+from floe_dagster.runs.batch_runs import run_batches
+from floe_dagster.runs.batches import batches_of
+from floe_dagster.runs.home import open_instance
+from floe_dagster.runs.pipeline import Due, PartitionChoice, Pipeline
 
 if __name__ == "__main__":
     artifacts = compile_project(Path(sys.argv[1]))

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame
 from floe_core.schemas import CheckConfig
 from floe_dagster import IcebergIOManager, audited
 from floe_iceberg import IcebergTableManager
-from floe_iceberg.corruption import find_table
-from floe_iceberg.reconciling import ReconcilingCatalog
+from floe_iceberg.catalog.reconciling import ReconcilingCatalog
+from floe_iceberg.read.integrity import find_table
 
 pytestmark = pytest.mark.spark
 

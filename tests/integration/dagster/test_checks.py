@@ -8,8 +8,8 @@ import pytest
 from floe_core.errors import ConfigurationError, InvalidScanError
 from floe_core.plugins import PLUGIN_API_VERSION, PluginRegistry, QualityPlugin, QualityResult
 from floe_core.schemas import CheckConfig
-from floe_dagster.checks import expand_checks
-from floe_dagster.evaluation import run_checks
+from floe_dagster.gate.checks import expand_checks
+from floe_dagster.gate.evaluation import run_checks
 
 pytestmark = pytest.mark.spark
 

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from floe_core.errors import CapabilityError, ConfigurationError, RefNotFoundError
 from floe_core.schemas import CheckConfig
 from floe_dagster import audited, discard_held, list_held, publish_held
-from floe_iceberg import held
+from floe_iceberg.staging import staged
 
 pytestmark = pytest.mark.spark
 
@@ -75,11 +75,11 @@ def test_rows_that_fail_leave_main_untouched_and_stop_what_is_downstream(run, ta
     assert verdicts(result) == {"not_null_id": False, "published": False}
     assert seen == []
     assert sorted(tables.scan("public.orders")["id"].to_pylist()) == [1, 2]
-    [held] = list_held(tables, "public.orders")
-    assert tables.scan("public.orders", ref=held.branch).num_rows == 4
+    [staged] = list_held(tables, "public.orders")
+    assert tables.scan("public.orders", ref=staged.branch).num_rows == 4
     [failed] = [e for e in result.get_asset_check_evaluations() if e.check_name == "published"]
-    assert failed.metadata["branch"].value == held.branch
-    assert held.branch in failed.metadata["publish"].value
+    assert failed.metadata["branch"].value == staged.branch
+    assert staged.branch in failed.metadata["publish"].value
 
 
 def test_the_verdict_names_columns_that_came_with_rows_held_back(run, tables):
@@ -98,8 +98,8 @@ def test_the_verdict_names_columns_that_came_with_rows_held_back(run, tables):
 def test_the_first_write_of_all_waits_as_well(run, tables):
     assert not run(orders_asset([None]), NO_NULLS).success
     assert tables.scan("public.orders").num_rows == 0
-    [held] = list_held(tables, "public.orders")
-    assert tables.scan("public.orders", ref=held.branch).num_rows == 1
+    [staged] = list_held(tables, "public.orders")
+    assert tables.scan("public.orders", ref=staged.branch).num_rows == 1
 
 
 def test_a_held_write_can_be_published_or_discarded_by_hand(run, tables):
@@ -191,8 +191,8 @@ def test_a_bad_partition_is_held_while_others_are_published(run, tables):
     assert run(daily(3), NO_NULLS, partition_key="2024-01-01").success
     assert ids_by_day(tables) == {1: 3, 2: 1}
     # The held partition grew out of an older main; publishing it must not bring the first day back.
-    [held] = list_held(tables, "public.orders")
-    publish_held(tables, "public.orders", held.branch)
+    [staged] = list_held(tables, "public.orders")
+    publish_held(tables, "public.orders", staged.branch)
     assert ids_by_day(tables) == {1: 3, 2: None}
     assert list_held(tables, "public.orders") == []
 
@@ -202,7 +202,7 @@ def test_when_main_moves_the_write_is_done_again_on_top_of_it(mode, run, tables,
     """A second writer publishes between the check and the publication."""
     metadata = {"write_mode": mode, "upsert_keys": ["id"]}
     assert run(orders_asset([1, 2]), NO_NULLS).success
-    original = held.publish_branch
+    original = staged.publish_branch
     checked = []
 
     def late(context, table, branch, **options):
@@ -211,7 +211,7 @@ def test_when_main_moves_the_write_is_done_again_on_top_of_it(mode, run, tables,
             tables.append("public.orders", pa.table({"id": pa.array([9], pa.int64())}))
         return original(context, table, branch, **options)
 
-    monkeypatch.setattr(held, "publish_branch", late)
+    monkeypatch.setattr(staged, "publish_branch", late)
     result = run(orders_asset([2, 3], metadata=metadata), NO_NULLS)
     assert result.success
     expected = {"append": [1, 2, 2, 3, 9], "overwrite": [2, 3], "upsert": [1, 2, 3, 9]}[mode]
@@ -232,7 +232,7 @@ def test_a_redone_upsert_leaves_the_columns_alone_that_it_does_not_have(run, tab
         return orders
 
     assert run(asset(id=[1, 2], price=[10, 10], stock=[5, 5]), NO_NULLS).success
-    original = held.publish_branch
+    original = staged.publish_branch
     moved = []
 
     def late(context, table, branch, **options):
@@ -241,7 +241,7 @@ def test_a_redone_upsert_leaves_the_columns_alone_that_it_does_not_have(run, tab
             tables.upsert("public.orders", pa.table({"id": [1], "stock": [4]}), keys=["id"])
         return original(context, table, branch, **options)
 
-    monkeypatch.setattr(held, "publish_branch", late)
+    monkeypatch.setattr(staged, "publish_branch", late)
     assert run(asset(id=[1], price=[11]), NO_NULLS).success
     found = {row["id"]: (row["price"], row["stock"]) for row in tables.scan("public.orders").to_pylist()}
     assert found == {1: (11, 4), 2: (10, 5)}
@@ -250,7 +250,7 @@ def test_a_redone_upsert_leaves_the_columns_alone_that_it_does_not_have(run, tab
 def test_what_the_redone_write_makes_of_main_is_checked_again(run, tables, monkeypatch):
     unique = check("unique", column="id")
     assert run(orders_asset([1]), unique).success
-    original = held.publish_branch
+    original = staged.publish_branch
     moved = []
 
     def late(context, table, branch, **options):
@@ -259,7 +259,7 @@ def test_what_the_redone_write_makes_of_main_is_checked_again(run, tables, monke
             tables.append("public.orders", pa.table({"id": pa.array([2], pa.int64())}))
         return original(context, table, branch, **options)
 
-    monkeypatch.setattr(held, "publish_branch", late)
+    monkeypatch.setattr(staged, "publish_branch", late)
     result = run(orders_asset([2]), unique)
     assert verdicts(result) == {"unique_id": False, "published": False}
     assert sorted(tables.scan("public.orders")["id"].to_pylist()) == [1, 2]

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 from floe_core.errors import ConcurrencyConflictError, ConfigurationError, ScanError
-from floe_iceberg.read_marks import last_read
+from floe_iceberg.commit.read_marks import last_read
 
 pytestmark = pytest.mark.spark
 

@@ -12,8 +12,8 @@ import pytest
 
 from floe_core.errors import ConfigurationError, InvalidScanError, RefNotFoundError
 from floe_core.schemas import CheckConfig
-from floe_dagster.checks import expand_checks
-from floe_dagster.evaluation import CheckedRows, evaluate, run_checks
+from floe_dagster.gate.checks import expand_checks
+from floe_dagster.gate.evaluation import CheckedRows, evaluate, run_checks
 
 pytestmark = pytest.mark.spark
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from floe_core.errors import ConfigurationError
-from floe_dagster.batches import batches_of
-from floe_dagster.home import open_instance
-from floe_dagster.pipeline import PartitionChoice, Pipeline
-from floe_dagster.runs import run_assets, together
+from floe_dagster.runs.batches import batches_of
+from floe_dagster.runs.home import open_instance
+from floe_dagster.runs.materialize import run_assets, together
+from floe_dagster.runs.pipeline import PartitionChoice, Pipeline
 from floe_iceberg import IcebergTableManager
 
 pytestmark = pytest.mark.spark

@@ -8,11 +8,11 @@ from textwrap import dedent
 import pytest
 
 from floe_core.compile import compile_project
-from floe_dagster.home import open_instance
-from floe_dagster.pipeline import PartitionChoice, Pipeline
-from floe_dagster.runs import run_assets
+from floe_dagster.runs.home import open_instance
+from floe_dagster.runs.materialize import run_assets
+from floe_dagster.runs.pipeline import PartitionChoice, Pipeline
 from floe_iceberg import IcebergTableManager
-from floe_iceberg.project import open_project
+from floe_iceberg.catalog.connection import open_project
 from floe_tenancy import project_bootstrapper, tenancy_config
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(900)]

@@ -13,10 +13,10 @@ from types import SimpleNamespace
 import pytest
 
 from floe_core.compile import compile_project
-from floe_dagster.observer import step_span_id
+from floe_dagster.telemetry.observer import step_span_id
 from floe_iceberg import IcebergTableManager
 from floe_testing import warm_python
-from floe_testing.collector import Collector, TraceTree, whole_trace
+from floe_testing.telemetry.collector import Collector, TraceTree, whole_trace
 
 PROJECT = """
     schema_version: 1

@@ -11,7 +11,7 @@ import pytest
 from floe_core.compile import compile_project
 from floe_iceberg import IcebergTableManager
 from floe_testing import warm_python
-from floe_testing.collector import Collector, TraceTree, whole_trace
+from floe_testing.telemetry.collector import Collector, TraceTree, whole_trace
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(900)]
 
@@ -29,7 +29,7 @@ ASSETS = """
     import dagster as dg
     import pyarrow as pa
 
-    from floe_core.observability import flush_observability
+    from floe_core.observing.observability import flush_observability
     from floe_iceberg import IcebergTableManager
 
     DAYS = dg.DailyPartitionsDefinition("2026-01-01", end_date="2026-01-04")

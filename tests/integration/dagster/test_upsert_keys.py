@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame
 from floe_core.errors import ConfigurationError, WriteError
 from floe_core.schemas import CheckConfig, TableConfig
 from floe_dagster import IcebergIOManager, audited, list_held, publish_held
-from floe_dagster.tables_source import TablesSource
-from floe_iceberg.row_keys import recorded_keys
+from floe_dagster.io.tables_source import TablesSource
+from floe_iceberg.table.keys.row_keys import recorded_keys
 
 pytestmark = pytest.mark.spark
 

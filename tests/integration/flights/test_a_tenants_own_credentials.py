@@ -12,10 +12,10 @@ from datetime import date
 import pytest
 
 from floe_polaris.management import TENANT_PRIVILEGES
-from floe_testing.gateway import FaultGateway
-from floe_testing.privilege_guard import PrivilegeGuard
+from floe_testing.faults.gateway import FaultGateway
 from floe_testing.rest_fixtures import CLIENT_ID, CLIENT_SECRET
-from floe_testing.vending import VendingDesk
+from floe_testing.stand_ins.privilege_guard import PrivilegeGuard
+from floe_testing.stand_ins.vending import VendingDesk
 
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.req("TN-01", "TN-02")]
 

@@ -10,7 +10,7 @@ from datetime import date
 
 import pytest
 
-from floe_spark.settings import SparkSettings
+from floe_spark.session.settings import SparkSettings
 from floe_testing.spark import running_server, standalone_cluster
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600), pytest.mark.req("SC-009")]

@@ -8,10 +8,10 @@ from datetime import date
 
 import pytest
 
-from floe_spark.settings import SparkSettings
+from floe_spark.session.settings import SparkSettings
 from floe_testing import warm_python
-from floe_testing.collector import Collector, whole_trace
 from floe_testing.spark import running_server
+from floe_testing.telemetry.collector import Collector, whole_trace
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(900)]
 

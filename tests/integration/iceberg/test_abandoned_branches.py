@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 from floe_core.errors import RefNotFoundError, WriteError
-from floe_core.processes import ProcessMark
-from floe_iceberg.abandoned import clear_operations
-from floe_iceberg.left_branches import discard_left, list_left
-from floe_iceberg.operation_branches import first_branch, opened, operation_branch
+from floe_core.runtime.processes import ProcessMark
+from floe_iceberg.commit.branches import first_branch, opened, operation_branch
+from floe_iceberg.staging.left_branches import discard_left, list_left
+from floe_iceberg.write.abandoned import clear_operations
 
-NAME_OF_A_BRANCH = "from floe_iceberg.operation_branches import operation_branch; print(operation_branch('x', 0))"
+NAME_OF_A_BRANCH = "from floe_iceberg.commit.branches import operation_branch; print(operation_branch('x', 0))"
 
 
 @pytest.fixture

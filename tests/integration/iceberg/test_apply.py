@@ -9,7 +9,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from floe_core.drift import DriftKind, DriftRemedy
+from floe_core.declaration.drift import DriftKind, DriftRemedy
 from floe_core.errors import (
     CapabilityError,
     ConcurrencyConflictError,
@@ -18,10 +18,11 @@ from floe_core.errors import (
     SchemaEvolutionError,
 )
 from floe_core.schemas import TableConfig
-from floe_iceberg import IcebergTableManager, SchemaChange, SchemaChangeKind, declared_changes
-from floe_iceberg.held import HeldMark, open_held
+from floe_iceberg import IcebergTableManager, SchemaChange, SchemaChangeKind
 from floe_iceberg.models import WriteMode
-from floe_iceberg.row_keys import recorded_keys
+from floe_iceberg.staging.staged import HeldMark, open_held
+from floe_iceberg.table.declared import changes as declared_changes
+from floe_iceberg.table.keys.row_keys import recorded_keys
 from floe_testing.audit import assert_audited
 from floe_testing.embedded_tables import local_path, open_catalog
 

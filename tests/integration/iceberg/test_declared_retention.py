@@ -13,7 +13,7 @@ from floe_core.governance import PolicyEnforcer
 from floe_core.schemas import TableConfig
 from floe_dagster.definitions import create_definitions
 from floe_iceberg import IcebergTableManager, IcebergTableManagerConfig
-from floe_iceberg.project import open_project
+from floe_iceberg.catalog.connection import open_project
 from floe_testing.embedded_tables import age_snapshots
 
 AGE = "history.expire.max-snapshot-age-ms"

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from floe_core.drift import DriftDetectorProtocol, DriftKind, DriftSeverity
+from floe_core.declaration.drift import DriftDetectorProtocol, DriftKind, DriftSeverity
 from floe_core.schemas import TableConfig
-from floe_iceberg.drift import DriftDetector
-from floe_iceberg.tables import create_from_config
+from floe_iceberg.table.declared.drift import DriftDetector
+from floe_iceberg.table.lifecycle import create_from_config
 
 pytest_plugins = ["floe_testing.table_fixtures"]
 

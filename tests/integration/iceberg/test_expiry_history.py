@@ -13,9 +13,11 @@ from pyiceberg.table.statistics import PartitionStatisticsFile, StatisticsFile
 from pyiceberg.table.update import RemoveSnapshotsUpdate, SetPartitionStatisticsUpdate, update_table_metadata
 
 from floe_core.errors import CapabilityError, SnapshotNotFoundError
-from floe_iceberg import maintenance, reads, snapshots, tables
-from floe_iceberg.metadata_updates import RemoveSnapshots
-from floe_iceberg.versions import resolve
+from floe_iceberg import maintenance
+from floe_iceberg.catalog.metadata_updates import RemoveSnapshots
+from floe_iceberg.read import scan
+from floe_iceberg.read.versions import resolve
+from floe_iceberg.table import lifecycle, refs
 from floe_testing.embedded_tables import local_path
 
 pytest_plugins = ["floe_testing.table_fixtures"]
@@ -45,14 +47,14 @@ def ids_of(table):
 
 def test_a_moment_before_an_expired_snapshot_has_no_answer(context, grown):
     first, second, third, fourth = grown.metadata.snapshot_log
-    snapshots.create_tag(context, NAME, "first", snapshot_id=first.snapshot_id)
+    refs.create_tag(context, NAME, "first", snapshot_id=first.snapshot_id)
     maintenance.expire_snapshots(context, NAME, snapshot_ids=[second.snapshot_id])
     log = [entry.snapshot_id for entry in context.load(NAME).metadata.snapshot_log]
     assert log == [third.snapshot_id, fourth.snapshot_id]
     with pytest.raises(SnapshotNotFoundError, match="history begins at"):
-        reads.scan(context, NAME, as_of=second.timestamp_ms)
-    assert reads.scan(context, NAME, as_of=third.timestamp_ms).num_rows == 3
-    assert reads.scan(context, NAME, ref="first").num_rows == 1
+        scan.scan(context, NAME, as_of=second.timestamp_ms)
+    assert scan.scan(context, NAME, as_of=third.timestamp_ms).num_rows == 3
+    assert scan.scan(context, NAME, ref="first").num_rows == 1
 
 
 def test_a_log_entry_without_its_snapshot_has_no_answer(context, grown):
@@ -164,7 +166,7 @@ def test_a_table_of_format_version_1_expires_like_any_other(context, new_table):
     table.overwrite(row(3))
     expired = maintenance.expire_snapshots(context, NAME, **ALL)
     assert expired.deleted_data_files == 2
-    assert reads.scan(context, NAME).column("id").to_pylist() == [3]
+    assert scan.scan(context, NAME).column("id").to_pylist() == [3]
     assert len(context.load(NAME).snapshots()) == 1
 
 
@@ -177,7 +179,7 @@ def test_snapshots_without_a_manifest_list_are_no_damage(context, grown):
     other = path.with_name("00099-early.metadata.json")
     other.write_text(json.dumps(metadata))
     with pytest.raises(CapabilityError, match="manifest list"):
-        tables.register_table(context, "bronze.early", f"file://{other}")
+        lifecycle.register_table(context, "bronze.early", f"file://{other}")
     # Java's catalog takes such a table.
     with contextlib.suppress(ValidationError):
         context.catalog.register_table(("bronze", "early"), f"file://{other}")

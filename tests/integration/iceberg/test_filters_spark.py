@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from floe_iceberg import IcebergTableManager, WriteMode
-from floe_testing import filter_samples
-from floe_testing.sql_model import evaluate, filter_text, random_predicate, remaining, selected, spark_text
+from floe_testing.oracles import filter_samples
+from floe_testing.oracles.sql_model import evaluate, filter_text, random_predicate, remaining, selected, spark_text
 
 pytestmark = pytest.mark.spark
 

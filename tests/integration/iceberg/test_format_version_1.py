@@ -13,7 +13,7 @@ import pytest
 from floe_iceberg import IcebergTableManager, SchemaChange, SchemaChangeKind
 from floe_testing.audit import assert_audited
 from floe_testing.embedded_tables import local_path
-from floe_testing.sequence_numbers import sequence_number_breaches
+from floe_testing.oracles.sequence_numbers import sequence_number_breaches
 from floe_testing.spark import embedded_catalog
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("x", pa.int64())])

@@ -14,7 +14,7 @@ from floe_testing.audit import assert_audited
 from floe_testing.embedded_tables import files_of
 
 pytestmark = pytest.mark.spark
-pytest_plugins = ["floe_testing.two_engines"]
+pytest_plugins = ["floe_testing.oracles.two_engines"]
 
 NAME = "n.t"
 COLUMNS = "id bigint, ts timestamp, amount decimal(9,2), tags array<struct<k: string, v: int>>, r struct<a: int>"

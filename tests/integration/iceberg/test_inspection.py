@@ -8,7 +8,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
 from floe_core.errors import SnapshotNotFoundError
-from floe_iceberg import inspection, snapshots
+from floe_iceberg.table import inspection, refs
 
 pytest_plugins = ["floe_testing.table_fixtures"]
 
@@ -43,7 +43,7 @@ def test_files_are_listed_with_partition_and_size(context, events):
 
 
 def test_files_of_an_older_version_are_listed(context, events):
-    first = snapshots.list_snapshots(context, NAME)[-1]
+    first = refs.list_snapshots(context, NAME)[-1]
     assert len(inspection.files(context, NAME, snapshot_id=first.snapshot_id)) == 1
     assert len(inspection.files(context, NAME, as_of=first.timestamp_ms)) == 1
     assert len(inspection.files(context, NAME, ref="main")) == 3
@@ -70,8 +70,8 @@ def test_manifests_are_listed(context, events):
 
 
 def test_history_shows_what_was_rolled_back(context, events):
-    newest, second, _ = snapshots.list_snapshots(context, NAME)
-    snapshots.rollback(context, NAME, snapshot_id=second.snapshot_id)
+    newest, second, _ = refs.list_snapshots(context, NAME)
+    refs.rollback(context, NAME, snapshot_id=second.snapshot_id)
     entries = inspection.history(context, NAME)
     assert [entry.snapshot_id for entry in entries[:2]] == [second.snapshot_id, newest.snapshot_id]
     assert [entry.is_current_ancestor for entry in entries] == [True, False, True, True]
@@ -80,8 +80,8 @@ def test_history_shows_what_was_rolled_back(context, events):
 
 
 def test_a_snapshot_is_found_by_id_moment_or_name(context, events):
-    second = snapshots.list_snapshots(context, NAME)[1]
-    snapshots.create_tag(context, NAME, "v2", snapshot_id=second.snapshot_id)
+    second = refs.list_snapshots(context, NAME)[1]
+    refs.create_tag(context, NAME, "v2", snapshot_id=second.snapshot_id)
     for version in ({"snapshot_id": second.snapshot_id}, {"as_of": second.timestamp_ms}, {"ref": "v2"}):
         assert inspection.find_snapshot(context, NAME, **version).snapshot_id == second.snapshot_id
     with pytest.raises(SnapshotNotFoundError):
@@ -89,7 +89,7 @@ def test_a_snapshot_is_found_by_id_moment_or_name(context, events):
 
 
 def test_health_counts_and_finds_nothing_to_do(context, events):
-    snapshots.create_tag(context, NAME, "v1")
+    refs.create_tag(context, NAME, "v1")
     health = inspection.health(context, NAME)
     assert (health.rows, health.data_files, health.partitions, health.manifests) == (3, 3, 2, 3)
     assert (health.snapshots, health.branches, health.tags, health.delete_files) == (3, 1, 1, 0)

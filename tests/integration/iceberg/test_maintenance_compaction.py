@@ -24,8 +24,10 @@ from pyiceberg.types import (
 )
 
 from floe_core.errors import CapabilityError, ConfigurationError, InvalidScanError, MissingDependencyError
-from floe_iceberg import IcebergTableManager, maintenance, reads, snapshots
+from floe_iceberg import IcebergTableManager, maintenance
 from floe_iceberg.models import CompactionStrategy, Engine
+from floe_iceberg.read import scan
+from floe_iceberg.table import refs
 from floe_testing.audit import assert_audited
 from floe_testing.embedded_tables import files_of, local_path
 
@@ -57,7 +59,7 @@ def events(new_table):
 
 
 def content(context, **version):
-    return sorted(map(str, reads.scan(context, NAME, **version).to_pylist()))
+    return sorted(map(str, scan.scan(context, NAME, **version).to_pylist()))
 
 
 @pytest.mark.req("TM-12")
@@ -78,12 +80,12 @@ def test_two_hundred_small_files_become_one_and_expiry_frees_the_disk(context, n
     assert expired == 199
     assert on_disk - len(files_of(table, ".parquet")) == expired.deleted_data_files == 150
     assert content(context) == before
-    assert reads.scan(context, NAME, ref="early").num_rows == 150
+    assert scan.scan(context, NAME, ref="early").num_rows == 150
 
 
 def test_the_snapshot_says_replace_and_keeps_the_totals(context, events):
     result = maintenance.compact_table(context, NAME)
-    current = snapshots.current_snapshot(context, NAME)
+    current = refs.current_snapshot(context, NAME)
     assert current.snapshot_id == result.snapshot_id
     assert current.operation == "replace"
     assert current.summary["total-records"] == "60"
@@ -94,7 +96,7 @@ def test_compacting_again_does_nothing(context, events):
     maintenance.compact_table(context, NAME)
     result = maintenance.compact_table(context, NAME)
     assert (result.rewritten_files, result.snapshot_id) == (0, None)
-    assert len(snapshots.list_snapshots(context, NAME)) == 7
+    assert len(refs.list_snapshots(context, NAME)) == 7
 
 
 def test_an_empty_table_has_nothing_to_compact(context, new_table):
@@ -116,7 +118,7 @@ def test_a_large_file_is_split_to_the_target_size(context, new_table):
 def test_only_files_that_may_match_the_filter_are_rewritten(context, events):
     result = maintenance.compact_table(context, NAME, row_filter="id < 25")
     assert (result.rewritten_files, result.added_files, result.files_after) == (3, 1, 4)
-    assert reads.scan(context, NAME).num_rows == 60
+    assert scan.scan(context, NAME).num_rows == 60
 
 
 def test_a_filter_on_an_unknown_column_is_refused(context, events):
@@ -147,7 +149,7 @@ def test_sorting_takes_the_tables_own_order(context, new_table):
     for start in range(0, 30, 10):
         table.append(rows(start, start + 10))
     maintenance.compact_table(context, NAME, CompactionStrategy.SORT)
-    assert reads.scan(context, NAME).column("id").to_pylist() == list(reversed(range(30)))
+    assert scan.scan(context, NAME).column("id").to_pylist() == list(reversed(range(30)))
 
 
 def test_sorting_by_nothing_is_refused(context, events):
@@ -208,7 +210,7 @@ def test_files_stay_within_their_partition(context, new_table, source, transform
                     "key": pa.array([*keys, None], pa.binary(16)),
                     "blob": [b"a", b"\x00", None],
                 }
-            ).cast(reads.plain_arrow_schema(table.schema()).set(6, pa.field("key", pa.binary(16))))
+            ).cast(scan.plain_arrow_schema(table.schema()).set(6, pa.field("key", pa.binary(16))))
         )
     before = content(context)
     files = len(list(table.scan().plan_files()))
@@ -246,7 +248,7 @@ def test_manifests_are_put_together(context, events):
     before = content(context)
     result = maintenance.rewrite_manifests(context, NAME)
     assert (result.manifests_before, result.manifests_after) == (6, 1)
-    assert snapshots.current_snapshot(context, NAME).operation == "replace"
+    assert refs.current_snapshot(context, NAME).operation == "replace"
     assert content(context) == before
     again = maintenance.rewrite_manifests(context, NAME)
     assert (again.manifests_after, again.snapshot_id) == (1, None)

@@ -7,8 +7,10 @@ import pytest
 from pyiceberg.exceptions import CommitFailedException
 
 from floe_core.errors import MaintenanceError, MissingDependencyError, SnapshotNotFoundError, UnsafeRetentionError
-from floe_iceberg import maintenance, reads, snapshots
+from floe_iceberg import maintenance
 from floe_iceberg.models import Engine
+from floe_iceberg.read import scan
+from floe_iceberg.table import refs
 from floe_testing.audit import assert_audited
 from floe_testing.embedded_tables import files_of, local_path, make_context
 
@@ -37,7 +39,7 @@ def events(new_table):
 
 
 def ids(context, **version):
-    return sorted(reads.scan(context, NAME, **version).column("id").to_pylist())
+    return sorted(scan.scan(context, NAME, **version).column("id").to_pylist())
 
 
 @pytest.mark.req("FR-032", "API-11")
@@ -52,7 +54,7 @@ def test_expiry_deletes_the_files_only_old_snapshots_needed_and_says_how_many(co
     assert before[".avro"] - len(files_of(events, ".avro")) == gone
     assert expired.deleted_bytes > 0
     assert ids(context) == [10, 11]
-    assert len(snapshots.list_snapshots(context, NAME)) == 1
+    assert len(refs.list_snapshots(context, NAME)) == 1
 
 
 def test_a_dry_run_tells_which_snapshots_would_go(context, events):
@@ -71,29 +73,29 @@ def test_nothing_old_enough_expires_nothing(context, events):
 
 
 def test_a_local_datetime_is_the_limit(context, events):
-    third = snapshots.list_snapshots(context, NAME)[2]
+    third = refs.list_snapshots(context, NAME)[2]
     assert maintenance.expire_snapshots(context, NAME, older_than=third.timestamp, retain_last=1) == 3
-    assert len(snapshots.list_snapshots(context, NAME)) == 3
+    assert len(refs.list_snapshots(context, NAME)) == 3
 
 
 def test_the_table_says_how_many_snapshots_stay(context, events):
     with events.transaction() as transaction:
         transaction.set_properties({"history.expire.min-snapshots-to-keep": "4"})
     assert maintenance.expire_snapshots(context, NAME, older_than=datetime.now()) == 2  # noqa: DTZ005 - local time
-    assert len(snapshots.list_snapshots(context, NAME)) == 4
+    assert len(refs.list_snapshots(context, NAME)) == 4
 
 
 def test_chosen_snapshots_expire_whatever_their_age(context, events):
-    chosen = snapshots.list_snapshots(context, NAME)[1]
+    chosen = refs.list_snapshots(context, NAME)[1]
     expired = maintenance.expire_snapshots(context, NAME, snapshot_ids=[chosen.snapshot_id])
     assert expired.snapshot_ids == (chosen.snapshot_id,)
     assert ids(context) == [10, 11]
     with pytest.raises(SnapshotNotFoundError):
-        reads.scan(context, NAME, snapshot_id=chosen.snapshot_id)
+        scan.scan(context, NAME, snapshot_id=chosen.snapshot_id)
 
 
 def test_the_current_snapshot_cannot_be_chosen(context, events):
-    current = snapshots.current_snapshot(context, NAME)
+    current = refs.current_snapshot(context, NAME)
     with pytest.raises(MaintenanceError, match="main refers to it"):
         maintenance.expire_snapshots(context, NAME, snapshot_ids=[current.snapshot_id])
 
@@ -118,18 +120,18 @@ def test_a_rule_that_makes_no_sense_is_refused(context, events, rule):
 
 
 def test_a_ref_that_outlived_its_age_goes_with_its_snapshot(context, events):
-    first = snapshots.list_snapshots(context, NAME)[-1]
-    snapshots.create_tag(context, NAME, "short", snapshot_id=first.snapshot_id, max_ref_age=1)
-    snapshots.create_tag(context, NAME, "long", snapshot_id=first.snapshot_id, max_ref_age=timedelta(days=9))
+    first = refs.list_snapshots(context, NAME)[-1]
+    refs.create_tag(context, NAME, "short", snapshot_id=first.snapshot_id, max_ref_age=1)
+    refs.create_tag(context, NAME, "long", snapshot_id=first.snapshot_id, max_ref_age=timedelta(days=9))
     maintenance.expire_snapshots(context, NAME, **ALL)
-    assert [ref.name for ref in snapshots.list_refs(context, NAME)] == ["main", "long"]
+    assert [ref.name for ref in refs.list_refs(context, NAME)] == ["main", "long"]
     assert ids(context, ref="long") == [0]
 
 
 def test_a_branch_keeps_as_many_snapshots_as_it_says(context, events):
-    snapshots.create_branch(context, NAME, "audit", min_snapshots_to_keep=3)
+    refs.create_branch(context, NAME, "audit", min_snapshots_to_keep=3)
     assert maintenance.expire_snapshots(context, NAME, **ALL) == 3
-    assert len(snapshots.list_snapshots(context, NAME)) == 3
+    assert len(refs.list_snapshots(context, NAME)) == 3
 
 
 def test_expiry_that_loses_a_race_plans_anew(context, events, monkeypatch):
@@ -169,4 +171,4 @@ def test_an_open_manager_goes_on_after_another_one_expired(context, events, tmp_
     maintenance.compact_table(other, NAME)
     maintenance.expire_snapshots(other, NAME, **ALL)
     assert ids(context) == [10, 11]
-    assert len(snapshots.list_snapshots(context, NAME)) == 1
+    assert len(refs.list_snapshots(context, NAME)) == 1

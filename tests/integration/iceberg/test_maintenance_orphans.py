@@ -7,9 +7,11 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 
+from floe_core.declaration.locations import normal
 from floe_core.errors import MaintenanceError, UnsafeRetentionError
-from floe_core.locations import normal
-from floe_iceberg import maintenance, reads, snapshots
+from floe_iceberg import maintenance
+from floe_iceberg.read import scan
+from floe_iceberg.table import refs
 from floe_testing.audit import assert_audited
 from floe_testing.embedded_tables import files_of, local_path
 
@@ -30,8 +32,8 @@ def events(context, new_table):
     table = new_table(NAME, SCHEMA)
     for number in range(3):
         table.append(pa.table({"id": [number]}, schema=SCHEMA))
-    snapshots.create_tag(context, NAME, "v1")
-    snapshots.create_branch(context, NAME, "trial")
+    refs.create_tag(context, NAME, "v1")
+    refs.create_branch(context, NAME, "trial")
     table.refresh().append(pa.table({"id": [7]}, schema=SCHEMA), branch="trial")
     table.delete("id = 1")
     for path in files_of(table):
@@ -65,9 +67,9 @@ def test_orphans_go_and_everything_else_stays(context, events):
     # The lease leaves new metadata files behind.
     assert before <= set(files_of(events))
     assert not path.exists()
-    assert reads.scan(context, NAME).num_rows == 2
-    assert reads.scan(context, NAME, ref="v1").num_rows == 3
-    assert reads.scan(context, NAME, ref="trial").num_rows == 4
+    assert scan.scan(context, NAME).num_rows == 2
+    assert scan.scan(context, NAME, ref="v1").num_rows == 3
+    assert scan.scan(context, NAME, ref="trial").num_rows == 4
 
 
 def test_young_files_are_left_alone(context, events):

@@ -15,8 +15,11 @@ from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransfor
 from pyiceberg.types import DateType, LongType, NestedField, StringType, TimestampType
 
 from floe_core.errors import UnsafeRetentionError
-from floe_iceberg import inspection, maintenance, reads, snapshots
+from floe_iceberg import maintenance
 from floe_iceberg.models import CompactionStrategy, Engine
+from floe_iceberg.read import scan
+from floe_iceberg.table import inspection
+from floe_iceberg.table import refs as snapshots
 from floe_testing.audit import assert_audited
 from floe_testing.embedded_tables import age_snapshots, context_on, files_of, local_path
 
@@ -41,7 +44,7 @@ def events(spark_tables):
 
 
 def content(context, **version):
-    return sorted(map(str, reads.scan(context, NAME, **version).to_pylist()))
+    return sorted(map(str, scan.scan(context, NAME, **version).to_pylist()))
 
 
 @pytest.mark.parametrize(
@@ -100,8 +103,8 @@ def test_spark_expires_with_the_same_figures_as_floe(spark_context, events, spar
         snapshots.create_tag(spark_context, name, "v1", snapshot_id=first.snapshot_id)
         maintenance.compact_table(spark_context, name, engine=Engine.ARROW)
         expired = maintenance.expire_snapshots(spark_context, name, older_than_days=0, retain_last=1, engine=engine)
-        assert reads.scan(spark_context, name).num_rows == 12
-        assert reads.scan(spark_context, name, ref="v1").num_rows == 2
+        assert scan.scan(spark_context, name).num_rows == 12
+        assert scan.scan(spark_context, name, ref="v1").num_rows == 2
         on_disk = len(files_of(spark_context.load(name), ".parquet"))
         outcomes.append(
             (
@@ -127,7 +130,7 @@ def test_spark_rewrites_manifests_and_sweeps_orphans(spark_context, events):
     assert stray.exists()
     maintenance.sweep_orphans(spark_context, NAME, engine=Engine.SPARK, dry_run=False)
     assert not stray.exists()
-    assert reads.scan(spark_context, NAME).num_rows == 12
+    assert scan.scan(spark_context, NAME).num_rows == 12
 
 
 def test_spark_reads_what_floe_compacted_in_every_partition(spark_context, spark_tables):
@@ -163,7 +166,7 @@ def test_spark_reads_what_floe_compacted_in_every_partition(spark_context, spark
     assert spark_tables.read(NAME) == before
     assert len(spark_tables.read(NAME, row_filter="city = 'a/b=c' and at < timestamp '1970-01-01'")) == 3
     spark_tables.write("append", NAME, spark_tables.plane.session.table(f"{NAME}").limit(1))
-    assert reads.scan(spark_context, NAME).num_rows == 10
+    assert scan.scan(spark_context, NAME).num_rows == 10
 
 
 def test_an_open_manager_goes_on_after_plain_spark_maintained_the_table(spark_context, events, spark_tables):
@@ -178,7 +181,7 @@ def test_an_open_manager_goes_on_after_plain_spark_maintained_the_table(spark_co
     assert len(snapshots.list_snapshots(spark_context, NAME)) == 1
     events.refresh().append(pa.table({"id": [99], "city": ["Bern"]}, schema=SCHEMA))
     maintenance.compact_table(spark_context, NAME, engine=Engine.ARROW)
-    assert reads.scan(spark_context, NAME).num_rows == 13
+    assert scan.scan(spark_context, NAME).num_rows == 13
 
 
 def test_floe_applies_the_deletes_that_spark_merges_on_read(spark_context, spark_tables):

@@ -12,7 +12,7 @@ from floe_core.errors import InvalidDataError
 from floe_iceberg import Engine, IcebergTableManager, IcebergTableManagerConfig
 from floe_testing.audit import assert_audited
 from floe_testing.embedded_tables import files_of, open_catalog
-from floe_testing.races import losing_races
+from floe_testing.faults.races import losing_races
 
 NAME = "bronze.t"
 REQUIRED = Schema(

@@ -18,9 +18,9 @@ from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransfor
 
 from floe_core.errors import CapabilityError, ConfigurationError, InvalidDataError
 from floe_iceberg import CommitStrategy
-from floe_iceberg.partitioning import partition_codes, record_values
-from floe_iceberg.schema import iceberg_schema
-from floe_iceberg.spec_terms import partition_spec
+from floe_iceberg.formats.partitioning import partition_codes, record_values
+from floe_iceberg.table.schema import iceberg_schema
+from floe_iceberg.table.specs import partition_spec
 
 VALUES = {
     "uuid": pa.array([uuid.UUID(int=1).bytes, uuid.UUID(int=2**127).bytes, None], pa.uuid()),

@@ -16,7 +16,10 @@ from floe_core.errors import (
     SnapshotNotFoundError,
     TableNotFoundError,
 )
-from floe_iceberg import maintenance, reads, snapshots, writes
+from floe_iceberg import maintenance
+from floe_iceberg.read import scan as reads
+from floe_iceberg.table import refs
+from floe_iceberg.write import operations
 from floe_testing.embedded_tables import local_path
 
 pytest_plugins = ["floe_testing.table_fixtures"]
@@ -166,19 +169,19 @@ def test_a_negative_limit_is_refused(context, orders):
 
 @pytest.mark.req("FR-021")
 def test_a_snapshot_is_read_by_id(context, orders):
-    oldest = snapshots.list_snapshots(context, "bronze.orders")[-1]
+    oldest = refs.list_snapshots(context, "bronze.orders")[-1]
     assert reads.scan(context, "bronze.orders", snapshot_id=oldest.snapshot_id).num_rows == 10
 
 
 def test_an_unknown_snapshot_lists_those_there(context, orders):
-    newest = snapshots.list_snapshots(context, "bronze.orders", limit=1)[0]
+    newest = refs.list_snapshots(context, "bronze.orders", limit=1)[0]
     with pytest.raises(SnapshotNotFoundError, match=str(newest.snapshot_id)):
         reads.scan(context, "bronze.orders", snapshot_id=1)
 
 
 @pytest.mark.req("FR-021")
 def test_a_moment_is_read_as_datetime_of_any_zone_or_milliseconds(context, orders):
-    second = snapshots.list_snapshots(context, "bronze.orders")[1]
+    second = refs.list_snapshots(context, "bronze.orders")[1]
     moments = [
         second.timestamp_ms,
         second.timestamp + timedelta(milliseconds=0),
@@ -194,9 +197,9 @@ def test_a_moment_before_the_table_says_where_history_begins(context, orders):
 
 
 def test_a_tag_and_a_branch_are_read_by_name(context, orders):
-    oldest = snapshots.list_snapshots(context, "bronze.orders")[-1]
-    snapshots.create_tag(context, "bronze.orders", "v1", snapshot_id=oldest.snapshot_id)
-    snapshots.create_branch(context, "bronze.orders", "trial")
+    oldest = refs.list_snapshots(context, "bronze.orders")[-1]
+    refs.create_tag(context, "bronze.orders", "v1", snapshot_id=oldest.snapshot_id)
+    refs.create_branch(context, "bronze.orders", "trial")
     orders.refresh().append(rows(30, 35), branch="trial")
     assert reads.scan(context, "bronze.orders", ref="v1").num_rows == 10
     assert reads.scan(context, "bronze.orders", ref="trial").num_rows == 35
@@ -214,7 +217,7 @@ def test_two_versions_at_once_are_refused(context, orders):
 
 
 def test_an_old_snapshot_is_read_with_the_schema_of_its_time(context, orders):
-    before = snapshots.current_snapshot(context, "bronze.orders")
+    before = refs.current_snapshot(context, "bronze.orders")
     with orders.update_schema() as update:
         update.rename_column("city", "town")
         update.add_column("note", StringType())
@@ -257,7 +260,7 @@ def test_streamed_batches_respect_limit_filter_and_schema(context, orders):
 
 
 def test_an_increment_holds_what_was_appended_after(context, orders):
-    third, second, first = snapshots.list_snapshots(context, "bronze.orders")
+    third, second, first = refs.list_snapshots(context, "bronze.orders")
     increment = reads.incremental_scan(context, "bronze.orders", from_snapshot=first.snapshot_id)
     assert sorted(increment.column("id").to_pylist()) == list(range(10, 30))
     upto = reads.incremental_scan(
@@ -269,34 +272,34 @@ def test_an_increment_holds_what_was_appended_after(context, orders):
 
 
 def test_an_increment_over_changed_rows_is_refused_with_the_reason(context, orders):
-    first = snapshots.list_snapshots(context, "bronze.orders")[-1]
+    first = refs.list_snapshots(context, "bronze.orders")[-1]
     orders.delete("id = 3")
     with pytest.raises(ScanError, match=r"changed or deleted in between, by: \d+ \(overwrite\)"):
         reads.incremental_scan(context, "bronze.orders", from_snapshot=first.snapshot_id)
 
 
 def test_an_increment_the_wrong_way_round_is_explained(context, orders):
-    third, _, first = snapshots.list_snapshots(context, "bronze.orders")
+    third, _, first = refs.list_snapshots(context, "bronze.orders")
     with pytest.raises(ScanError, match="Swap the two"):
         reads.incremental_scan(context, "bronze.orders", from_snapshot=third.snapshot_id, to_snapshot=first.snapshot_id)
 
 
 def test_an_increment_from_a_beginning_that_has_expired_is_refused(context, orders):
-    third, second, first = snapshots.list_snapshots(context, "bronze.orders")
+    third, second, first = refs.list_snapshots(context, "bronze.orders")
     maintenance.expire_snapshots(context, "bronze.orders", snapshot_ids=[first.snapshot_id])
     with pytest.raises(ScanError, match=f"{first.snapshot_id}, which has expired") as caught:
         reads.incremental_scan(context, "bronze.orders")
     assert str(second.snapshot_id) in caught.value.hint
     later = reads.incremental_scan(context, "bronze.orders", from_snapshot=second.snapshot_id)
     assert sorted(later.column("id").to_pylist()) == list(range(20, 30))
-    assert third.snapshot_id == snapshots.current_snapshot(context, "bronze.orders").snapshot_id
+    assert third.snapshot_id == refs.current_snapshot(context, "bronze.orders").snapshot_id
 
 
 def test_a_filter_finds_a_field_of_a_struct_whose_name_has_a_dot(context, new_table):
     kind = pa.struct([("a.b", pa.int64()), ("a", pa.int64())])
     table = pa.table({"s": pa.array([{"a.b": 1, "a": 2}, None], kind)})
     new_table("bronze.dotted", table.schema)
-    writes.write_data(context, "bronze.dotted", table)
+    operations.write_data(context, "bronze.dotted", table)
     for row_filter in ("s.`a.b` = 1", "s.a = 2"):
         assert reads.scan(context, "bronze.dotted", row_filter=row_filter).num_rows == 1
 

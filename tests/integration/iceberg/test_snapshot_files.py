@@ -11,8 +11,8 @@ from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
 from floe_core.errors import CapabilityError, ConfigurationError
 from floe_iceberg import IcebergTableManager
+from floe_iceberg.commit.summaries import summarize
 from floe_iceberg.models import SchemaChange, SchemaChangeKind
-from floe_iceberg.summaries import summarize
 from floe_testing.embedded_tables import files_of, local_path
 from floe_testing.spark import embedded_catalog
 

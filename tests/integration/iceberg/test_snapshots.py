@@ -17,7 +17,9 @@ from floe_core.errors import (
     RefNotFoundError,
     SnapshotNotFoundError,
 )
-from floe_iceberg import maintenance, reads, snapshots
+from floe_iceberg import maintenance
+from floe_iceberg.read import scan
+from floe_iceberg.table import refs
 from floe_testing.embedded_tables import make_context
 
 pytest_plugins = ["floe_testing.table_fixtures"]
@@ -43,12 +45,12 @@ def events(empty):
 
 
 def ids(context, **version):
-    return sorted(reads.scan(context, NAME, **version).column("id").to_pylist())
+    return sorted(scan.scan(context, NAME, **version).column("id").to_pylist())
 
 
 @pytest.mark.req("FR-031", "API-10")
 def test_snapshots_are_listed_newest_first(context, events):
-    listed = snapshots.list_snapshots(context, NAME)
+    listed = refs.list_snapshots(context, NAME)
     assert [info.sequence_number for info in listed] == [4, 3, 2, 1]
     assert listed[0].snapshot_id == events.current_snapshot().snapshot_id
     assert listed[0].parent_snapshot_id == listed[1].snapshot_id
@@ -57,33 +59,33 @@ def test_snapshots_are_listed_newest_first(context, events):
     assert [info.timestamp_ms for info in listed] == [one.timestamp_ms for one in reversed(events.snapshots())]
     assert listed[0].timestamp == datetime.fromtimestamp(listed[0].timestamp_ms / 1000)  # noqa: DTZ006 - local time
     assert listed[0].manifest_list == events.current_snapshot().manifest_list
-    assert [info.snapshot_id for info in snapshots.list_snapshots(context, NAME, limit=2)] == [
+    assert [info.snapshot_id for info in refs.list_snapshots(context, NAME, limit=2)] == [
         info.snapshot_id for info in listed[:2]
     ]
 
 
 def test_a_negative_limit_is_refused(context, events):
     with pytest.raises(InvalidScanError):
-        snapshots.list_snapshots(context, NAME, limit=-1)
+        refs.list_snapshots(context, NAME, limit=-1)
 
 
 @pytest.mark.req("API-10")
 def test_a_table_without_data_has_no_current_snapshot(context, empty):
-    assert snapshots.current_snapshot(context, NAME) is None
-    assert snapshots.list_snapshots(context, NAME) == []
+    assert refs.current_snapshot(context, NAME) is None
+    assert refs.list_snapshots(context, NAME) == []
 
 
 def test_the_current_snapshot_of_a_branch_is_its_head(context, events):
-    snapshots.create_branch(context, NAME, "trial")
+    refs.create_branch(context, NAME, "trial")
     events.refresh().append(row(9), branch="trial")
-    assert snapshots.current_snapshot(context, NAME, ref="trial").sequence_number == 5
-    assert snapshots.current_snapshot(context, NAME).sequence_number == 4
+    assert refs.current_snapshot(context, NAME, ref="trial").sequence_number == 5
+    assert refs.current_snapshot(context, NAME).sequence_number == 4
 
 
 @pytest.mark.req("TM-10")
 def test_rollback_goes_back_to_a_snapshot_and_forward_stays_readable(context, events):
-    newest, _, second, _ = snapshots.list_snapshots(context, NAME)
-    info = snapshots.rollback(context, NAME, snapshot_id=second.snapshot_id)
+    newest, _, second, _ = refs.list_snapshots(context, NAME)
+    info = refs.rollback(context, NAME, snapshot_id=second.snapshot_id)
     assert info.snapshot_id == second.snapshot_id
     assert ids(context) == [0, 1]
     assert ids(context, snapshot_id=newest.snapshot_id) == [0, 1, 2, 3]
@@ -91,35 +93,35 @@ def test_rollback_goes_back_to_a_snapshot_and_forward_stays_readable(context, ev
 
 @pytest.mark.parametrize("local", [True, False], ids=["local-datetime", "milliseconds"])
 def test_rollback_goes_back_to_a_moment(context, events, local):
-    third = snapshots.list_snapshots(context, NAME)[1]
-    snapshots.rollback(context, NAME, to=third.timestamp if local else third.timestamp_ms)
+    third = refs.list_snapshots(context, NAME)[1]
+    refs.rollback(context, NAME, to=third.timestamp if local else third.timestamp_ms)
     assert ids(context) == [0, 1, 2]
 
 
 def test_rollback_before_the_first_snapshot_says_how_far_it_goes(context, events):
     with pytest.raises(SnapshotNotFoundError, match="The oldest is of"):
-        snapshots.rollback(context, NAME, to=1)
+        refs.rollback(context, NAME, to=1)
 
 
 def test_rollback_to_a_snapshot_of_another_branch_is_refused(context, events):
-    snapshots.create_branch(context, NAME, "trial")
+    refs.create_branch(context, NAME, "trial")
     events.refresh().append(row(9), branch="trial")
-    stray = snapshots.current_snapshot(context, NAME, ref="trial")
+    stray = refs.current_snapshot(context, NAME, ref="trial")
     with pytest.raises(SnapshotNotFoundError, match="not in the history of 'main'"):
-        snapshots.rollback(context, NAME, snapshot_id=stray.snapshot_id)
+        refs.rollback(context, NAME, snapshot_id=stray.snapshot_id)
     assert ids(context) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("goal", [{}, {"snapshot_id": 1, "to": 1}], ids=["neither", "both"])
 def test_rollback_needs_one_goal(context, events, goal):
     with pytest.raises(InvalidScanError, match="either"):
-        snapshots.rollback(context, NAME, **goal)
+        refs.rollback(context, NAME, **goal)
 
 
 @pytest.mark.req("TM-10")
 def test_a_tag_names_a_snapshot_with_its_age(context, events):
-    third = snapshots.list_snapshots(context, NAME)[1]
-    info = snapshots.create_tag(context, NAME, "v1", snapshot_id=third.snapshot_id, max_ref_age=timedelta(days=1))
+    third = refs.list_snapshots(context, NAME)[1]
+    info = refs.create_tag(context, NAME, "v1", snapshot_id=third.snapshot_id, max_ref_age=timedelta(days=1))
     assert (info.name, info.kind, info.snapshot_id) == ("v1", "tag", third.snapshot_id)
     assert info.max_ref_age_ms == 86_400_000
     assert ids(context, ref="v1") == [0, 1, 2]
@@ -127,7 +129,7 @@ def test_a_tag_names_a_snapshot_with_its_age(context, events):
 
 @pytest.mark.req("TM-10")
 def test_a_branch_keeps_its_ages(context, events):
-    info = snapshots.create_branch(
+    info = refs.create_branch(
         context,
         NAME,
         "audit",
@@ -139,9 +141,9 @@ def test_a_branch_keeps_its_ages(context, events):
 
 
 def test_refs_are_listed_with_main_first(context, events):
-    snapshots.create_tag(context, NAME, "v1")
-    snapshots.create_branch(context, NAME, "audit")
-    assert [(ref.name, ref.kind) for ref in snapshots.list_refs(context, NAME)] == [
+    refs.create_tag(context, NAME, "v1")
+    refs.create_branch(context, NAME, "audit")
+    assert [(ref.name, ref.kind) for ref in refs.list_refs(context, NAME)] == [
         ("main", "branch"),
         ("audit", "branch"),
         ("v1", "tag"),
@@ -149,21 +151,21 @@ def test_refs_are_listed_with_main_first(context, events):
 
 
 def test_an_existing_name_is_refused(context, events):
-    snapshots.create_tag(context, NAME, "v1")
+    refs.create_tag(context, NAME, "v1")
     with pytest.raises(RefExistsError, match="already has a tag 'v1'"):
-        snapshots.create_branch(context, NAME, "v1")
+        refs.create_branch(context, NAME, "v1")
 
 
 @pytest.mark.parametrize("name", ["", " ", "a b", "floe.maintenance", "'; drop", "x" * 300])
 def test_an_odd_name_is_refused(context, events, name):
     with pytest.raises(InvalidIdentifierError):
-        snapshots.create_tag(context, NAME, name)
+        refs.create_tag(context, NAME, name)
 
 
 def test_a_catalog_without_branches_says_so(context, events):
     without = replace(context, branches=False)
     with pytest.raises(CapabilityError, match="keeps no branches"):
-        snapshots.create_branch(without, NAME, "trial")
+        refs.create_branch(without, NAME, "trial")
     maintenance.compact_table(without, NAME)
     assert ids(context) == [0, 1, 2, 3]
     assert list(context.load(NAME).refs()) == ["main"]
@@ -171,76 +173,76 @@ def test_a_catalog_without_branches_says_so(context, events):
 
 def test_an_age_of_nothing_is_refused(context, events):
     with pytest.raises(InvalidScanError):
-        snapshots.create_tag(context, NAME, "v1", max_ref_age=timedelta(0))
+        refs.create_tag(context, NAME, "v1", max_ref_age=timedelta(0))
 
 
 def test_a_tag_on_an_empty_table_is_refused(context, empty):
     with pytest.raises(SnapshotNotFoundError, match="Write to it first"):
-        snapshots.create_tag(context, NAME, "v1")
+        refs.create_tag(context, NAME, "v1")
 
 
 def test_a_tag_on_an_unknown_snapshot_is_refused(context, events):
     with pytest.raises(SnapshotNotFoundError):
-        snapshots.create_tag(context, NAME, "v1", snapshot_id=7)
+        refs.create_tag(context, NAME, "v1", snapshot_id=7)
 
 
 def test_a_branch_on_an_empty_table_starts_from_an_empty_snapshot(context, empty):
-    snapshots.create_branch(context, NAME, "trial")
+    refs.create_branch(context, NAME, "trial")
     empty.refresh().append(row(1), branch="trial")
     assert ids(context) == []
     assert ids(context, ref="trial") == [1]
-    snapshots.publish_branch(context, NAME, "trial")
+    refs.publish_branch(context, NAME, "trial")
     assert ids(context) == [1]
 
 
 def test_tags_and_branches_are_removed_by_kind(context, events):
-    snapshots.create_tag(context, NAME, "v1")
-    snapshots.create_branch(context, NAME, "audit")
+    refs.create_tag(context, NAME, "v1")
+    refs.create_branch(context, NAME, "audit")
     with pytest.raises(RefNotFoundError):
-        snapshots.remove_tag(context, NAME, "audit")
-    snapshots.remove_tag(context, NAME, "v1")
-    snapshots.remove_branch(context, NAME, "audit")
-    assert [ref.name for ref in snapshots.list_refs(context, NAME)] == ["main"]
+        refs.remove_tag(context, NAME, "audit")
+    refs.remove_tag(context, NAME, "v1")
+    refs.remove_branch(context, NAME, "audit")
+    assert [ref.name for ref in refs.list_refs(context, NAME)] == ["main"]
     with pytest.raises(RefNotFoundError, match="there: main"):
-        snapshots.remove_branch(context, NAME, "audit")
+        refs.remove_branch(context, NAME, "audit")
 
 
 def test_main_cannot_be_removed(context, events):
     with pytest.raises(InvalidIdentifierError, match="the table itself"):
-        snapshots.remove_branch(context, NAME, "main")
+        refs.remove_branch(context, NAME, "main")
 
 
 def test_publishing_moves_main_to_the_branch_and_can_drop_it(context, events):
-    snapshots.create_branch(context, NAME, "trial")
+    refs.create_branch(context, NAME, "trial")
     events.refresh().append(row(9), branch="trial")
-    info = snapshots.publish_branch(context, NAME, "trial", remove=True)
+    info = refs.publish_branch(context, NAME, "trial", remove=True)
     assert ids(context) == [0, 1, 2, 3, 9]
-    assert snapshots.current_snapshot(context, NAME).snapshot_id == info.snapshot_id
-    assert [ref.name for ref in snapshots.list_refs(context, NAME)] == ["main"]
+    assert refs.current_snapshot(context, NAME).snapshot_id == info.snapshot_id
+    assert [ref.name for ref in refs.list_refs(context, NAME)] == ["main"]
 
 
 def test_publishing_twice_changes_nothing(context, events):
-    snapshots.create_branch(context, NAME, "trial")
+    refs.create_branch(context, NAME, "trial")
     events.refresh().append(row(9), branch="trial")
-    first = snapshots.publish_branch(context, NAME, "trial")
-    assert snapshots.publish_branch(context, NAME, "trial").snapshot_id == first.snapshot_id
+    first = refs.publish_branch(context, NAME, "trial")
+    assert refs.publish_branch(context, NAME, "trial").snapshot_id == first.snapshot_id
     assert ids(context) == [0, 1, 2, 3, 9]
 
 
 def test_publishing_is_refused_when_main_moved_on(context, events):
-    snapshots.create_branch(context, NAME, "trial")
+    refs.create_branch(context, NAME, "trial")
     events.refresh().append(row(9), branch="trial")
     events.append(row(5))
     with pytest.raises(ConcurrencyConflictError, match="moved on by 1 snapshot that"):
-        snapshots.publish_branch(context, NAME, "trial")
+        refs.publish_branch(context, NAME, "trial")
     assert ids(context) == [0, 1, 2, 3, 5]
 
 
 def test_publishing_an_unknown_branch_or_a_tag_is_refused(context, events):
-    snapshots.create_tag(context, NAME, "v1")
+    refs.create_tag(context, NAME, "v1")
     for name in ("nothing", "v1"):
         with pytest.raises(RefNotFoundError, match="no branch"):
-            snapshots.publish_branch(context, NAME, name)
+            refs.publish_branch(context, NAME, name)
 
 
 def test_a_ref_change_that_loses_a_race_is_tried_again(context, events, monkeypatch):
@@ -253,7 +255,7 @@ def test_a_ref_change_that_loses_a_race_is_tried_again(context, events, monkeypa
         return original(self, *args)
 
     monkeypatch.setattr(type(context.catalog), "commit_table", losing)
-    snapshots.create_tag(context, NAME, "v1")
+    refs.create_tag(context, NAME, "v1")
     assert losses == []
     assert ids(context, ref="v1") == [0, 1, 2, 3]
 
@@ -261,7 +263,7 @@ def test_a_ref_change_that_loses_a_race_is_tried_again(context, events, monkeypa
 def _tag_many(root, worker):
     context = make_context(root)
     for number in range(5):
-        snapshots.create_tag(context, NAME, f"w{worker}-{number}")
+        refs.create_tag(context, NAME, f"w{worker}-{number}")
 
 
 def test_tags_from_several_processes_all_land(context, events, tmp_path):
@@ -273,4 +275,4 @@ def test_tags_from_several_processes_all_land(context, events, tmp_path):
     for process in processes:
         process.join(120)
     assert [process.exitcode for process in processes] == [0, 0, 0]
-    assert sum(ref.kind == "tag" for ref in snapshots.list_refs(context, NAME)) == 15
+    assert sum(ref.kind == "tag" for ref in refs.list_refs(context, NAME)) == 15

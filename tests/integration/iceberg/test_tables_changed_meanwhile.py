@@ -14,11 +14,12 @@ from floe_core.errors import (
     InvalidDataError,
     SchemaEvolutionError,
 )
-from floe_iceberg import Engine, SchemaChange, SchemaChangeKind, engine_writes
-from floe_iceberg.maintenance.rewriting import Rewriter
+from floe_iceberg import Engine, SchemaChange, SchemaChangeKind
+from floe_iceberg.maintenance.rewrite import Rewriter
+from floe_iceberg.write import engine
 from floe_testing.audit import assert_audited
-from floe_testing.races import losing_races
-from floe_testing.sites import EmbeddedAddress, open_site
+from floe_testing.faults.races import losing_races
+from floe_testing.faults.sites import EmbeddedAddress, open_site
 
 NAME = "bronze.t"
 SCHEMA = pa.schema([("a", pa.int32()), ("b", pa.int32())])
@@ -218,7 +219,7 @@ def test_s01_a_publication_that_lands_late_is_not_taken_back_with_its_branch(ope
     manager = open_manager(compute=AppendingPlane(rival), engine=Engine.SPARK)
     rival.create_table(NAME, SCHEMA)
     rival.append(NAME, rows((1, 7)))
-    commit, late = engine_writes.commit_metadata, []
+    commit, late = engine.commit_metadata, []
 
     def commit_metadata(context, table, requirements, updates, columns=()):
         if any(isinstance(update, SetSnapshotRefUpdate) and update.ref_name == "main" for update in updates):
@@ -228,7 +229,7 @@ def test_s01_a_publication_that_lands_late_is_not_taken_back_with_its_branch(ope
             late.pop()()
         commit(context, table, requirements, updates, columns)
 
-    monkeypatch.setattr(engine_writes, "commit_metadata", commit_metadata)
+    monkeypatch.setattr(engine, "commit_metadata", commit_metadata)
     with pytest.raises(CommitStateUnknownError):
         manager.upsert(NAME, rows((2, 8)), keys=["a"])
     assert found(rival) == [(1, 7), (2, 8)]

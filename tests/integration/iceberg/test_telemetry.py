@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 from floe_core.errors import FloeStorageError, StorageFullError, TableNotFoundError
 from floe_iceberg import IcebergTableManager, SchemaChange, SchemaChangeKind
 
-pytest_plugins = ["floe_testing.telemetry_fixtures"]
+pytest_plugins = ["floe_testing.telemetry.fixtures"]
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 ADD = SchemaChange(kind=SchemaChangeKind.ADD, column="note", type="string")

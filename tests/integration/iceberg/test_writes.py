@@ -169,9 +169,9 @@ def test_an_upsert_touches_only_the_files_with_its_keys(manager):
 def test_a_delete_of_a_whole_partition_reads_no_data_file(manager, monkeypatch):
     manager.create_table("bronze.t", pa.schema([("id", pa.int64()), ("p", pa.string())]), partition_spec=["p"])
     manager.append("bronze.t", pa.table({"id": [1, 2], "p": ["a", "b"]}))
-    from floe_iceberg import rewrites
+    from floe_iceberg.write import copy_on_write
 
-    monkeypatch.setattr(rewrites, "RowScan", None)
+    monkeypatch.setattr(copy_on_write, "RowScan", None)
     manager.delete("bronze.t", "p = 'a'")
     monkeypatch.undo()
     assert manager.scan("bronze.t")["id"].to_pylist() == [2]

@@ -10,10 +10,10 @@ from contextlib import redirect_stderr, redirect_stdout
 import pytest
 
 from floe_cli.app import main
-from floe_testing.gateway import FaultGateway
+from floe_testing.faults.gateway import FaultGateway
 from floe_testing.rest_fixtures import CLIENT_ID, CLIENT_SECRET
-from floe_testing.tenant_guard import TenantGuard
-from floe_testing.vending import VendingDesk
+from floe_testing.stand_ins.tenant_guard import TenantGuard
+from floe_testing.stand_ins.vending import VendingDesk
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -7,7 +7,7 @@ import pytest
 
 from floe_core.errors import CorruptFileError, FloeStorageError
 from floe_iceberg import IcebergTableManager
-from floe_iceberg.broken import is_broken, left_places
+from floe_iceberg.table.recovery import is_broken, left_places
 
 SCHEMA = pa.schema([("id", pa.int64())])
 

@@ -30,7 +30,7 @@ from floe_core.errors import (
 from floe_core.schemas import CatalogConfig
 from floe_iceberg import IcebergTableManager
 from floe_polaris.plugin import PolarisCatalogPlugin
-from floe_testing.gateway import TOKEN_PATH, FaultGateway
+from floe_testing.faults.gateway import TOKEN_PATH, FaultGateway
 from floe_testing.rest_fixtures import CLIENT_ID, CLIENT_SECRET, store_properties
 
 SCHEMA = pa.schema([pa.field("id", pa.int64())])

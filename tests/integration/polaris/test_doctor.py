@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from floe_cli.scratch_table import try_tables
+from floe_cli.doctor.scratch_table import try_tables
 from floe_core.compile import compile_project
-from floe_iceberg.project import open_project
-from floe_testing.gateway import Reply, Rule
+from floe_iceberg.catalog.connection import open_project
+from floe_testing.faults.gateway import Reply, Rule
 
 FORBIDDEN = (
     "Principal 'etl' with activated PrincipalRoles '[]' and activated grants via '[]' is not authorized for op X"

@@ -12,8 +12,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from pyiceberg.exceptions import NamespaceAlreadyExistsError
 
 from floe_core.errors import CatalogRequestError, NamespaceNotEmptyError, NamespaceNotFoundError
-from floe_iceberg.namespaces import Namespaces
-from floe_testing.gateway import Reply, Rule
+from floe_iceberg.catalog.namespaces import Namespaces
+from floe_testing.faults.gateway import Reply, Rule
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from floe_testing.gateway import FaultGateway
-from floe_testing.vending import VendingDesk
+from floe_testing.faults.gateway import FaultGateway
+from floe_testing.stand_ins.vending import VendingDesk
 
 
 def test_a_registered_table_comes_with_the_credentials_that_its_files_need(gateway, connect, minio, namespace):

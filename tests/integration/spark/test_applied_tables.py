@@ -11,7 +11,7 @@ from floe_core.schemas import TableConfig
 from floe_testing.audit import assert_audited
 
 pytestmark = pytest.mark.spark
-pytest_plugins = ["floe_testing.two_engines"]
+pytest_plugins = ["floe_testing.oracles.two_engines"]
 
 BEFORE = {
     "columns": [

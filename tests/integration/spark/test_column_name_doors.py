@@ -9,7 +9,7 @@ from floe_core.errors import FloeStorageError, InvalidDataError
 from floe_iceberg import SchemaChange, SchemaChangeKind
 
 pytestmark = pytest.mark.spark
-pytest_plugins = ["floe_testing.two_engines"]
+pytest_plugins = ["floe_testing.oracles.two_engines"]
 
 ODD = ["a/b", "a%b", "a b", " a", "100% of it", "%2F", "x%20y"]
 ENGINES = ["arrow", "spark"]

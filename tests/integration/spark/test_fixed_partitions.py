@@ -9,7 +9,7 @@ from floe_core.errors import CapabilityError
 from floe_testing.embedded_tables import files_of
 
 pytestmark = pytest.mark.spark
-pytest_plugins = ["floe_testing.two_engines"]
+pytest_plugins = ["floe_testing.oracles.two_engines"]
 
 NAME = "n.t"
 ROWS = pa.table({"id": [9], "p": pa.array([b"abcd"], pa.binary(4))})

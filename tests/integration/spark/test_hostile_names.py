@@ -10,7 +10,7 @@ from floe_iceberg import SchemaChange, SchemaChangeKind
 from floe_testing.audit import assert_audited
 
 pytestmark = pytest.mark.spark
-pytest_plugins = ["floe_testing.two_engines"]
+pytest_plugins = ["floe_testing.oracles.two_engines"]
 
 VICTIM = "n.victim"
 ROWS = pa.table({"id": [1, 2], "note": ["a", "b"]})

@@ -215,7 +215,7 @@ def test_a_stream_becomes_one_snapshot(spark_tables):
 
 
 def test_a_large_table_goes_through_files(spark_tables, monkeypatch):
-    monkeypatch.setattr("floe_spark.arrow_input._STAGED_BYTES", 1)
+    monkeypatch.setattr("floe_spark.plane.arrow_input._STAGED_BYTES", 1)
     spark_tables.create("ns.t", pa.schema([("n", pa.int64()), ("at", pa.timestamp("us"))]))
     data = pa.table({"n": [1, 2], "at": pa.array([0, None], pa.timestamp("us"))})
     spark_tables.write(WriteKind.APPEND, "ns.t", data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from floe_spark.queries import query_frames
+from floe_spark.plane.queries import query_frames
 
 pytestmark = pytest.mark.spark
 

@@ -11,7 +11,7 @@ import pytest
 
 from floe_core.errors import CapabilityError
 from floe_iceberg import CommitStrategy, IcebergTableManager
-from floe_iceberg.partitioning import record_key
+from floe_iceberg.formats.partitioning import record_key
 from floe_testing.audit import assert_audited
 
 pytestmark = pytest.mark.spark

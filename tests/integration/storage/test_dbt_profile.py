@@ -13,7 +13,7 @@ import pytest
 from floe_core.plugins import PluginType
 from floe_core.plugins.registry import PluginRegistry
 from floe_core.schemas import StorageConfig
-from floe_testing.services.toolchain import require
+from floe_testing.services.host.toolchain import require
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(900)]
 

@@ -17,11 +17,11 @@ from floe_iceberg import IcebergTableManager
 from floe_polaris import PolarisCatalogConfig, create_catalog
 from floe_polaris.management import TENANT_PRIVILEGES
 from floe_tenancy import CatalogProvider, IcebergCatalogBootstrapper, IcebergCatalogConfig, verify_tenants
-from floe_testing.gateway import FaultGateway
-from floe_testing.privilege_guard import PrivilegeGuard
+from floe_testing.faults.gateway import FaultGateway
 from floe_testing.rest_fixtures import CLIENT_ID, CLIENT_SECRET, store_properties
-from floe_testing.tenant_attacks import ATTACKS, Intruder, Rooms
-from floe_testing.vending import VendingDesk
+from floe_testing.stand_ins.privilege_guard import PrivilegeGuard
+from floe_testing.stand_ins.tenant_attacks import ATTACKS, Intruder, Rooms
+from floe_testing.stand_ins.vending import VendingDesk
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 

@@ -14,10 +14,10 @@ from obstore.store import S3Store
 
 from floe_polaris import PolarisCatalogConfig, PolarisManagement
 from floe_tenancy import CatalogProvider, OffboardingStep, PolarisIsolation, TenantOffboarding, verify_tenant
-from floe_testing.gateway import FaultGateway, Reply, Rule
-from floe_testing.polaris_management import PolarisManagementServer
+from floe_testing.faults.gateway import FaultGateway, Reply, Rule
+from floe_testing.stand_ins.polaris_management import PolarisManagementServer
+from floe_testing.stand_ins.vending import assume_role, prefix_policy
 from floe_testing.tenants import EmbeddedTenants
-from floe_testing.vending import assume_role, prefix_policy
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 
@@ -101,7 +101,7 @@ def tenants(minio, tmp_path):
 
 @pytest.mark.req("TN-01")
 def test_a_prefix_stays_empty_after_an_off_boarding_under_fire(minio, tenants, tmp_path, monkeypatch):
-    monkeypatch.setattr("floe_tenancy.offboard._LOOK_SECONDS", 1.0)
+    monkeypatch.setattr("floe_tenancy.offboarding.offboard._LOOK_SECONDS", 1.0)
     config = tenants.config
     with (
         FaultGateway(minio.url) as front,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from floe_core.declaration.locations import lies_in
 from floe_core.errors import InvalidIdentifierError
-from floe_core.locations import lies_in
 from floe_tenancy import CatalogProvider, IcebergCatalogConfig
 
 REMOTE = [CatalogProvider.GCS, CatalogProvider.S3, CatalogProvider.AZURE]

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from floe_audit.parquet_footer import footer_length
+from floe_audit.files.parquet_footer import footer_length
 from floe_iceberg import IcebergTableManager
-from floe_testing.planting import Planted
+from floe_testing.faults.planting import Planted
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from floe_audit.schemas import MalformedError, Type, parse_type
-from floe_audit.transforms import murmur3, parse_transform
-from floe_audit.values import decode, encode, minimal_bytes, order
+from floe_audit.spec.schemas import MalformedError, Type, parse_type
+from floe_audit.spec.transforms import murmur3, parse_transform
+from floe_audit.spec.values import decode, encode, minimal_bytes, order
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 

@@ -22,7 +22,7 @@ from floe_core.plugins import (
 from floe_core.schemas import CatalogConfig, CompiledArtifacts
 from floe_dagster.resources import create_iceberg_resources
 from floe_iceberg import IcebergTableManager
-from floe_iceberg.project import open_project
+from floe_iceberg.catalog.connection import open_project
 from floe_polaris.plugin import RestCatalogPlugin
 from floe_storage.local import LocalStoragePlugin
 

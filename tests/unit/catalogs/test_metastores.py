@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
-from floe_catalogs.glue import GlueCatalogPlugin
-from floe_catalogs.hive import HiveCatalogPlugin
+from floe_catalogs.glue.plugin import GlueCatalogPlugin
+from floe_catalogs.hive.plugin import HiveCatalogPlugin
 from floe_core.errors import (
     CatalogAuthenticationError,
     CatalogAuthorizationError,
@@ -17,7 +17,7 @@ from floe_core.errors import (
     RateLimitedError,
 )
 from floe_core.schemas import CatalogConfig
-from floe_testing.gateway import FaultGateway, Reply, Rule
+from floe_testing.faults.gateway import FaultGateway, Reply, Rule
 from floe_testing.services.glue import keep_aws_to
 
 SECRET = "canary-aws-secret"

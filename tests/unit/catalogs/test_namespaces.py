@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 from floe_core.errors import InvalidIdentifierError, NamespaceNotEmptyError, NamespaceNotFoundError
-from floe_iceberg.namespaces import Namespaces, parse_namespace
+from floe_iceberg.catalog.namespaces import Namespaces, parse_namespace
 
 SCHEMA = pa.schema([("id", pa.int64())])
 

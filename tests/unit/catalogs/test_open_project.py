@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 from structlog.testing import capture_logs
 
+from floe_core.declaration.expansion import expand_section
 from floe_core.errors import ConfigurationError, PluginNotFoundError, SecretReferenceError
-from floe_core.expansion import expand_section
 from floe_core.plugins import PLUGIN_API_VERSION, ComputePlugin
 from floe_core.plugins.registry import PluginRegistry
 from floe_core.schemas import CatalogConfig, CompiledArtifacts, ComputeConfig, StorageConfig
-from floe_iceberg.project import open_project
+from floe_iceberg.catalog.connection import open_project
 from floe_storage.local import LocalStoragePlugin
 
 
@@ -179,7 +179,7 @@ import os, sys
 from pathlib import Path
 from floe_core.plugins.registry import PluginRegistry
 from floe_core.schemas import CompiledArtifacts
-from floe_iceberg.project import open_project
+from floe_iceberg.catalog.connection import open_project
 from floe_storage.local import LocalStoragePlugin
 
 class Loud(LocalStoragePlugin):

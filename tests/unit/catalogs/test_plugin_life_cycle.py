@@ -18,11 +18,11 @@ from floe_core.plugins import (
     PluginRegistry,
     PluginType,
     SecretsPlugin,
-    lifecycle,
 )
-from floe_core.plugins.examination import examine_plugins
+from floe_core.plugins.host import lifecycle
+from floe_core.plugins.host.examination import examine_plugins
 from floe_core.schemas import CompiledArtifacts
-from floe_iceberg.project import open_project
+from floe_iceberg.catalog.connection import open_project
 from floe_storage.local import LocalStoragePlugin
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from floe_testing.polaris_management import PolarisManagementServer
+from floe_testing.stand_ins.polaris_management import PolarisManagementServer
 
 
 @pytest.fixture

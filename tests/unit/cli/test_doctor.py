@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from floe_cli import checkup
-from floe_cli.checkup import Status
+from floe_cli.doctor import machine
+from floe_cli.doctor.machine import Status
 from floe_core.schemas import ComputeConfig
 from floe_storage.local import LocalStoragePlugin
 
@@ -113,14 +113,14 @@ def test_a_storage_that_cannot_be_written_to(shop):
 
 def test_a_remote_spark_needs_no_java_here(tmp_path):
     remote = ComputeConfig(master="sc://spark.example.com:15002")
-    assert checkup.check_java(remote).status is Status.SKIPPED
-    assert checkup.check_spark_jars(remote, tmp_path, ()).status is Status.SKIPPED
+    assert machine.check_java(remote).status is Status.SKIPPED
+    assert machine.check_spark_jars(remote, tmp_path, ()).status is Status.SKIPPED
 
 
 def test_a_folder_of_jars_that_lacks_some(tmp_path, monkeypatch):
     monkeypatch.delenv("FLOE_JARS_DIR", raising=False)
     (tmp_path / "jars").mkdir()
-    check = checkup.check_spark_jars(ComputeConfig(jars_dir="jars"), tmp_path, ())
+    check = machine.check_spark_jars(ComputeConfig(jars_dir="jars"), tmp_path, ())
     assert check.status is Status.FAILED
     assert "iceberg-spark-runtime" in check.detail
 
@@ -128,17 +128,17 @@ def test_a_folder_of_jars_that_lacks_some(tmp_path, monkeypatch):
 def test_jars_that_are_not_fetched_yet_are_a_warning(tmp_path, monkeypatch):
     monkeypatch.delenv("FLOE_JARS_DIR", raising=False)
     monkeypatch.setenv("FLOE_CACHE_DIR", str(tmp_path))
-    assert checkup.check_spark_jars(ComputeConfig(), tmp_path, ()).status is Status.WARNING
+    assert machine.check_spark_jars(ComputeConfig(), tmp_path, ()).status is Status.WARNING
 
 
 def test_a_damaged_jar_is_a_failure(tmp_path, monkeypatch):
-    from floe_spark.jars import ICEBERG_RUNTIME, Jar
+    from floe_spark.java.jars import ICEBERG_RUNTIME, Jar
 
     monkeypatch.delenv("FLOE_JARS_DIR", raising=False)
     monkeypatch.setenv("FLOE_CACHE_DIR", str(tmp_path))
     (tmp_path / "jars").mkdir()
     (tmp_path / "jars" / Jar.from_coordinate(ICEBERG_RUNTIME).file_name).write_bytes(b"no jar")
-    check = checkup.check_spark_jars(ComputeConfig(), tmp_path, ())
+    check = machine.check_spark_jars(ComputeConfig(), tmp_path, ())
     assert check.status is Status.FAILED
     assert "Delete" in check.advice
 
@@ -151,7 +151,7 @@ def test_disk_space(tmp_path, monkeypatch, free, status):
 
     real = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _place: real._replace(free=free))
-    assert checkup.check_disk(tmp_path).status is status
+    assert machine.check_disk(tmp_path).status is status
 
 
 @pytest.fixture
@@ -174,24 +174,24 @@ def clock_server():
 
 
 def test_a_clock_that_disagrees_with_a_server(tmp_path, clock_server):
-    check = checkup.check_clock(tmp_path, [clock_server])
+    check = machine.check_clock(tmp_path, [clock_server])
     assert check.status is Status.FAILED
     assert clock_server in check.advice
 
 
 def test_a_server_that_does_not_answer_says_nothing_about_the_clock(tmp_path):
-    assert checkup.check_clock(tmp_path, ["http://127.0.0.1:9/"]).status is Status.OK
+    assert machine.check_clock(tmp_path, ["http://127.0.0.1:9/"]).status is Status.OK
 
 
 def test_an_old_python(monkeypatch):
     monkeypatch.setattr("sys.version_info", (3, 9, 1, "final", 0))
-    assert checkup.check_python().status is Status.FAILED
+    assert machine.check_python().status is Status.FAILED
 
 
 def test_whatever_a_check_raises_is_its_result():
-    def explode() -> checkup.Check:
+    def explode() -> machine.Check:
         msg = "boom"
         raise RuntimeError(msg)
 
-    check = checkup.attempt("spark", explode)
+    check = machine.attempt("spark", explode)
     assert (check.status, check.exit_code) == (Status.FAILED, 2)

@@ -12,8 +12,8 @@ import pytest
 
 import floe_cli.commands
 from floe_cli.workspace import Workspace
-from floe_iceberg.held import HeldMark, open_held
 from floe_iceberg.models import WriteMode
+from floe_iceberg.staging.staged import HeldMark, open_held
 
 
 class Terminal(io.StringIO):

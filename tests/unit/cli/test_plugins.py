@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from floe_cli.commands.plugins import PluginKind
+from floe_cli.commands.project.plugins import PluginKind
 from floe_core.plugins import PluginType
 from floe_storage.local import LocalStoragePlugin
 

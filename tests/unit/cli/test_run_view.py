@@ -8,9 +8,9 @@ from contextlib import contextmanager
 import pytest
 from dagster import AssetKey
 
-from floe_cli.run_view import RunView
-from floe_dagster.batches import Batch
-from floe_dagster.progress import AssetProgress, AssetState
+from floe_cli.reports.run_view import RunView
+from floe_dagster.runs.batches import Batch
+from floe_dagster.runs.progress import AssetProgress, AssetState
 
 KEY = AssetKey(["bronze", "raw"])
 MONDAY, TUESDAY = Batch((KEY,), ("mon",)), Batch((KEY,), ("tue",))

@@ -9,8 +9,8 @@ import pytest
 
 from floe_polaris import PolarisCatalogConfig, PolarisManagement
 from floe_tenancy import PolarisIsolation, tenancy_config
-from floe_testing.polaris_management import PolarisManagementServer
 from floe_testing.rest_fixtures import QUICK_RETRY
+from floe_testing.stand_ins.polaris_management import PolarisManagementServer
 
 WIDER = """
 tenancy:

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from floe_core.compile import compile_project, write_artifacts
 from floe_core.errors import ConfigurationError, PluginLoadError, SchemaVersionError
 from floe_core.plugins import PluginType
-from floe_core.plugins.discovery import PluginInfo
+from floe_core.plugins.host.discovery import PluginInfo
 from floe_core.schemas import CompiledArtifacts
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ import pickle
 import pytest
 
 from floe_core import errors
-from floe_core.circuit_breaker import CircuitBreaker
 from floe_core.errors import WriteError, is_retryable
 from floe_core.failed_writes import failing_as_writes
+from floe_core.resilience.circuit_breaker import CircuitBreaker
 from floe_core.schemas import CircuitBreakerConfig
-from floe_dagster.causes import exit_code_of
+from floe_dagster.telemetry.causes import exit_code_of
 from floe_polaris.errors import CatalogBusyError
 
 FAILURES = {

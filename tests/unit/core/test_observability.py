@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from structlog.testing import capture_logs
 
 from floe_core import telemetry
-from floe_core.observability import (
+from floe_core.observing.observability import (
     LOG_LEVEL_VARIABLE,
     TRACE_PARENT_VARIABLE,
     Receiver,
@@ -174,8 +174,8 @@ def test_a_process_that_a_command_started_logs_as_the_command_does(monkeypatch, 
 def test_nothing_is_configured_or_imported_when_nothing_is_asked_for():
     code = (
         "import sys, structlog\n"
-        "from floe_core.metrics import count_retry, timed_commit\n"
-        "from floe_core.observability import configure_observability, flush_observability\n"
+        "from floe_core.observing.metrics import count_retry, timed_commit\n"
+        "from floe_core.observing.observability import configure_observability, flush_observability\n"
         "from floe_core.schemas import ObservabilityConfig\n"
         "from floe_core.telemetry import traced\n"
         "configure_observability(ObservabilityConfig())\n"

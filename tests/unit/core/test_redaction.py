@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel, SecretStr
 
 from floe_core import schemas
-from floe_core.redaction import MASK, is_secret_key, redact, redact_text, remember_secret
+from floe_core.observing.redaction import MASK, is_secret_key, redact, redact_text, remember_secret
 from floe_core.secrets import SecretReference
 
 CANARY = "cAn4ry-Zq9+w/8Lk=="

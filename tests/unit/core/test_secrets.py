@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from floe_core.errors import SecretReferenceError
-from floe_core.redaction import redact_text
+from floe_core.observing.redaction import redact_text
 from floe_core.secrets import SecretReference, expand, missing_variables
 
 CANARY = "canary9Xk2LmQ7"

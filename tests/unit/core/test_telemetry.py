@@ -18,7 +18,7 @@ from opentelemetry.trace import StatusCode
 from structlog.testing import capture_logs
 
 from floe_core.errors import TableNotFoundError
-from floe_core.observability import configure_tracing
+from floe_core.observing.observability import configure_tracing
 from floe_core.schemas import CatalogConfig, ObservabilityConfig
 from floe_core.telemetry import configure_logging, get_logger, redact_event, traced
 
@@ -259,7 +259,7 @@ def test_tracing_without_an_endpoint_does_nothing():
 def test_tracing_goes_to_the_configured_endpoint_only():
     code = """
 from floe_core.schemas import ObservabilityConfig
-from floe_core.observability import configure_tracing
+from floe_core.observing.observability import configure_tracing
 from floe_core.telemetry import traced
 from opentelemetry import trace
 from http.server import BaseHTTPRequestHandler, HTTPServer

@@ -4,7 +4,7 @@ import dagster as dg
 import pytest
 
 from floe_core.errors import InvalidIdentifierError
-from floe_dagster.asset_keys import audit_branch, operation_id, origin_run_id, table_of
+from floe_dagster.assets.keys import audit_branch, operation_id, origin_run_id, table_of
 
 
 @pytest.mark.req("FR-026", "API-02")

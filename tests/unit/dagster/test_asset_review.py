@@ -7,7 +7,7 @@ import pytest
 
 from floe_core.errors import ConfigurationError
 from floe_core.schemas import CheckConfig, TableConfig
-from floe_dagster.asset_review import ReadInput, WrittenAsset, require_sound
+from floe_dagster.assets.review import ReadInput, WrittenAsset, require_sound
 from floe_iceberg.models import WriteMode
 
 DAYS = dg.DailyPartitionsDefinition("2026-01-01")

@@ -9,9 +9,9 @@ import pytest
 from dagster import AssetKey
 
 from floe_core.compile import compile_project
-from floe_dagster.batch_runs import groups
-from floe_dagster.batches import Batch
-from floe_dagster.pipeline import Pipeline
+from floe_dagster.runs.batch_runs import groups
+from floe_dagster.runs.batches import Batch
+from floe_dagster.runs.pipeline import Pipeline
 
 pytestmark = pytest.mark.filterwarnings("ignore::dagster.BetaWarning")
 

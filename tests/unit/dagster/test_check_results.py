@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from floe_core.schemas import CompiledArtifacts
-from floe_dagster.check_results import CheckRecord, results_operation
-from floe_dagster.tables_source import TablesSource
+from floe_dagster.gate.results import CheckRecord, results_operation
+from floe_dagster.io.tables_source import TablesSource
 
 RECORD = CheckRecord("bronze.orders", "small", "error", True, True, "passed", figures={"failing_rows": 0, "é": None})
 

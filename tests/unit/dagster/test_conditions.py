@@ -6,8 +6,8 @@ import pytest
 
 from floe_core.errors import ConfigurationError
 from floe_core.schemas import CheckConfig
-from floe_dagster.checks import expand_checks
-from floe_dagster.conditions import parse_condition
+from floe_dagster.gate.checks import expand_checks
+from floe_dagster.gate.conditions import parse_condition
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from floe_core.drift import DriftRemedy
+from floe_core.declaration.drift import DriftRemedy
 from floe_core.errors import ConfigurationError, InvalidDataError
 from floe_core.schemas import TableConfig
 from floe_dagster import IcebergIOManager
-from floe_dagster.tables_source import TablesSource
+from floe_dagster.io.tables_source import TablesSource
 
 TABLE = "public.orders"
 COLUMNS = [{"name": "id", "type": "long"}, {"name": "region", "type": "string"}]

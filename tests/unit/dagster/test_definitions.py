@@ -17,8 +17,8 @@ from floe_core.plugins import PluginType
 from floe_core.plugins.registry import PluginRegistry
 from floe_core.schemas import CompiledArtifacts
 from floe_dagster import DagsterOrchestratorPlugin, IcebergIOManager, create_iceberg_resources
-from floe_dagster.asset_settings import GATE_KEY
-from floe_dagster.pipeline import Pipeline
+from floe_dagster.assets.settings import GATE_KEY
+from floe_dagster.runs.pipeline import Pipeline
 
 numbers = itertools.count()
 

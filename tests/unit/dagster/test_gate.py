@@ -12,10 +12,10 @@ import pytest
 from floe_core.errors import ConfigurationError, RefNotFoundError
 from floe_core.schemas import CheckConfig, CompiledArtifacts
 from floe_dagster import IcebergIOManager, audited, create_iceberg_resources, list_held
-from floe_dagster.asset_settings import GATE_KEY
-from floe_dagster.check_results import CheckResults
-from floe_dagster.gate import _Audit, failing_checks, plan_of
-from floe_iceberg import held
+from floe_dagster.assets.settings import GATE_KEY
+from floe_dagster.gate.publication import _Audit, failing_checks, plan_of
+from floe_dagster.gate.results import CheckResults
+from floe_iceberg.staging import staged as held
 
 ORDERS = dg.AssetKey("orders")
 TABLE = "public.orders"

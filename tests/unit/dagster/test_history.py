@@ -7,7 +7,7 @@ from dagster import AssetKey, AssetMaterialization, DagsterInstance
 from sqlalchemy import create_engine, text
 from sqlalchemy.pool import NullPool
 
-from floe_dagster.history import quick_history
+from floe_dagster.runs.history import quick_history
 
 NORMAL, FULL = 1, 2
 

@@ -23,7 +23,7 @@ from floe_core.errors import (
     WriteError,
 )
 from floe_dagster import IcebergIOManager, IcebergIOManagerConfig, columns, create_io_manager
-from floe_dagster.inputs import _is_spark_frame, bare
+from floe_dagster.io.inputs import _is_spark_frame, bare
 from floe_iceberg import WriteMode
 from floe_polaris import PolarisCatalogConfig
 

@@ -11,10 +11,11 @@ import pytest
 
 from floe_core.errors import CapabilityError, ConfigurationError
 from floe_core.schemas.sql_model import SqlModelConfig
-from floe_dagster import asset_settings, inputs
-from floe_dagster.asset_settings import AssetSettings, settings_from
-from floe_dagster.inputs import InputSelection, selection_from
-from floe_dagster.metadata_keys import ASSET_KEYS, INPUT_KEYS, mistyped_keys
+from floe_dagster.assets import settings
+from floe_dagster.assets.metadata_keys import ASSET_KEYS, INPUT_KEYS, mistyped_keys
+from floe_dagster.assets.settings import AssetSettings, settings_from
+from floe_dagster.io import inputs
+from floe_dagster.io.inputs import InputSelection, selection_from
 
 ANY = dg.PythonObjectDagsterType(pa.Table)
 # Read with the settings of the asset that writes the input.
@@ -63,7 +64,7 @@ def keys_read_by(module):
 
 
 def test_every_key_that_is_read_is_described():
-    assert keys_read_by(asset_settings) == set(ASSET_KEYS)
+    assert keys_read_by(settings) == set(ASSET_KEYS)
     assert keys_read_by(inputs) == set(INPUT_KEYS) - OF_THE_COLUMN
 
 

@@ -12,7 +12,7 @@ import pytest
 from floe_core.errors import ConfigurationError, InvalidDataError, TableNotFoundError
 from floe_dagster import IcebergIOManager, IcebergIOManagerConfig, create_io_manager
 from floe_iceberg import WriteMode
-from floe_iceberg.arrow_types import to_arrow
+from floe_iceberg.formats.arrow_types import to_arrow
 
 # What Dagster still calls beta: one run for a range of partitions, and mappings to partitions that do not exist.
 pytestmark = [

@@ -19,8 +19,8 @@ from pyiceberg.types import (
 )
 
 from floe_core.errors import ConfigurationError
-from floe_dagster.partitions import ColumnChoice, tie
-from floe_iceberg.predicates import parse_row_filter
+from floe_dagster.assets.partitions import ColumnChoice, tie
+from floe_iceberg.read.predicates import parse_row_filter
 
 
 def schema(**columns):

@@ -11,9 +11,9 @@ from floe_core.compile import compile_project
 from floe_core.errors import ConfigurationError
 from floe_core.plugins import PLUGIN_API_VERSION, PluginRegistry, QualityPlugin, QualityResult
 from floe_core.schemas import CheckConfig
-from floe_dagster.checks import expand_checks
 from floe_dagster.definitions import create_definitions
-from floe_dagster.evaluation import CheckedRows, evaluate, require_evaluated
+from floe_dagster.gate.checks import expand_checks
+from floe_dagster.gate.evaluation import CheckedRows, evaluate, require_evaluated
 from floe_iceberg import IcebergTableManager
 
 PROJECT = """\

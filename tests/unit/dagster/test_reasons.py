@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 import floe_dagster
-from floe_core.redaction import MASK
-from floe_dagster.causes import cause_of, exit_code_of
+from floe_core.observing.redaction import MASK
+from floe_dagster.telemetry.causes import cause_of, exit_code_of
 from floe_polaris.errors import CatalogServerError
 
 OWN = Path(floe_dagster.__file__).parent / "outputs.py"

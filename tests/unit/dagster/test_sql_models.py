@@ -8,7 +8,7 @@ import pytest
 from floe_core.config.sql_models import SqlModel, read_sql_models
 from floe_core.errors import ConfigurationError
 from floe_core.schemas.sql_model import SqlModelConfig
-from floe_dagster.sql_models import load_sql_models, parse_query
+from floe_dagster.assets.sql_models import load_sql_models, parse_query
 
 DAYS = dg.DailyPartitionsDefinition(start_date="2026-01-01")
 

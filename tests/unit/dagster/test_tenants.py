@@ -20,15 +20,15 @@ from floe_core.errors import (
 )
 from floe_core.schemas import CompiledArtifacts
 from floe_dagster import create_definitions
-from floe_dagster.batches import Batch
-from floe_dagster.pipeline import PartitionChoice, Pipeline
-from floe_dagster.plans import plan_assets
-from floe_dagster.published_checks import check_published
-from floe_dagster.runs import run_assets
+from floe_dagster.gate.published import check_published
+from floe_dagster.runs.batches import Batch
+from floe_dagster.runs.materialize import run_assets
+from floe_dagster.runs.pipeline import PartitionChoice, Pipeline
+from floe_dagster.runs.plans import plan_assets
 from floe_dagster.tenants import TENANTS, Scope, multi_key, own_partitions, partition_tags, tenants_sensor
 from floe_iceberg import IcebergTableManager
-from floe_iceberg.held import list_held, publish_held
-from floe_iceberg.project import open_project
+from floe_iceberg.catalog.connection import open_project
+from floe_iceberg.staging.staged import list_held, publish_held
 from floe_tenancy import TenantTables, project_bootstrapper, tenancy_config, verify_tenant
 
 pytestmark = [

@@ -9,10 +9,10 @@ from pyiceberg.types import LongType, NestedField, StringType
 from floe_core.errors import ConfigurationError, InvalidDataError, NamespaceNotFoundError
 from floe_core.schemas import TableConfig
 from floe_dagster import IcebergIOManager
-from floe_dagster.asset_review import WrittenAsset, require_sound
-from floe_dagster.tables_source import TablesSource
-from floe_iceberg.key_property import KEYS_PROPERTY
-from floe_iceberg.row_keys import recorded_keys
+from floe_dagster.assets.review import WrittenAsset, require_sound
+from floe_dagster.io.tables_source import TablesSource
+from floe_iceberg.table.keys.key_property import KEYS_PROPERTY
+from floe_iceberg.table.keys.row_keys import recorded_keys
 
 TABLE = "public.orders"
 
@@ -182,7 +182,7 @@ def test_other_writers_between_look_and_record_are_seen(tables, monkeypatch):
     tables.create_namespace("public")
     tables.create_table(TABLE, pa.schema([("id", pa.int64())]))
     tables.append(TABLE, pa.table({"id": [1]}))
-    import floe_iceberg.row_keys as module
+    import floe_iceberg.table.keys.row_keys as module
 
     original = module.scan
     late = [lambda: tables.append(TABLE, pa.table({"id": [1]}))]

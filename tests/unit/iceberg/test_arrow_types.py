@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 import pytest
 
 from floe_core.errors import InvalidDataError
-from floe_iceberg.arrow_types import known_type, normalised, to_arrow
-from floe_iceberg.schema import iceberg_schema
+from floe_iceberg.formats.arrow_types import known_type, normalised, to_arrow
+from floe_iceberg.table.schema import iceberg_schema
 
 
 @pytest.mark.parametrize(

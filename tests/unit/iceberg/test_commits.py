@@ -16,11 +16,12 @@ from floe_core.errors import (
     RefNotFoundError,
     StorageFullError,
 )
-from floe_iceberg import commits, pending, writes
-from floe_iceberg.commits import Backoff, ancestry, stage
-from floe_iceberg.manifests import SnapshotDraft
+from floe_iceberg.commit import protocol
+from floe_iceberg.commit.protocol import Backoff, ancestry, stage
+from floe_iceberg.commit.snapshot import SnapshotDraft
+from floe_iceberg.write import attempt, operations
 from floe_testing.embedded_tables import files_of
-from floe_testing.sites import EmbeddedAddress, open_site
+from floe_testing.faults.sites import EmbeddedAddress, open_site
 
 pytestmark = pytest.mark.req("TM-14")
 
@@ -87,7 +88,7 @@ def conflict_after_a_write_of(other):
 def counted(monkeypatch):
     """The operations whose rows were counted as written."""
     counted = []
-    monkeypatch.setattr(writes, "count_written", lambda _table, _kind, summary: counted.append(summary))
+    monkeypatch.setattr(operations, "count_written", lambda _table, _kind, summary: counted.append(summary))
     return counted
 
 
@@ -115,9 +116,9 @@ def clock(monkeypatch):
         clock.slept.append(seconds)
         clock.now += seconds
 
-    monkeypatch.setattr(commits.time, "monotonic", lambda: clock.now)
-    monkeypatch.setattr(commits.time, "sleep", sleep)
-    monkeypatch.setattr(commits.random, "uniform", lambda low, high: high + low)
+    monkeypatch.setattr(protocol.time, "monotonic", lambda: clock.now)
+    monkeypatch.setattr(protocol.time, "sleep", sleep)
+    monkeypatch.setattr(protocol.random, "uniform", lambda low, high: high + low)
     return clock
 
 
@@ -305,7 +306,7 @@ def test_a_commit_is_unknown_while_the_table_cannot_be_looked_at(manager, other,
 
 
 def test_whoever_interrupts_a_write_after_its_commit_loses_no_rows(manager, other, monkeypatch):
-    monkeypatch.setattr(commits, "delete_old_metadata", Mock(side_effect=KeyboardInterrupt))
+    monkeypatch.setattr(protocol, "delete_old_metadata", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         manager.append(NAME, rows(3))
     assert ids(other) == [1, 2, 3]
@@ -377,7 +378,7 @@ def test_old_metadata_files_go_only_when_the_table_says_so(manager, other, prope
 def test_a_table_that_cannot_be_written_is_refused_before_the_first_byte(manager, other, monkeypatch):
     other.create_table("bronze.odd", rows().schema, properties={"write.avro.compression-codec": "shorthand"})
     written = Mock()
-    monkeypatch.setattr(pending, "write_rows", written)
+    monkeypatch.setattr(attempt, "write_rows", written)
     with pytest.raises(ConfigurationError, match="shorthand"):
         manager.append("bronze.odd", rows(1))
     written.assert_not_called()

@@ -14,9 +14,10 @@ from pyiceberg.table.update import SetPropertiesUpdate, SetSnapshotRefUpdate
 
 from floe_core.dataplane import MaintenanceFigures
 from floe_core.errors import ConfigurationError, LegalHoldError, SharedFilesError, UnsafeRetentionError
-from floe_iceberg import maintenance, snapshots
+from floe_iceberg import maintenance
 from floe_iceberg.maintenance import expiry
-from floe_iceberg.maintenance.keeping import Keeping, moment_before
+from floe_iceberg.table import refs
+from floe_iceberg.table.history.keeping import Keeping, moment_before
 from floe_testing.embedded_tables import age_snapshots, files_of, local_path
 
 pytest_plugins = ["floe_testing.table_fixtures"]
@@ -38,7 +39,7 @@ def events(new_table):
 
 
 def there(context):
-    return [info.snapshot_id for info in snapshots.list_snapshots(context, NAME, limit=None)]
+    return [info.snapshot_id for info in refs.list_snapshots(context, NAME, limit=None)]
 
 
 def test_the_figures_are_those_of_the_files_that_went(context, events):
@@ -249,19 +250,19 @@ def test_an_expiry_that_did_not_land_is_done_again(context, events, lost_answers
 
 def test_a_tag_that_landed_unheard_as_removed_is_not_removed_again(context, events, lost_answers):
     head = there(context)[0]
-    snapshots.create_tag(context, NAME, "short", snapshot_id=head, max_ref_age=1)
+    refs.create_tag(context, NAME, "short", snapshot_id=head, max_ref_age=1)
     tries = lost_answers(True)
     assert maintenance.expire_snapshots(context, NAME, retain_last=5, older_than_days=0) == 0
     assert len(tries) == 1
-    assert [ref.name for ref in snapshots.list_refs(context, NAME)] == ["main"]
+    assert [ref.name for ref in refs.list_refs(context, NAME)] == ["main"]
 
 
 def test_a_tag_that_was_not_removed_is_removed_by_the_next_try(context, events, lost_answers):
-    snapshots.create_tag(context, NAME, "short", snapshot_id=there(context)[0], max_ref_age=1)
+    refs.create_tag(context, NAME, "short", snapshot_id=there(context)[0], max_ref_age=1)
     tries = lost_answers(False)
     assert maintenance.expire_snapshots(context, NAME, retain_last=5, older_than_days=0) == 0
     assert len(tries) == 2
-    assert [ref.name for ref in snapshots.list_refs(context, NAME)] == ["main"]
+    assert [ref.name for ref in refs.list_refs(context, NAME)] == ["main"]
 
 
 class Engine:

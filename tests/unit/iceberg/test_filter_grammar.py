@@ -24,7 +24,7 @@ from pyiceberg.types import (
 )
 
 from floe_core.errors import CapabilityError, InvalidScanError
-from floe_iceberg.predicates import parse_row_filter
+from floe_iceberg.read.predicates import parse_row_filter
 
 FIELDS = [
     NestedField(1, "id", IntegerType()),

@@ -38,10 +38,10 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from floe_iceberg.filters.domains import stored
-from floe_iceberg.filters.pruning import Pruner
-from floe_iceberg.predicates import parse_row_filter
-from floe_testing.sql_model import evaluate, filter_text, random_predicate
+from floe_iceberg.read.filters.domains import stored
+from floe_iceberg.read.filters.pruning import Pruner
+from floe_iceberg.read.predicates import parse_row_filter
+from floe_testing.oracles.sql_model import evaluate, filter_text, random_predicate
 
 MOMENTS = [
     datetime.fromisoformat(text)

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from floe_core.errors import InvalidDataError
-from floe_iceberg.fitting import fit
-from floe_iceberg.schema import compare, iceberg_schema
+from floe_iceberg.formats.cast import fit
+from floe_iceberg.table.schema import compare, iceberg_schema
 
 POINT = pa.struct([("x", pa.int64()), ("y", pa.int64())])
 SCHEMA = iceberg_schema(

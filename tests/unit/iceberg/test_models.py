@@ -19,7 +19,7 @@ from floe_iceberg import (
     TableIdentifier,
     WriteMode,
 )
-from floe_iceberg.versions import to_millis, to_utc
+from floe_iceberg.read.versions import to_millis, to_utc
 
 pytestmark = pytest.mark.req("API-12")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from floe_core.locations import normal, path_alone, spellings
-from floe_iceberg.own_files import OwnFiles, is_collected
+from floe_core.declaration.locations import normal, path_alone, spellings
+from floe_iceberg.commit.own_files import OwnFiles, is_collected
 
 
 class Metadata:

@@ -7,10 +7,10 @@ import pytest
 from pyiceberg.table.sorting import NullOrder, SortDirection
 
 from floe_core.errors import ConfigurationError
-from floe_iceberg import partitioning
-from floe_iceberg.partitioning import record_values, split
-from floe_iceberg.schema import iceberg_schema
-from floe_iceberg.spec_terms import partition_spec, sort_order
+from floe_iceberg.formats import partitioning
+from floe_iceberg.formats.partitioning import record_values, split
+from floe_iceberg.table.schema import iceberg_schema
+from floe_iceberg.table.specs import partition_spec, sort_order
 
 SCHEMA = iceberg_schema(
     pa.schema([("id", pa.int64()), ("ts", pa.timestamp("us")), ("s", pa.struct([("city", pa.string())]))])

@@ -17,9 +17,9 @@ from pyiceberg.table.update import AssertCreate, SetPropertiesUpdate
 from pyiceberg.types import LongType, NestedField, StringType
 
 from floe_core.errors import CatalogUnavailableError, ConfigurationError
-from floe_iceberg import clocks, outcomes, reconciling
-from floe_iceberg.commits import stage
-from floe_iceberg.reconciling import CREATION_ID_PROPERTY, ReconcilingCatalog
+from floe_iceberg.catalog import clocks, outcomes, reconciling
+from floe_iceberg.catalog.reconciling import CREATION_ID_PROPERTY, ReconcilingCatalog
+from floe_iceberg.commit.protocol import stage
 from floe_testing.embedded_tables import local_path
 
 pytestmark = pytest.mark.req("TM-14")

@@ -8,7 +8,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.types import LongType, NestedField
 
 from floe_core.errors import MaintenanceError
-from floe_iceberg.maintenance.retention import Floor, plan_expiry
+from floe_iceberg.table.history.retention import Floor, plan_expiry
 
 NOW = 1_000
 

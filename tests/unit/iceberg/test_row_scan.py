@@ -11,7 +11,7 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import DateType, LongType, NestedField, TimestamptzType, UUIDType
 
-from floe_iceberg.row_scan import Projection
+from floe_iceberg.read.rows import Projection
 
 FILE = Schema(NestedField(1, "id", LongType()))
 ROWS = pa.record_batch({"id": [1, 2]})

@@ -14,7 +14,7 @@ from pyiceberg.types import (
 )
 
 from floe_core.errors import ConfigurationError
-from floe_iceberg.type_text import parse_type, type_text
+from floe_iceberg.table.types import parse_type, type_text
 
 
 @pytest.mark.parametrize(

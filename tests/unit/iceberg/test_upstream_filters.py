@@ -1,7 +1,7 @@
-"""Where PyIceberg's filters part from SQL: floe goes round each in ``floe_iceberg.filters``.
+"""Where PyIceberg's filters part from SQL: floe goes round each in ``floe_iceberg.read.filters``.
 
-A test here fails when PyIceberg has caught up. Then look whether the part of ``floe_iceberg.filters`` that goes round
-it is still needed, and remove the test.
+A test here fails when PyIceberg has caught up. Then look whether the part of ``floe_iceberg.read.filters`` that works
+around it is still needed, and remove the test.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pyiceberg.types import DoubleType, IntegerType, NestedField
 
 SCHEMA = Schema(NestedField(1, "id", IntegerType()), NestedField(2, "x", DoubleType()))
 ROWS = pa.table({"id": pa.array([1, 2, None], pa.int32()), "x": [math.nan, -0.0, None]})
-CAUGHT_UP = "PyIceberg has caught up; see whether floe_iceberg.filters still has to go round it"
+CAUGHT_UP = "PyIceberg has caught up; see whether floe_iceberg.read.filters still has to go round it"
 
 
 def rows_of(expression):

@@ -7,7 +7,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchNamespaceError
 
 from floe_core.errors import NamespaceNotFoundError
-from floe_iceberg.namespaces import Namespaces
+from floe_iceberg.catalog.namespaces import Namespaces
 
 
 class Vanishing(SqlCatalog):

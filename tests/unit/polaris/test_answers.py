@@ -22,7 +22,7 @@ from floe_core.errors import (
     TransientError,
 )
 from floe_polaris.errors import CatalogServerError, answer_error, retry_after, server_message
-from floe_polaris.http import _time_ordered_uuid
+from floe_polaris.transport.http import _time_ordered_uuid
 
 
 def answer(status, content="", **headers):

@@ -8,7 +8,7 @@ from pydantic import SecretStr, ValidationError
 from floe_core.errors import SecretReferenceError
 from floe_core.schemas import AccessDelegation, CatalogConfig
 from floe_polaris import PolarisCatalogConfig
-from floe_polaris.origin import origin_of, shown
+from floe_polaris.transport.origin import origin_of, shown
 
 URI = "https://polaris.example.com/api/catalog"
 

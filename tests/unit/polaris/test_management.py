@@ -13,7 +13,7 @@ from floe_core.errors import CapabilityError, CatalogAuthorizationError, Catalog
 from floe_polaris import PolarisCatalogConfig, PolarisManagement
 from floe_polaris.management import Grant
 from floe_polaris.storage_info import S3StorageInfo
-from floe_testing.gateway import FaultGateway, Reply, Rule
+from floe_testing.faults.gateway import FaultGateway, Reply, Rule
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from floe_core.errors import CatalogAuthenticationError
 from floe_core.schemas import CatalogConfig, RetryConfig
 from floe_polaris import PolarisCatalogConfig, PolarisManagement, create_catalog
 from floe_polaris.spark import spark_conf
-from floe_testing.gateway import FaultGateway, Reply, Rule
+from floe_testing.faults.gateway import FaultGateway, Reply, Rule
 
 # As Apache Polaris 1.4.1 answers.
 UNKNOWN = {"error": {"message": "Missing or invalid realm", "type": "MissingOrInvalidRealm", "code": 404}}

@@ -9,7 +9,7 @@ from floe_core.errors import CatalogAuthenticationError, CatalogAuthorizationErr
 from floe_core.schemas import RetryConfig
 from floe_iceberg import IcebergTableManager
 from floe_polaris import PolarisCatalogConfig, create_catalog
-from floe_testing.gateway import FaultGateway, Reply, Rule
+from floe_testing.faults.gateway import FaultGateway, Reply, Rule
 
 CLIENT = "client-4711"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from floe_core.circuit_breaker import CircuitBreaker
 from floe_core.errors import CatalogUnavailableError
+from floe_core.resilience.circuit_breaker import CircuitBreaker
 from floe_core.retry import RetryPolicy
 from floe_polaris import PolarisCatalogConfig
-from floe_polaris.http import DeadlineSession
-from floe_testing.gateway import FaultGateway, Reply, Rule
+from floe_polaris.transport.http import DeadlineSession
+from floe_testing.faults.gateway import FaultGateway, Reply, Rule
 
 
 class Restarting:

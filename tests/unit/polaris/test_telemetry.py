@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from floe_core.circuit_breaker import CircuitBreaker
 from floe_core.errors import CatalogUnavailableError
+from floe_core.resilience.circuit_breaker import CircuitBreaker
 from floe_core.retry import RetryPolicy
 from floe_core.schemas import CircuitBreakerConfig
 from floe_core.telemetry import traced
 from floe_polaris import PolarisCatalogConfig
-from floe_polaris.auth import authenticator_for
-from floe_polaris.http import DeadlineSession
-from floe_testing.gateway import FaultGateway, Reply, Rule
+from floe_polaris.transport.auth import authenticator_for
+from floe_polaris.transport.http import DeadlineSession
+from floe_testing.faults.gateway import FaultGateway, Reply, Rule
 
-pytest_plugins = ["floe_testing.telemetry_fixtures"]
+pytest_plugins = ["floe_testing.telemetry.fixtures"]
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from floe_core.errors import CatalogUnavailableError
-from floe_polaris.vending import VendedFileIO, are_credentials, credentials_in, expiry_of
+from floe_polaris.credentials.vending import VendedFileIO, are_credentials, credentials_in, expiry_of
 
 
 def vended(seconds, key="a"):

@@ -8,17 +8,17 @@ import time
 
 import pytest
 
-from floe_testing.services import preparation
-from floe_testing.services.preparation import BY_FIXTURE, Preparation, prepare
-from floe_testing.services.runner import ServiceError
+from floe_testing.services.host import preparation
+from floe_testing.services.host.preparation import BY_FIXTURE, Preparation, prepare
+from floe_testing.services.host.runner import ServiceError
 
 CONFTEST = """
 import time
-from floe_testing.services import preparation
-from floe_testing.services.preparation import Preparation
-from floe_testing.services.runner import ServiceError
+from floe_testing.services.host import preparation
+from floe_testing.services.host.preparation import Preparation
+from floe_testing.services.host.runner import ServiceError
 
-pytest_plugins = ("floe_testing.services.fixtures",)
+pytest_plugins = ("floe_testing.services.host.fixtures",)
 
 def prepare(dev):
     {action}

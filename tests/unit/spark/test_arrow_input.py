@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import types as spark
 
 from floe_core.errors import CapabilityError, InvalidDataError
-from floe_spark.arrow_input import arrow_type, spark_table
+from floe_spark.plane.arrow_input import arrow_type, spark_table
 
 
 def target(**kinds):

@@ -11,9 +11,9 @@ import sys
 import pytest
 
 from floe_core.errors import EngineSetupError
-from floe_spark.connect_server import ServerInfo, server_for, server_status, start_server, stop_server
-from floe_spark.processes import birth_of
-from floe_spark.settings import SparkSettings
+from floe_spark.server.connect_server import ServerInfo, server_for, server_status, start_server, stop_server
+from floe_spark.server.processes import birth_of
+from floe_spark.session.settings import SparkSettings
 
 
 @pytest.fixture
@@ -109,9 +109,9 @@ def test_only_a_local_spark_is_kept_warm(tmp_path):
 
 def test_a_launcher_that_fails_shows_its_log_and_leaves_nothing(settings, monkeypatch, tmp_path):
     from floe_core.errors import EngineUnavailableError
-    from floe_spark import connect_server
-    from floe_spark.jars import ResolvedJars
-    from floe_spark.java import find_java
+    from floe_spark.java.jars import ResolvedJars
+    from floe_spark.java.runtime import find_java
+    from floe_spark.server import connect_server
 
     home = tmp_path / "spark"
     (home / "bin").mkdir(parents=True)

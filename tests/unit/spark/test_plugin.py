@@ -12,7 +12,7 @@ from floe_core.errors import EngineSetupError
 from floe_core.plugins import ComputePlugin, HealthState
 from floe_core.schemas import ComputeConfig
 from floe_spark import plugin
-from floe_spark.jars import JarStatus
+from floe_spark.java.jars import JarStatus
 from floe_spark.plugin import SparkComputePlugin
 
 

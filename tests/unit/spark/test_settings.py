@@ -6,8 +6,8 @@ import pytest
 
 from floe_core.errors import SecretReferenceError
 from floe_core.schemas import ComputeConfig
-from floe_spark.jars import ResolvedJars
-from floe_spark.settings import SparkSettings, launch_environment
+from floe_spark.java.jars import ResolvedJars
+from floe_spark.session.settings import SparkSettings, launch_environment
 
 NO_JARS = ResolvedJars((), ())
 
@@ -65,7 +65,7 @@ def test_a_relative_jars_folder_starts_at_the_project(tmp_path):
 
 
 def test_a_local_launch_listens_on_this_machine_only(monkeypatch, tmp_path):
-    from floe_spark.java import find_java
+    from floe_spark.java.runtime import find_java
 
     monkeypatch.setenv("FLOE_CACHE_DIR", str(tmp_path))
     java = find_java()

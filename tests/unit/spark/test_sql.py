@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from floe_core.dataplane import CompactionKind
-from floe_spark.maintenance import _sort_order
-from floe_spark.sql import map_literal, quoted, table_name, tag_of, text_literal, timestamp_literal
+from floe_spark.plane.maintenance import _sort_order
+from floe_spark.plane.sql import map_literal, quoted, table_name, tag_of, text_literal, timestamp_literal
 
 
 def test_names_are_quoted_part_by_part():

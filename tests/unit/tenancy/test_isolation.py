@@ -20,7 +20,7 @@ from floe_tenancy import (
     TenantOffboarding,
     verify_tenants,
 )
-from floe_testing.polaris_management import PolarisManagementServer
+from floe_testing.stand_ins.polaris_management import PolarisManagementServer
 
 NAME = "lake.tenants.tenant-1"
 

@@ -7,7 +7,7 @@ import pytest
 from floe_core.compile import compile_project
 from floe_core.errors import ConfigurationError, InvalidIdentifierError
 from floe_iceberg import IcebergTableManager
-from floe_iceberg.project import open_project
+from floe_iceberg.catalog.connection import open_project
 from floe_tenancy import (
     DEFAULT_TABLES,
     CatalogProvider,

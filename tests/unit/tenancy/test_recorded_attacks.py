@@ -9,8 +9,8 @@ import pytest
 
 from floe_polaris.management import TENANT_PRIVILEGES
 from floe_tenancy import PolarisIsolation
-from floe_testing.polaris_management import PolarisManagementServer
-from floe_testing.tenant_attacks import ATTACKS, ESCALATIONS, Rooms
+from floe_testing.stand_ins.polaris_management import PolarisManagementServer
+from floe_testing.stand_ins.tenant_attacks import ATTACKS, ESCALATIONS, Rooms
 
 RECORDED = json.loads(Path(__file__).with_name("recorded").joinpath("polaris_1_4_1.json").read_text())
 EARLIER = "answers with NAMESPACE_FULL_METADATA"

@@ -14,7 +14,7 @@ from floe_core.errors import SYSTEM_ERROR, ConfigurationError, FloeStorageError
 if TYPE_CHECKING:
     from floe_audit import AuditReport
     from floe_iceberg import IcebergTableManager
-    from floe_iceberg.file_source import FileIOSource
+    from floe_iceberg.read.file_source import FileIOSource
 
 
 class Depth(StrEnum):
@@ -78,7 +78,7 @@ def _names(manager: "IcebergTableManager") -> list[str]:
 def _require_reachable(report: "AuditReport", source: "FileIOSource", name: str) -> None:
     """A store that fails says nothing about the table: that is no breach, and no audit."""
     from floe_audit import Rule
-    from floe_iceberg.file_source import require_reachable
+    from floe_iceberg.read.file_source import require_reachable
 
     unread = next((breach.file for breach in report.breaches if breach.rule == Rule.FILE_UNREADABLE), None)
     if unread is not None:
@@ -86,7 +86,7 @@ def _require_reachable(report: "AuditReport", source: "FileIOSource", name: str)
 
 
 def _located(manager: "IcebergTableManager", name: str, metadata: str | None) -> "tuple[str, FileIOSource]":
-    from floe_iceberg.file_source import locate, source_of
+    from floe_iceberg.read.file_source import locate, source_of
 
     if metadata is not None:
         return metadata, source_of(manager.context, metadata)

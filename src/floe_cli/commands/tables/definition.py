@@ -10,7 +10,7 @@ from floe_cli.commands.tables.options import DryRunOption, TableArgument, YesOpt
 from floe_cli.declaration import declared_table, typed_table
 from floe_cli.output import Report, ago, count, fields, grid, size, working
 from floe_cli.workspace import Workspace
-from floe_core.declared import name_in_project
+from floe_core.declaration.declared import name_in_project
 from floe_core.errors import CapabilityError, ConfigurationError, FloeStorageError, LegalHoldError
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ def _table_names(manager: "IcebergTableManager", namespace: str | None) -> list[
 
 
 def _listed(manager: "IcebergTableManager", name: str, declared: bool, *, long: bool) -> dict[str, Any]:  # noqa: FBT001
-    from floe_iceberg.broken import concerns_it_alone
-    from floe_iceberg.row_counts import RowCount
+    from floe_iceberg.read.row_counts import RowCount
+    from floe_iceberg.table.recovery import concerns_it_alone
 
     entry: dict[str, Any] = {"table": name, "exists": True, "declared": declared}
     if long:
@@ -98,7 +98,7 @@ def _listed(manager: "IcebergTableManager", name: str, declared: bool, *, long: 
 
 
 def _listing(found: list[dict[str, Any]], missing: list[dict[str, Any]], *, long: bool) -> Any:  # noqa: ANN401 - a rich table
-    from floe_iceberg.row_counts import RowCount
+    from floe_iceberg.read.row_counts import RowCount
 
     if not long:
         notes = [(entry["table"], "" if entry["declared"] else "not in floe.yaml") for entry in found]
@@ -125,8 +125,8 @@ def show(workspace: Workspace, table: TableArgument) -> Report:
     Examples:
         floe tables show bronze.orders
     """
-    from floe_iceberg.inspection import health as health_of
-    from floe_iceberg.row_counts import RowCount
+    from floe_iceberg.read.row_counts import RowCount
+    from floe_iceberg.table.inspection import health as health_of
 
     with working("Reading the table"), workspace.tables() as manager:
         loaded = manager.load_table(table)
@@ -311,14 +311,14 @@ def _found(manager: "IcebergTableManager", artifacts: "CompiledArtifacts", table
     Raises:
         ConfigurationError: It is to be purged, and cannot be read.
     """
-    from floe_iceberg.broken import is_broken, left_places
+    from floe_iceberg.table.recovery import is_broken, left_places
 
     try:
         loaded = manager.load_table(table)
     except CapabilityError as err:
         if not purge:
             return _Found()
-        from floe_iceberg.tables import unknown_files
+        from floe_iceberg.table.lifecycle import unknown_files
 
         raise unknown_files(table, err) from err
     except FloeStorageError as err:
@@ -332,8 +332,8 @@ def _found(manager: "IcebergTableManager", artifacts: "CompiledArtifacts", table
         hint = f"Repair it with: floe tables register {table} --replace; or drop it without --purge: files{where} stay."
         raise ConfigurationError(msg, hint=hint, table=table) from err
     if purge:
-        from floe_iceberg.legal_hold import require_no_hold
-        from floe_iceberg.own_files import require_collected
+        from floe_iceberg.commit.own_files import require_collected
+        from floe_iceberg.table.history.legal_hold import require_no_hold
 
         require_collected(loaded.metadata, table=table, what="A purge")
         require_no_hold(manager.context, loaded, what="A purge")

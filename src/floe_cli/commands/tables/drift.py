@@ -7,7 +7,7 @@ import typer
 from floe_cli.declaration import declared_table
 from floe_cli.output import Report, count, grid, working
 from floe_cli.workspace import Workspace
-from floe_core.declared import name_in_project
+from floe_core.declaration.declared import name_in_project
 from floe_core.errors import CapabilityError, FloeStorageError
 
 
@@ -25,8 +25,8 @@ def drift(
         floe tables drift  # all tables of floe.yaml
         floe tables drift bronze.orders
     """
-    from floe_iceberg.broken import concerns_it_alone
-    from floe_iceberg.drift import DriftDetector
+    from floe_iceberg.table.declared.drift import DriftDetector
+    from floe_iceberg.table.recovery import concerns_it_alone
 
     artifacts = workspace.artifacts
     wanted = {table: declared_table(artifacts, name_in_project(artifacts, table))} if table else dict(artifacts.tables)

@@ -8,7 +8,7 @@ import typer
 from floe_cli.commands.tables.options import DryRunOption, TableArgument, YesOption
 from floe_cli.output import Report, grid, working
 from floe_cli.workspace import Workspace
-from floe_core.declared import name_in_project
+from floe_core.declaration.declared import name_in_project
 from floe_core.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _note(workspace: Workspace, table: str) -> list[str]:
 
 
 def _require_no_hold(manager: "IcebergTableManager", table: str) -> None:
-    from floe_iceberg.legal_hold import require_no_hold
+    from floe_iceberg.table.history.legal_hold import require_no_hold
 
     require_no_hold(manager.context, manager.load_table(table), what="The drop of a column")
 
@@ -159,7 +159,7 @@ def _named(text: str, what: str) -> tuple[str, str]:
 
 def _typed(kind: Any, text: str) -> "SchemaChange":  # noqa: ANN401 - a kind of change
     from floe_iceberg.models import SchemaChange
-    from floe_iceberg.type_text import parse_type
+    from floe_iceberg.table.types import parse_type
 
     name, rest = _named(text, "column definition")
     required = _REQUIRED.search(f" {rest}")

@@ -57,7 +57,7 @@ def history(workspace: Workspace, table: TableArgument, limit: LimitOption = Non
     Examples:
         floe tables history bronze.orders --limit 5
     """
-    from floe_iceberg.inspection import history as history_of
+    from floe_iceberg.table.inspection import history as history_of
 
     with working("Reading the table"), workspace.tables() as manager:
         entries = history_of(manager.context, table)[:limit]
@@ -97,7 +97,7 @@ def rollback(
     if sum(goal is not None for goal in (snapshot, to, ref)) != 1:
         msg = "Say where to go back to."
         raise ConfigurationError(msg, hint="Give one of --snapshot ID, --to MOMENT and --ref TAG.")
-    from floe_iceberg.inspection import find_snapshot
+    from floe_iceberg.table.inspection import find_snapshot
 
     moment = parse_moment(to) if to else None
     with workspace.tables() as manager:

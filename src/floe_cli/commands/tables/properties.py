@@ -35,8 +35,8 @@ def set_properties(
         floe tables set bronze.events owner=sales write.parquet.compression-codec=zstd
         floe tables set bronze.events --unset comment --dry-run
     """
-    from floe_iceberg.owned_properties import danger_of
-    from floe_iceberg.table_properties import require_free
+    from floe_iceberg.table.keys.owned_properties import danger_of
+    from floe_iceberg.table.properties import require_free
 
     updates, removals = _pairs(properties or []), unset or []
     if not updates and not removals:

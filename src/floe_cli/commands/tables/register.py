@@ -37,7 +37,7 @@ def register(
         floe tables register bronze.orders s3://lake/bronze/orders/metadata/00041.metadata.json
         floe tables register bronze.orders --replace --dry-run  # a broken table, from what is left
     """
-    from floe_iceberg.broken import newest_metadata, register_again
+    from floe_iceberg.table.recovery import newest_metadata, register_again
 
     with workspace.tables() as manager:
         broken = _broken(manager, table)

@@ -83,7 +83,7 @@ def files(
     Examples:
         floe tables files bronze.orders --limit 10
     """
-    from floe_iceberg.inspection import files as files_of
+    from floe_iceberg.table.inspection import files as files_of
 
     with working("Reading the manifests"), workspace.tables() as manager:
         found = files_of(manager.context, table, snapshot_id=snapshot)

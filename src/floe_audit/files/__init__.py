@@ -1,0 +1,1 @@
+"""Files of a table, opened and decoded."""

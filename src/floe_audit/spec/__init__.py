@@ -1,0 +1,1 @@
+"""The table format specification: schemas, values, transforms and the audit's rules."""

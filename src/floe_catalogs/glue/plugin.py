@@ -1,0 +1,98 @@
+"""The ``glue`` catalog plugin: tables registered in the AWS Glue data catalog."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from floe_catalogs.warehouse import spark_catalog, warehouse_of
+from floe_core.errors import MissingDependencyError
+from floe_core.plugins import BuiltInPlugin, CatalogCapabilities
+from floe_core.telemetry import traced
+from floe_iceberg.catalog.plugin import PyIcebergCatalogPlugin
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from pyiceberg.catalog import Catalog
+
+    from floe_core.schemas import CatalogConfig
+
+ICEBERG_AWS_BUNDLE = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
+HADOOP_FILE_IO = "org.apache.iceberg.hadoop.HadoopFileIO"
+
+# Names that both clients share; keys stay with PyIceberg, because Spark's Glue client takes none by property.
+_SHARED = ("glue.endpoint", "glue.id", "glue.skip-archive")
+
+
+class GlueCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
+    """Keeps tables in AWS Glue; both engines take their credentials from AWS's usual places."""
+
+    @property
+    def name(self) -> str:
+        """``glue``."""
+        return "glue"
+
+    @property
+    def description(self) -> str:
+        """One line for people."""
+        return "AWS Glue data catalog"
+
+    @property
+    def capabilities(self) -> CatalogCapabilities:
+        """A database is a namespace, and has none below it."""
+        # The waits between attempts are those of AWS's own client.
+        return CatalogCapabilities(
+            nested_namespaces=False, warehouse_is_location=True, resilience=("retry.max_attempts",)
+        )
+
+    def connect(
+        self, config: CatalogConfig, *, file_io: Mapping[str, str] | None = None, project_root: Path | None = None
+    ) -> Catalog:
+        """Connect to Glue; ``catalog.uri`` names an endpoint other than Amazon's.
+
+        Raises:
+            ConfigurationError: There is no warehouse, or no region is configured anywhere.
+            MissingDependencyError: The extra ``glue`` is not installed.
+            CatalogAuthenticationError: There are no credentials, or Glue does not accept them.
+            CatalogAuthorizationError: The credentials may not list databases.
+            CatalogUnavailableError: Glue cannot be reached.
+        """
+        del project_root
+        try:
+            from floe_catalogs.glue.client import SharedGlueCatalog, glue_client
+        except ImportError as err:
+            what = "The glue catalog"
+            raise MissingDependencyError(what, extra="glue") from err
+        warehouse = warehouse_of(config, catalog=self.name)
+        properties = {**(file_io or {}), **config.options, "warehouse": warehouse}
+        if config.uri:
+            properties["glue.endpoint"] = config.uri
+        if region := properties.get("client.region") or properties.get("s3.region"):
+            properties["client.region"] = region
+        with traced("iceberg.connect", catalog=config.name, catalog_type=self.name, uri=config.uri):
+            catalog = SharedGlueCatalog(config.name, glue_client(config, properties), **properties)
+            catalog.list_namespaces()
+        self._catalog = catalog
+        return catalog
+
+    def get_spark_conf(self, catalog_name: str, properties: Mapping[str, str]) -> dict[str, str]:
+        """Return the Spark configuration of the same Glue catalog."""
+        del properties
+        prefix = f"spark.sql.catalog.{catalog_name}"
+        known = self.catalog.properties
+        conf = spark_catalog(prefix, "glue", known["warehouse"])
+        shared = [key for key in known if key in _SHARED or (key.startswith("client.") and not _is_key(key))]
+        conf |= {f"{prefix}.{key}": known[key] for key in shared}
+        if not known["warehouse"].startswith("s3"):
+            conf[f"{prefix}.io-impl"] = HADOOP_FILE_IO
+        return conf
+
+    def get_spark_packages(self, properties: Mapping[str, str]) -> tuple[str, ...]:
+        """Return Iceberg's AWS bundle, which holds the Glue client."""
+        del properties
+        return (ICEBERG_AWS_BUNDLE,)
+
+
+def _is_key(name: str) -> bool:
+    return name in {"client.access-key-id", "client.secret-access-key", "client.session-token"}

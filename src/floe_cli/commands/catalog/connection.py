@@ -1,0 +1,142 @@
+"""``floe catalog``."""
+
+import time
+from typing import TYPE_CHECKING
+
+from floe_cli.command import command, command_group
+from floe_cli.commands.catalog.administration import create, grant, list_catalogs, revoke, show
+from floe_cli.doctor.connection import prove_connection
+from floe_cli.output import Report, fields, working
+from floe_cli.workspace import Workspace
+from floe_core.errors import CapabilityError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from floe_polaris import PolarisCatalogConfig
+
+app = command_group("The catalog: try the connection, and administer catalogs of a Polaris server.")
+
+
+@command(app)
+def ping(workspace: Workspace) -> Report:
+    """Connect, authenticate and ask one question.
+
+    Examples:
+        floe catalog ping
+        floe catalog ping --env prod
+    """
+    started = time.perf_counter()
+    with working("Asking the catalog"), workspace.connection() as connection:
+        connected = time.perf_counter()
+        said = prove_connection(connection)
+        answered = time.perf_counter()
+        can = connection.catalog_plugin.capabilities
+    took = {"connect_ms": _ms(connected - started), "ask_ms": _ms(answered - connected)}
+    limits = [name for name in ("branches", "nested_namespaces", "purge") if not getattr(can, name)]
+    missing = f"It cannot do: {', '.join(limits)}." if limits else None
+    return Report(
+        data={"answer": said, **took, "cannot": limits},
+        text=[
+            f"The {said} (connected in {took['connect_ms']} ms, answered in {took['ask_ms']} ms).",
+            *([missing] if missing else []),
+        ],
+    )
+
+
+@command(app)
+def login(workspace: Workspace) -> Report:
+    """Get a token with the configured credentials and say how long it holds; nothing is kept.
+
+    Examples:
+        floe catalog login --env prod
+    """
+    from floe_core.retry import CircuitBreaker
+    from floe_polaris.transport.auth import ClientCredentials, authenticator_for
+
+    settings = rest_settings(workspace)
+    breaker = CircuitBreaker(settings.circuit_breaker, name="token endpoint")
+    authenticator = authenticator_for(settings, breaker=breaker)
+    if not isinstance(authenticator, ClientCredentials):
+        kind = "a token fetched beforehand" if settings.token else "no credentials"
+        return Report(
+            data={"authentication": kind, "expires_in_seconds": None},
+            text=[f"The catalog is reached with {kind}; there is nothing to log in with."],
+        )
+    workspace.announce()
+    with working("Asking for a token"):
+        authenticator.auth_header()
+    seconds = authenticator.holds_for()
+    holds = f"it holds for {seconds:.0f} s" if seconds is not None else "it names no end"
+    return Report(
+        data={
+            "authentication": "client credentials",
+            "client_id": settings.client_id,
+            "scope": settings.scope,
+            "token_endpoint": settings.token_uri,
+            "expires_in_seconds": round(seconds) if seconds is not None else None,
+        },
+        text=[f"Client '{settings.client_id}' got a token from {settings.token_uri}; {holds}."],
+    )
+
+
+@command(app, "config")
+def show_config(workspace: Workspace) -> Report:
+    """Show the connection's settings; secrets appear as the references they are.
+
+    Examples:
+        floe catalog config
+        floe catalog config --env prod --output json
+    """
+    section = workspace.artifacts.catalog.model_dump(mode="json", exclude_none=True)
+    rows = [(key, str(value)) for key, value in _flat(section)]
+    return Report(data=section, text=[fields(rows)])
+
+
+COMMANDS: "dict[str, Callable[..., Report | None]]" = {
+    "create": create,
+    "list": list_catalogs,
+    "show": show,
+    "grant": grant,
+    "revoke": revoke,
+}
+
+for name, function in COMMANDS.items():
+    command(app, name)(function)
+
+
+def rest_settings(workspace: Workspace) -> "PolarisCatalogConfig":
+    """Return the connection's settings, secrets resolved.
+
+    Raises:
+        CapabilityError: The catalog is not reached over REST.
+    """
+    from floe_core.declaration.expansion import expand_section
+    from floe_core.plugins.registry import PluginRegistry
+    from floe_core.plugins.secrets import open_secrets
+    from floe_polaris import PolarisCatalogConfig
+
+    plugins = PluginRegistry()
+    try:
+        secrets = open_secrets(workspace.artifacts, plugins)
+        section = expand_section(workspace.artifacts.catalog, path="catalog", secrets=secrets)
+        if section.uri is None or not section.uri.startswith(("http://", "https://")):
+            msg = f"The catalog of type '{section.type}' has no login."
+            raise CapabilityError(msg, hint="Only REST catalogs have one: set catalog.type to polaris or rest.")
+        return PolarisCatalogConfig.from_catalog_config(section)
+    finally:
+        plugins.shutdown()
+
+
+def _flat(section: dict[str, object], prefix: str = "") -> list[tuple[str, object]]:
+    rows: list[tuple[str, object]] = []
+    for key, value in section.items():
+        if isinstance(value, dict):
+            rows += _flat(value, f"{prefix}{key}.")
+        else:
+            rows.append((f"{prefix}{key}", value))
+    return rows
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)

@@ -1,0 +1,202 @@
+"""``floe publish``: let rows through that their checks held back."""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from floe_cli.command import command, single_command
+from floe_cli.commands.tables.options import DryRunOption, YesOption
+from floe_cli.output import Report, ago, count, grid, working
+from floe_cli.workspace import Workspace
+from floe_core.errors import CapabilityError, ConfigurationError, FloeStorageError, RefNotFoundError, WriteError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from floe_iceberg import IcebergTableManager
+    from floe_iceberg.models import SnapshotInfo
+    from floe_iceberg.staging.movements import Movement
+    from floe_iceberg.staging.staged import HeldWrite
+
+app = single_command()
+
+WaitingTable = Annotated[
+    str | None, typer.Argument(metavar="[TABLE]", help="Table, as namespace.name; none lists all that waits.")
+]
+WaitingBranch = Annotated[
+    str | None, typer.Argument(metavar="[BRANCH]", help="Branch the rows wait on; not needed when there is one.")
+]
+WaitingTenant = Annotated[
+    str | None, typer.Option("--tenant", metavar="ID", help="List what waits for this tenant.", show_default=False)
+]
+
+
+@command(app)
+def publish(
+    workspace: Workspace,
+    table: WaitingTable = None,
+    branch: WaitingBranch = None,
+    tenant: WaitingTenant = None,
+    *,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+) -> Report:
+    """Publish rows that were held back by their checks, after you had a look at them.
+
+    When main has moved on since, the write is done again on top of it and its checks run again. It is refused when rows
+    that it replaces have changed meanwhile, or when a later run of the same work was published.
+
+    Examples:
+        floe publish  # list all that waits
+        floe publish --tenant acme  # list what waits on the tables of a tenant
+        floe publish silver.orders --dry-run
+        floe publish silver.orders audit.silver_orders.2026-01-31.1a2b3c4d --yes
+    """
+    from floe_iceberg.staging.movements import require_current
+    from floe_iceberg.staging.staged import retire_older
+
+    with workspace.tables() as manager:
+        if table is None:
+            return waiting_report(workspace, manager, tenant)
+        held = waiting_write(manager, table, branch)
+        with working("Comparing with main"):
+            moved = require_current(manager, manager.load_table(table), held)
+        data = {"table": table, "branch": held.branch, "moved": [one.model_dump(mode="json") for one in moved]}
+        if dry_run:
+            return Report(data=data | {"dry_run": True}, text=_preview(held, moved))
+        workspace.confirm(f"Publish the rows on {held.branch} to {table}?", yes=yes)
+        with working("Publishing"):
+            snapshot = _publish(workspace, manager, held, moved)
+            retired = retire_older(manager, table, held)
+    return Report(
+        data=data | {"snapshot_id": snapshot.snapshot_id, "retired": retired},
+        text=[
+            f"Published {held.branch}: {table} is at snapshot {snapshot.snapshot_id}.",
+            *([f"Main had moved on by {_snapshots(moved)}: the write was done again on top of it."] if moved else []),
+            *(f"Discarded {older}, an older held write that this one replaces." for older in retired),
+        ],
+    )
+
+
+def _preview(held: "HeldWrite", moved: "Sequence[Movement]") -> list[str]:
+    lines = [f"Would publish the rows on {held.branch} to {held.table}; nothing was changed."]
+    if moved:
+        lines += [
+            f"Main has moved on by {_snapshots(moved)}, which changed none of the rows that it replaces:",
+            *(f"  {movement}" for movement in moved),
+            "The write would be done again on top of it, and its checks run again.",
+        ]
+    return lines
+
+
+def _snapshots(moved: "Sequence[Movement]") -> str:
+    return count(len(moved), "snapshot")
+
+
+def _publish(
+    workspace: Workspace, manager: "IcebergTableManager", held: "HeldWrite", moved: "Sequence[Movement]"
+) -> "SnapshotInfo":
+    from floe_iceberg.staging.staged import publish_held
+
+    if not moved:
+        return publish_held(manager, held.table, held.branch, audit=lambda redone: _stop(held, redone, ()))
+
+    from floe_dagster.gate.rechecks import rechecking
+
+    with rechecking(workspace.artifacts, manager, held) as failing:
+        known = failing(held.branch)
+
+        def audit(redone: str) -> None:
+            if new := [name for name in failing(redone) if name not in known]:
+                _stop(held, redone, new)
+
+        return publish_held(manager, held.table, held.branch, audit=audit)
+
+
+def _stop(held: "HeldWrite", redone: str, failing: "Sequence[str]") -> None:
+    """Leave a write that was done again where it is: nobody has seen it like this."""
+    why = f"There these checks fail that did not before: {', '.join(failing)}." if failing else "Main moved meanwhile."
+    msg = f"The write on {held.branch} was done again on top of main, as {redone}. {why} Nothing was published."
+    hint = f"Look at it with: floe tables scan {held.table} --ref {redone}. Then publish or discard it."
+    raise WriteError(msg, hint=hint, table=held.table)
+
+
+def waiting_report(workspace: Workspace, manager: "IcebergTableManager", tenant: str | None) -> Report:
+    """List the writes that wait on any table of the catalog, or of a tenant."""
+    from floe_iceberg.table.recovery import concerns_it_alone
+
+    held, failures = [], {}
+    for table in _tables_of(workspace, manager, tenant):
+        try:
+            held += _held(manager, table)
+        except FloeStorageError as err:
+            # One table that cannot be read does not hide what waits on the others.
+            if not (isinstance(err, CapabilityError) or concerns_it_alone(manager.context, table, err)):
+                raise
+            failures[table] = err
+    rows = [
+        (write.table, write.branch, _waiting(write), write.mode, write.summary.get("added-records")) for write in held
+    ]
+    headers = ["TABLE", "BRANCH", "WRITTEN", "MODE", "ROWS"]
+    return Report(
+        data=[
+            *(
+                write.model_dump(mode="json", exclude={"summary"})
+                | {"rows": int(write.summary.get("added-records", 0))}
+                for write in held
+            ),
+            *({"table": table, "problem": str(err)} for table, err in failures.items()),
+        ],
+        text=[
+            grid(headers, rows, right=["ROWS"]) if rows else "Nothing waits to be published.",
+            *(f"{table} cannot be read: {err}" for table, err in failures.items()),
+        ],
+        exit_code=max((err.exit_code for err in failures.values()), default=0),
+    )
+
+
+def waiting_write(manager: "IcebergTableManager", table: str, branch: str | None) -> "HeldWrite":
+    """Return the write that is meant.
+
+    Raises:
+        RefNotFoundError: Nothing waits there.
+        ConfigurationError: Several do, and none was named.
+    """
+    held = _held(manager, table)
+    names = ", ".join(write.branch for write in held) or "nothing"
+    found = [write for write in held if branch in {None, write.branch}]
+    if not found:
+        what = f"on a branch '{branch}' of" if branch else "on"
+        msg = f"Nothing waits {what} table '{table}' to be published."
+        raise RefNotFoundError(msg, hint=f"Waiting there: {names}.", table=table)
+    if len(found) > 1:
+        msg = f"{len(found)} writes wait on table '{table}'."
+        raise ConfigurationError(msg, hint=f"Name one: {names}.", table=table)
+    return found[0]
+
+
+def _waiting(write: "HeldWrite") -> str:
+    return ago(datetime.fromtimestamp(write.timestamp_ms / 1000, UTC))
+
+
+def _held(manager: "IcebergTableManager", table: str) -> "list[HeldWrite]":
+    from floe_iceberg.staging.staged import list_held
+
+    return list_held(manager, table)
+
+
+def _tables_of(workspace: Workspace, manager: "IcebergTableManager", tenant: str | None) -> list[str]:
+    if tenant is None:
+        namespaces = {name.rpartition(".")[0] for name in workspace.artifacts.tables}
+        namespaces |= set(manager.namespaces.tree())
+    else:
+        from floe_tenancy import tenant_namespace
+
+        own = tenant_namespace(workspace.artifacts, tenant)
+        namespaces = {own, *manager.namespaces.tree(own)}
+    found = []
+    for namespace in sorted(namespaces):
+        if manager.namespaces.exists(namespace):
+            found += [f"{namespace}.{name}" for name in manager.list_tables(namespace)]
+    return found

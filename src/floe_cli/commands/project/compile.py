@@ -1,0 +1,77 @@
+"""``floe compile``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from floe_cli.command import ProjectOption, command, single_command
+from floe_cli.output import Report, count, working
+from floe_cli.workspace import project_file
+
+app = single_command()
+
+CompileEnvOption = Annotated[
+    str | None,
+    typer.Option(
+        "--env",
+        "-e",
+        metavar="NAME",
+        envvar="FLOE_ENV",
+        help="Environment of floe.yaml; default: none, the base alone.",
+        show_default=False,
+        show_envvar=True,
+    ),
+]
+MissingEnvOption = Annotated[
+    bool, typer.Option("--allow-missing-env", help="Accept ${VAR} references that are not set on this machine.")
+]
+
+
+@command(app, "compile")
+def compile_artifacts(
+    project: ProjectOption = None,
+    env: CompileEnvOption = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="File to write; default: .floe/compiled_artifacts.json of the project.", show_default=False),
+    ] = None,
+    *,
+    connect: Annotated[bool, typer.Option("--connect", help="Prove the catalog connection before writing.")] = False,
+    allow_missing_env: MissingEnvOption = False,
+) -> Report:
+    """Turn floe.yaml into compiled artifacts, which hold no secret.
+
+    Examples:
+        floe compile
+        floe compile --env prod --out build/prod.json
+        floe compile --connect  # and prove that the catalog answers
+    """
+    from floe_core.compile import compile_project, write_artifacts
+
+    artifacts = compile_project(project_file(project), environment=env or None, allow_missing_env=allow_missing_env)
+    proof = None
+    if connect:
+        from floe_cli.doctor.connection import prove_connection
+        from floe_iceberg.catalog.connection import open_project
+
+        with working("Connecting to the catalog"), open_project(artifacts) as connection:
+            proof = prove_connection(connection)
+    path = write_artifacts(artifacts, out)
+    summary = f"project '{artifacts.name}'{_in(artifacts.environment)}, {count(len(artifacts.tables), 'table')}"
+    return Report(
+        data={
+            "path": str(path),
+            "name": artifacts.name,
+            "environment": artifacts.environment,
+            "fingerprint": artifacts.fingerprint,
+            "plugins": artifacts.plugins,
+            "tables": list(artifacts.tables),
+            "connected": connect,
+        },
+        text=[f"Compiled {path}: {summary}.", *([f"Connected: {proof}."] if proof else [])],
+    )
+
+
+def _in(environment: str | None) -> str:
+    return f" in environment '{environment}'" if environment else ""

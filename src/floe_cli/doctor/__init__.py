@@ -1,0 +1,1 @@
+"""What ``floe doctor`` checks."""

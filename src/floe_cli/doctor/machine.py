@@ -1,0 +1,186 @@
+"""What ``floe doctor`` looks at on the machine; the project's part is in ``project_checkup``."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+from floe_cli.failures import describe
+from floe_cli.output import count, size
+from floe_core.errors import SYSTEM_ERROR, USER_ERROR
+from floe_core.runtime.distribution import version as floe_version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from floe_core.schemas import ComputeConfig
+
+OLDEST_PYTHON = (3, 11)
+NO_SPACE = 200 * 1024**2
+LITTLE_SPACE = 5 * 1024**3
+# Object stores refuse signatures that are 15 minutes off; tokens break earlier.
+GREATEST_SKEW_SECONDS = 60.0
+_ASK_SECONDS = 5.0
+
+
+class Status(StrEnum):
+    """How a check ended."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at.
+
+    Attributes:
+        name: What was looked at.
+        status: How it is.
+        detail: What was found.
+        advice: What to do about it.
+        exit_code: 0, or what the whole run exits with at least.
+    """
+
+    name: str
+    status: Status
+    detail: str
+    advice: str | None = None
+    exit_code: int = 0
+
+
+def ok(name: str, detail: str) -> Check:
+    """Return a check that found nothing wrong."""
+    return Check(name, Status.OK, detail)
+
+
+def warning(name: str, detail: str, advice: str) -> Check:
+    """Return a check that found something to keep in mind."""
+    return Check(name, Status.WARNING, detail, advice)
+
+
+def skipped(name: str, why: str) -> Check:
+    """Return a check that could not be made or is not needed."""
+    return Check(name, Status.SKIPPED, why)
+
+
+def failed(name: str, detail: str, advice: str | None, *, exit_code: int = USER_ERROR) -> Check:
+    """Return a check that found what must be mended."""
+    return Check(name, Status.FAILED, detail, advice, exit_code)
+
+
+def attempt(name: str, look: Callable[[], Check]) -> Check:
+    """Make a check; whatever it raises is its result."""
+    try:
+        return look()
+    except Exception as err:  # noqa: BLE001 - a doctor reports every illness
+        failure = describe(err)
+        detail = "\n".join([failure.message, *(str(problem) for problem in failure.problems)])
+        return failed(name, detail, failure.hint, exit_code=failure.exit_code)
+
+
+def check_python() -> Check:
+    """Look at the interpreter."""
+    found = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info < OLDEST_PYTHON:
+        return failed("python", f"Python {found}", f"Install Python {'.'.join(map(str, OLDEST_PYTHON))} or newer.")
+    return ok("python", f"Python {found}, floe {floe_version()}")
+
+
+def check_pyspark() -> Check:
+    """Look for PySpark without importing it."""
+    try:
+        return ok("pyspark", f"PySpark {version('pyspark')}")
+    except PackageNotFoundError:
+        return warning("pyspark", "PySpark is not installed", "To run on Spark: pip install 'floe-lakehouse[spark]'")
+
+
+def check_java(compute: ComputeConfig) -> Check:
+    """Look for a Java that Spark runs on."""
+    if compute.master.startswith("sc://"):
+        return skipped("java", f"Spark runs at {compute.master}")
+    if check_pyspark().status is not Status.OK:
+        return skipped("java", "only Spark needs it")
+    from floe_spark.java.runtime import find_java
+
+    java = find_java()
+    return ok("java", f"Java {java.version} from {java.source} ({java.home})")
+
+
+def check_spark_jars(compute: ComputeConfig, project_root: Path, packages: Iterable[str]) -> Check:
+    """Look at the jars without fetching any."""
+    if compute.master.startswith("sc://") or check_pyspark().status is not Status.OK:
+        return skipped("jars", "only a Spark started here needs them")
+    from floe_spark.java.jars import check_jars, given_folder
+
+    folder = given_folder(project_root / compute.jars_dir if compute.jars_dir else None)
+    jars = check_jars((*compute.packages, *packages), jars_dir=folder)
+    if damaged := [str(jar.path) for jar in jars if jar.path and not jar.intact]:
+        return failed("jars", f"not the pinned content: {', '.join(damaged)}", "Delete them; floe fetches them again.")
+    missing = [jar.coordinate for jar in jars if jar.path is None]
+    if missing and folder:
+        return failed("jars", f"not in {folder}: {', '.join(missing)}", "Put them there, or leave jars_dir out.")
+    if missing:
+        return warning("jars", f"not here yet: {', '.join(missing)}", "Spark's first start fetches them once.")
+    return ok("jars", f"{count(len(jars), 'jar')}, checked")
+
+
+def check_disk(project_root: Path) -> Check:
+    """Look at the space left for the project and for scratch files."""
+    places = {"project": _existing(project_root), "scratch": Path(tempfile.gettempdir())}
+    free = {name: shutil.disk_usage(place).free for name, place in places.items()}
+    detail = ", ".join(f"{size(left)} free for {name} ({places[name]})" for name, left in free.items())
+    if min(free.values()) < NO_SPACE:
+        return failed("disk", detail, "Free some space, or set TMPDIR to a larger disk.", exit_code=SYSTEM_ERROR)
+    if min(free.values()) < LITTLE_SPACE:
+        return warning("disk", detail, "Large writes and Spark's shuffles may not fit.")
+    return ok("disk", detail)
+
+
+def _existing(folder: Path) -> Path:
+    return next(place for place in (folder.resolve(), *folder.resolve().parents) if place.exists())
+
+
+def check_clock(project_root: Path, servers: Iterable[str]) -> Check:
+    """Compare this machine's clock with the project's file system and the servers the project talks to."""
+    offsets = {"file system": _file_system_offset(_existing(project_root))}
+    offsets |= {server: _server_offset(server) for server in servers}
+    known = {place: offset for place, offset in offsets.items() if offset is not None}
+    detail = ", ".join(f"{offset:+.0f} s at {place}" for place, offset in known.items())
+    if wrong := [place for place, offset in known.items() if abs(offset) > GREATEST_SKEW_SECONDS]:
+        return failed("clock", detail, f"Set the clocks right (NTP): this machine and {', '.join(wrong)} disagree.")
+    return ok("clock", detail or "nothing to compare it with")
+
+
+def _file_system_offset(folder: Path) -> float | None:
+    if not os.access(folder, os.W_OK):
+        return None
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=".floe-doctor-") as probe:
+        probe.write(b".")
+        probe.flush()
+        return os.fstat(probe.fileno()).st_mtime - time.time()
+
+
+def _server_offset(url: str) -> float | None:
+    """Return how far a server's clock is ahead, told by the Date of whatever it answers."""
+    try:
+        with urlopen(Request(url, method="HEAD"), timeout=_ASK_SECONDS) as answer:  # noqa: S310 - http(s) only, see caller
+            date = answer.headers.get("Date")
+    except HTTPError as refusal:
+        date = refusal.headers.get("Date")
+    except OSError:
+        return None
+    return parsedate_to_datetime(date).timestamp() - time.time() if date else None

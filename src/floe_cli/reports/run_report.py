@@ -1,0 +1,181 @@
+"""What a run came to, for people and for machines."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from floe_cli.output import Report, count
+from floe_cli.reports.run_view import asset_table
+from floe_dagster.runs.materialize import never_begun, together
+from floe_dagster.telemetry.causes import exit_code_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from floe_dagster.runs.batch_runs import BatchRun
+    from floe_dagster.runs.batches import Batch
+    from floe_dagster.runs.dead_runs import ClearedRun
+    from floe_dagster.runs.pipeline import PartitionChoice, Pipeline
+    from floe_dagster.runs.progress import AssetProgress
+
+FAILED = 1
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How far a run came, and what it was about.
+
+    Attributes:
+        tried: The batches that were tried, with what they came to.
+        batches: All that was to be done.
+        choice: The partitions that were asked for.
+        tenant: Whom it was for.
+        seconds: How long it took.
+    """
+
+    tried: Sequence[BatchRun]
+    batches: Sequence[Batch]
+    choice: PartitionChoice
+    tenant: str | None
+    seconds: float
+
+    @property
+    def left(self) -> list[Batch]:
+        """The batches whose turn never came."""
+        tried = [run.batch for run in self.tried]
+        return [batch for batch in self.batches if batch not in tried]
+
+    @property
+    def scope(self) -> str:
+        """What the run was about, in words."""
+        partitioned = any(batch.partitions for batch in self.batches)
+        return (f" for {self.choice}" if partitioned else "") + (f" of tenant {self.tenant}" if self.tenant else "")
+
+    @property
+    def stop(self) -> str:
+        """Where the run ended before its end, in words."""
+        failed = [run.batch for run in self.tried if not run.outcome.success and run.batch.partitions]
+        return (
+            f" and stopped at {', '.join(map(str, failed))}, with {len(self.left)} more to go"
+            if failed and self.left
+            else ""
+        )
+
+    @property
+    def partitions(self) -> list[str]:
+        """The partitions that were tried, each once."""
+        return list(dict.fromkeys(key for run in self.tried for key in run.batch.partitions))
+
+
+def report(pipeline: Pipeline, ran: Ran, cleared: Sequence[ClearedRun]) -> Report:
+    """Report a run, and what it cleared after killed ones."""
+    left = never_begun(pipeline, dict.fromkeys(key for batch in ran.left for key in batch.keys))
+    outcome, troubles = together([*(run.outcome for run in ran.tried), left]), _troubles(ran)
+    failure = outcome.failure
+    errors = [asset.error for asset in outcome.assets] + ([failure.error] if failure else [])
+    wrote = sum(asset.state.wrote for asset in outcome.assets)
+    silent = sum(asset.state.good and not asset.state.wrote for asset in outcome.assets)
+    nothing = f", {silent:,} returned nothing" if silent else ""
+    summary = f"{count(wrote, 'table')} written{nothing}{ran.scope} in {ran.seconds:.1f} s."
+    if not outcome.success:
+        tables = count(len(outcome.assets), "table")
+        summary = f"The run{ran.scope} did not succeed{ran.stop}: {wrote} of {tables} written{nothing}."
+    return Report(
+        data={
+            "success": outcome.success,
+            "runs": list(outcome.run_ids),
+            "tenant": ran.tenant,
+            "partitions": ran.partitions,
+            "seconds": round(ran.seconds, 3),
+            "assets": [_data(asset) for asset in outcome.assets],
+            "failed_checks": [asdict(trouble) for trouble in troubles],
+            "reason": failure.reason if failure else None,
+            "error": failure.error if failure else None,
+            "cleared": [asdict(dead) for dead in cleared],
+        },
+        text=[
+            asset_table(outcome.assets),
+            "",
+            summary,
+            *(["", failure.reason] if failure else []),
+            *_warnings(troubles),
+            *_reasons(outcome.assets),
+        ],
+        exit_code=0 if outcome.success else max(map(exit_code_of, errors), default=FAILED),
+    )
+
+
+def nothing_due(choice: PartitionChoice, tenant: str | None, cleared: Sequence[ClearedRun]) -> Report:
+    """Report a run that found nothing to do."""
+    nothing: dict[str, list[Any]] = {key: [] for key in ("runs", "partitions", "assets", "failed_checks")}
+    said = {"success": True, "tenant": tenant, "seconds": 0.0, "reason": None, "error": None}
+    return Report(
+        data={**said, **nothing, "cleared": [asdict(dead) for dead in cleared]},
+        text=[f"Nothing to do: there are no {choice}."],
+    )
+
+
+def _data(asset: AssetProgress) -> dict[str, Any]:
+    seconds = round(asset.ended - asset.started, 3) if asset.ended and asset.started else None
+    content = asdict(asset)
+    return {key: value for key, value in content.items() if key not in {"started", "ended"}} | {"seconds": seconds}
+
+
+@dataclass(frozen=True)
+class _Trouble:
+    """A check that did not pass; the partition is named where each has a run of its own."""
+
+    table: str
+    partition: str | None
+    check: str
+    state: str
+    held_back: bool
+    sentence: str
+
+
+def _troubles(ran: Ran) -> list[_Trouble]:
+    """Collect what did not pass, of all partitions: an asset keeps the checks of one of them."""
+    several = len(ran.tried) > 1
+    return [
+        _Trouble(
+            table=asset.table,
+            partition=(str(run.batch) or None) if several else None,
+            check=check.name,
+            state=check.state.value,
+            held_back=not asset.state.good,
+            sentence=check.sentence,
+        )
+        for run in ran.tried
+        for asset in run.outcome.assets
+        for check in asset.checks
+        if not check.passed
+    ]
+
+
+def _warnings(troubles: Sequence[_Trouble]) -> list[str]:
+    """Name the checks that did not pass and held nothing back; the reasons tell of the others."""
+    lines = [
+        f"{one.table}{f' for {one.partition}' if one.partition else ''}: {one.sentence}"
+        for one in troubles
+        if not one.held_back
+    ]
+    return ["", *lines] if lines else []
+
+
+def _reasons(assets: Sequence[AssetProgress]) -> list[str]:
+    lines = []
+    for asset in assets:
+        lines += [f"{asset.table}: discarded {branch}, an older held write." for branch in asset.retired]
+        if asset.results_not_kept is not None:
+            lines += [f"{asset.table}: the results of its checks were not kept: {asset.results_not_kept}"]
+        if asset.reason is None:
+            continue
+        lines += ["", f"{asset.table} {asset.state}: {asset.reason}"]
+        if asset.state.value == "held back":
+            lines += [
+                f"  look at the rows:  floe tables scan {asset.table} --ref {asset.branch}",
+                f"  let them through:  floe publish {asset.table} {asset.branch}",
+                f"  throw them away:   floe discard {asset.table} {asset.branch}",
+            ]
+    return lines

@@ -1,0 +1,1 @@
+"""What floe.yaml says about tables, schedules and places."""

@@ -1,0 +1,1 @@
+"""Metrics, exporters, redaction and privacy."""

@@ -1,0 +1,323 @@
+"""Sends logs, spans and metrics where floe.yaml says, in whichever process works on a project."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+import uuid
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit, urlunsplit
+
+import structlog
+from opentelemetry import trace
+
+from floe_core.declaration.expansion import expand_section
+from floe_core.errors import MissingDependencyError
+from floe_core.resilience.deadline import BackgroundCall
+from floe_core.telemetry import (
+    configure_logging,
+    get_logger,
+    join_process,
+    process_span,
+    request_headers,
+    wanted_span_id,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    import requests
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.metrics.export import MetricExporter
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace.export import SpanExporter
+
+    from floe_core.schemas import ObservabilityConfig
+
+TRACE_PARENT_VARIABLE = "TRACEPARENT"
+"""Names the span that a process works for, in W3C form."""
+LOG_LEVEL_VARIABLE = "FLOE_LOG_LEVEL"
+"""Least level that processes log which a command starts; comes before floe.yaml."""
+
+Exporter = TypeVar("Exporter", bound="SpanExporter | MetricExporter")
+T = TypeVar("T")
+
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+_ENDPOINT = "observability.otlp_endpoint"
+_EXPORT_SECONDS = 3
+_SILENCE_SECONDS = 30.0
+_EXPORTER_VARIABLES = "OTEL_PYTHON_EXPORTER_OTLP_HTTP_"
+_SIGNALS = ("v1/traces", "v1/metrics")
+_log = get_logger("floe.observability")
+
+
+def configure_observability(config: ObservabilityConfig) -> None:
+    """Send logs, spans and metrics as configured; what the application has configured itself stays as it is.
+
+    Called again, or with nothing configured, it does nothing.
+
+    Raises:
+        MissingDependencyError: An endpoint is configured and the extra ``otel`` is not installed.
+    """
+    level = os.environ.get(LOG_LEVEL_VARIABLE, "").upper()
+    if level not in _LEVELS:
+        level = ""
+    if (level or config.log_level or config.log_format) and not structlog.is_configured():
+        configure_logging(config.model_copy(update={"log_level": level}) if level else config)
+    if config.otlp_endpoint is not None:
+        config = expand_section(config, path="observability")
+        configure_tracing(config)
+        configure_metrics(config)
+
+
+def configure_tracing(config: ObservabilityConfig) -> None:
+    """Send spans to the configured OTLP endpoint; without one, or when the application has its own SDK, do nothing.
+
+    Raises:
+        MissingDependencyError: An endpoint is configured and the extra ``otel`` is not installed.
+    """
+    if config.otlp_endpoint is None or not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        return
+    with _extra_required():
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
+        from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+
+    class WantedIds(RandomIdGenerator):
+        def generate_span_id(self) -> int:
+            return wanted_span_id.get() or super().generate_span_id()
+
+    provider = TracerProvider(resource=_resource(config), id_generator=WantedIds())
+    exporter = OTLPSpanExporter(
+        endpoint=_signal_url(config.otlp_endpoint, "v1/traces"), timeout=_EXPORT_SECONDS, session=_session()
+    )
+    provider.add_span_processor(BatchSpanProcessor(_sparing(exporter, SpanExportResult.FAILURE)))
+    trace.set_tracer_provider(provider)
+
+
+def configure_metrics(config: ObservabilityConfig) -> None:
+    """Send metrics to the configured OTLP endpoint; without one, or when the application has its own SDK, do nothing.
+
+    Raises:
+        MissingDependencyError: An endpoint is configured and the extra ``otel`` is not installed.
+    """
+    if config.otlp_endpoint is None:
+        return
+    from opentelemetry import metrics
+
+    # The API has no public name for the provider that stands for none.
+    if type(metrics.get_meter_provider()).__name__ != "_ProxyMeterProvider":
+        return
+    with _extra_required():
+        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+        from opentelemetry.sdk.metrics import MeterProvider
+        from opentelemetry.sdk.metrics.export import MetricExportResult, PeriodicExportingMetricReader
+    exporter = OTLPMetricExporter(
+        endpoint=_signal_url(config.otlp_endpoint, "v1/metrics"), timeout=_EXPORT_SECONDS, session=_session()
+    )
+    reader = PeriodicExportingMetricReader(_sparing(exporter, MetricExportResult.FAILURE))
+    metrics.set_meter_provider(MeterProvider([reader], resource=_resource(config)))
+
+
+def flush_observability() -> None:
+    """Send what was recorded so far; a collector that does not answer is given up after some seconds."""
+    providers: list[Any] = [trace.get_tracer_provider()]
+    if not isinstance(providers[0], trace.ProxyTracerProvider):
+        from opentelemetry import metrics
+
+        providers.append(metrics.get_meter_provider())
+    for provider in providers:
+        if (flush := getattr(provider, "force_flush", None)) is not None:
+            flush(_EXPORT_SECONDS * 1000)
+
+
+@dataclass
+class Receiver:
+    """Whoever takes something of what this process tells; after a failure it is left alone for a while.
+
+    Attributes:
+        setting: The setting that names it.
+        silent_until: When it is tried again, on the clock of ``time.monotonic``.
+        lost: Whether anything could not be sent to it.
+        answer: What it answered last, as far as that is known.
+    """
+
+    setting: str
+    silent_until: float = 0.0
+    lost: bool = False
+    answer: str | None = None
+    _late: BackgroundCall[Any] | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, setting: str) -> Receiver:
+        """Return the receiver that a setting names: one for all who send to it."""
+        return _receivers.setdefault(setting, cls(setting))
+
+    @property
+    def silent(self) -> bool:
+        """Whether it is left alone for now."""
+        return time.monotonic() < self.silent_until
+
+    def take(self, deliver: Callable[[], T], *, seconds: float) -> T:
+        """Hand something over, and wait for its answer no longer than some seconds, however slowly it comes.
+
+        Raises:
+            TimeoutError: There was no whole answer in time, or the one before is still on its way.
+        """
+        if self._late is not None and not self._late.finished:
+            raise TimeoutError
+        call = BackgroundCall(deliver, name=f"floe-{self.setting}")
+        if not call.wait(seconds):
+            self._late = call
+            raise TimeoutError
+        return call.result()
+
+    def failed(self, event: str, **fields: Any) -> None:  # noqa: ANN401 - events take any value
+        """Leave it alone, so that no run waits for it again and again, and log that once."""
+        self.silent_until = time.monotonic() + _SILENCE_SECONDS
+        if not self.lost:
+            self.lost = True
+            _log.warning(event, **fields)
+
+
+_receivers: dict[str, Receiver] = {}
+
+
+def lost_receivers() -> list[str]:
+    """Return the settings of receivers that did not take what this process had to send."""
+    return [receiver.setting for receiver in _receivers.values() if receiver.lost]
+
+
+def trace_parent() -> str | None:
+    """Return the current span in W3C form, to be handed to another process; None outside of any."""
+    return request_headers().get("traceparent")
+
+
+@contextmanager
+def continued(parent: str | None) -> Iterator[None]:
+    """Work for a span of another process, given in W3C form; within a span of this one, or without any, go on."""
+    if parent is None or trace.get_current_span().get_span_context().is_valid:
+        yield
+        return
+    with process_span(trace.get_current_span(_context_of(parent))):
+        yield
+
+
+def join(parent: str | None) -> None:
+    """Work for a span of another process, given in W3C form, until this one ends; within a span, go on."""
+    if parent is not None:
+        join_process(_context_of(parent))
+
+
+def _context_of(parent: str) -> Context:
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    return TraceContextTextMapPropagator().extract({"traceparent": parent})
+
+
+@contextmanager
+def handed_over() -> Iterator[None]:
+    """Name the current span to processes that are started in a block."""
+    parent, before = trace_parent(), os.environ.get(TRACE_PARENT_VARIABLE)
+    if parent is None:
+        yield
+        return
+    os.environ[TRACE_PARENT_VARIABLE] = parent
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(TRACE_PARENT_VARIABLE, None)
+        else:
+            os.environ[TRACE_PARENT_VARIABLE] = before
+
+
+def inherited_parent(environment: Mapping[str, str] = os.environ) -> str | None:
+    """Return the span that this process was started for, in W3C form; None when nobody said."""
+    return environment.get(TRACE_PARENT_VARIABLE) or None
+
+
+def _signal_url(endpoint: str, signal: str) -> str:
+    """Return the address of a signal: collectors have one path for each below a common one."""
+    scheme, place, path, query, _ = urlsplit(endpoint)
+    base = path.strip("/")
+    for known in _SIGNALS:
+        base = base.removesuffix(known).strip("/")
+    return urlunsplit((scheme, place, f"/{base}/{signal}" if base else f"/{signal}", query, ""))
+
+
+@contextmanager
+def _extra_required() -> Iterator[None]:
+    try:
+        yield
+    except ImportError as err:
+        raise MissingDependencyError(_ENDPOINT, extra="otel") from err
+
+
+def _resource(config: ObservabilityConfig) -> Resource:
+    from opentelemetry.sdk.resources import Resource
+
+    return Resource.create(
+        {
+            "service.name": config.service_name,
+            # A run has several processes, and each counts for itself.
+            "service.instance.id": str(uuid.uuid4()),
+            "process.pid": os.getpid(),
+            "host.name": socket.gethostname(),
+        }
+    )
+
+
+def _session() -> requests.Session | None:
+    """Return the connections of an exporter; None where OpenTelemetry's own variables bring some.
+
+    An exporter takes a redirection for success although it does not follow it, and keeps other answers to itself.
+    """
+    import requests
+
+    if any(name.startswith(_EXPORTER_VARIABLES) and name.endswith("_CREDENTIAL_PROVIDER") for name in os.environ):
+        return None
+
+    def look(response: requests.Response, *_: object, **__: object) -> None:
+        Receiver.of(_ENDPOINT).answer = f"HTTP {response.status_code}"
+        if 300 <= response.status_code < 400:  # noqa: PLR2004 - redirections
+            raise requests.TooManyRedirects(response=response)
+
+    session = requests.Session()
+    session.hooks["response"].append(look)
+    return session
+
+
+def _quiet(_record: logging.LogRecord) -> bool:
+    """Drop what an exporter says: it repeats what the collector answered, and ``telemetry_not_sent`` tells the rest."""
+    return False
+
+
+def _sparing(exporter: Exporter, failure: object) -> Exporter:
+    """Let an exporter leave a collector alone for a while after a failure."""
+    logger = logging.getLogger(type(exporter).__module__)
+    if _quiet not in logger.filters:
+        # First, so that nothing else sees the record.
+        logger.filters.insert(0, _quiet)
+    export: Callable[..., object] = exporter.export
+    receiver = Receiver.of(_ENDPOINT)
+
+    def spare(*batch: Any, **options: Any) -> object:  # noqa: ANN401 - of either signal
+        if receiver.silent:
+            return failure
+        receiver.answer = None
+        try:
+            result = receiver.take(lambda: export(*batch, **options), seconds=_EXPORT_SECONDS)
+        except TimeoutError:
+            result = failure
+        if result is failure:
+            receiver.failed("telemetry_not_sent", answer=receiver.answer or "none")
+        return result
+
+    vars(exporter)["export"] = spare
+    return exporter

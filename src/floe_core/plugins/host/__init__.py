@@ -1,0 +1,1 @@
+"""How plugins are discovered, loaded, started and connected."""

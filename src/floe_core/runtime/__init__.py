@@ -1,0 +1,1 @@
+"""Processes, files, lazy imports, versions and jar coordinates."""

@@ -1,0 +1,1 @@
+"""Assets: their keys, metadata, partitions and settings."""

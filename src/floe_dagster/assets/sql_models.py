@@ -1,0 +1,219 @@
+"""SQL models as assets: what a query reads are its inputs, and its rows are its output.
+
+The query runs as it is written, but for the tables it names: those are read by the IO manager, as the inputs of a
+Python asset are, so that partitions, tenants and retries are the same for both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from difflib import get_close_matches
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING, Any
+
+import sqlglot
+from dagster import AssetIn, AssetKey, AssetsDefinition, asset
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+from sqlglot.optimizer.scope import traverse_scope
+
+from floe_core.config.sql_models import SqlModel, read_sql_models
+from floe_core.errors import ConfigProblem, ConfigurationError
+from floe_dagster.assets.keys import keys_by_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from dagster import PartitionsDefinition
+
+_DIALECT = "spark"
+
+
+@dataclass(frozen=True)
+class _Replacement:
+    """A stretch of the text that another takes the place of; ``{table}`` stands for what the table is called."""
+
+    start: int
+    end: int
+    table: str | None
+    before: str = ""
+    after: str = ""
+
+
+@dataclass(frozen=True)
+class Query:
+    """A model's query, with the tables that it reads.
+
+    Attributes:
+        tables: Each once, in the order of the query.
+        text: The query as it was written.
+    """
+
+    tables: tuple[str, ...]
+    text: str
+    replacements: tuple[_Replacement, ...] = ()
+
+    def over(self, names: Mapping[str, str]) -> str:
+        """Return the query with other names for its tables."""
+        parts, place = [], 0
+        for one in sorted(self.replacements, key=lambda found: found.start):
+            name = names[one.table] if one.table is not None else ""
+            parts += [self.text[place : one.start], one.before, name, one.after]
+            place = one.end
+        return "".join([*parts, self.text[place:]])
+
+
+def parse_query(model: SqlModel, *, default_namespace: str = "public") -> Query:
+    """Find the tables that a model reads.
+
+    Raises:
+        ConfigurationError: The file holds no query, or something that a model cannot be.
+    """
+    try:
+        statements = [one for one in sqlglot.parse(model.text, dialect=_DIALECT) if one is not None]
+    except SqlglotError as err:
+        raise _failed(model, _syntax_problem(model, err)) from err
+    if len(statements) != 1 or not isinstance(statements[0], exp.Query):
+        what = f"{len(statements)} statements" if len(statements) != 1 else "another statement"
+        raise _failed(model, model.problem(f"a model is one query, and this file has {what}", fix="Leave one SELECT"))
+    tables: dict[str, None] = {}
+    found: list[_Replacement] = []
+    scopes = traverse_scope(statements[0])
+    for node in (source for scope in scopes for source in scope.sources.values() if isinstance(source, exp.Table)):
+        if not isinstance(node.this, exp.Identifier):
+            continue
+        table = _table(model, node, default_namespace)
+        tables[table] = None
+        found.append(_renamed(node, table))
+    found += [_unqualified(column) for scope in scopes for column in scope.columns if column.args.get("db")]
+    return Query(tuple(tables), model.text, tuple(dict.fromkeys(found)))
+
+
+def _syntax_problem(model: SqlModel, err: SqlglotError) -> ConfigProblem:
+    details = getattr(err, "errors", None) or [{}]
+    first = details[0]
+    message = str(first.get("description") or "this is no SQL").rstrip(".")
+    return ConfigProblem(f"{message}", model.file, first.get("line") or 1, first.get("col") or 1, model.table)
+
+
+def _failed(model: SqlModel, problem: ConfigProblem) -> ConfigurationError:
+    return ConfigurationError(f"{model.file} has 1 mistake.", problems=[problem])
+
+
+def _table(model: SqlModel, node: exp.Table, default_namespace: str) -> str:
+    place = _first(node).meta["start"]
+    if node.catalog:
+        fix = "Name it as namespace.table"
+        raise _failed(model, model.problem(f"'{node.sql(_DIALECT)}' has more than two parts", place=place, fix=fix))
+    if node.args.get("version") or node.args.get("when"):
+        fix = "Read it in a Python asset, with metadata on its AssetIn"
+        raise _failed(model, model.problem("a model reads tables as they are now", place=place, fix=fix))
+    return f"{node.db or default_namespace}.{node.name}"
+
+
+def _first(node: exp.Table) -> exp.Identifier:
+    found: exp.Identifier = node.args.get("catalog") or node.args.get("db") or node.this
+    return found
+
+
+def _renamed(node: exp.Table, table: str) -> _Replacement:
+    # Without an alias of its own a table goes on by its name.
+    alias = "" if node.alias else f" AS {exp.to_identifier(node.name, quoted=True).sql(_DIALECT)}"
+    return _Replacement(_first(node).meta["start"], node.this.meta["end"] + 1, table, "`", f"`{alias}")
+
+
+def _unqualified(column: exp.Column) -> _Replacement:
+    """Leave the namespace out of ``namespace.table.column``: the table has only its name in the query."""
+    return _Replacement(column.args["db"].meta["start"], column.args["table"].meta["start"], None)
+
+
+def load_sql_models(
+    folder: Path, root: Path, assets: Iterable[Any], *, default_namespace: str = "public"
+) -> list[AssetsDefinition]:
+    """Make assets of a project's SQL models.
+
+    Args:
+        folder: Where the models lie; it need not exist.
+        root: The project's folder.
+        assets: The project's other assets, which models may read.
+        default_namespace: Namespace of tables that are named without one.
+
+    Raises:
+        ConfigurationError: A model cannot be; every mistake of its header is listed.
+    """
+    models = {model.table: model for model in read_sql_models(folder, root)}
+    if not models:
+        return []
+    known: dict[str, AssetKey] = {}
+    partitions: dict[str, PartitionsDefinition | None] = {}
+    for definition in assets:
+        for spec in definition.specs if isinstance(definition, AssetsDefinition) else ():
+            for table, key in keys_by_table([spec.key], default_namespace=default_namespace).items():
+                known[table], partitions[table] = key, spec.partitions_def
+    queries = {table: parse_query(model, default_namespace=default_namespace) for table, model in models.items()}
+    made: list[AssetsDefinition] = []
+    for table in _ordered(models, queries):
+        model = models[table]
+        if table in known:
+            raise _failed(model, model.problem(f"another asset writes '{table}' as well", fix="Rename one of them"))
+        partitions[table] = _partitions(model, partitions)
+        made.append(_asset(model, queries[table], partitions[table], known))
+    return made
+
+
+def _ordered(models: Mapping[str, SqlModel], queries: Mapping[str, Query]) -> Sequence[str]:
+    graph = {
+        table: models.keys() & {*query.tables, models[table].config.partitions} for table, query in queries.items()
+    }
+    try:
+        return list(TopologicalSorter(graph).static_order())
+    except CycleError as err:
+        circle = " → ".join(reversed(err.args[1]))
+        model = models[err.args[1][0]]
+        raise _failed(model, model.problem(f"models read each other in a circle: {circle}")) from err
+
+
+def _partitions(model: SqlModel, known: Mapping[str, PartitionsDefinition | None]) -> PartitionsDefinition | None:
+    wanted = model.config.partitions
+    if wanted is None:
+        return None
+    if known.get(wanted) is None:
+        there = [table for table, definition in known.items() if definition is not None]
+        close = get_close_matches(wanted, there, n=1)
+        fix = f"Did you mean '{close[0]}'?" if close else f"Tables with partitions: {', '.join(there) or 'none'}."
+        raise _failed(model, model.problem(f"'{wanted}' is no asset with partitions", fix=fix))
+    return known[wanted]
+
+
+def _asset(
+    model: SqlModel, query: Query, partitions_def: PartitionsDefinition | None, known: Mapping[str, AssetKey]
+) -> AssetsDefinition:
+    from floe_spark.plane.queries import DataFrame, query_frames
+
+    inputs = {f"table_{number}": table for number, table in enumerate(query.tables)}
+    incremental = set(model.config.incremental)
+    if unread := sorted(incremental - set(query.tables)):
+        fix = f"It reads: {', '.join(query.tables) or 'nothing'}."
+        raise _failed(model, model.problem(f"the query does not read '{unread[0]}', which is incremental", fix=fix))
+
+    def read(table: str) -> AssetIn:
+        key = known.get(table, AssetKey(table.split(".")))
+        return AssetIn(key, dagster_type=DataFrame, metadata={"incremental": table in incremental})
+
+    @asset(
+        key=list(model.path),
+        ins={name: read(table) for name, table in inputs.items()},
+        description=model.config.description or f"The query of {model.file}.",
+        metadata=model.config.metadata(),
+        partitions_def=partitions_def,
+        kinds={"sql", "spark"},
+        code_version=hashlib.sha256(model.text.encode()).hexdigest()[:12],
+        required_resource_keys={"spark"},
+    )
+    def run_model(context, **frames):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN003, ANN202 - Dagster refuses annotations that are text
+        tables = {inputs[name]: frame for name, frame in frames.items()}
+        return query_frames(context.resources.spark, tables, query.over)
+
+    return run_model

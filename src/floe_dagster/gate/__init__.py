@@ -1,0 +1,1 @@
+"""Checks, and the gate that publishes what passes them."""

@@ -1,0 +1,180 @@
+"""Checks that floe.yaml declares: each under its name, and how it ended."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from floe_core.errors import ConfigurationError, FloeStorageError
+from floe_core.schemas import CheckKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from floe_core.schemas import CheckConfig
+    from floe_dagster.gate.conditions import Condition
+
+PUBLISHED = "published"
+# Metadata that names the older held writes that a published one made pointless.
+RETIRED = "retired"
+# Metadata of a result that Dagster asks for and that nothing was looked at for.
+NOT_EVALUATED = "not_evaluated"
+# Metadata of a verdict whose results could not be kept, with the reason.
+NOT_KEPT = "results_not_kept"
+
+_PER_COLUMN = {CheckKind.NOT_NULL, CheckKind.RANGE, CheckKind.FRESHNESS, CheckKind.ACCEPTED_VALUES}
+_UNNAMEABLE = re.compile(r"[^A-Za-z0-9_]+")
+_PERCENT = 100
+
+
+@dataclass(frozen=True)
+class TableCheck:
+    """One check under one name.
+
+    Attributes:
+        name: Its name in Dagster.
+        config: What floe.yaml says.
+        columns: The columns that it looks at.
+    """
+
+    name: str
+    config: CheckConfig
+    columns: tuple[str, ...]
+
+    @property
+    def description(self) -> str:
+        """What must hold, for people."""
+        config = self.config
+        text = self._what()
+        return f"{text}, where {config.where}" if config.where else text
+
+    def _what(self) -> str:  # noqa: C901, PLR0911 - one sentence for each kind
+        config, names = self.config, ", ".join(self.columns)
+        match config.type:
+            case CheckKind.NOT_NULL:
+                return f"{names} is never null"
+            case CheckKind.UNIQUE:
+                return f"no two rows have the same {names}"
+            case CheckKind.RANGE:
+                return f"{names} lies {_bounds(config)}"
+            case CheckKind.ROW_COUNT:
+                return f"the number of rows lies {_bounds(config)}"
+            case CheckKind.ROW_COUNT_CHANGE:
+                return f"compared with the version before, there are {_change(config)}"
+            case CheckKind.FRESHNESS:
+                newest = f"the newest {names}" if names else "the newest snapshot"
+                return f"{newest} is at most {config.age_text} old"
+            case CheckKind.ACCEPTED_VALUES:
+                return f"{names} is one of {', '.join(map(str, config.values))}"
+            case CheckKind.EXPRESSION:
+                return f"no row fails {config.expression}"
+            case CheckKind.RELATIONSHIP:
+                return f"every {names} is a {', '.join(config.other_columns)} of {config.to}"
+            case CheckKind.PLUGIN:
+                return f"the quality plugin {config.plugin} accepts {names or 'the rows'}"
+
+    @property
+    def whole_table(self) -> bool:
+        """Whether rows of other partitions count as well; how fresh a table is does not depend on one partition."""
+        return self.config.scope == "table" or self.config.type is CheckKind.FRESHNESS
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether it is about the number of rows, which a partition and the whole table have each of its own."""
+        return self.config.type in {CheckKind.ROW_COUNT, CheckKind.ROW_COUNT_CHANGE}
+
+    @property
+    def conditions(self) -> list[Condition]:
+        """The SQL that its author wrote.
+
+        Raises:
+            ConfigurationError: Some of it is not a condition.
+        """
+        # Only a project whose checks have SQL in them needs the parser.
+        from floe_dagster.gate.conditions import parse_condition
+
+        return [parse_condition(text) for text in (self.config.expression, self.config.where) if text is not None]
+
+
+@dataclass(frozen=True)
+class CheckOutcome:
+    """How a check ended.
+
+    Attributes:
+        check: The check.
+        passed: Whether it holds; false as well when it could not be evaluated.
+        figures: What was found, by name.
+        seconds: How long it took; checks that are evaluated in one pass share its time.
+        error: Why it could not be evaluated.
+    """
+
+    check: TableCheck
+    passed: bool
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+    error: FloeStorageError | None = None
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether the rows must not be published."""
+        return not self.passed and self.check.config.holds_back
+
+
+def expand_checks(configs: Sequence[CheckConfig], *, table: str) -> list[TableCheck]:
+    """Give every check its name and columns; a check of several columns becomes one for each, except unique.
+
+    Raises:
+        ConfigurationError: Two checks have one name, or the SQL of one cannot be used.
+    """
+    checks = [check for config in configs for check in _expanded(config)]
+    names = [check.name for check in checks]
+    if twice := sorted({name for name in names if names.count(name) > 1 or name == PUBLISHED}):
+        msg = f"The checks of table '{table}' cannot be told apart: {', '.join(twice)}."
+        raise ConfigurationError(msg, hint="Give each check a name of its own.", table=table)
+    for check in checks:
+        if check.config.expression or check.config.where:
+            _require_conditions(check, table)
+    return checks
+
+
+def _require_conditions(check: TableCheck, table: str) -> None:
+    try:
+        _ = check.conditions
+    except ConfigurationError as err:
+        msg = f"The check '{check.name}' of table '{table}' cannot be used: {err.message}"
+        raise ConfigurationError(msg, hint=err.hint, table=table) from err
+
+
+def _expanded(config: CheckConfig) -> list[TableCheck]:
+    per_column = config.type in _PER_COLUMN and config.all_columns
+    groups = [(name,) for name in config.all_columns] if per_column else [config.all_columns]
+    return [TableCheck(_name(config, columns, alone=len(groups) == 1), config, columns) for columns in groups]
+
+
+def _name(config: CheckConfig, columns: tuple[str, ...], *, alone: bool) -> str:
+    stem = config.name or config.plugin or config.type.value
+    if config.name and alone:
+        return stem
+    return _UNNAMEABLE.sub("_", "_".join([stem, *columns]))
+
+
+def _bounds(config: CheckConfig) -> str:
+    if config.min is not None and config.max is not None:
+        return f"between {_shown(config.min)} and {_shown(config.max)}"
+    return f"at {_shown(config.min)} or above" if config.min is not None else f"at {_shown(config.max)} or below"
+
+
+def _change(config: CheckConfig) -> str:
+    parts = []
+    for sign, ratio, change in (
+        ("at least", config.min_ratio, config.min_change),
+        ("at most", config.max_ratio, config.max_change),
+    ):
+        parts += [f"{sign} {ratio * _PERCENT:g} % of the rows"] if ratio is not None else []
+        parts += [f"{sign} {change:+d} rows"] if change is not None else []
+    return " and ".join(parts)
+
+
+def _shown(bound: Any) -> str:  # noqa: ANN401 - a number or text
+    return f"{bound:g}" if isinstance(bound, float) else str(bound)

@@ -1,0 +1,438 @@
+"""The checks of a project, run on what is published: nothing is written to the tables that they look at."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from dagster import AssetChecksDefinition, AssetCheckSeverity, AssetSpec, DagsterInstance, build_resources
+from pyiceberg.table.refs import MAIN_BRANCH
+
+from floe_core.errors import USER_ERROR, ConfigurationError, FloeStorageError, RefNotFoundError
+from floe_dagster.assets.keys import keys_by_table
+from floe_dagster.assets.user_code import mistake_in_check
+from floe_dagster.gate.checker import Checker, CheckPlan
+from floe_dagster.gate.checks import PUBLISHED, expand_checks
+from floe_dagster.gate.evaluation import CheckedRows, evaluate
+from floe_dagster.gate.publication import plan_of
+from floe_dagster.gate.results import CheckRecord, plain_figures
+from floe_dagster.io.manager import IcebergIOManager
+from floe_dagster.telemetry.causes import exit_code_of
+from floe_dagster.tenants import Scope, own_partitions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from dagster import AssetCheckResult, AssetKey
+
+    from floe_core.schemas import CompiledArtifacts
+    from floe_dagster.gate.checks import CheckOutcome, TableCheck
+    from floe_dagster.runs.pipeline import Pipeline
+    from floe_iceberg.manager import IcebergTableManager
+
+_IO_MANAGER = "io_manager"
+
+
+class CheckedState(StrEnum):
+    """How a check of what is published ended."""
+
+    PASSED = "passed"
+    WARNED = "warned"
+    FAILED = "failed"
+    ERROR = "error"
+    NOT_EVALUATED = "not evaluated"
+
+
+class TableState(StrEnum):
+    """What became of a table."""
+
+    CHECKED = "checked"
+    NO_CHECKS = "no checks"
+    MISSING = "does not exist yet"
+
+
+@dataclass(frozen=True)
+class CheckedCheck:
+    """How one check ended.
+
+    Attributes:
+        check: Its name.
+        state: How it ended.
+        severity: ``error`` or ``warn``.
+        blocking: Whether a failure holds the rows of a run back.
+        description: What must hold.
+        figures: What was found, by name.
+        seconds: How long it took; checks that are evaluated in one pass share its time.
+        reason: Why it was not evaluated, or could not be.
+        error: Class of what it raised.
+    """
+
+    check: str
+    state: CheckedState
+    severity: str = "error"
+    blocking: bool = True
+    description: str = ""
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+    reason: str | None = None
+    error: str | None = None
+
+    @property
+    def passed(self) -> bool | None:
+        """Whether it holds; None when nothing was looked at."""
+        return None if self.state is CheckedState.NOT_EVALUATED else self.state is CheckedState.PASSED
+
+    @property
+    def exit_code(self) -> int:
+        """What a command exits with that met this."""
+        if self.state is CheckedState.ERROR:
+            return exit_code_of(self.error)
+        return USER_ERROR if self.state is CheckedState.FAILED else 0
+
+
+@dataclass(frozen=True)
+class CheckedTable:
+    """What became of the checks of one table.
+
+    Attributes:
+        table: The table.
+        asset: The asset that writes it; None for a table without one.
+        state: What became of it.
+        partition: The partition that was looked at; None for the whole table.
+        checks: Its checks.
+        ref: Branch or tag that was looked at.
+        snapshot_id: The snapshot that was looked at.
+    """
+
+    table: str
+    asset: str | None
+    state: TableState = TableState.CHECKED
+    partition: str | None = None
+    checks: tuple[CheckedCheck, ...] = ()
+    ref: str = MAIN_BRANCH
+    snapshot_id: int | None = None
+
+    def records(self) -> list[CheckRecord]:
+        """Return the results as they are kept."""
+        return [
+            CheckRecord(
+                table_name=self.table,
+                check_name=check.check,
+                severity=check.severity,
+                blocking=check.blocking,
+                passed=check.passed,
+                state=check.state.value,
+                asset=self.asset,
+                partition_key=self.partition,
+                figures={**check.figures, **({"reason": check.reason} if check.reason else {})},
+                seconds=check.seconds,
+                ref=self.ref,
+                snapshot_id=self.snapshot_id,
+            )
+            for check in self.checks
+        ]
+
+
+def check_published(
+    pipeline: Pipeline,
+    select: str = "*",
+    *,
+    ref: str | None = None,
+    partition: str | None = None,
+    instance: DagsterInstance | None = None,
+) -> list[CheckedTable]:
+    """Run the checks of assets on their tables as they are, one table after the other.
+
+    Args:
+        pipeline: The project's assets, for a tenant where it has one.
+        select: Which assets, as ``Pipeline.select`` takes it.
+        ref: Branch or tag to look at, None for main.
+        partition: Key of the partition to look at; None looks at all rows.
+        instance: Knows dynamic partitions.
+
+    Raises:
+        ConfigurationError: The selection means nothing, or no selected asset has the partition.
+    """
+    plans = _Plans(pipeline)
+    keys = plans.selected(select)
+    if partition is not None:
+        plans.require_partition(keys, partition, instance)
+    with DagsterInstance.ephemeral() as apart, build_resources(plans.resources(keys), instance=apart) as resources:
+        return [
+            _AssetTest(plans, key, _Surroundings(resources, apart), ref).run(
+                plans.partition_of(key, partition, instance)
+            )
+            for key in keys
+        ]
+
+
+def require_ref(tables: Sequence[CheckedTable], ref: str | None) -> None:
+    """Refuse a branch or tag that none of the tables has.
+
+    Raises:
+        RefNotFoundError: There is no such branch or tag.
+    """
+    there = [table for table in tables if table.state is TableState.CHECKED]
+    if ref is not None and there and all(table.snapshot_id is None for table in there):
+        msg = f"None of the selected tables has a branch or tag '{ref}'."
+        raise RefNotFoundError(msg, hint="List them with: floe tables branch TABLE, floe tables tag TABLE")
+
+
+class _Plans:
+    """The checks of a project, by asset."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+        self._found: dict[AssetKey, list[CheckPlan]] = {}
+        for check in pipeline.definitions.asset_checks or ():
+            if isinstance(check, AssetChecksDefinition):
+                plan = plan_of(check) or self._beside(check)
+                self._found.setdefault(plan.spec.key, []).append(plan)
+
+    def _beside(self, check: AssetChecksDefinition) -> CheckPlan:
+        """Take a check that runs beside its asset, and not in a gate."""
+        key = next(iter(check.check_specs)).asset_key
+        if key not in self.pipeline.keys:
+            return CheckPlan(AssetSpec(key), _IO_MANAGER, own=(check,))
+        io_key = self.pipeline.definition(key).get_io_manager_key_for_asset_key(key)
+        return CheckPlan(self.pipeline.spec(key), io_key, own=(check,))
+
+    def of(self, key: AssetKey) -> list[CheckPlan]:
+        return self._found.get(key, [])
+
+    def selected(self, select: str) -> list[AssetKey]:
+        """Return the assets of a selection; what others make is among them where it has checks."""
+        foreign = keys_by_table(key for key in self._found if key not in self.pipeline.keys)
+        others = [key for table, key in foreign.items() if _means(select, table)]
+        try:
+            return [*others, *self.pipeline.select(select)]
+        except ConfigurationError:
+            if others:
+                return others
+            raise
+
+    def resources(self, keys: Iterable[AssetKey]) -> dict[str, Any]:
+        """Return the resources that the checks of some assets need."""
+        known = self.pipeline.definitions.resources or {}
+        needed = {name for key in keys for plan in self.of(key) for name in plan.resource_keys}
+        return {name: known[name] for name in sorted(needed) if name in known}
+
+    def require_partition(self, keys: Sequence[AssetKey], partition: str, instance: DagsterInstance | None) -> None:
+        if any(self.partition_of(key, partition, instance) is not None for key in keys):
+            return
+        msg = f"No selected asset has a partition '{partition}'."
+        raise ConfigurationError(msg, hint="Name one that floe run --partition takes, or leave --partition out.")
+
+    def partition_of(self, key: AssetKey, partition: str | None, instance: DagsterInstance | None) -> str | None:
+        definition = own_partitions(self.pipeline.spec(key).partitions_def) if key in self.pipeline.keys else None
+        if partition is None or definition is None:
+            return None
+        return partition if partition in definition.get_partition_keys(dynamic_partitions_store=instance) else None
+
+    def with_its_asset(self, key: AssetKey) -> list[str]:
+        """Name the checks that an asset makes itself, while it runs."""
+        if key not in self.pipeline.keys:
+            return []
+        apart = {spec.name for plan in self.of(key) for spec in plan.specs()}
+        return [name for name in self.pipeline.check_names(key) if name not in apart and name != PUBLISHED]
+
+
+@dataclass(frozen=True)
+class _Surroundings:
+    """What checks run in: opened resources, and an instance that is nobody's history."""
+
+    resources: object
+    instance: DagsterInstance
+
+
+class _AssetTest:
+    """The checks of one asset on its table as it is."""
+
+    def __init__(self, plans: _Plans, key: AssetKey, around: _Surroundings, ref: str | None) -> None:
+        self._plans = plans
+        self._pipeline = plans.pipeline
+        self._key = key
+        self._around = around
+        self._ref = ref
+
+    def run(self, partition: str | None) -> CheckedTable:
+        plans, table = self._plans.of(self._key), self._pipeline.table(self._key)
+        with_asset = self._plans.with_its_asset(self._key)
+        about = CheckedTable(table, self._key.to_user_string(), partition=partition, ref=self._ref or MAIN_BRANCH)
+        if not plans and not with_asset:
+            return replace(about, state=TableState.NO_CHECKS)
+        apart = [_skipped(name, "Its asset makes it, while it runs.") for name in with_asset]
+        checks: list[CheckedCheck] = []
+        for plan in plans:
+            try:
+                about, found = self._of_plan(plan, about)
+            except FloeStorageError as err:
+                # A table that cannot be read spoils its own checks, and not those of the others.
+                found = [_as_error(check, err) for check in _all_skipped(plan, str(err))]
+            checks += found
+        return replace(about, checks=(*checks, *apart))
+
+    def _of_plan(self, plan: CheckPlan, about: CheckedTable) -> tuple[CheckedTable, list[CheckedCheck]]:
+        if not isinstance(getattr(self._around.resources, plan.io_key, None), IcebergIOManager):
+            return about, _all_skipped(plan, "The asset is not kept as an Iceberg table.")
+        scope = self._scope(plan, about.partition)
+        checker = Checker(plan, self._around.resources, scope, self._around.instance)
+        if not checker.manager.table_exists(checker.table):
+            return replace(about, state=TableState.MISSING), _all_skipped(plan, "No table yet.")
+        head = checker.manager.load_table(checker.table).metadata.refs.get(about.ref)
+        if head is None and self._ref is not None:
+            return about, _all_skipped(plan, f"The table has no branch or tag '{self._ref}'.")
+        about = replace(about, snapshot_id=head.snapshot_id if head else None)
+        return about, [*self._declared(checker), *self._own(checker)]
+
+    def _scope(self, plan: CheckPlan, partition: str | None) -> Scope:
+        own = own_partitions(plan.spec.partitions_def)
+        return Scope(self._pipeline.tenant, own, (partition,) if partition is not None else ())
+
+    def _declared(self, checker: Checker) -> list[CheckedCheck]:
+        whole = checker.scope.partitions_def is not None and not checker.scope.keys
+        per_partition = [
+            check
+            for check in checker.plan.declared
+            if whole and check.counts_rows and check.config.scope == "partition"
+        ]
+        due = [check for check in checker.plan.declared if check not in per_partition]
+        found = {one.check: one for one in _outcomes(due, lambda: checker.declared(self._ref, due))}
+        for check in per_partition:
+            found[check.name] = _unevaluated(check, "It counts the rows of one partition. Add --partition.")
+        return [found[check.name] for check in checker.plan.declared]
+
+    def _own(self, checker: Checker) -> Iterator[CheckedCheck]:
+        for check in checker.plan.own:
+            specs = {spec.name: spec for spec in check.check_specs}
+            started = time.monotonic()
+            try:
+                results = checker.own(check, self._ref)
+            except Exception as err:  # noqa: BLE001 - a check of the user's own raises what it likes
+                root = self._pipeline.artifacts.project_root
+                reason = str(err) if isinstance(err, FloeStorageError) else mistake_in_check(err, root)
+                for name, spec in specs.items():
+                    yield CheckedCheck(
+                        name,
+                        CheckedState.ERROR,
+                        blocking=spec.blocking,
+                        description=spec.description or "",
+                        seconds=time.monotonic() - started,
+                        reason=reason,
+                        error=type(err).__name__,
+                    )
+                continue
+            for result in results:
+                said = specs.get(str(result.check_name))
+                blocking, about = (said.blocking, said.description or "") if said else (False, "")
+                yield _own_result(result, time.monotonic() - started, about, blocking=blocking)
+
+
+def check_declared(
+    artifacts: CompiledArtifacts, manager: IcebergTableManager, select: str = "*", *, ref: str | None = None
+) -> Iterator[CheckedTable]:
+    """Run the checks that floe.yaml declares, in a project that has no assets.
+
+    Raises:
+        ConfigurationError: The selection means no declared table.
+    """
+    chosen = [name for name in artifacts.tables if _means(select, name)]
+    if not chosen:
+        msg = f"floe.yaml declares no table '{select}'."
+        raise ConfigurationError(msg, hint=f"Declared: {', '.join(artifacts.tables) or 'none'}.")
+    for name in chosen:
+        checks = expand_checks(artifacts.tables[name].checks, table=name)
+        about = CheckedTable(name, None, ref=ref or MAIN_BRANCH)
+        if not checks:
+            yield replace(about, state=TableState.NO_CHECKS)
+        elif not manager.table_exists(name):
+            skipped = tuple(_unevaluated(check, "No table yet.") for check in checks)
+            yield replace(about, state=TableState.MISSING, checks=skipped)
+        else:
+            yield _declared_table(manager, about, checks, ref)
+
+
+def _declared_table(
+    manager: IcebergTableManager, about: CheckedTable, checks: Sequence[TableCheck], ref: str | None
+) -> CheckedTable:
+    head = manager.load_table(about.table).metadata.refs.get(about.ref)
+    if head is None and ref is not None:
+        reason = f"The table has no branch or tag '{ref}'."
+        return replace(about, checks=tuple(_unevaluated(check, reason) for check in checks))
+    found = _outcomes(checks, lambda: evaluate(manager, checks, CheckedRows(about.table, ref)))
+    return replace(about, checks=tuple(found), snapshot_id=head.snapshot_id if head else None)
+
+
+def _outcomes(checks: Sequence[TableCheck], evaluated: Callable[[], list[CheckOutcome]]) -> list[CheckedCheck]:
+    """Evaluate checks; what keeps all of them from being evaluated is the error of each."""
+    try:
+        outcomes = evaluated()
+    except FloeStorageError as err:
+        return [_as_error(_unevaluated(check, str(err)), err) for check in checks]
+    return [_declared_result(outcome) for outcome in outcomes]
+
+
+def _declared_result(outcome: CheckOutcome) -> CheckedCheck:
+    config = outcome.check.config
+    state = CheckedState.FAILED if config.severity == "error" else CheckedState.WARNED
+    if outcome.passed:
+        state = CheckedState.PASSED
+    if outcome.error is not None:
+        state = CheckedState.ERROR
+    return CheckedCheck(
+        outcome.check.name,
+        state,
+        config.severity,
+        config.holds_back,
+        f"{outcome.check.description}.",
+        outcome.figures,
+        outcome.seconds,
+        str(outcome.error) if outcome.error else None,
+        type(outcome.error).__name__ if outcome.error else None,
+    )
+
+
+def _own_result(result: AssetCheckResult, seconds: float, about: str, *, blocking: bool) -> CheckedCheck:
+    severity = "warn" if result.severity is AssetCheckSeverity.WARN else "error"
+    state = CheckedState.WARNED if severity == "warn" else CheckedState.FAILED
+    return CheckedCheck(
+        str(result.check_name),
+        CheckedState.PASSED if result.passed else state,
+        severity,
+        blocking,
+        result.description or about,
+        plain_figures(result.metadata),
+        seconds,
+    )
+
+
+def _unevaluated(check: TableCheck, reason: str) -> CheckedCheck:
+    config = check.config
+    return CheckedCheck(
+        check.name,
+        CheckedState.NOT_EVALUATED,
+        config.severity,
+        config.holds_back,
+        f"{check.description}.",
+        reason=reason,
+    )
+
+
+def _as_error(check: CheckedCheck, err: FloeStorageError) -> CheckedCheck:
+    return replace(check, state=CheckedState.ERROR, error=type(err).__name__)
+
+
+def _skipped(name: str, reason: str, *, blocking: bool = False) -> CheckedCheck:
+    return CheckedCheck(name, CheckedState.NOT_EVALUATED, blocking=blocking, reason=reason)
+
+
+def _all_skipped(plan: CheckPlan, reason: str) -> list[CheckedCheck]:
+    own = [_skipped(spec.name, reason, blocking=spec.blocking) for check in plan.own for spec in check.check_specs]
+    return [*(_unevaluated(check, reason) for check in plan.declared), *own]
+
+
+def _means(select: str, table: str) -> bool:
+    return any(fnmatchcase(table, part.strip()) for part in select.split(","))

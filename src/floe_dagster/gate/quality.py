@@ -1,0 +1,66 @@
+"""Checks that a quality plugin makes: the plugin is configured for the check, started, asked once, and stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from floe_core.errors import FloeStorageError, InvalidScanError
+from floe_core.observing.redaction import redact_text
+from floe_core.plugins import PluginType, QualityResult
+from floe_dagster.gate.checks import CheckOutcome
+
+if TYPE_CHECKING:
+    from floe_core.plugins import CheckedData, PluginRegistry
+    from floe_dagster.gate.checks import TableCheck
+
+
+def judge(registry: PluginRegistry, check: TableCheck, data: CheckedData) -> CheckOutcome:
+    """Let the plugin of a check judge rows.
+
+    Raises:
+        PluginError: The plugin is not installed, or did not start; the message names it.
+        ConfigurationError: The check's options do not fit the plugin.
+        InvalidScanError: The plugin failed, or gave no result.
+    """
+    name = str(check.config.plugin)
+    # Two checks may ask one plugin for different things.
+    plugins = registry.for_project()
+    plugin = plugins.get(PluginType.QUALITY, name)
+    if check.config.options or plugin.get_config_schema() is not None:
+        plugins.configure(PluginType.QUALITY, name, check.config.options)
+    try:
+        plugins.startup([(PluginType.QUALITY, name)]).raise_for_failures()
+        result: object = plugin.check(data)
+    except FloeStorageError:
+        raise
+    except (Exception, SystemExit) as err:
+        reason = redact_text(f"{type(err).__name__}: {err}")
+        msg = f"The check '{check.name}' of table '{data.table}' failed in the quality plugin '{name}': {reason}"
+        raise InvalidScanError(msg, hint="Correct the plugin, or the check's options.", table=data.table) from err
+    finally:
+        plugins.shutdown()
+    if not isinstance(result, QualityResult):
+        msg = (
+            f"The quality plugin '{name}' gave a {type(result).__name__} for check '{check.name}', not a QualityResult."
+        )
+        raise InvalidScanError(msg, table=data.table)
+    given = result.figures if isinstance(result.figures, Mapping) else {"figures": result.figures}
+    passed, figures = _plain(result.passed), {key: _plain(value) for key, value in given.items()}
+    # A text such as "no" would count as passed.
+    wrong = [] if isinstance(passed, bool) else [f"passed is {passed!r}, not true or false"]
+    wrong += [f"figure {key!r} is {value!r}" for key, value in figures.items() if not _is_figure(key, value)]
+    if wrong:
+        problems = redact_text("; ".join(wrong))
+        msg = f"The quality plugin '{name}' gave a result for check '{check.name}' that cannot be used: {problems}."
+        raise InvalidScanError(msg, hint="Figures are numbers, texts or booleans by name.", table=data.table)
+    return CheckOutcome(check, passed, figures)
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever a third party counted
+    """Return a number of NumPy, as dataframes give them, as Python's own."""
+    return value.item() if type(value).__module__ == "numpy" and hasattr(value, "item") else value
+
+
+def _is_figure(key: object, value: object) -> bool:
+    return isinstance(key, str) and isinstance(value, int | float | str | bool)

@@ -1,0 +1,70 @@
+"""The checks of an asset, run again by hand on a held write that had to be done again."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from dagster import AssetChecksDefinition, AssetKey, DagsterInstance, build_resources
+
+from floe_dagster.assets.keys import table_of
+from floe_dagster.gate.checks import expand_checks
+from floe_dagster.gate.evaluation import CheckedRows, evaluate, require_evaluated
+from floe_dagster.gate.publication import failing_checks, gate_name
+from floe_dagster.runs.pipeline import Pipeline
+from floe_iceberg.read.predicates import parse_row_filter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from floe_core.schemas import CompiledArtifacts
+    from floe_iceberg.manager import IcebergTableManager
+    from floe_iceberg.staging.staged import HeldWrite
+
+    Failing = Callable[[str], list[str]]
+
+_ASSET = "dagster.asset-key"
+_TENANT = "floe.tenant"
+
+
+@contextmanager
+def rechecking(artifacts: CompiledArtifacts, manager: IcebergTableManager, held: HeldWrite) -> Iterator[Failing]:
+    """Give a function that names the checks that hold a write back, as it is on a branch.
+
+    The checks are those of the asset that made the write, its own ones included. Where the project does not have that
+    asset, they are those that floe.yaml declares for the table.
+    """
+    tenant, asset = held.summary.get(_TENANT), held.summary.get(_ASSET)
+    pipeline = Pipeline.of(artifacts, tenant=tenant) if asset and artifacts.orchestration.module else None
+    key = AssetKey(asset.split("/")) if asset else None
+    gate = _gate(pipeline, key) if pipeline is not None and key is not None else None
+    if gate is None or pipeline is None:
+        yield lambda branch: _declared(artifacts, manager, held, branch)
+        return
+    resources = pipeline.definitions.resources or {}
+    needed = {name: resources[name] for name in gate.required_resource_keys if name in resources}
+    with DagsterInstance.ephemeral() as instance, build_resources(needed, instance=instance) as opened:
+        yield lambda branch: failing_checks(
+            gate, opened, branch, tenant=tenant, partitions=held.partitions, instance=instance
+        )
+
+
+def _gate(pipeline: Pipeline, key: AssetKey) -> AssetChecksDefinition | None:
+    name = gate_name(key)
+    gates = (check for check in pipeline.definitions.asset_checks or () if isinstance(check, AssetChecksDefinition))
+    return next((gate for gate in gates if gate.op.name == name), None)
+
+
+def _declared(artifacts: CompiledArtifacts, manager: IcebergTableManager, held: HeldWrite, branch: str) -> list[str]:
+    asset = held.summary.get(_ASSET)
+    name = table_of(asset.split("/"), default_namespace="public") if asset else held.table
+    declared = artifacts.tables.get(name)
+    if declared is None or not declared.checks:
+        return []
+    schema = manager.load_table(held.table).schema()
+    rows = parse_row_filter(held.row_filter, schema, table=held.table).sql if held.row_filter else None
+    checks = expand_checks(declared.checks, table=held.table)
+    prefix = held.table.removesuffix(name)
+    of = CheckedRows(held.table, branch, rows, held.partitions, lambda other: f"{prefix}{other}")
+    outcomes = require_evaluated(evaluate(manager, checks, of))
+    return [outcome.check.name for outcome in outcomes if outcome.holds_back]

@@ -1,0 +1,1 @@
+"""The IO manager: outputs become tables, tables become inputs."""

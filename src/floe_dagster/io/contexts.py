@@ -1,0 +1,140 @@
+"""What the contexts of Dagster say, in a run and in a test that builds one by hand.
+
+``build_output_context`` and ``build_input_context`` leave out whatever they are not given, and Dagster's properties
+raise for it. Each function here has an answer for that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from dagster import (
+    DagsterInvariantViolationError,
+    DagsterType,
+    DailyPartitionsDefinition,
+    HourlyPartitionsDefinition,
+    OutputContext,
+    StaticPartitionsDefinition,
+)
+
+from floe_core.errors import ConfigurationError
+from floe_dagster.assets.keys import FULL_REFRESH_TAG, origin_run_id
+from floe_dagster.tenants import Scope, tenant_of_run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dagster import InputContext, PartitionsDefinition
+
+_ANYTHING = DagsterType(type_check_fn=lambda _context, _value: True, name="Anything", typing_type=Any)
+_HOUR, _DAY = "%Y-%m-%d-%H:%M", "%Y-%m-%d"
+
+
+class RunOfOutput:
+    """What an output's run says about it; a context that was built by hand has none."""
+
+    def __init__(
+        self,
+        origin: str = "",
+        run_id: str = "",
+        *,
+        repeated: bool = False,
+        full_refresh: bool = False,
+        nodes: Sequence[str] = (),
+    ) -> None:
+        """Keep what the run says."""
+        self.origin = origin
+        self.run_id = run_id
+        self.repeated = repeated
+        self.full_refresh = full_refresh
+        self._nodes = nodes
+
+    @classmethod
+    def of(cls, context: OutputContext) -> RunOfOutput:
+        """Read the run of an output."""
+        step = step_of(context)
+        if step is None:
+            return cls()
+        run = step.dagster_run
+        repeated = run.parent_run_id is not None or step.previous_attempt_count > 0
+        nodes = [node.name for node in step.job_def.nodes]
+        origin = origin_run_id(run, step.instance)
+        return cls(origin, run.run_id, repeated=repeated, full_refresh=FULL_REFRESH_TAG in run.tags, nodes=nodes)
+
+    def require(self, gate: str, asset: str) -> None:
+        """Refuse to stage what nobody in this run would publish.
+
+        Raises:
+            ConfigurationError: The gate is not part of the run.
+        """
+        if gate in self._nodes:
+            return
+        msg = f"Asset '{asset}' is published by its checks, and they are not part of this run."
+        raise ConfigurationError(msg, hint=f"Select the asset together with its checks ({gate}).")
+
+
+def step_of(context: OutputContext | InputContext) -> Any | None:  # noqa: ANN401 - Dagster does not export its type
+    """Return the step that a context belongs to; None for one that was built by hand."""
+    try:
+        return context.step_context
+    except DagsterInvariantViolationError:
+        return None
+
+
+def type_of_input(context: InputContext) -> DagsterType:
+    """Return the type hint of an input; one for anything where there is none."""
+    try:
+        return context.dagster_type
+    except DagsterInvariantViolationError:
+        return _ANYTHING
+
+
+def scope_of(context: OutputContext | InputContext) -> Scope:
+    """Return whose partitions are written or read.
+
+    Raises:
+        ConfigurationError: They are of several tenants, or the context has a range of keys and not their partitions.
+    """
+    if not context.has_asset_key or not context.has_asset_partitions:
+        return Scope()
+    partitions_def = _partitions_of(context)
+    scope = Scope.of(partitions_def, context.asset_partition_keys)
+    if scope.tenant is None and scope.partitions_def != partitions_def:
+        # No partition is meant, and still only this tenant's table may be looked at.
+        return replace(scope, tenant=tenant_of_run(context.step_context.dagster_run.tags))
+    return scope
+
+
+def _partitions_of(context: OutputContext | InputContext) -> PartitionsDefinition:
+    try:
+        return context.asset_partitions_def
+    except DagsterInvariantViolationError:
+        return _described(context) or _read_off(context)
+
+
+def _described(context: OutputContext | InputContext) -> PartitionsDefinition | None:
+    """Find the partitions in what else the context was built with."""
+    upstream = context if isinstance(context, OutputContext) else context.upstream_output
+    try:
+        return upstream.asset_spec.partitions_def if upstream is not None else None
+    except DagsterInvariantViolationError:
+        return None
+
+
+def _read_off(context: OutputContext | InputContext) -> PartitionsDefinition:
+    """Take a key by itself for the hour, the day or the value that it reads as."""
+    try:
+        [key] = context.asset_partition_keys
+    except NotImplementedError:
+        msg = f"The context of asset '{context.asset_key.to_user_string()}' has a range of partition keys alone."
+        raise ConfigurationError(msg, hint="Pass asset_partitions_def too.") from None
+    for form, partitions in ((_HOUR, HourlyPartitionsDefinition), (_DAY, DailyPartitionsDefinition)):
+        try:
+            datetime.strptime(key, form).replace(tzinfo=UTC)
+        except ValueError:
+            continue
+        context.log.warning("Nothing says what '%s' is a partition of: pass asset_partitions_def.", key)
+        return partitions(key)
+    return StaticPartitionsDefinition([key])

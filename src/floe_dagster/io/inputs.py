@@ -1,0 +1,309 @@
+"""Inputs: the version, columns and rows that are asked for, handed over as the annotation says."""
+
+from __future__ import annotations
+
+import types
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
+
+import pyarrow as pa
+from dagster import DagsterType, MetadataValue, TableSchema
+
+from floe_core.errors import ConfigurationError, InvalidScanError
+from floe_dagster.assets.metadata_keys import INPUT_KEYS, mistyped_keys
+from floe_dagster.io.contexts import type_of_input
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from dagster import InputContext
+
+    from floe_dagster.assets.row_ranges import RowSelection
+    from floe_dagster.io.increments import Increment
+    from floe_iceberg.manager import IcebergTableManager
+    from floe_iceberg.options import IncrementKeywords
+
+COLUMNS_METADATA = "floe/columns"
+_COLUMN_SCHEMAS = ("dagster/column_schema", "schema")
+_VERSIONS = ("snapshot_id", "as_of", "branch")
+
+
+def columns(frame_type: type, *names: str) -> DagsterType:
+    """Make a type hint that names the columns an input needs; only those are read.
+
+    ``def report(orders: columns(pa.Table, "id", "total")): …``
+    """
+    if not names:
+        msg = "columns() needs the names of the columns, such as columns(pa.Table, 'id')."
+        raise ConfigurationError(msg)
+    return DagsterType(
+        type_check_fn=lambda _context, _value: True,
+        name=f"{frame_type.__name__}_of_{'_'.join(name.replace('.', '_') for name in names)}",
+        typing_type=frame_type,
+        metadata={COLUMNS_METADATA: MetadataValue.json(list(names))},
+    )
+
+
+@dataclass(frozen=True)
+class InputSelection:
+    """What an input asks for.
+
+    Attributes:
+        columns: Columns to read, None for all.
+        row_filter: Predicate as text.
+        snapshot_id: Snapshot to read.
+        as_of: Moment to read at.
+        branch: Branch or tag to read.
+        incremental: Whether only what the asset has not read yet is asked for.
+        increment: What that is, once it was found out.
+    """
+
+    columns: tuple[str, ...] | None = None
+    row_filter: str | None = None
+    snapshot_id: int | None = None
+    as_of: datetime | int | None = None
+    branch: str | None = None
+    incremental: bool = False
+    increment: Increment | None = None
+
+    @property
+    def version(self) -> dict[str, Any]:
+        """The version, as the table manager takes it."""
+        if self.increment is not None:
+            return {"snapshot_id": self.increment.end}
+        return {"snapshot_id": self.snapshot_id, "as_of": self.as_of, "ref": self.branch}
+
+
+def selection_of(context: InputContext, *, projection: bool = True) -> InputSelection:
+    """Read what an input's metadata and type hint ask for.
+
+    Raises:
+        ConfigurationError: A setting has a value that cannot be, or a key is nearly one of floe's.
+    """
+    metadata = context.definition_metadata
+    where = f"input '{context.name}'" if context.has_input_name else "the input"
+    for key, meant in mistyped_keys(metadata, INPUT_KEYS).items():
+        msg = f"Unknown metadata key '{key}' on {where}."
+        raise ConfigurationError(msg, hint=f"Did you mean '{meant}'?")
+    return selection_from(metadata, type_of_input(context), where=where, projection=projection)
+
+
+def selection_from(
+    metadata: Mapping[str, Any], dagster_type: DagsterType, *, where: str, projection: bool = True
+) -> InputSelection:
+    """Read what metadata and a type hint ask for.
+
+    Args:
+        metadata: Of an input.
+        dagster_type: Its type hint.
+        where: The input, for messages.
+        projection: Whether columns can be chosen.
+
+    Raises:
+        ConfigurationError: A setting has a value that cannot be.
+    """
+    plain = {key: _plain(value) for key, value in metadata.items()}
+    chosen = (_columns(plain, where) or _columns_of_type(dagster_type)) if projection else None
+    return InputSelection(
+        columns=chosen,
+        row_filter=_text(plain, "row_filter", where),
+        snapshot_id=_snapshot_id(plain, where),
+        as_of=_moment(plain, where),
+        branch=_text(plain, "branch", where),
+        incremental=_incremental(plain, where),
+    )
+
+
+def load(
+    manager: IcebergTableManager, table: str, kind: object, asked: InputSelection, rows: RowSelection | None
+) -> object:
+    """Read a table as an annotation asks for it.
+
+    Raises:
+        TableNotFoundError: The table does not exist.
+        InvalidScanError: A column, filter or version that cannot be, or an annotation floe cannot serve.
+    """
+    annotation = bare(kind)
+    if _is_spark_frame(annotation):
+        return _spark(manager, table, asked, rows)
+    form = _form(annotation, table)
+    if _name(annotation) == _READER and asked.increment is None:
+        return _batches(manager, table, asked, rows)
+    return form(_scan(manager, table, asked, rows))
+
+
+def load_nothing(manager: IcebergTableManager, table: str, kind: object) -> object:
+    """Hand over no rows of a table that does not exist, as an annotation asks for them.
+
+    Raises:
+        InvalidScanError: An annotation floe cannot serve.
+    """
+    annotation = bare(kind)
+    if _is_spark_frame(annotation):
+        return manager.spark.sql("select 1 as nothing where false").drop("nothing")
+    return _form(annotation, table)(pa.table({}))
+
+
+def _form(annotation: object, table: str) -> Callable[[pa.Table], object]:
+    """Return what turns Arrow rows into what an annotation asks for."""
+    form = _FORMS.get(_name(annotation))
+    if form is None:
+        msg = f"Inputs cannot be handed over as {_name(annotation)}."
+        hint = f"Annotate them as one of: {', '.join(name for name in _FORMS if '.' in name)}, pyspark.sql.DataFrame."
+        raise InvalidScanError(msg, hint=hint, table=table)
+    return form
+
+
+def bare(kind: object) -> object:
+    """Unwrap ``Optional[X]``; no annotation at all asks for a PyArrow table."""
+    if get_origin(kind) in {Union, types.UnionType}:
+        members = [member for member in get_args(kind) if member is not type(None)]
+        return members[0] if len(members) == 1 else kind
+    return kind
+
+
+def _name(kind: object) -> str:
+    if kind is None or kind is Any:
+        return "any"
+    module, name = getattr(kind, "__module__", ""), getattr(kind, "__name__", str(kind))
+    return f"{module.split('.')[0]}.{name}"
+
+
+def _is_spark_frame(kind: object) -> bool:
+    # Classic and Connect frames are classes of their own, and both are children of pyspark.sql.DataFrame.
+    return isinstance(kind, type) and any(
+        base.__name__ == "DataFrame" and base.__module__.startswith("pyspark.sql") for base in kind.__mro__
+    )
+
+
+def _scan(manager: IcebergTableManager, table: str, asked: InputSelection, rows: RowSelection | None) -> pa.Table:
+    row_filter = _expression(manager, table, asked, rows)
+    if (bounds := _bounds(asked, row_filter)) is not None:
+        return manager.incremental_scan(table, **bounds)
+    return manager.scan(table, columns=asked.columns, row_filter=row_filter, **asked.version)
+
+
+def _batches(
+    manager: IcebergTableManager, table: str, asked: InputSelection, rows: RowSelection | None
+) -> pa.RecordBatchReader:
+    expression = _expression(manager, table, asked, rows)
+    return manager.scan_batches(table, columns=asked.columns, row_filter=expression, **asked.version)
+
+
+def _polars(rows: pa.Table) -> Any:  # noqa: ANN401 - Polars is optional
+    import polars as pl
+
+    return pl.from_arrow(rows)
+
+
+def _spark(manager: IcebergTableManager, table: str, asked: InputSelection, rows: RowSelection | None) -> object:
+    row_filter = _expression(manager, table, asked, rows)
+    if (bounds := _bounds(asked, row_filter)) is not None:
+        return manager.incremental_frame(table, **bounds)
+    return manager.frame(table, columns=asked.columns, row_filter=row_filter, **asked.version)
+
+
+def _bounds(asked: InputSelection, row_filter: Any) -> IncrementKeywords | None:  # noqa: ANN401 - a row filter
+    """Return what an incremental read asks for; None to read a version whole."""
+    increment = asked.increment
+    if increment is None or increment.start is None:
+        return None
+    return {
+        "from_snapshot": increment.start,
+        "to_snapshot": increment.end,
+        "columns": asked.columns,
+        "row_filter": row_filter,
+    }
+
+
+_READER = "pyarrow.RecordBatchReader"
+_FORMS: dict[str, Callable[[pa.Table], object]] = {
+    "any": lambda rows: rows,
+    "pyarrow.Table": lambda rows: rows,
+    _READER: lambda rows: rows.to_reader(),
+    "pandas.DataFrame": lambda rows: rows.to_pandas(),
+    "polars.DataFrame": _polars,
+    "polars.LazyFrame": lambda rows: _polars(rows).lazy(),
+}
+
+
+def _expression(manager: IcebergTableManager, table: str, asked: InputSelection, rows: RowSelection | None) -> Any:  # noqa: ANN401 - a row filter
+    if rows is None:
+        return asked.row_filter
+    if asked.row_filter is None:
+        return rows.expression
+    from floe_iceberg.read.predicates import parse_row_filter
+
+    schema = manager.load_table(table).schema()
+    own, partitions = (parse_row_filter(part, schema, table=table) for part in (asked.row_filter, rows.expression))
+    return own.and_(partitions)
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - metadata holds anything
+    return value.value if isinstance(value, MetadataValue) else value
+
+
+def _columns(metadata: Mapping[str, Any], where: str) -> tuple[str, ...] | None:
+    value = metadata.get("columns")
+    if value is None:
+        return None
+    if isinstance(value, list | tuple) and value and all(isinstance(name, str) for name in value):
+        return tuple(value)
+    msg = f"The metadata 'columns' of {where} must be a list of columns, not {value!r}."
+    raise ConfigurationError(msg)
+
+
+def _columns_of_type(dagster_type: DagsterType) -> tuple[str, ...] | None:
+    metadata: Mapping[str, Any] = dagster_type.metadata or {}
+    if names := _plain(metadata.get(COLUMNS_METADATA)):
+        return tuple(names)
+    for key in _COLUMN_SCHEMAS:
+        schema = getattr(metadata.get(key), "schema", None)
+        if isinstance(schema, TableSchema) and schema.columns:
+            return tuple(column.name for column in schema.columns)
+    return None
+
+
+def _incremental(metadata: Mapping[str, Any], where: str) -> bool:
+    value = metadata.get("incremental", False)
+    if not isinstance(value, bool):
+        msg = f"The metadata 'incremental' of {where} must be True or False, not {value!r}."
+        raise ConfigurationError(msg)
+    if value and any(metadata.get(key) is not None for key in _VERSIONS):
+        msg = (
+            f"{where[0].upper()}{where[1:]} asks for a version of the table, and for what was added since the last run."
+        )
+        raise ConfigurationError(msg, hint="Leave one of the two out.")
+    return value
+
+
+def _text(metadata: Mapping[str, Any], key: str, where: str) -> str | None:
+    value = metadata.get(key)
+    if value is None or isinstance(value, str):
+        return value
+    msg = f"The metadata '{key}' of {where} must be text, not {value!r}."
+    raise ConfigurationError(msg)
+
+
+def _snapshot_id(metadata: Mapping[str, Any], where: str) -> int | None:
+    value = metadata.get("snapshot_id")
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    if isinstance(value, str) and value.isdigit():
+        return int(value)
+    msg = f"The metadata 'snapshot_id' of {where} must be a number, not {value!r}."
+    raise ConfigurationError(msg)
+
+
+def _moment(metadata: Mapping[str, Any], where: str) -> datetime | int | None:
+    value = metadata.get("as_of")
+    if isinstance(value, str):
+        try:
+            return datetime.fromisoformat(value)
+        except ValueError:
+            pass
+    if value is None or (isinstance(value, datetime | int) and not isinstance(value, bool)):
+        return value
+    msg = f"The metadata 'as_of' of {where} must be a moment such as '2026-01-31T12:00:00Z', not {value!r}."
+    raise ConfigurationError(msg)

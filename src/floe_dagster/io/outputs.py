@@ -1,0 +1,409 @@
+"""Outputs: a table for them if there is none, and one write that can be repeated."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyiceberg.expressions.visitors import bind
+from pyiceberg.io.pyarrow import expression_to_pyarrow
+
+from floe_core.errors import CommitStateUnknownError, ConfigurationError, InvalidDataError
+from floe_core.schemas import TableConfig
+from floe_dagster.assets.partitions import ColumnChoice, tie
+from floe_dagster.assets.upsert_keys import DeclaredKeys, missing_keys, require_keys_for_new_table
+from floe_iceberg.commit.protocol import describe, find_operation
+from floe_iceberg.formats.arrow_types import normalised, to_arrow
+from floe_iceberg.models import Engine, NullKeys, SnapshotInfo, WriteMode
+from floe_iceberg.read.integrity import find_table
+from floe_iceberg.read.scan import plain_arrow_schema
+from floe_iceberg.staging.left_branches import remove_unwritten
+from floe_iceberg.staging.staged import HeldMark, open_held, require_branches
+from floe_iceberg.table.declared.applying import follow_declaration
+from floe_iceberg.table.keys.row_keys import recorded_keys, recorded_null_keys, records_keys
+from floe_iceberg.table.lifecycle import declared_properties
+from floe_iceberg.table.schema import declared_schema, fits, iceberg_schema
+from floe_iceberg.write.operations import WriteOptions, write_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from dagster import PartitionsDefinition
+    from pyiceberg.table import Table
+
+    from floe_dagster.assets.partitions import PartitionedTable
+    from floe_dagster.assets.row_ranges import RowSelection
+    from floe_dagster.assets.settings import AssetSettings
+    from floe_iceberg.commit.protocol import Outcome
+    from floe_iceberg.manager import IcebergTableManager
+
+_OUTSIDE = "floe: row outside the partition"
+_SHOWN_KEYS = 3
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What holds where an asset does not say otherwise; the IO manager's fields of the same names.
+
+    Attributes:
+        write_mode: What every asset does; None to append, and to replace partitions.
+        evolve: Whether tables follow the data's schema.
+        auto_create: Whether a missing table is made.
+        partition_column: Column that partition keys speak of.
+        partition_columns: The same by dimension.
+        declared: Tables that the project declares, by name.
+    """
+
+    write_mode: WriteMode | None = None
+    evolve: bool = True
+    auto_create: bool = True
+    partition_column: str | None = None
+    partition_columns: Mapping[str, str] = field(default_factory=dict)
+    declared: Mapping[str, TableConfig] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Materialisation:
+    """One output on its way into its table.
+
+    Attributes:
+        table: ``namespace.table``.
+        asset: The asset's name, for messages.
+        settings: What its metadata asks for.
+        partitions_def: Its partitions, None for an asset without.
+        partitions: The keys that are written.
+        operation_id: Makes the write repeatable; None outside of a run.
+        branch: The branch it waits on for its checks, None to write to main.
+        properties: Go into the snapshot's summary.
+        repeated: Whether an earlier try of the same materialisation may have got somewhere.
+        full_refresh: Whether the rows replace what is there, also where the asset appends or upserts.
+        incremental: Whether they were made only of what was added to an input.
+    """
+
+    table: str
+    asset: str
+    settings: AssetSettings
+    partitions_def: PartitionsDefinition | None = None
+    partitions: Sequence[str] = ()
+    operation_id: str | None = None
+    branch: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    repeated: bool = False
+    full_refresh: bool = False
+    incremental: bool = False
+
+
+@dataclass(frozen=True)
+class Written:
+    """How a materialisation ended.
+
+    Attributes:
+        snapshot: The snapshot it made or found, or the current one when there was nothing to write.
+        mode: What it did to the rows already there.
+        rows: The rows of its partitions, None for an asset without.
+        num_rows: Rows it brought; None when only the snapshot knows.
+        branch: The branch it waits on.
+        table: The table afterwards.
+    """
+
+    snapshot: SnapshotInfo
+    mode: WriteMode
+    rows: RowSelection | None
+    num_rows: int | None
+    branch: str | None
+    table: Table
+
+
+def write(manager: IcebergTableManager, data: object, output: Materialisation, defaults: Defaults) -> Written | None:
+    """Write an output; None when there is nothing to write and no table to write it to.
+
+    Raises:
+        TableNotFoundError: The table does not exist, and ``auto_create`` is off.
+        SchemaEvolutionError: The data does not fit the table.
+        InvalidDataError: The data is no frame, or has rows outside the partitions that are written.
+        ConfigurationError: An upsert has no keys, or the table cannot have those that are declared.
+        CapabilityError: The output is to wait on a branch, and the catalog keeps none.
+    """
+    if output.branch is not None:
+        require_branches(manager, output.table)
+    return _Write(manager, _frame(manager, data), output, defaults).run()
+
+
+class _Write:
+    def __init__(
+        self,
+        manager: IcebergTableManager,
+        data: Any,  # noqa: ANN401 - a frame
+        output: Materialisation,
+        defaults: Defaults,
+    ) -> None:
+        self._manager = manager
+        self._data = data
+        self._output = output
+        self._defaults = defaults
+        self._on_spark = _is_spark(data) or manager.config.engine is Engine.SPARK
+        self._keys: tuple[str, ...] = ()
+        self._null_keys: NullKeys | None = None
+
+    def run(self) -> Written | None:
+        mode = self._mode()
+        self._require_a_place_for_increments(mode)
+        declared = self._declared_keys() if mode is WriteMode.UPSERT else DeclaredKeys()
+        table = self._table(mode, declared)
+        if table is None:
+            return None
+        if mode is WriteMode.UPSERT:
+            self._keys, self._null_keys = self._agreed_keys(table, declared)
+        rows = self._rows(table)
+        replaced = rows if mode is WriteMode.OVERWRITE else None
+        published, table = self._published(table)
+        if published is not None:
+            return Written(published, mode, rows, None, None, table)
+        if isinstance(self._data, pa.Table) and not self._data.schema.names:
+            self._data = plain_arrow_schema(table.schema()).empty_table()
+        count = self._data.num_rows if isinstance(self._data, pa.Table) else None
+        if replaced is not None:
+            self._data = _within(self._data, replaced, table, self._output)
+        try:
+            outcome = self._write(table, mode, replaced)
+        except BaseException as err:
+            self._close_branch(err)
+            raise
+        return Written(describe(outcome), mode, rows, count, self._output.branch, outcome.table)
+
+    def _declared_required(self) -> list[str]:
+        declared = self._defaults.declared.get(self._output.table, TableConfig())
+        return [column.name for column in declared.columns if column.required]
+
+    def _declared_keys(self) -> DeclaredKeys:
+        output = self._output
+        declared = self._defaults.declared.get(output.table)
+        return DeclaredKeys.of(output.settings, declared, asset=output.asset, table=output.table)
+
+    def _agreed_keys(self, table: Table, declared: DeclaredKeys) -> tuple[tuple[str, ...], NullKeys]:
+        """Return the keys of an upsert; what the table records follows what is declared, or nothing is written."""
+        keys = declared.keys or recorded_keys(table)
+        if not keys:
+            raise missing_keys(self._output.asset, self._output.table)
+        if not records_keys(table, keys, declared.null_keys):
+            table = self._manager.set_keys(table, keys, null_keys=declared.null_keys)
+        return keys, recorded_null_keys(table)
+
+    def _table(self, mode: WriteMode, wanted: DeclaredKeys) -> Table | None:
+        """Load the table, making it first when that is allowed."""
+        manager, name = self._manager, self._output.table
+        found = find_table(manager.context, name) if self._defaults.auto_create else manager.load_table(name)
+        if found is not None:
+            return self._as_declared(found)
+        schema = self._schema()
+        if not len(schema):
+            return None
+        declared = self._defaults.declared.get(name, TableConfig())
+        if mode is WriteMode.UPSERT:
+            declared = declared.model_copy(update={"keys": wanted.keys, "null_keys": wanted.null_keys})
+            design = declared_schema(declared.columns) if declared.columns else iceberg_schema(schema)
+            require_keys_for_new_table(wanted.keys, design.column_names, asset=self._output.asset, table=name)
+        manager.create_namespace(name.rpartition(".")[0])
+        return self._create(schema, declared)
+
+    def _as_declared(self, table: Table) -> Table:
+        """Let a table follow its declaration and the asset's properties; where it cannot, nothing is written."""
+        declared = self._defaults.declared.get(self._output.table, TableConfig())
+        properties = {**declared.properties, **self._output.settings.properties}
+        if not properties and self._output.table not in self._defaults.declared:
+            return table
+        wanted = declared.model_copy(update={"properties": properties})
+        return follow_declaration(self._manager.context, table, wanted)
+
+    def _create(self, schema: pa.Schema, declared: TableConfig) -> Table:
+        properties = {**declared.properties, **self._output.settings.properties}
+        if declared.columns:
+            config = declared.model_copy(update={"properties": properties})
+            if config.partition_by is None:
+                terms = self._terms_of_declared(config)
+                config = config.model_copy(update={"partition_by": terms})
+            return self._manager.create_from_config(self._output.table, config, if_not_exists=True)
+        partitioned = self._tied(iceberg_schema(schema)) if declared.partition_by is None else None
+        return self._manager.create_table_if_not_exists(
+            self._output.table,
+            schema,
+            declared.partition_by if partitioned is None else partitioned.terms,
+            {**declared_properties(declared), **properties},
+            sort_order=declared.sort_by,
+            location=declared.location,
+        )
+
+    def _terms_of_declared(self, config: TableConfig) -> tuple[str, ...]:
+        partitioned = self._tied(declared_schema(config.columns))
+        return tuple(partitioned.terms) if partitioned else ()
+
+    def _schema(self) -> pa.Schema:
+        return self._manager.context.plane().arrow_schema(self._data) if _is_spark(self._data) else self._data.schema
+
+    def _tied(self, schema: Any, table: Table | None = None) -> PartitionedTable | None:  # noqa: ANN401 - an Iceberg schema
+        if self._output.partitions_def is None:
+            return None
+        choice = ColumnChoice(
+            asset=self._output.asset,
+            chosen={**self._defaults.partition_columns, **self._output.settings.partition_columns},
+            default=self._defaults.partition_column,
+            spec=table.spec() if table is not None else None,
+        )
+        return tie(self._output.partitions_def, schema, choice)
+
+    def _rows(self, table: Table) -> RowSelection | None:
+        partitioned = self._tied(table.schema(), table)
+        return partitioned.rows(self._output.partitions) if partitioned else None
+
+    def _mode(self) -> WriteMode:
+        if self._output.full_refresh:
+            return WriteMode.OVERWRITE
+        chosen = self._output.settings.write_mode or self._defaults.write_mode
+        if self._output.partitions_def is None:
+            return chosen or WriteMode.APPEND
+        # A partition is replaced by what its asset returns, unless somebody says otherwise.
+        return chosen if chosen in {WriteMode.APPEND, WriteMode.UPSERT} else WriteMode.OVERWRITE
+
+    def _require_a_place_for_increments(self, mode: WriteMode) -> None:
+        if self._output.incremental and mode not in {WriteMode.APPEND, WriteMode.UPSERT}:
+            msg = f"Asset '{self._output.asset}' reads only what is new, and would replace all earlier rows by it."
+            raise ConfigurationError(msg, hint="Set its write_mode to append or upsert.", table=self._output.table)
+
+    def _published(self, table: Table) -> tuple[SnapshotInfo | None, Table]:
+        """Prepare the branch that a checked write waits on; return its snapshot if main already has the write."""
+        operation, branch = self._output.operation_id, self._output.branch
+        if operation and self._output.repeated and self._on_spark:
+            # A driver that was killed may have left its write running on a Spark Connect server.
+            self._manager.context.plane().await_quiet(operation)
+            table = self._manager.load_table(table)
+        if branch is None:
+            return None, table
+        if operation and (found := find_operation(table.metadata, operation)):
+            return SnapshotInfo.of(found), table
+        return None, open_held(self._manager, table, branch, loaded=table)
+
+    def _close_branch(self, err: BaseException) -> None:
+        """Drop the branch that was opened for a write that failed; one that may still land keeps it."""
+        if self._output.branch is None or isinstance(err, CommitStateUnknownError):
+            return
+        # The write's own error is the one to tell.
+        with contextlib.suppress(Exception):
+            remove_unwritten(self._manager, self._output.table, self._output.branch)
+
+    def _write(self, table: Table, mode: WriteMode, replaced: RowSelection | None) -> Outcome:
+        output = self._output
+        row_filter = None
+        if replaced is not None:
+            row_filter = replaced.expression
+        try:
+            return write_table(
+                self._manager.context,
+                output.table,
+                self._data,
+                mode=mode,
+                keys=self._keys or None,
+                overwrite_filter=row_filter,
+                options=WriteOptions(
+                    null_keys=self._null_keys,
+                    evolve_schema=self._defaults.evolve if output.settings.evolve is None else output.settings.evolve,
+                    # Nulls do not take a table away from its declaration.
+                    keep_required=self._declared_required(),
+                    operation_id=output.operation_id,
+                    branch=output.branch,
+                    snapshot_properties={**output.properties, **self._mark(mode, replaced)},
+                ),
+                loaded=table,
+            )
+        except Exception as err:
+            if _OUTSIDE in str(err) and not isinstance(err, InvalidDataError):
+                raise _outside(output) from err
+            raise
+
+    def _mark(self, mode: WriteMode, replaced: RowSelection | None) -> dict[str, str]:
+        if self._output.branch is None:
+            return {}
+        text = replaced.text if replaced is not None else None
+        names = self._data.columns if _is_spark(self._data) else self._data.schema.names
+        columns = tuple(names) if mode is WriteMode.UPSERT else ()
+        mark = HeldMark(
+            self._output.branch,
+            mode,
+            text,
+            self._keys,
+            columns,
+            self._null_keys,
+            partitions=tuple(self._output.partitions),
+        )
+        return mark.properties()
+
+
+def _frame(manager: IcebergTableManager, data: object) -> Any:  # noqa: ANN401 - Arrow data, or the engine's own frame
+    if _is_spark(data) and manager.context.plane().accepts(data):
+        return data
+    frame = to_arrow(data)
+    return normalised(frame) if isinstance(frame, pa.Table) else frame
+
+
+def _is_spark(data: object) -> bool:
+    return type(data).__module__.startswith("pyspark.")
+
+
+def _within(data: Any, rows: RowSelection, table: Table, output: Materialisation) -> Any:  # noqa: ANN401 - a frame
+    """Make sure that no row lies outside the partitions that are replaced: a rerun would add it once more."""
+    names = data.columns if _is_spark(data) else data.schema.names
+    if rows.column.split(".")[0] not in names:
+        msg = f"The data of asset '{output.asset}' lacks its partition column '{rows.column}'."
+        raise InvalidDataError(msg, hint=f"Columns there: {', '.join(names)}.", table=output.table)
+    if _is_spark(data):
+        return _guarded_on_spark(data, rows.column, rows.sql(table))
+    if not _comparable(data.schema, table, rows.column):
+        # The write itself will say what does not fit.
+        return data
+    predicate = expression_to_pyarrow(bind(table.schema(), rows.expression, case_sensitive=True))
+    if isinstance(data, pa.RecordBatchReader):
+        return pa.RecordBatchReader.from_batches(data.schema, _guarded(data, predicate, output))
+    _require_all(data, predicate, output)
+    return data
+
+
+def _comparable(data: pa.Schema, table: Table, column: str) -> bool:
+    try:
+        ours = iceberg_schema(pa.schema([data.field(column)])).find_field(column).field_type
+    except (InvalidDataError, KeyError):
+        return False
+    return fits(ours, table.schema().find_field(column).field_type)
+
+
+def _guarded(reader: pa.RecordBatchReader, predicate: Any, output: Materialisation) -> Iterator[pa.RecordBatch]:  # noqa: ANN401
+    for batch in reader:
+        _require_all(normalised(pa.Table.from_batches([batch])), predicate, output)
+        yield batch
+
+
+def _require_all(data: pa.Table, predicate: Any, output: Materialisation) -> None:  # noqa: ANN401 - a PyArrow expression
+    outside = data.num_rows - data.filter(predicate).num_rows
+    if outside:
+        raise _outside(output, outside)
+
+
+def _guarded_on_spark(data: Any, column: str, sql: str) -> Any:  # noqa: ANN401 - a PySpark frame
+    """Let Spark look at each row while it writes it, instead of computing the frame twice."""
+
+    def expression(name: str) -> str:
+        quoted = "`" + name.replace("`", "``") + "`"
+        if name not in {column, column.split(".", maxsplit=1)[0]}:
+            return quoted
+        value = f"case when {sql} then {quoted} else raise_error('{_OUTSIDE}') end"
+        return f"{value} as {quoted}"
+
+    return data.selectExpr(*(expression(name) for name in data.columns))
+
+
+def _outside(output: Materialisation, count: int | None = None) -> InvalidDataError:
+    keys = ", ".join(output.partitions[:_SHOWN_KEYS]) + (", …" if len(output.partitions) > _SHOWN_KEYS else "")
+    what = "rows" if count is None else f"{count} row{'s' if count != 1 else ''}"
+    msg = f"Asset '{output.asset}' returned {what} outside of the partition that it writes ({keys})."
+    hint = "Filter them in the asset, or set metadata={'write_mode': 'upsert'} or 'append' for late rows."
+    return InvalidDataError(msg, hint=hint, table=output.table)

@@ -1,0 +1,124 @@
+"""Where an IO manager's tables come from, opened once and only when somebody asks."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from floe_core.errors import ConfigurationError
+from floe_core.plugins.host.connecting import refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyiceberg.catalog import Catalog
+
+    from floe_core.plugins import PluginRegistry
+    from floe_core.schemas import CompiledArtifacts, TableConfig
+    from floe_dagster.gate.results import CheckResults
+    from floe_dagster.telemetry.observer import RunObserver
+    from floe_iceberg.manager import IcebergTableManager
+    from floe_tenancy import TenantTables
+
+
+class TablesSource:
+    """Opens a table manager on first use and shares it afterwards.
+
+    Attributes:
+        declared: Tables that the project declares, by name.
+        check_results: Where the results of checks are kept; None when they are not.
+        observer: Makes runs that use the tables visible; None outside of a project.
+    """
+
+    def __init__(
+        self, opener: Callable[[], IcebergTableManager], *, declared: Mapping[str, TableConfig] | None = None
+    ) -> None:
+        """Remember how to open the tables."""
+        self._open = opener
+        self._lock = threading.Lock()
+        self._manager: IcebergTableManager | None = None
+        self._tenants: TenantTables | None = None
+        self.declared = declared or {}
+        self.check_results: CheckResults | None = None
+        self.observer: RunObserver | None = None
+
+    @classmethod
+    def of(cls, manager: IcebergTableManager) -> TablesSource:
+        """Take a manager that is open already."""
+        return cls(lambda: manager)
+
+    @classmethod
+    def of_catalog(cls, catalog: Catalog) -> TablesSource:
+        """Take any connected catalog."""
+
+        def opener() -> IcebergTableManager:
+            from floe_iceberg.manager import IcebergTableManager
+
+            return IcebergTableManager(catalog)
+
+        return cls(opener)
+
+    @classmethod
+    def of_artifacts(cls, artifacts: CompiledArtifacts, *, registry: PluginRegistry | None = None) -> TablesSource:
+        """Take a compiled project, with plugins from a registry, all installed ones by default."""
+
+        def opener() -> IcebergTableManager:
+            from floe_iceberg.catalog.connection import open_project
+            from floe_iceberg.manager import IcebergTableManager
+
+            connection = open_project(artifacts, registry=registry)
+            if artifacts.orchestration.per_tenant:
+                from floe_tenancy import TenantTables
+
+                source._tenants = TenantTables(connection)
+            return IcebergTableManager.from_project(connection)
+
+        from floe_dagster.gate.results import CheckResults
+
+        source = cls(opener, declared=artifacts.tables)
+        source.check_results = CheckResults.of(artifacts, source)
+        return source
+
+    @classmethod
+    def rest(cls, **connection: Any) -> TablesSource:  # noqa: ANN401 - the fields of PolarisCatalogConfig
+        """Connect to a REST catalog."""
+
+        def opener() -> IcebergTableManager:
+            from floe_iceberg.manager import IcebergTableManager
+            from floe_polaris import PolarisCatalogConfig, create_catalog
+
+            try:
+                config = PolarisCatalogConfig(**connection)
+            except ValidationError as err:
+                raise refused(err, "The connection of the IO manager") from None
+            return IcebergTableManager(create_catalog(config))
+
+        return cls(opener)
+
+    def tables(self) -> IcebergTableManager:
+        """Return the table manager."""
+        with self._lock:
+            if self._manager is None:
+                self._manager = self._open()
+            return self._manager
+
+    def required_tenants(self) -> TenantTables:
+        """Return the tables as tenants have them.
+
+        Raises:
+            ConfigurationError: These are not the tables of a project with a pipeline for each tenant.
+        """
+        self.tables()
+        if self._tenants is None:
+            msg = "The IO manager does not know where the tables of tenants lie."
+            raise ConfigurationError(msg, hint="Use the resource 'io_manager' of the project, without one of your own.")
+        return self._tenants
+
+    def close(self) -> None:
+        """Close the manager if it was opened here."""
+        with self._lock:
+            manager, self._manager = self._manager, None
+        if manager is not None:
+            manager.close()

@@ -1,0 +1,116 @@
+"""Secrets of a resource, kept out of the fields that Dagster shows to everybody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dagster import EnvVar
+from pydantic import SecretStr
+
+from floe_core.errors import ConfigurationError
+from floe_core.observing.redaction import MASK, is_secret_key, redact_text, remember_secret
+from floe_core.secrets import SecretReference
+
+SECRET_FIELDS = ("client_secret", "token")
+PROPERTIES_FIELD = "catalog_properties"
+
+
+@dataclass(frozen=True)
+class Withheld:
+    """What was given as a value; an ``EnvVar`` stays in its field, because only the variable's name shows.
+
+    Attributes:
+        fields: Secrets by field.
+        properties: Secrets among the catalog's properties.
+    """
+
+    fields: Mapping[str, SecretStr] = field(default_factory=dict)
+    properties: Mapping[str, SecretStr] = field(default_factory=dict)
+
+    @classmethod
+    def taken_from(cls, settings: Mapping[str, Any]) -> tuple[dict[str, Any], Withheld]:
+        """Return settings that can be shown, and what was taken out of them."""
+        given = {name: settings[name] for name in SECRET_FIELDS if settings.get(name) is not None}
+        shown = {name: _shown(value, secret=True) for name, value in given.items()}
+        fields = {name: _secret(value) for name, value in given.items() if shown[name] == MASK != value}
+        properties = settings.get(PROPERTIES_FIELD)
+        if not isinstance(properties, Mapping):
+            return {**settings, **shown}, cls(fields)
+        visible = {key: _shown(value, secret=is_secret_key(key)) for key, value in properties.items()}
+        taken = {key: _secret(value) for key, value in properties.items() if visible[key] == MASK != value}
+        return {**settings, **shown, PROPERTIES_FIELD: visible}, cls(fields, taken)
+
+    def and_(self, later: Withheld) -> Withheld:
+        """Return both; a secret that was given again replaces the earlier one."""
+        return Withheld({**self.fields, **later.fields}, {**self.properties, **later.properties})
+
+    def secret(self, name: str, shown: str | None) -> SecretStr | None:
+        """Return the secret behind a field.
+
+        Raises:
+            SecretReferenceError: It is an environment variable that is not set.
+        """
+        if shown == MASK and name in self.fields:
+            return self.fields[name]
+        return None if shown is None else SecretStr(value_of(shown))
+
+    def plain_properties(self, shown: Mapping[str, str]) -> dict[str, str]:
+        """Return the catalog's properties with their secrets: never log or store them.
+
+        Raises:
+            SecretReferenceError: One is an environment variable that is not set.
+        """
+        return {
+            key: self.properties[key].get_secret_value()
+            if value == MASK and key in self.properties
+            else value_of(value)
+            for key, value in shown.items()
+        }
+
+
+def require_no_credentials(address: object) -> None:
+    """Refuse an address that holds a secret: Dagster shows it to everybody.
+
+    Raises:
+        ConfigurationError: There is a user, a password or a token in it.
+    """
+    if isinstance(address, str) and not isinstance(address, EnvVar) and redact_text(address) != address:
+        msg = "catalog_uri holds a secret, and Dagster shows it to everybody."
+        raise ConfigurationError(msg, hint="Use client_id and client_secret, or token.")
+
+
+def value_of(given: str) -> str:
+    """Return a setting's value; Dagster resolves an ``EnvVar`` in a run, and nobody does outside of one.
+
+    Raises:
+        SecretReferenceError: The variable is not set.
+    """
+    if isinstance(given, EnvVar):
+        return SecretReference(env=given.env_var_name).resolve().get_secret_value()
+    return given
+
+
+def from_environment(value: Any) -> Any:  # noqa: ANN401 - any setting
+    """Take ``{"env": "VARIABLE"}``, as Dagster's configuration writes it, for what it means."""
+    if isinstance(value, Mapping) and list(value) == ["env"] and isinstance(value["env"], str):
+        return EnvVar(value["env"])
+    return value
+
+
+def _shown(value: Any, *, secret: bool) -> Any:  # noqa: ANN401 - any setting
+    value = from_environment(value)
+    if isinstance(value, EnvVar):
+        return value
+    if isinstance(value, SecretStr):
+        return MASK
+    if isinstance(value, str) and value and (secret or redact_text(value) != value):
+        return MASK
+    return value
+
+
+def _secret(value: SecretStr | str) -> SecretStr:
+    secret = value if isinstance(value, SecretStr) else SecretStr(value)
+    remember_secret(secret.get_secret_value())
+    return secret

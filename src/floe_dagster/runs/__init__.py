@@ -1,0 +1,1 @@
+"""Runs: planned, batched, carried out, remembered."""

@@ -1,0 +1,160 @@
+"""Runs batches: one after the other, or several at a time where they do not meet."""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from dagster import IdentityPartitionMapping, MultiPartitionMapping, TimeWindowPartitionMapping
+
+from floe_dagster.runs.history import quick_history
+from floe_dagster.runs.home import dagster_home
+from floe_dagster.runs.materialize import run_assets
+from floe_dagster.runs.workers import Workers
+from floe_iceberg.models import WriteMode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from concurrent.futures import Future
+
+    from dagster import AssetKey, DagsterInstance, PartitionMapping
+
+    from floe_dagster.runs.batches import Batch
+    from floe_dagster.runs.materialize import RunOutcome
+    from floe_dagster.runs.pipeline import Pipeline
+    from floe_dagster.runs.progress import AssetProgress
+
+    Listener = Callable[[Batch, list[AssetProgress]], None]
+
+
+@dataclass(frozen=True)
+class BatchRun:
+    """A batch that was tried, and what it came to."""
+
+    batch: Batch
+    outcome: RunOutcome
+
+
+def run_batches(  # noqa: PLR0913 - what a run is made of
+    pipeline: Pipeline,
+    instance: DagsterInstance,
+    batches: Sequence[Batch],
+    *,
+    processes: int = 1,
+    full_refresh: bool = False,
+    listener: Listener | None = None,
+) -> list[BatchRun]:
+    """Run batches, and return those that were tried in their order; after a failure no other is begun.
+
+    Args:
+        pipeline: The project's assets.
+        instance: Where the runs are remembered.
+        batches: What is to be done.
+        processes: With more than one, that many batches of different partitions run at a time where they do not meet;
+            the steps of other batches have processes of their own.
+        full_refresh: Replace what is there, also where an asset appends or upserts.
+        listener: Called with a batch and the state of its assets whenever it changes, from other threads.
+    """
+    tell = listener or (lambda _batch, _assets: None)
+    tried: list[BatchRun] = []
+    for group in groups(pipeline, batches) if processes > 1 and not full_refresh else [[batch] for batch in batches]:
+        if len(group) > 1:
+            tried += _beside(pipeline, instance, group, min(processes, len(group)), tell)
+        else:
+            [batch] = group
+            outcome = run_assets(
+                pipeline,
+                instance,
+                batch.keys,
+                batch.partitions,
+                processes=processes,
+                full_refresh=full_refresh,
+                listener=partial(tell, batch),
+            )
+            tried.append(BatchRun(batch, outcome))
+        if not all(run.outcome.success for run in tried):
+            break
+    return tried
+
+
+def groups(pipeline: Pipeline, batches: Iterable[Batch]) -> list[list[Batch]]:
+    """Put batches together that may run at the same time; each group waits for the one before."""
+    found: list[list[Batch]] = []
+    for batch in batches:
+        if found and _do_not_meet(pipeline, [*found[-1], batch]):
+            found[-1].append(batch)
+        else:
+            found.append([batch])
+    return found
+
+
+def _do_not_meet(pipeline: Pipeline, batches: Sequence[Batch]) -> bool:
+    """Whether every batch has partitions of its own, and reads and writes no other's."""
+    partitions = [key for batch in batches for key in batch.partitions]
+    if len(set(partitions)) < len(partitions) or not all(batch.partitions for batch in batches):
+        return False
+    keys = {key for batch in batches for key in batch.keys}
+    return all(_within_its_partition(pipeline, key, keys) for key in keys)
+
+
+def _within_its_partition(pipeline: Pipeline, key: AssetKey, written: set[AssetKey]) -> bool:
+    # A row of an upsert may belong to any partition of the table.
+    if pipeline.settings(key).write_mode is WriteMode.UPSERT:
+        return False
+    return all(
+        dep.asset_key != key and _same_partition(dep.partition_mapping)
+        for dep in pipeline.spec(key).deps
+        if dep.asset_key in written
+    )
+
+
+def _same_partition(mapping: PartitionMapping | None) -> bool:
+    """Whether a partition is made of the same one upstream; all assets of a run have the same partitions."""
+    match mapping:
+        case None | IdentityPartitionMapping():
+            return True
+        case TimeWindowPartitionMapping():
+            return mapping.start_offset == mapping.end_offset == 0
+        case MultiPartitionMapping():
+            within = mapping.downstream_mappings_by_upstream_dimension
+            return all(
+                _same_partition(one.partition_mapping) and name == one.dimension_name for name, one in within.items()
+            )
+        case _:
+            return False
+
+
+def _beside(
+    pipeline: Pipeline, instance: DagsterInstance, batches: Sequence[Batch], processes: int, tell: Listener
+) -> list[BatchRun]:
+    """Run batches at the same time; those that run when one fails come to their end."""
+    waiting = deque(batches)
+    running: dict[Batch, Future[RunOutcome]] = {}
+    done: dict[Batch, RunOutcome] = {}
+    # Threads wait for the processes and follow their events, so that the pool of processes has to end first.
+    with (
+        quick_history(dagster_home(pipeline.artifacts)),
+        ThreadPoolExecutor(processes, "floe-batch") as threads,
+        Workers.started(pipeline, processes) as workers,
+    ):
+        while waiting or running:
+            while waiting and len(running) < processes and all(outcome.success for outcome in done.values()):
+                batch = waiting.popleft()
+                running[batch] = threads.submit(
+                    run_assets,
+                    pipeline,
+                    instance,
+                    batch.keys,
+                    batch.partitions,
+                    execute=workers,
+                    listener=partial(tell, batch),
+                )
+            if not running:
+                break
+            wait(running.values(), return_when=FIRST_COMPLETED)
+            for batch in [batch for batch, future in running.items() if future.done()]:
+                done[batch] = running.pop(batch).result()
+    return [BatchRun(batch, done[batch]) for batch in batches if batch in done]

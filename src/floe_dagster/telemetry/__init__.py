@@ -1,0 +1,1 @@
+"""Spans, lineage and causes of failure of runs."""

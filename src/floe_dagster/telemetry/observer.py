@@ -1,0 +1,433 @@
+"""Makes Dagster's runs visible: a span for each run and step, and lineage events where somebody receives them.
+
+Spans of the steps are made where the steps run, in whichever process that is: the events that Dagster logs there tell
+when one begins and ends. The run's span is made by whoever executes the run, and named to the steps' processes by the
+variable TRACEPARENT, or by a tag of the run on other machines.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dagster import DagsterEventType, Executor, ExecutorDefinition, multi_or_in_process_executor
+
+from floe_core.observing.observability import (
+    continued,
+    flush_observability,
+    handed_over,
+    inherited_parent,
+    join,
+    trace_parent,
+)
+from floe_core.telemetry import get_logger, is_tracing, process_span, traced
+from floe_dagster.telemetry.causes import cause_of
+from floe_dagster.telemetry.lineage import Lineage, attempt_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from contextlib import AbstractContextManager
+
+    from dagster import (
+        AssetKey,
+        AssetsDefinition,
+        DagsterEvent,
+        DagsterInstance,
+        DagsterRun,
+        EventLogEntry,
+        InitExecutorContext,
+        InitResourceContext,
+    )
+
+    from floe_core.schemas import CompiledArtifacts
+    from floe_core.telemetry import Operation
+    from floe_dagster.telemetry.lineage import StepLineage
+
+TRACE_TAG = "floe/traceparent"
+"""Tag of a run that names its span, in W3C form."""
+
+_PARTITION_TAGS = ("dagster/partition", "dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
+_BEGINNINGS = {DagsterEventType.STEP_START, DagsterEventType.STEP_RESTARTED}
+_FAILURES = {DagsterEventType.STEP_FAILURE, DagsterEventType.STEP_UP_FOR_RETRY}
+_ENDINGS = _FAILURES | {DagsterEventType.STEP_SUCCESS}
+_RUN_ENDINGS = {DagsterEventType.RUN_SUCCESS, DagsterEventType.RUN_FAILURE, DagsterEventType.RUN_CANCELED}
+_log = get_logger("floe.dagster")
+# Runs of this process that have a span already.
+_watched: set[str] = set()
+
+
+@dataclass(frozen=True)
+class StepAssets:
+    """The assets that a step makes, those that they are made of, and whether they have partitions."""
+
+    made: tuple[AssetKey, ...]
+    used: tuple[AssetKey, ...] = ()
+    partitioned: bool = True
+
+
+class RunObserver:
+    """Follows the runs of a project in this process."""
+
+    def __init__(self, artifacts: CompiledArtifacts) -> None:
+        """Observe as the project's observability section says."""
+        self.lineage = Lineage.of(artifacts)
+        self.steps: dict[str, StepAssets] = {}
+        self._followed: set[str] = set()
+        self._lock = threading.Lock()
+
+    def know(self, assets: Iterable[AssetsDefinition]) -> None:
+        """Learn which steps make which assets."""
+        for asset in assets:
+            if asset.is_executable:
+                used = sorted({dep.asset_key for spec in asset.specs for dep in spec.deps} - asset.keys)
+                partitioned = any(spec.partitions_def is not None for spec in asset.specs)
+                self.steps[asset.node_def.name] = StepAssets(tuple(sorted(asset.keys)), tuple(used), partitioned)
+
+    def follow(self, context: InitResourceContext) -> None:
+        """Follow the steps of a run that is about to use a resource of the project; once is enough."""
+        run, instance = context.run, context.instance
+        if run is None or instance is None or not (is_tracing() or self.lineage):
+            return
+        with self._lock:
+            if run.run_id in self._followed:
+                return
+            self._followed.add(run.run_id)
+        if _is_unwatched(run, instance):
+            instance.add_event_listener(run.run_id, _RunHere(self, run).notice)
+        # In a step's own process, resources connect before the step begins.
+        join(_parent_of(run))
+        instance.add_event_listener(run.run_id, _Steps(self, run, instance).notice)
+
+    def executor(self, inner: ExecutorDefinition | Executor | None) -> ExecutorDefinition | Executor | None:
+        """Return an executor whose runs are observed; the given one, or Dagster's own, when nobody looks."""
+        if not (is_tracing() or self.lineage):
+            return inner
+        given = ExecutorDefinition.hardcoded_executor(inner) if isinstance(inner, Executor) else inner
+        return _observed(given or multi_or_in_process_executor, self)
+
+    def follows(self, run: DagsterRun) -> bool:
+        """Whether steps of a run are observed in this process."""
+        return run.run_id in self._followed
+
+    def step_span(
+        self, run: DagsterRun, step: str, *, attempt: int, started: int | None = None
+    ) -> AbstractContextManager[Operation]:
+        """Return the span of a step, to be entered.
+
+        Args:
+            run: The run.
+            step: The step.
+            attempt: How often it was tried before.
+            started: When it began, in nanoseconds; now by default.
+        """
+        assets = self.steps.get(step)
+        names = [key.to_user_string() for key in assets.made] if assets else []
+        # A run of one day may make assets that have no days.
+        tags = _PARTITION_TAGS if assets is None or assets.partitioned else ()
+        keys = [run.tags[tag] for tag in tags if tag in run.tags]
+        return traced(
+            "dagster.asset" if assets else "dagster.step",
+            started=started,
+            # Known beforehand, so that whoever started a process that was killed can end the span in its place.
+            span_id=step_span_id(run, step, attempt),
+            run_id=run.run_id,
+            step=step,
+            asset=", ".join(names) or None,
+            partition="...".join(keys) or None,
+        )
+
+    def lineage_of(self, run: DagsterRun, step: str, *, attempt: int) -> StepLineage | None:
+        """Describe a step for the lineage; None when nobody receives it, or it makes no asset."""
+        assets = self.steps.get(step)
+        return self.lineage.of_step(run, step, assets, attempt=attempt) if self.lineage and assets else None
+
+    def flush(self) -> None:
+        """Send what was recorded so far: a process that Dagster started may end without another chance."""
+        if is_tracing():
+            flush_observability()
+
+
+@dataclass
+class WatchedRun:
+    """A run under way; what is set on it ends up on its span.
+
+    Attributes:
+        reason: Why it failed; None while it has not.
+    """
+
+    reason: str | None = None
+
+
+@contextmanager
+def watched_run(lineage: Lineage | None, run_id: str, job: str) -> Iterator[WatchedRun]:
+    """Give a run a span and lineage events for the length of a block."""
+    watched = WatchedRun()
+    if not is_tracing() and lineage is None:
+        yield watched
+        return
+    told = lineage.of_run(run_id, job) if lineage else None
+    raised: BaseException | None = None
+    _watched.add(run_id)
+    try:
+        with continued(inherited_parent()), traced("dagster.run", run_id=run_id, job=job) as operation:
+            if told:
+                told.start()
+            try:
+                with process_span(operation.span):
+                    yield watched
+            except BaseException as err:
+                if watched.reason is None:
+                    if told:
+                        told.fail(str(err) or type(err).__name__)
+                    raise
+                # What Dagster raises after a failed step repeats tracebacks; the step says why.
+                raised = err
+            if watched.reason is not None:
+                operation.fail(watched.reason)
+            if told:
+                told.complete() if watched.reason is None else told.fail(watched.reason)
+    finally:
+        _watched.discard(run_id)
+    if raised is not None:
+        raise raised
+
+
+def step_span_id(run: DagsterRun, step: str, attempt: int = 0) -> int:
+    """Return the id of the span that an attempt at a step of a run has."""
+    digest = hashlib.blake2b(f"{run.run_id}:{attempt_name(step, attempt)}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest) or 1
+
+
+def _is_unwatched(run: DagsterRun, instance: DagsterInstance) -> bool:
+    """Whether this process executes a run as a whole, and not by an executor of ours."""
+    if run.run_id in _watched:
+        return False
+    told = instance.get_records_for_run(run.run_id, of_type={DagsterEventType.RUN_START, *_RUN_ENDINGS}).records
+    events = [record.event_log_entry.get_dagster_event() for record in told]
+    # Who looks at the result of a run connects once more when it has ended.
+    return any(event.pid == os.getpid() for event in events) and not any(
+        event.event_type in _RUN_ENDINGS for event in events
+    )
+
+
+def _parent_of(run: DagsterRun) -> str | None:
+    return inherited_parent() or run.tags.get(TRACE_TAG)
+
+
+def trace_tags() -> dict[str, str]:
+    """Return the tags of a run that lead to its trace; none when nothing is traced."""
+    parent = trace_parent() if is_tracing() else None
+    return {} if parent is None else {TRACE_TAG: parent}
+
+
+class _RunHere:
+    """A run of this process that no executor of ours carries out, as with ``materialize`` or ``execute_in_process``."""
+
+    def __init__(self, observer: RunObserver, run: DagsterRun) -> None:
+        self._scope = ExitStack()
+        self._scope.callback(observer.flush)
+        self._run = self._scope.enter_context(watched_run(observer.lineage, run.run_id, run.job_name))
+
+    def notice(self, entry: EventLogEntry) -> None:
+        """Take in an event of the run; whatever goes wrong here is no reason to fail it."""
+        event = entry.dagster_event
+        if event is None or event.event_type not in _RUN_ENDINGS:
+            return
+        try:
+            if event.event_type is not DagsterEventType.RUN_SUCCESS:
+                self._run.reason = _reason_of(event)
+            self._scope.close()
+        except Exception as err:  # noqa: BLE001 - whoever watches must not disturb
+            _log.warning("run_not_observed", error=type(err).__name__, reason=str(err))
+
+
+def _reason_of(event: DagsterEvent) -> str:
+    if event.event_type is DagsterEventType.RUN_CANCELED:
+        return "The run was canceled"
+    failure = event.job_failure_data
+    if (first := failure.first_step_failure_event) is not None:
+        return _step_failed(first.step_key)
+    return cause_of(failure.error).reason
+
+
+def _step_failed(step: str | None) -> str:
+    return f"Step '{step}' failed"
+
+
+class _Steps:
+    """The steps of one run that are under way in this process."""
+
+    def __init__(self, observer: RunObserver, run: DagsterRun, instance: DagsterInstance) -> None:
+        self._observer = observer
+        self._run = run
+        self._instance = instance
+        self._open: dict[str, _OpenStep] = {}
+
+    def notice(self, entry: EventLogEntry) -> None:
+        """Take in an event of the run; whatever goes wrong here is no reason to fail it."""
+        event = entry.dagster_event
+        if event is None or event.step_key is None:
+            return
+        try:
+            self._notice(event, event.step_key)
+        except Exception as err:  # noqa: BLE001 - whoever watches must not disturb
+            _log.warning("step_not_observed", step=event.step_key, error=type(err).__name__, reason=str(err))
+
+    def _notice(self, event: DagsterEvent, step: str) -> None:
+        if event.event_type in _BEGINNINGS:
+            again = event.event_type is DagsterEventType.STEP_RESTARTED
+            self._begin(step, _last_attempt(self._instance, self._run, step).number if again else 0)
+        elif step not in self._open:
+            return
+        elif event.event_type is DagsterEventType.ASSET_MATERIALIZATION:
+            self._materialized(step, event)
+        elif event.event_type in _ENDINGS:
+            error = getattr(event.event_specific_data, "error", None)
+            self._end(step, None if event.event_type is DagsterEventType.STEP_SUCCESS else cause_of(error).reason)
+
+    def _begin(self, step: str, attempt: int) -> None:
+        told = self._observer.lineage_of(self._run, step, attempt=attempt)
+        with ExitStack() as scope:
+            scope.enter_context(continued(_parent_of(self._run)))
+            operation = scope.enter_context(self._observer.step_span(self._run, step, attempt=attempt))
+            scope.enter_context(process_span(operation.span))
+            self._open[step] = _OpenStep(scope.pop_all(), operation, told)
+        if told:
+            told.start()
+
+    def _materialized(self, step: str, event: DagsterEvent) -> None:
+        metadata: Mapping[str, Any] = event.step_materialization_data.materialization.metadata
+        under_way = self._open[step]
+        figures = {key: metadata[key].value for key in ("table", "num_rows", "snapshot_id") if key in metadata}
+        # A write of several partitions is told of once for each of them.
+        under_way.written[figures.get("table")] = figures
+        if under_way.told:
+            under_way.told.wrote(metadata)
+
+    def _end(self, step: str, reason: str | None) -> None:
+        ended = self._open.pop(step)
+        ended.operation.set(**_figures(list(ended.written.values())))
+        if reason is not None:
+            ended.operation.fail(reason)
+        ended.scope.close()
+        if ended.told:
+            ended.told.complete() if reason is None else ended.told.fail(reason)
+
+
+@dataclass
+class _OpenStep:
+    """A step under way, with the figures of what it wrote by table."""
+
+    scope: ExitStack
+    operation: Operation
+    told: StepLineage | None
+    written: dict[str | None, dict[str, Any]] = field(default_factory=dict)
+
+
+def _figures(written: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the figures of a step: those of the table it wrote, or of several together, which have no one snapshot."""
+    if len(written) <= 1:
+        return written[0] if written else {}
+    rows = [figures["num_rows"] for figures in written if "num_rows" in figures]
+    tables = [str(figures["table"]) for figures in written if "table" in figures]
+    return {"table": ", ".join(tables) or None, "num_rows": sum(rows) if rows else None}
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """The last attempt at a step, as the run's event log has it.
+
+    Attributes:
+        number: How many there were before.
+        started: When it began, in nanoseconds; None when it never did.
+    """
+
+    number: int = 0
+    started: int | None = None
+
+
+def _last_attempt(instance: DagsterInstance, run: DagsterRun, step: str) -> _Attempt:
+    # Events that a process was about to hand to another one are lost with it; the log has them.
+    records = instance.get_records_for_run(run.run_id, of_type=_BEGINNINGS).records
+    begun = [entry.timestamp for entry in (record.event_log_entry for record in records) if entry.step_key == step]
+    return _Attempt(len(begun) - 1, int(begun[-1] * 1e9)) if begun else _Attempt()
+
+
+class _StepsElsewhere:
+    """The steps of one run that other processes carry out, as its executor hears of them."""
+
+    def __init__(self, observer: RunObserver, run: DagsterRun, instance: DagsterInstance) -> None:
+        self._observer = observer
+        self._run = run
+        self._instance = instance
+
+    def notice(self, event: DagsterEvent) -> None:
+        """Take in an event; a process that was killed, or never got as far as its step, leaves the telling to us."""
+        step = event.step_key
+        if step is None or self._observer.follows(self._run):
+            return
+        if event.event_type in _FAILURES and event.pid == os.getpid():
+            error = getattr(event.event_specific_data, "error", None)
+            self._lost(step, cause_of(error).reason)
+
+    def _lost(self, step: str, reason: str) -> None:
+        last = _last_attempt(self._instance, self._run, step)
+        with self._observer.step_span(self._run, step, attempt=last.number, started=last.started) as operation:
+            operation.fail(reason)
+        if told := self._observer.lineage_of(self._run, step, attempt=last.number):
+            if last.started is None:
+                told.start()
+            told.fail(reason)
+
+
+def _observed(inner: ExecutorDefinition, observer: RunObserver) -> ExecutorDefinition:
+    def create(context: InitExecutorContext) -> Executor:
+        make: Callable[[InitExecutorContext], Executor] | None = inner.executor_creation_fn
+        if make is None:
+            msg = f"The executor '{inner.name}' cannot be created."
+            raise TypeError(msg)
+        return _ObservedExecutor(make(context), observer)
+
+    return ExecutorDefinition(
+        name=inner.name,
+        config_schema=inner.config_schema,  # type: ignore[arg-type]  # what one definition has, another takes
+        requirements=inner.get_requirements,
+        executor_creation_fn=create,
+        description=inner.description,
+    )
+
+
+class _ObservedExecutor(Executor):
+    """Executes runs as another executor does, each under a span of its own."""
+
+    def __init__(self, inner: Executor, observer: RunObserver) -> None:
+        self._inner = inner
+        self._observer = observer
+
+    @property
+    def retries(self) -> Any:  # noqa: ANN401 - Dagster keeps the type to itself
+        return self._inner.retries
+
+    @property
+    def step_dependency_config(self) -> Any:  # noqa: ANN401 - Dagster keeps the type to itself
+        return self._inner.step_dependency_config
+
+    def execute(self, plan_context: Any, execution_plan: Any) -> Iterator[DagsterEvent]:  # noqa: ANN401 - as above
+        run: DagsterRun = plan_context.dagster_run
+        instance: DagsterInstance = plan_context.instance
+        try:
+            with watched_run(self._observer.lineage, run.run_id, run.job_name) as watched, handed_over():
+                if tags := trace_tags():
+                    instance.add_run_tags(run.run_id, tags)
+                elsewhere = _StepsElsewhere(self._observer, run, instance)
+                for event in self._inner.execute(plan_context, execution_plan):
+                    elsewhere.notice(event)
+                    if event.is_step_failure:
+                        watched.reason = _step_failed(event.step_key)
+                    yield event
+        finally:
+            self._observer.flush()

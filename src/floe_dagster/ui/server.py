@@ -1,0 +1,165 @@
+"""Dagster's UI on a project: its processes as one thing that starts, answers and ends."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from typing import TYPE_CHECKING, Self
+
+from floe_core.errors import ConfigurationError
+from floe_core.observing.observability import TRACE_PARENT_VARIABLE
+from floe_dagster.code_location import ENVIRONMENT_VARIABLE, PER_TENANT_VARIABLE, PROJECT_VARIABLE
+from floe_dagster.runs.home import dagster_home
+from floe_spark.java.cache import write_atomically
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from floe_core.schemas import CompiledArtifacts
+
+HOST = "127.0.0.1"
+_POLL_SECONDS = 0.25
+_ANSWER_SECONDS = 5.0
+# Dagster gives its webserver and its daemon a minute each.
+_END_SECONDS = 150.0
+_LEFTOVER_SECONDS = 20.0
+# The command is Dagster's to replace, and not for our users to read about.
+_QUIET = "ignore:Function `dev_command` is superseded"
+
+
+class DagsterUi:
+    """Webserver, daemon and code server of a project; a context manager that leaves none of them behind."""
+
+    def __init__(self, artifacts: CompiledArtifacts, port: int) -> None:
+        """Say which project it shows, and where."""
+        self._artifacts = artifacts
+        self._port = port
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it answers."""
+        return f"http://{HOST}:{self._port}"
+
+    def __enter__(self) -> Self:
+        """Start it; it answers a while later."""
+        home = dagster_home(self._artifacts)
+        command = [sys.executable, "-m", "dagster", "dev", "--host", HOST, "--port", str(self._port)]
+        command += ["--workspace", str(self._workspace(home)), "--log-level", "warning"]
+        # In a session of its own, Ctrl-C reaches it through us alone, and nothing it started can be missed.
+        self._process = subprocess.Popen(  # noqa: S603 - our own
+            command, env=self._environment(home), cwd=self._artifacts.project_root, start_new_session=True
+        )
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        """End it, with all its processes."""
+        process = self._started()
+        try:
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(_END_SECONDS)
+        finally:
+            # Also for who presses Ctrl-C once more because it takes too long.
+            self._end_group(process.pid)
+
+    def await_ready(self) -> int | None:
+        """Wait until it answers; return its exit code when it ended instead."""
+        process = self._started()
+        while (code := process.poll()) is None:
+            with (
+                contextlib.suppress(OSError),
+                urllib.request.urlopen(  # noqa: S310 - our own address
+                    f"{self.url}/server_info", timeout=_ANSWER_SECONDS
+                ),
+            ):
+                return None
+            time.sleep(_POLL_SECONDS)
+        return code
+
+    def await_end(self) -> int:
+        """Wait until it ends, and return its exit code."""
+        return self._started().wait()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            msg = "The Dagster UI is started by entering its context."
+            raise RuntimeError(msg)
+        return self._process
+
+    def _environment(self, home: Path) -> dict[str, str]:
+        quiet = ",".join(filter(None, (os.environ.get("PYTHONWARNINGS"), _QUIET)))
+        # Runs of the UI are nobody else's, whoever started it.
+        inherited = {key: value for key, value in os.environ.items() if key != TRACE_PARENT_VARIABLE}
+        return inherited | {
+            "DAGSTER_HOME": str(home),
+            "DAGSTER_DISABLE_TELEMETRY": "1",
+            "PYTHONWARNINGS": quiet,
+            PROJECT_VARIABLE: str(self._artifacts.project_root),
+            ENVIRONMENT_VARIABLE: self._artifacts.environment or "",
+            PER_TENANT_VARIABLE: "1" if self._artifacts.orchestration.per_tenant else "",
+        }
+
+    def _workspace(self, home: Path) -> Path:
+        """Tell Dagster where the definitions are, under the project's own name."""
+        module = {
+            "module_name": "floe_dagster.code_location",
+            "location_name": self._artifacts.name,
+            "working_directory": str(self._artifacts.project_root),
+        }
+        path = home / "workspace.yaml"
+        # JSON is YAML.
+        write_atomically(path, json.dumps({"load_from": [{"python_module": module}]}, indent=2), mode=0o644)
+        return path
+
+    def _end_group(self, group: int) -> None:
+        """End what is left of a process group: runs that were under way, servers that did not listen."""
+        for ending, patience in ((signal.SIGTERM, _LEFTOVER_SECONDS), (signal.SIGKILL, _LEFTOVER_SECONDS)):
+            deadline = time.monotonic() + patience
+            try:
+                os.killpg(group, ending)
+                while time.monotonic() < deadline:
+                    self._started().poll()
+                    os.killpg(group, 0)
+                    time.sleep(_POLL_SECONDS)
+            except ProcessLookupError:
+                return
+
+
+def chosen_port(port: int) -> int:
+    """Return the port to use: the one asked for, or a free one for 0.
+
+    Raises:
+        ConfigurationError: Something else listens there.
+    """
+    with socket.socket() as probe:
+        # As the webserver does it: a port whose last connections are just closing is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as err:
+            msg = f"Port {port} is taken, or may not be used: {err.strerror}."
+            raise ConfigurationError(msg, hint="Choose another: floe dev --port 3001, or 0 for any free one.") from err
+        return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def ends_by_interrupt() -> Iterator[None]:
+    """Treat a request to end, or a terminal that is closed, like Ctrl-C for the length of a block."""
+    # Ctrl-C too: a shell lets background jobs ignore it, and so would everything that is started from here.
+    names = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {name: signal.signal(name, signal.default_int_handler) for name in names}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)

@@ -1,0 +1,1 @@
+"""The catalog: connected, its namespaces, and calls whose outcome is always known."""

@@ -1,0 +1,273 @@
+"""Namespaces of any PyIceberg catalog: nested, idempotent to create, never deleted while something is inside."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg import exceptions as pyiceberg_errors
+
+from floe_core.errors import (
+    CapabilityError,
+    CatalogAuthorizationError,
+    InvalidIdentifierError,
+    NamespaceNotEmptyError,
+    NamespaceNotFoundError,
+)
+from floe_core.telemetry import get_logger, get_tracer, traced
+from floe_iceberg.catalog.reconciling import ReconcilingCatalog
+from floe_iceberg.errors import rejected_request
+from floe_iceberg.names import is_usable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from opentelemetry.trace import Tracer
+    from pyiceberg.catalog import Catalog
+    from structlog.typing import FilteringBoundLogger
+
+    from floe_core.telemetry import Logger, Operation
+
+NamespaceName = str | tuple[str, ...]
+
+_SHOWN = 10
+
+
+def parse_namespace(namespace: NamespaceName) -> tuple[str, ...]:
+    """Return the parts of a namespace given as dotted text or as a tuple.
+
+    Raises:
+        InvalidIdentifierError: A part is empty, padded with spaces, or holds a separator or an unprintable character.
+    """
+    parts = tuple(namespace.split(".")) if isinstance(namespace, str) else tuple(namespace)
+    shown = namespace if isinstance(namespace, str) else ".".join(map(str, parts))
+    if not parts or not all(parts):
+        msg = f"The namespace name {shown!r} has an empty part."
+        raise InvalidIdentifierError(msg, hint="Write parts separated by single dots, such as bronze.raw.")
+    for part in parts:
+        if not is_usable(part):
+            msg = f"The namespace name {shown!r} has a part that cannot be used: {part!r}."
+            raise InvalidIdentifierError(
+                msg, hint="Use printable characters without dots, slashes, # and ?, or spaces at the ends of a part."
+            )
+    return parts
+
+
+def missing_parents(catalog: Catalog, parts: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Return the parents of a namespace that do not exist, the outermost first.
+
+    Looks upward from the nearest one and stops at the first that is there: a tenant may see its own namespace and
+    nothing above it.
+    """
+    missing: list[tuple[str, ...]] = []
+    for depth in range(len(parts) - 1, 0, -1):
+        try:
+            if catalog.namespace_exists(parts[:depth]):
+                break
+        except CatalogAuthorizationError:
+            # Whether the namespace may be made is for the catalog to say.
+            break
+        missing.insert(0, parts[:depth])
+    return missing
+
+
+def _listed(names: Iterable[str]) -> str:
+    names = sorted(names)
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+class Namespaces:
+    """Creates, lists, describes and deletes the namespaces of one catalog."""
+
+    def __init__(
+        self, catalog: Catalog, *, tracer: Tracer | None = None, logger: Logger | FilteringBoundLogger | None = None
+    ) -> None:
+        """Work on a connected catalog."""
+        self._catalog = ReconcilingCatalog.around(catalog)
+        self._tracer = tracer or get_tracer(__name__)
+        self._logger = logger or get_logger(__name__)
+
+    def __repr__(self) -> str:
+        """Name the catalog; its properties hold secrets and stay out."""
+        return f"Namespaces(catalog={self._catalog.name!r})"
+
+    def create(self, namespace: NamespaceName, properties: Mapping[str, str] | None = None) -> bool:
+        """Create a namespace and its missing parents.
+
+        Args:
+            namespace: Dotted text or a tuple of parts.
+            properties: Kept with the namespace when it is new; an existing one is left as it is.
+
+        Returns:
+            Whether it was created by this call.
+
+        Raises:
+            InvalidIdentifierError: The name cannot be used.
+        """
+        parts = parse_namespace(namespace)
+        given = dict(properties or {})
+        with self.operation("create_namespace", parts, properties=sorted(given)) as operation:
+            created = not self._catalog.namespace_exists(parts)
+            if created:
+                for parent in missing_parents(self._catalog, parts):
+                    self._create_one(parent, {})
+                # Another process may have been quicker; its namespace is as good as ours.
+                created = self._create_one(parts, given)
+            operation.set(created=created)
+            return created
+
+    def _create_one(self, parts: tuple[str, ...], properties: dict[str, str]) -> bool:
+        try:
+            self._catalog.create_namespace(parts, properties)
+        except pyiceberg_errors.NamespaceAlreadyExistsError:
+            return False
+        except Exception:
+            # Some servers answer a lost race with a plain failure: what counts is whether the namespace is there.
+            if self._catalog.namespace_exists(parts):
+                return False
+            raise
+        return True
+
+    def exists(self, namespace: NamespaceName) -> bool:
+        """Tell whether the namespace is there."""
+        return self._catalog.namespace_exists(parse_namespace(namespace))
+
+    def list_below(self, parent: NamespaceName | None = None) -> list[str]:
+        """List the namespaces directly below ``parent``, or at the root, dotted and sorted.
+
+        Names that cannot be written with dots, such as ``..``, are left out.
+
+        Raises:
+            NamespaceNotFoundError: The parent does not exist.
+            CatalogAuthorizationError: The credentials may not list there; a tenant's may not list the root.
+        """
+        parts = parse_namespace(parent) if parent else ()
+        with self.operation("list_namespaces", parts) as operation:
+            try:
+                listed = self._catalog.list_namespaces(parts)
+            except CatalogAuthorizationError as err:
+                if parts:
+                    raise
+                msg = f"These credentials may not list all namespaces of catalog '{self._catalog.name}'."
+                raise CatalogAuthorizationError(msg, hint="Name a namespace or a table that they may see.") from err
+            # A server may hold names that floe cannot address; whoever made one must not stop everybody else's work.
+            found = sorted(".".join(child) for child in listed if all(map(is_usable, child)))
+            operation.set(count=len(found), unusable=len(listed) - len(found))
+            return found
+
+    def tree(self, parent: NamespaceName | None = None) -> list[str]:
+        """List every namespace below ``parent``, parents before children."""
+        found: list[str] = []
+        for child in self.list_below(parent):
+            found.append(child)
+            # One that is deleted meanwhile has nothing below it.
+            with suppress(NamespaceNotFoundError):
+                found += self.tree(child)
+        return found
+
+    def properties(self, namespace: NamespaceName) -> dict[str, str]:
+        """Return the namespace's properties.
+
+        Raises:
+            NamespaceNotFoundError: The namespace does not exist.
+        """
+        parts = parse_namespace(namespace)
+        with self.operation("load_namespace_properties", parts):
+            return dict(self._catalog.load_namespace_properties(parts))
+
+    def update_properties(
+        self,
+        namespace: NamespaceName,
+        *,
+        updates: Mapping[str, str] | None = None,
+        removals: Iterable[str] = (),
+    ) -> dict[str, str]:
+        """Set and remove properties; removing one that is not set does nothing.
+
+        Returns:
+            The properties afterwards.
+
+        Raises:
+            NamespaceNotFoundError: The namespace does not exist.
+            InvalidIdentifierError: A property is to be set and removed at once.
+        """
+        parts = parse_namespace(namespace)
+        changed, removed = dict(updates or {}), set(removals)
+        if both := sorted(removed & changed.keys()):
+            msg = f"Properties of namespace '{'.'.join(parts)}' are both set and removed: {', '.join(both)}."
+            raise InvalidIdentifierError(msg, hint="Name each property once.")
+        with self.operation(
+            "update_namespace_properties", parts, properties=sorted(changed), removed_properties=sorted(removed)
+        ):
+            removed &= self._catalog.load_namespace_properties(parts).keys()
+            if changed or removed:
+                self._catalog.update_namespace_properties(parts, removals=removed or None, updates=changed)
+            return dict(self._catalog.load_namespace_properties(parts))
+
+    def delete(self, namespace: NamespaceName) -> None:
+        """Delete an empty namespace.
+
+        Raises:
+            NamespaceNotFoundError: The namespace does not exist.
+            NamespaceNotEmptyError: Tables, views or namespaces are inside; the message names them.
+        """
+        parts = parse_namespace(namespace)
+        with self.operation("delete_namespace", parts):
+            self._refuse_unless_empty(parts)
+            self._catalog.drop_namespace(parts)
+
+    def _refuse_unless_empty(self, parts: tuple[str, ...]) -> None:
+        inside = [f"namespace {'.'.join(child)}" for child in self._catalog.list_namespaces(parts)]
+        inside += [f"table {'.'.join(table)}" for table in self._catalog.list_tables(parts)]
+        if inside:
+            name = ".".join(parts)
+            msg = f"Namespace '{name}' is not empty. It holds: {_listed(inside)}."
+            raise NamespaceNotEmptyError(msg, hint="Drop or move these first.")
+
+    @contextmanager
+    def operation(self, name: str, parts: tuple[str, ...], **attributes: Any) -> Iterator[Operation]:  # noqa: ANN401
+        """Trace one operation on a namespace and translate the errors that rise from it."""
+        dotted = ".".join(parts)
+        with traced(
+            f"iceberg.{name}",
+            tracer=self._tracer,
+            logger=self._logger,
+            catalog=self._catalog.name,
+            namespace=dotted or None,
+            **attributes,
+        ) as operation:
+            try:
+                yield operation
+            except pyiceberg_errors.NoSuchNamespaceError as err:
+                raise self._not_found(parts) from err
+            except pyiceberg_errors.NamespaceNotEmptyError as err:
+                msg = f"Namespace '{dotted}' is not empty."
+                raise NamespaceNotEmptyError(msg, hint="Drop or move what is inside first.") from err
+            except pyiceberg_errors.RESTError as err:
+                what = f"namespace '{dotted}'" if parts else "its namespaces"
+                raise rejected_request(err, self._catalog, what) from err
+            except NotImplementedError as err:
+                msg = f"The catalog '{self._catalog.name}' cannot do this: {name}."
+                raise CapabilityError(msg) from err
+
+    def _not_found(self, parts: tuple[str, ...]) -> NamespaceNotFoundError:
+        name = ".".join(parts)
+        msg = f"Namespace '{name}' not found in catalog '{self._catalog.name}'."
+        known = self._neighbours(parts)
+        if close := get_close_matches(name, known, n=1):
+            return NamespaceNotFoundError(msg, hint=f"Did you mean '{close[0]}'? Namespaces there: {_listed(known)}.")
+        hint = f"Namespaces there: {_listed(known)}." if known else "The catalog holds no namespaces yet."
+        return NamespaceNotFoundError(msg, hint=hint)
+
+    def _neighbours(self, parts: tuple[str, ...]) -> list[str]:
+        """List what exists where the namespace was looked for: its siblings, else those of the nearest parent."""
+        for depth in range(len(parts) - 1, -1, -1):
+            try:
+                found = self._catalog.list_namespaces(parts[:depth])
+            except Exception:  # noqa: BLE001, S112 - a hint must not hide the error it belongs to
+                continue
+            if found:
+                return sorted(".".join(child) for child in found)
+        return []

@@ -1,0 +1,488 @@
+"""A catalog whose calls never lie about their outcome.
+
+A call that landed can still be answered with a conflict, a server error or silence. PyIceberg then deletes the files
+the new snapshot refers to, or reports a table as missing that it has just dropped. This wrapper looks before it
+believes: a call says what the catalog would hold after it, so after a doubtful answer the catalog is asked.
+
+Drops, renames, registrations and changes of namespaces look before the call as well, although most answers leave no
+doubt. What a look afterwards shows has two meanings without it: a name that is free was freed by this call or never
+taken, a table that is there is the one to be dropped or a new one of somebody else, and a 404 or 409 is about this
+call sent twice, by a proxy for one, or about another's. Told wrong, the caller repeats a drop and loses the other's
+table, or takes over a namespace that is not its own. These calls are rare, and one more read each is the price.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pyiceberg import exceptions as pyiceberg_errors
+from pyiceberg.catalog import Catalog, MetastoreCatalog, PropertiesUpdateSummary
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
+from pyiceberg.table import CommitTableResponse
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
+from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate
+
+from floe_core.errors import ConfigurationError
+from floe_core.observing.metrics import timed_commit
+from floe_core.telemetry import traced
+from floe_iceberg.catalog.clocks import clocked
+from floe_iceberg.catalog.manifest_lists import ManifestLists
+from floe_iceberg.catalog.metastore import sql_metastore
+from floe_iceberg.catalog.outcomes import (
+    DEFINITE,
+    PATIENCE_SECONDS,
+    PAUSES,
+    Looks,
+    guards_of_the_number,
+    landed,
+    overtaken,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+    from pyiceberg.io import FileIO
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import CreateTableTransaction, Table
+    from pyiceberg.table.update import TableRequirement, TableUpdate
+    from pyiceberg.typedef import Identifier, Properties
+
+T = TypeVar("T")
+
+# Tells a creation of ours from somebody else's when the answer was lost.
+CREATION_ID_PROPERTY = "floe.creation-id"
+
+
+class ReconcilingCatalog(Catalog):
+    """Wraps any PyIceberg catalog; the tables it hands out commit through it.
+
+    Attributes:
+        inner: The wrapped catalog.
+        manifest_lists: The manifest lists read and written through it.
+    """
+
+    def __init__(
+        self, inner: Catalog, *, looks: tuple[float, ...] = PAUSES, patience: float = PATIENCE_SECONDS
+    ) -> None:
+        """Wrap a connected catalog.
+
+        Args:
+            inner: The catalog.
+            looks: Pauses before each look after a doubtful answer, in seconds.
+            patience: How long a catalog that answered before may stay away, in seconds.
+        """
+        self.name = inner.name
+        self.properties = inner.properties
+        self.inner = inner
+        self._pauses = looks
+        self._patience = patience
+        self._answered = False
+        self._sql = sql_metastore(inner)
+        self.manifest_lists = ManifestLists()
+
+    @classmethod
+    def around(cls, catalog: Catalog) -> ReconcilingCatalog:
+        """Return the catalog wrapped, once.
+
+        Raises:
+            ConfigurationError: It is something else than a catalog.
+        """
+        if not isinstance(catalog, Catalog):
+            msg = (
+                f"A table manager works on a PyIceberg catalog or a catalog plugin, not on a {type(catalog).__name__}."
+            )
+            raise ConfigurationError(msg)
+        return catalog if isinstance(catalog, cls) else cls(catalog)
+
+    @property
+    def clock_offset_ms(self) -> int:
+        """How far the catalog's clock is ahead of this machine's; 0 where the catalog has none, or none is known."""
+        return int(getattr(self.inner, "clock_offset_ms", 0))
+
+    def commit_table(
+        self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
+    ) -> CommitTableResponse:
+        """Commit, and find out what happened when the answer leaves doubt.
+
+        Raises:
+            CommitFailedException: The commit did not land; another writer was first.
+            CommitStateUnknownException: Nobody can tell whether the commit landed.
+        """
+        name = ".".join(table.name())
+        added = next((update.snapshot for update in updates if isinstance(update, AddSnapshotUpdate)), None)
+        with (
+            traced("iceberg.commit_table", within=True, table=name, snapshot_id=added.snapshot_id if added else None),
+            timed_commit(name, conflict=pyiceberg_errors.CommitFailedException),
+        ):
+            return self._commit(table, requirements, updates)
+
+    def _commit(
+        self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
+    ) -> CommitTableResponse:
+        creates = any(isinstance(requirement, AssertCreate) for requirement in requirements)
+        if self._sql is not None and not creates:
+            try:
+                return self._sql.commit(table, requirements, updates)
+            except pyiceberg_errors.CommitStateUnknownException as err:
+                return self._reconcile(table, updates, err)
+        in_process = isinstance(self.inner, MetastoreCatalog) and not creates
+        requirements = (*requirements, *guards_of_the_number(table.metadata, updates))
+        try:
+            return self.inner.commit_table(table, requirements, clocked(updates) if in_process else updates)
+        except Exception as err:  # noqa: BLE001 - whatever went wrong, the table itself knows the outcome
+            return self._reconcile(table, updates, err)
+
+    def _reconcile(self, table: Table, updates: tuple[TableUpdate, ...], err: Exception) -> CommitTableResponse:
+        looks = self._looks()
+        name = ".".join(table.name())
+        for _ in looks:
+            try:
+                current = looks.reach(lambda: self._load(table.name()))
+            except pyiceberg_errors.NoSuchTableError:
+                raise err from None
+            except Exception:  # noqa: BLE001, S112 - an unreachable catalog is asked again after the next pause
+                continue
+            if landed(current.metadata, updates):
+                return self._confirmed(current, updates)
+            if overtaken(current.metadata, updates):
+                msg = f"A commit to another branch of {name} was first"
+                raise pyiceberg_errors.CommitFailedException(msg) from err
+            if isinstance(err, DEFINITE) and not looks.is_back:
+                raise err
+        if looks.is_back and _asserts_its_branch(updates):
+            # The catalog restarted and shows nothing of the commit. Should it land late all the same, the branch that
+            # it asserts has moved by then, or the next attempt finds it.
+            msg = f"The catalog was away during a commit to {name}"
+            raise pyiceberg_errors.CommitFailedException(msg) from err
+        if isinstance(err, DEFINITE) and not isinstance(err, pyiceberg_errors.CommitFailedException):
+            raise err
+        msg = f"No answer tells whether the commit to {name} landed"
+        raise pyiceberg_errors.CommitStateUnknownException(msg) from err
+
+    @staticmethod
+    def _confirmed(current: Table, updates: tuple[TableUpdate, ...]) -> CommitTableResponse:
+        for update in updates:
+            if isinstance(update, AddSnapshotUpdate):
+                try:
+                    update.snapshot.manifests(current.io)
+                except Exception as unreadable:
+                    msg = f"Snapshot {update.snapshot.snapshot_id} landed but its manifest list cannot be read"
+                    raise pyiceberg_errors.CommitStateUnknownException(msg) from unreadable
+        return CommitTableResponse(metadata=current.metadata, metadata_location=current.metadata_location)
+
+    def _settled(
+        self,
+        call: Callable[[], T],
+        look: Callable[[], T | None],
+        *,
+        believed: tuple[type[Exception], ...] = (),
+        again: bool = True,
+    ) -> T:
+        """Carry out a call; when it fails, look whether it took effect all the same.
+
+        Args:
+            call: What to do.
+            look: Returns what the call would have returned when the catalog shows its effect, else None.
+            believed: Errors that leave no doubt.
+            again: Whether the call is made once more when the catalog was away and is back.
+        """
+        try:
+            return call()
+        except believed:
+            raise
+        except Exception as err:
+            looks = self._looks()
+            for _ in looks:
+                try:
+                    found = looks.reach(look)
+                except Exception:  # noqa: BLE001 - an unreachable catalog is asked again after the next pause
+                    found = None
+                if found is not None:
+                    return found
+                if isinstance(err, DEFINITE):
+                    break
+            if looks.is_back and again:
+                return self._settled(call, look, believed=believed, again=False)
+            raise
+
+    def _looks(self) -> Looks:
+        # A catalog that never answered is down, not restarting.
+        return Looks(self._pauses, patience=self._patience if self._answered else 0.0)
+
+    def _patiently(self, read: Callable[[], T]) -> T:
+        """Read, and wait for a catalog that answered before and is away now."""
+        found = self._looks().reach(read)
+        self._answered = True
+        return found
+
+    def _own(self, table: Table) -> Table:
+        table.catalog = self
+        return table
+
+    def load_table(self, identifier: str | Identifier) -> Table:
+        """Load a table; a catalog that is restarting is waited for."""
+        return self._patiently(lambda: self._load(identifier))
+
+    def _load(self, identifier: str | Identifier) -> Table:
+        if self._sql is not None:
+            return self._own(self._sql.load(Catalog.identifier_to_tuple(identifier)))
+        return self._own(self.inner.load_table(identifier))
+
+    def _uuid_of(self, identifier: str | Identifier) -> uuid.UUID | None:
+        """Return the id of the table that bears a name now; None when there is none, or it cannot be read."""
+        try:
+            return self.load_table(identifier).metadata.table_uuid
+        except Exception:  # noqa: BLE001 - a damaged table can be dropped and renamed too
+            return None
+
+    def create_table(  # noqa: PLR0913, PLR0917 - PyIceberg's signature
+        self,
+        identifier: str | Identifier,
+        schema: Schema | pa.Schema,
+        location: str | None = None,
+        partition_spec: PartitionSpec = UNPARTITIONED_PARTITION_SPEC,
+        sort_order: SortOrder = UNSORTED_SORT_ORDER,
+        properties: Properties | None = None,
+    ) -> Table:
+        """Create a table, and find out whether it was this call's doing when the answer leaves doubt.
+
+        Raises:
+            TableAlreadyExistsError: Somebody else's table is there.
+        """
+        creation = uuid.uuid4().hex
+        marked = {**(properties or {}), CREATION_ID_PROPERTY: creation}
+
+        def made() -> Table | None:
+            try:
+                current = self._load(identifier)
+            except pyiceberg_errors.NoSuchTableError:
+                return None
+            if current.properties.get(CREATION_ID_PROPERTY) == creation:
+                return current
+            taken.append(".".join(Catalog.identifier_to_tuple(identifier)))
+            return None
+
+        taken: list[str] = []
+        try:
+            table = self._settled(
+                lambda: self.inner.create_table(identifier, schema, location, partition_spec, sort_order, marked), made
+            )
+        except pyiceberg_errors.TableAlreadyExistsError:
+            raise
+        except Exception as err:
+            if taken:
+                msg = f"Table {taken[0]} already exists"
+                raise pyiceberg_errors.TableAlreadyExistsError(msg) from err
+            raise
+        return self._own(table)
+
+    def create_table_transaction(
+        self,
+        identifier: str | Identifier,
+        *args: Any,  # noqa: ANN401 - passed on as it is
+        **options: Any,  # noqa: ANN401 - passed on as it is
+    ) -> CreateTableTransaction:
+        """Begin to create a table."""
+        return self.inner.create_table_transaction(identifier, *args, **options)
+
+    def register_table(self, identifier: str | Identifier, metadata_location: str, overwrite: bool = False) -> Table:  # noqa: FBT001, FBT002 - PyIceberg's signature
+        """Register a table by its metadata file.
+
+        Raises:
+            TableAlreadyExistsError: Somebody else's table is there.
+        """
+        # REST catalogs of PyIceberg take no third argument.
+        options = {"overwrite": True} if overwrite else {}
+        taken = not overwrite and self.table_exists(identifier)
+
+        def registered() -> Table | None:
+            current = None if taken else self._load(identifier)
+            return current if current is not None and _descends_from(current, metadata_location) else None
+
+        return self._own(
+            self._settled(lambda: self.inner.register_table(identifier, metadata_location, **options), registered)
+        )
+
+    def rename_table(self, from_identifier: str | Identifier, to_identifier: str | Identifier) -> Table:
+        """Rename a table.
+
+        Raises:
+            NoSuchTableError: The table does not exist.
+            TableAlreadyExistsError: Somebody else's table has the new name.
+        """
+        ours = self._uuid_of(from_identifier)
+
+        def renamed() -> Table | None:
+            current = self._load(to_identifier)
+            return current if ours is not None and current.metadata.table_uuid == ours else None
+
+        return self._own(self._settled(lambda: self.inner.rename_table(from_identifier, to_identifier), renamed))
+
+    def table_exists(self, identifier: str | Identifier) -> bool:
+        """Tell whether a table exists, whether or not its metadata can be read here."""
+        return self._patiently(lambda: self._exists(identifier))
+
+    def _exists(self, identifier: str | Identifier) -> bool:
+        if self._sql is not None:
+            return self._sql.exists(Catalog.identifier_to_tuple(identifier))
+        try:
+            return self.inner.table_exists(identifier)
+        except (ValueError, TypeError):
+            # Where the client has to read the metadata for an answer, it is there and beyond PyIceberg's parser.
+            return True
+
+    def drop_table(self, identifier: str | Identifier) -> None:
+        """Drop a table.
+
+        Raises:
+            NoSuchTableError: The table does not exist.
+        """
+        self._settled(lambda: _done(self.inner.drop_table(identifier)), self._gone(identifier))
+
+    def purge_table(self, identifier: str | Identifier) -> None:
+        """Drop a table and its files.
+
+        Raises:
+            NoSuchTableError: The table does not exist.
+        """
+        self._settled(lambda: _done(self.inner.purge_table(identifier)), self._gone(identifier))
+
+    def _seems_there(self, identifier: str | Identifier) -> bool:
+        """Tell whether a table exists, or is so damaged that the catalog cannot tell."""
+        try:
+            return self.table_exists(identifier)
+        except Exception:  # noqa: BLE001 - only a table that is there can be damaged
+            return True
+
+    def _gone(self, identifier: str | Identifier) -> Callable[[], bool | None]:
+        """Return a look that tells whether the table that bears a name now is gone later on."""
+        ours = self._uuid_of(identifier)
+        there = ours is not None or self._seems_there(identifier)
+
+        def gone() -> bool | None:
+            try:
+                current = self._load(identifier).metadata.table_uuid
+            except pyiceberg_errors.NoSuchTableError:
+                return True if there else None
+            # A new table of the same name is somebody else's and stays.
+            return True if ours is not None and current != ours else None
+
+        return gone
+
+    def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
+        """List the tables of a namespace."""
+        return self._patiently(lambda: self.inner.list_tables(namespace))
+
+    def namespace_exists(self, namespace: str | Identifier) -> bool:
+        """Tell whether a namespace exists."""
+        return self._patiently(lambda: self.inner.namespace_exists(namespace))
+
+    def create_namespace(self, namespace: str | Identifier, properties: Properties | None = None) -> None:
+        """Create a namespace.
+
+        Raises:
+            NamespaceAlreadyExistsError: It was there before this call.
+        """
+        there = self.namespace_exists(namespace)
+
+        def made() -> bool | None:
+            if there or not self.inner.namespace_exists(namespace):
+                return None
+            current = self.inner.load_namespace_properties(namespace) if properties else {}
+            return True if all(current.get(key) == value for key, value in (properties or {}).items()) else None
+
+        # A database answers once; a REST client may have sent the call again and be told of its own creation.
+        believed = (pyiceberg_errors.NamespaceAlreadyExistsError,) if self._sql is not None else ()
+        self._settled(lambda: _done(self.inner.create_namespace(namespace, properties or {})), made, believed=believed)
+
+    def drop_namespace(self, namespace: str | Identifier) -> None:
+        """Drop a namespace.
+
+        Raises:
+            NoSuchNamespaceError: The namespace does not exist.
+            NamespaceNotEmptyError: Something is inside.
+        """
+        there = self.namespace_exists(namespace)
+
+        def gone() -> bool | None:
+            return True if there and not self.inner.namespace_exists(namespace) else None
+
+        self._settled(lambda: _done(self.inner.drop_namespace(namespace)), gone)
+
+    def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
+        """List namespaces."""
+        return self._patiently(lambda: self.inner.list_namespaces(namespace))
+
+    def load_namespace_properties(self, namespace: str | Identifier) -> Properties:
+        """Load a namespace's properties."""
+        return self._patiently(lambda: self.inner.load_namespace_properties(namespace))
+
+    def update_namespace_properties(
+        self, namespace: str | Identifier, removals: set[str] | None = None, updates: Properties | None = None
+    ) -> PropertiesUpdateSummary:
+        """Update a namespace's properties.
+
+        Raises:
+            NoSuchNamespaceError: The namespace does not exist.
+        """
+        removed, changed = removals or set(), updates or {}
+
+        def updated() -> PropertiesUpdateSummary | None:
+            current = self.inner.load_namespace_properties(namespace)
+            if removed & current.keys() or any(current.get(key) != value for key, value in changed.items()):
+                return None
+            return PropertiesUpdateSummary(removed=sorted(removed), updated=sorted(changed), missing=[])
+
+        return self._settled(lambda: self.inner.update_namespace_properties(namespace, removals, changed), updated)
+
+    def list_views(self, namespace: str | Identifier) -> list[Identifier]:
+        """List views."""
+        return self.inner.list_views(namespace)
+
+    def load_view(self, identifier: str | Identifier) -> Any:  # noqa: ANN401 - passed on as it is
+        """Load a view."""
+        return self.inner.load_view(identifier)
+
+    def view_exists(self, identifier: str | Identifier) -> bool:
+        """Tell whether a view exists."""
+        return self.inner.view_exists(identifier)
+
+    def create_view(self, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - passed on as it is
+        """Create a view."""
+        return self.inner.create_view(*args, **options)
+
+    def register_view(self, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - passed on as it is
+        """Register a view."""
+        return self.inner.register_view(*args, **options)
+
+    def drop_view(self, identifier: str | Identifier) -> None:
+        """Drop a view."""
+        self.inner.drop_view(identifier)
+
+    def supports_server_side_planning(self) -> bool:
+        """Tell whether the server plans scans."""
+        return self.inner.supports_server_side_planning()
+
+    def close(self) -> None:
+        """Close the wrapped catalog."""
+        self.inner.close()
+
+    def _load_file_io(self, properties: Properties | None = None, location: str | None = None) -> FileIO:
+        return self.inner._load_file_io(properties or {}, location)  # noqa: SLF001 - the hook PyIceberg's tables call
+
+
+def _done(nothing: None) -> bool:
+    """Give a call without a result one."""
+    return nothing is None
+
+
+def _asserts_its_branch(updates: tuple[TableUpdate, ...]) -> bool:
+    return any(isinstance(update, AddSnapshotUpdate) for update in updates)
+
+
+def _descends_from(table: Table, metadata_location: str) -> bool:
+    """Whether a table was registered by a metadata file, however often it changed since."""
+    known = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
+    return metadata_location in known

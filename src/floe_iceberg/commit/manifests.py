@@ -1,0 +1,144 @@
+"""Manifests, written by PyIceberg's encoder with the header that the specification asks for."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from pyiceberg.avro.file import AvroFile, AvroOutputFile
+from pyiceberg.conversions import from_bytes, to_bytes
+from pyiceberg.manifest import (
+    MANIFEST_ENTRY_SCHEMAS,
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestWriter,
+    ManifestWriterV1,
+    ManifestWriterV2,
+    _inherit_from_manifest,
+    data_file_with_partition,
+    manifest_entry_schema_with_data_file,
+)
+from pyiceberg.types import DoubleType, FloatType, StructType, UUIDType
+
+from floe_iceberg.formats.partitioning import spec_schema
+
+if TYPE_CHECKING:
+    from pyiceberg.avro.codecs import AvroCompressionCodec
+    from pyiceberg.io import FileIO, OutputFile
+    from pyiceberg.manifest import ManifestFile
+    from pyiceberg.schema import Schema
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.typedef import TableVersion
+
+
+# Where a summary of a partition field keeps its bounds, each with the sign that belongs there when both zeros occur.
+_LOWER, _UPPER = 2, 3
+_BOUNDS = {_LOWER: -1.0, _UPPER: 1.0}
+
+
+# The record in which PyIceberg knows the data file that a delete file refers to, and what version 2 lacks of it.
+_WITH_REFERENCE: TableVersion = 3
+_ONLY_IN_VERSION_3 = frozenset({142, 144, 145})
+
+# The signs of both halves of a UUID.
+_SIGNS = 1 << 127 | 1 << 63
+
+
+class _OrderedAsInJava(ManifestWriter):
+    """Orders partition summaries as Java does, which would skip manifests by any other order.
+
+    It puts -0.0 below 0.0, where PyIceberg keeps the zero that came first, and takes a UUID for two signed numbers.
+    """
+
+    def to_manifest_file(self) -> ManifestFile:
+        manifest = super().to_manifest_file()
+        fields = self._spec.partition_type(self._schema).fields
+        for place, (field, summary) in enumerate(zip(fields, manifest.partitions or (), strict=True)):
+            if isinstance(field.field_type, UUIDType) and summary[_LOWER] is not None:
+                known = sorted(
+                    (found[place] for found in self._partitions if found[place] is not None),
+                    key=lambda value: value.int ^ _SIGNS,
+                )
+                summary[_LOWER], summary[_UPPER] = known[0].bytes, known[-1].bytes
+            if not isinstance(field.field_type, DoubleType | FloatType):
+                continue
+            signs = {math.copysign(1.0, found[place]) for found in self._partitions if found[place] == 0}
+            for bound, sign in _BOUNDS.items():
+                zero: object = 0.0
+                if (
+                    sign in signs
+                    and summary[bound] is not None
+                    and from_bytes(field.field_type, summary[bound]) == zero
+                ):
+                    summary[bound] = to_bytes(field.field_type, math.copysign(0.0, sign))
+        return manifest
+
+
+class _Version1(_OrderedAsInJava, ManifestWriterV1):
+    @property
+    def _meta(self) -> dict[str, str]:
+        return {**super()._meta, "schema-id": str(self._schema.schema_id)}
+
+
+class _Version2(_OrderedAsInJava, ManifestWriterV2):
+    @property
+    def _meta(self) -> dict[str, str]:
+        return {**super()._meta, "schema-id": str(self._schema.schema_id)}
+
+
+class _Deletes(_Version2):
+    """Lists delete files, each with the data file that all its deletes refer to, which PyIceberg leaves out."""
+
+    def content(self) -> ManifestContent:
+        return ManifestContent.DELETES
+
+    @property
+    def _meta(self) -> dict[str, str]:
+        return {**super()._meta, "content": "deletes"}
+
+    def new_writer(self) -> AvroOutputFile[ManifestEntry]:
+        return AvroOutputFile[ManifestEntry](
+            output_file=self._output_file,
+            file_schema=self._schema_without(_ONLY_IN_VERSION_3),
+            record_schema=self._schema_without(frozenset()),
+            schema_name="manifest_entry",
+            metadata=self._meta,
+        )
+
+    def _schema_without(self, left_out: frozenset[int]) -> Schema:
+        partition = self._spec.partition_type(self._schema)
+        whole = data_file_with_partition(partition_type=partition, format_version=_WITH_REFERENCE)
+        kept = StructType(*(field for field in whole.fields if field.field_id not in left_out))
+        return manifest_entry_schema_with_data_file(format_version=2, data_file=kept)
+
+
+def delete_entries(manifest: ManifestFile, io: FileIO) -> list[ManifestEntry]:
+    """Read the live entries of a manifest of delete files, as a manifest of such files is written."""
+    with AvroFile[ManifestEntry](
+        io.new_input(manifest.manifest_path),
+        MANIFEST_ENTRY_SCHEMAS[_WITH_REFERENCE],
+        read_types={-1: ManifestEntry, 2: DataFile},
+        read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
+    ) as reader:
+        live = (entry for entry in reader if entry.status != ManifestEntryStatus.DELETED)
+        return [_inherit_from_manifest(entry, manifest) for entry in live]
+
+
+def manifest_writer(  # noqa: PLR0913 - options by keyword
+    metadata: TableMetadata,
+    spec_id: int,
+    *,
+    output_file: OutputFile,
+    snapshot_id: int,
+    codec: AvroCompressionCodec,
+    content: ManifestContent = ManifestContent.DATA,
+) -> ManifestWriter:
+    """Return a writer of a manifest of one partition spec; format version 1 or 2."""
+    writer: type[ManifestWriter] = _Version1 if metadata.format_version == 1 else _Version2
+    if content is ManifestContent.DELETES:
+        writer = _Deletes
+    return writer(metadata.specs()[spec_id], spec_schema(metadata, spec_id), output_file, snapshot_id, codec)

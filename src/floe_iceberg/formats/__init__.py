@@ -1,0 +1,1 @@
+"""Rows and files: Arrow types, casts, partitions, sort orders, Parquet metrics, Avro codecs."""

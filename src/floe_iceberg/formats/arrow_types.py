@@ -1,0 +1,441 @@
+"""Arrow data at the door: many kinds of frame in, Arrow with types Iceberg knows out.
+
+==========================  =======================================================================================
+comes in                    goes on as
+==========================  =======================================================================================
+string_view, binary_view    string, binary
+dictionary, run-end encoded the values themselves
+int8, int16, uint8, uint16  int32
+uint32                      int64
+uint64                      decimal(20, 0); checked int64 where the table's column is a long
+float16                     float32
+date64                      date32
+time32, time64[ns]          time64[us], refused when that loses digits
+timestamp[s, ms, ns]        timestamp[us], refused when that loses digits; zones become UTC
+decimal32, 64, 256          decimal128, refused above 38 digits
+fixed_size_list, list views list
+null                        the type of the table's column
+duration, interval, union   refused: Iceberg has no such type
+==========================  =======================================================================================
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+
+from floe_core.errors import FloeStorageError, InvalidDataError, WriteError
+from floe_core.failed_writes import is_of_library
+from floe_core.observing.redaction import redact_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_UINT64_DECIMAL = pa.decimal128(20, 0)
+_MOST_DIGITS = 38
+_FIELD_ID = b"PARQUET:field_id"
+_DOC = b"doc"
+
+_SIMPLE: dict[int, pa.DataType] = {
+    pa.lib.Type_STRING_VIEW: pa.string(),
+    pa.lib.Type_BINARY_VIEW: pa.binary(),
+    pa.lib.Type_INT8: pa.int32(),
+    pa.lib.Type_INT16: pa.int32(),
+    pa.lib.Type_UINT8: pa.int32(),
+    pa.lib.Type_UINT16: pa.int32(),
+    pa.lib.Type_UINT32: pa.int64(),
+    pa.lib.Type_UINT64: _UINT64_DECIMAL,
+    pa.lib.Type_HALF_FLOAT: pa.float32(),
+    pa.lib.Type_DATE64: pa.date32(),
+    pa.lib.Type_TIME32: pa.time64("us"),
+    pa.lib.Type_TIME64: pa.time64("us"),
+}
+_ICEBERG: dict[int, IcebergType] = {
+    pa.lib.Type_BOOL: BooleanType(),
+    pa.lib.Type_INT32: IntegerType(),
+    pa.lib.Type_INT64: LongType(),
+    pa.lib.Type_FLOAT: FloatType(),
+    pa.lib.Type_DOUBLE: DoubleType(),
+    pa.lib.Type_DATE32: DateType(),
+    pa.lib.Type_TIME64: TimeType(),
+    pa.lib.Type_STRING: StringType(),
+    pa.lib.Type_LARGE_STRING: StringType(),
+    pa.lib.Type_BINARY: BinaryType(),
+    pa.lib.Type_LARGE_BINARY: BinaryType(),
+}
+
+
+@runtime_checkable
+class _ArrowStream(Protocol):
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+
+
+def to_arrow(data: object) -> pa.Table | pa.RecordBatchReader:
+    """Take any frame floe knows and return it as an Arrow table or reader, types as they are.
+
+    What the source of a stream fails with while it is read rises as it is, or as the cause of a ``WriteError`` where it
+    could be taken for a failure of the table's storage or catalog.
+
+    Raises:
+        InvalidDataError: The data is no frame, or two columns have one name.
+    """
+    frame = _as_arrow(data)
+    if twice := sorted(_repeated(list(frame.schema))):
+        raise _two_of_one_name(twice)
+    if isinstance(frame, pa.RecordBatchReader):
+        return pa.RecordBatchReader.from_batches(frame.schema, _read(frame))
+    return frame
+
+
+def _read(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    with _reading():
+        yield from reader
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """Keep a failure of the source from being taken for one of the table's own storage or catalog."""
+    try:
+        yield
+    except FloeStorageError:
+        raise
+    except Exception as err:
+        if not isinstance(err, OSError) and not is_of_library(err):
+            raise
+        # The first line says what happened; the rest, such as a statement, is for the log.
+        reason = redact_text(str(err).strip().partition("\n")[0] or type(err).__name__)
+        msg = f"The data to be written cannot be read: {reason.rstrip('.')}."
+        raise WriteError(msg, hint="Check where it comes from; the table is as it was.") from err
+
+
+def _two_of_one_name(names: list[str]) -> InvalidDataError:
+    msg = f"The data has two columns of one name: {', '.join(names)}."
+    return InvalidDataError(msg, hint="Rename one of them.")
+
+
+def _repeated(fields: list[pa.Field], prefix: str = "") -> set[str]:
+    """Return the names that two columns share, or two fields of a struct."""
+    names = [field.name for field in fields]
+    found = {prefix + name for name in names if names.count(name) > 1}
+    for field in fields:
+        inner = [field.type.field(place) for place in range(field.type.num_fields)]
+        if inner:
+            found |= _repeated(inner, f"{prefix}{field.name}.")
+    return found
+
+
+def _as_arrow(data: object) -> pa.Table | pa.RecordBatchReader:
+    if isinstance(data, pa.Table | pa.RecordBatchReader):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if isinstance(data, list) and all(isinstance(row, dict) for row in data):
+        return _from_rows(data)
+    frame = _from_library(data)
+    if frame is not None:
+        return frame
+    msg = f"{type(data).__name__} is no data floe can write."
+    hint = "Pass a PyArrow table or reader, a pandas, Polars or PySpark DataFrame, or a list of dicts."
+    raise InvalidDataError(msg, hint=hint)
+
+
+def _from_rows(rows: list[dict[str, Any]]) -> pa.Table:
+    # PyArrow's own conversion takes the columns of the first row, and drops what only later ones have.
+    names = dict.fromkeys(name for row in rows for name in row)
+    try:
+        return pa.table({name: pa.array([row.get(name) for row in rows]) for name in names})
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as err:
+        msg = f"The rows do not become Arrow: {err}"
+        raise InvalidDataError(msg, hint="Give each column values of one type.") from err
+
+
+def _from_library(data: Any) -> pa.Table | pa.RecordBatchReader | None:  # noqa: ANN401 - libraries that may be absent
+    match f"{type(data).__module__.split('.')[0]}.{type(data).__name__}":
+        case "polars.LazyFrame":
+            with _reading():
+                return data.collect().to_arrow()
+        case "polars.DataFrame":
+            return data.to_arrow()
+        case "pandas.DataFrame":
+            return _from_pandas(data)
+        case _ if isinstance(data, _ArrowStream):
+            return _from_stream(data)
+        case _:
+            return None
+
+
+def _from_stream(data: _ArrowStream) -> pa.RecordBatchReader | None:
+    try:
+        return pa.RecordBatchReader.from_stream(data)
+    except pa.ArrowInvalid:
+        # A stream of bare values, such as a pandas or Polars series, is no frame.
+        return None
+
+
+def _from_pandas(data: Any) -> pa.Table:  # noqa: ANN401 - pandas is optional
+    try:
+        return pa.Table.from_pandas(_with_index(data), preserve_index=False).replace_schema_metadata(None)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as err:
+        msg = f"The pandas frame does not become Arrow: {err}"
+        raise InvalidDataError(msg, hint="Give the column one type, for example with astype().") from err
+
+
+def _with_index(frame: Any) -> Any:  # noqa: ANN401 - pandas is optional
+    """Return a pandas frame with its named indexes as columns: the keys of a ``groupby`` are rows' own values.
+
+    An unnamed index of integers only numbers the rows.
+
+    Raises:
+        InvalidDataError: The index has values without a name, a column has its name and other values, or the columns
+            have several levels.
+    """
+    index = frame.index
+    if twice := sorted({str(name) for name in frame.columns[frame.columns.duplicated()]}):
+        raise _two_of_one_name(twice)
+    if frame.columns.nlevels > 1:
+        msg = f"The pandas frame has {frame.columns.nlevels} levels of column names."
+        hint = "Give each column one name, for example with agg(total=('amount', 'sum'))."
+        raise InvalidDataError(msg, hint=hint)
+    if None in index.names:
+        if index.nlevels == 1 and (index.inferred_type == "integer" or not len(frame)):
+            return frame
+        msg = f"The pandas frame has an index of {index.inferred_type} values without a name."
+        hint = "Name it with rename_axis(...), or drop it with reset_index(drop=True)."
+        raise InvalidDataError(msg, hint=hint)
+    numbered = frame.reset_index(drop=True)
+    repeated = [name for name in index.names if name in frame.columns]
+    for name in repeated:
+        if not index.get_level_values(name).to_series(index=numbered.index).equals(numbered[name]):
+            msg = f"The pandas frame has an index and a column '{name}' with different values."
+            raise InvalidDataError(msg, hint="Rename one of them, or drop the index with reset_index(drop=True).")
+    return frame.droplevel(repeated).reset_index() if len(repeated) < index.nlevels else numbered
+
+
+def known_type(dtype: pa.DataType, column: str) -> pa.DataType:
+    """Return the type that takes the place of an Arrow type Iceberg does not know.
+
+    Raises:
+        InvalidDataError: Nothing can take its place.
+    """
+    if isinstance(dtype, pa.DictionaryType | pa.RunEndEncodedType):
+        return known_type(dtype.value_type, column)
+    if isinstance(dtype, pa.BaseExtensionType):
+        return dtype if isinstance(dtype, pa.UuidType) else known_type(dtype.storage_type, column)
+    if types.is_nested(dtype):
+        return _known_nested(dtype, column)
+    if types.is_duration(dtype) or types.is_interval(dtype):
+        msg = f"Column '{column}' is a {dtype}, and Iceberg has no such type."
+        raise InvalidDataError(msg, hint="Cast it to int64 (microseconds) or write two timestamps.")
+    return _known_plain(dtype, column)
+
+
+def _known_plain(dtype: pa.DataType, column: str) -> pa.DataType:
+    if types.is_timestamp(dtype):
+        return pa.timestamp("us", tz="UTC" if dtype.tz else None)
+    if types.is_decimal(dtype):
+        return _known_decimal(dtype, column)
+    return _SIMPLE.get(dtype.id, dtype)
+
+
+def _known_decimal(dtype: pa.DataType, column: str) -> pa.DataType:
+    if dtype.precision > _MOST_DIGITS or dtype.scale < 0:
+        msg = f"Column '{column}' is a {dtype}; Iceberg holds up to {_MOST_DIGITS} digits and no negative scale."
+        raise InvalidDataError(msg, hint="Cast it to a smaller decimal or a string.")
+    return pa.decimal128(dtype.precision, dtype.scale)
+
+
+def _known_nested(dtype: pa.DataType, column: str) -> pa.DataType:
+    def inner(field: pa.Field, name: str | None = None) -> pa.Field:
+        return field.with_type(known_type(field.type, f"{column}.{name or field.name}"))
+
+    if isinstance(dtype, pa.StructType):
+        return pa.struct([inner(field) for field in dtype])
+    if isinstance(dtype, pa.MapType):
+        return pa.map_(inner(dtype.key_field, "key"), inner(dtype.item_field, "value"))
+    if isinstance(dtype, pa.LargeListType | pa.LargeListViewType):
+        return pa.large_list(inner(dtype.value_field, "element"))
+    if isinstance(dtype, pa.ListType | pa.FixedSizeListType | pa.ListViewType):
+        return pa.list_(inner(dtype.value_field, "element"))
+    msg = f"Column '{column}' is a {dtype}, and Iceberg has no such type."
+    raise InvalidDataError(msg, hint="Split it into columns of one type each.")
+
+
+def known_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the schema with every type replaced by one Iceberg knows; null columns stay null."""
+    return pa.schema([field.with_type(known_type(field.type, field.name)) for field in schema])
+
+
+def normalised(table: pa.Table) -> pa.Table:
+    """Return the table with every column in a type Iceberg knows.
+
+    Raises:
+        InvalidDataError: A value does not fit.
+    """
+    schema = known_schema(table.schema)
+    columns = [cast_column(table.column(i), field.type, field.name) for i, field in enumerate(schema)]
+    return pa.table(columns, schema=schema)
+
+
+def to_iceberg_type(dtype: pa.DataType, column: str, new_id: Callable[[], int]) -> IcebergType:
+    """Return the Iceberg type of a known Arrow type, nested fields numbered by ``new_id``.
+
+    Raises:
+        InvalidDataError: The column has no type yet.
+    """
+    if (simple := _ICEBERG.get(dtype.id)) is not None:
+        return simple
+    if types.is_timestamp(dtype):
+        return TimestamptzType() if dtype.tz else TimestampType()
+    if types.is_decimal(dtype):
+        return DecimalType(dtype.precision, dtype.scale)
+    if types.is_fixed_size_binary(dtype):
+        return FixedType(dtype.byte_width)
+    if isinstance(dtype, pa.UuidType):
+        return UUIDType()
+    if types.is_nested(dtype):
+        return _nested_to_iceberg(dtype, column, new_id)
+    msg = f"Column '{column}' holds only nulls, so its type is unknown."
+    raise InvalidDataError(msg, hint="Give it a type, or leave the column out.")
+
+
+def _nested_to_iceberg(dtype: pa.DataType, column: str, new_id: Callable[[], int]) -> IcebergType:
+    if isinstance(dtype, pa.StructType):
+        return StructType(*to_iceberg_fields(list(dtype), new_id, prefix=f"{column}."))
+    if isinstance(dtype, pa.MapType):
+        key_id, value_id = new_id(), new_id()
+        return MapType(
+            key_id=key_id,
+            key_type=to_iceberg_type(dtype.key_type, f"{column}.key", new_id),
+            value_id=value_id,
+            value_type=to_iceberg_type(dtype.item_type, f"{column}.value", new_id),
+            value_required=not dtype.item_field.nullable,
+        )
+    element_id = new_id()
+    return ListType(
+        element_id=element_id,
+        element=to_iceberg_type(dtype.value_type, f"{column}.element", new_id),
+        element_required=not dtype.value_field.nullable,
+    )
+
+
+def to_iceberg_fields(fields: list[pa.Field], new_id: Callable[[], int], prefix: str = "") -> list[NestedField]:
+    """Return Iceberg fields for known Arrow fields, docs taken from their metadata."""
+    ids = [new_id() for _ in fields]
+    return [
+        NestedField(
+            field_id=field_id,
+            name=field.name,
+            field_type=to_iceberg_type(field.type, prefix + field.name, new_id),
+            required=not field.nullable,
+            doc=((field.metadata or {}).get(_DOC) or b"").decode() or None,
+        )
+        for field_id, field in zip(ids, fields, strict=True)
+    ]
+
+
+def cast_column(values: pa.ChunkedArray, target: pa.DataType, column: str) -> pa.ChunkedArray:
+    """Cast without losing anything.
+
+    Raises:
+        InvalidDataError: A value does not fit.
+    """
+    if values.type == target:
+        return values
+    values = without_list_views(values)
+    if isinstance(values.type, pa.RunEndEncodedType):
+        values = pa.chunked_array([pc.run_end_decode(chunk) for chunk in values.chunks], values.type.value_type)
+    if isinstance(values.type, pa.BaseExtensionType) and not isinstance(target, pa.BaseExtensionType):
+        values = pa.chunked_array([chunk.storage for chunk in values.chunks], values.type.storage_type)
+    try:
+        return values.cast(target)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as err:
+        msg = f"Column '{column}' does not become {target}: {err}"
+        hint = "Iceberg keeps microseconds: round the values first." if "lose data" in str(err) else None
+        raise InvalidDataError(msg, hint=hint) from err
+
+
+def without_list_views(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column with plain lists for list views, however deep: PyArrow's own cast (26.0) loses their elements."""
+    if not _has_list_view(values.type):
+        return values
+    chunks = [_without_list_views(chunk) for chunk in values.chunks]
+    return pa.chunked_array(chunks, None if chunks else known_type(values.type, ""))
+
+
+def _has_list_view(dtype: pa.DataType) -> bool:
+    if isinstance(dtype, pa.ListViewType | pa.LargeListViewType):
+        return True
+    return any(_has_list_view(dtype.field(place).type) for place in range(dtype.num_fields))
+
+
+def _without_list_views(values: pa.Array) -> pa.Array:
+    kind = values.type
+    if not _has_list_view(kind):
+        return values
+    if isinstance(kind, pa.StructType):
+        parts = [_without_list_views(values.field(place)) for place in range(kind.num_fields)]
+        fields = [kind.field(place).with_type(part.type) for place, part in enumerate(parts)]
+        return pa.StructArray.from_arrays(parts, fields=fields, mask=values.is_null())
+    if isinstance(kind, pa.MapType):
+        keys, items = _without_list_views(values.keys), _without_list_views(values.items)
+        target = pa.map_(kind.key_field.with_type(keys.type), kind.item_field.with_type(items.type))
+        entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
+        return with_children(values, target, entries)
+    if isinstance(kind, pa.FixedSizeListType):
+        values = values.cast(pa.list_(kind.value_field))
+    if isinstance(kind, pa.ListViewType | pa.LargeListViewType):
+        values = _as_list(values)
+    elements = _without_list_views(values.values)
+    plain = pa.large_list if isinstance(values.type, pa.LargeListType) else pa.list_
+    return with_children(values, plain(kind.value_field.with_type(elements.type)), elements)
+
+
+def _as_list(values: pa.Array) -> pa.Array:
+    large = isinstance(values.type, pa.LargeListViewType)
+    lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    offsets = pa.array(ends, pa.int64() if large else pa.int32())
+    plain, made = (pa.large_list, pa.LargeListArray) if large else (pa.list_, pa.ListArray)
+    target = plain(values.type.value_field)
+    return made.from_arrays(offsets, values.flatten(), type=target, mask=values.is_null())
+
+
+def with_field_id(field: pa.Field, field_id: int) -> pa.Field:
+    """Return the Arrow field with the id Parquet keeps."""
+    return field.with_metadata({_FIELD_ID: str(field_id).encode()})
+
+
+def with_children(items: pa.Array, target: pa.DataType, children: pa.Array) -> pa.Array:
+    """Return a list or map array with other children: the elements, or the entries of a map.
+
+    Offsets and validity are taken as they are: a slice keeps its place, null stays null, and nothing is copied.
+    """
+    return pa.Array.from_buffers(
+        target, len(items), items.buffers()[:2], items.null_count, items.offset, children=[children]
+    )

@@ -1,0 +1,197 @@
+"""Rows brought into the shape of a table's schema: its columns, their order, types and field ids."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.schema import Schema, sanitize_column_names
+from pyiceberg.types import ListType, MapType, NestedField, StructType
+
+from floe_core.errors import InvalidDataError
+from floe_iceberg.formats.arrow_types import cast_column, with_children, with_field_id, without_list_views
+
+if TYPE_CHECKING:
+    from pyiceberg.types import IcebergType
+
+_FILL_IN = "Fill them in, or make the column optional first."
+
+
+def arrow_type(iceberg_type: IcebergType, like: pa.DataType | None = None) -> pa.DataType:
+    """Return the Arrow type of a column, with field ids inside; large where the data already is."""
+    if isinstance(iceberg_type, StructType):
+        parts = {field.name: field.type for field in like} if isinstance(like, pa.StructType) else {}
+        return pa.struct([arrow_field(field, parts.get(field.name)) for field in iceberg_type.fields])
+    if isinstance(iceberg_type, MapType):
+        key, item = (like.key_type, like.item_type) if isinstance(like, pa.MapType) else (None, None)
+        return pa.map_(arrow_field(iceberg_type.key_field, key), arrow_field(iceberg_type.value_field, item))
+    if isinstance(iceberg_type, ListType):
+        large = isinstance(like, pa.LargeListType)
+        element = arrow_field(iceberg_type.element_field, getattr(like, "value_type", None))
+        return pa.large_list(element) if large else pa.list_(element)
+    plain = _plain(iceberg_type)
+    if like is not None and pa.types.is_large_string(plain) and not pa.types.is_large_string(like):
+        return pa.string()
+    if like is not None and pa.types.is_large_binary(plain) and not pa.types.is_large_binary(like):
+        return pa.binary()
+    return plain
+
+
+def _plain(iceberg_type: IcebergType) -> pa.DataType:
+    return schema_to_pyarrow(Schema(NestedField(1, "c", iceberg_type)), include_field_ids=False).field(0).type
+
+
+def arrow_field(field: NestedField, like: pa.DataType | None = None) -> pa.Field:
+    """Return the Arrow field of an Iceberg field, its id attached."""
+    return with_field_id(pa.field(field.name, arrow_type(field.field_type, like), field.optional), field.field_id)
+
+
+def fit(rows: pa.Table, schema: Schema, *, like: pa.Schema | None = None) -> pa.Table:
+    """Return the rows with the schema's columns in its order; absent optional columns become null.
+
+    Args:
+        rows: The rows; columns are found by name.
+        schema: The table's schema.
+        like: Arrow schema of rows fitted before, which these are to join: text is large there or is not, as it may
+            be, and Arrow puts only columns of one type together without losing field ids.
+
+    Raises:
+        InvalidDataError: A value does not fit, or a required column holds null.
+    """
+    columns, fields = [], []
+    for position, field in enumerate(schema.fields):
+        index = rows.schema.get_field_index(field.name)
+        values = rows.column(index) if index >= 0 else None
+        if like is not None:
+            target = like.field(position)
+        else:
+            target = arrow_field(field, values.type if values is not None else None)
+        columns.append(_column(values, field, target.type, rows.num_rows))
+        fields.append(target)
+    return pa.table(columns, schema=pa.schema(fields))
+
+
+def stored_names(schema: Schema) -> Schema | None:
+    """Return the schema as data files spell it, by Avro's rules for names; None when that is no difference."""
+    stored = sanitize_column_names(schema)
+    return None if stored.as_struct() == schema.as_struct() else stored
+
+
+def as_stored(rows: pa.Table, stored: Schema) -> pa.Table:
+    """Give fitted rows the names of data files."""
+    fields = [_respelled(rows.schema.field(i), field) for i, field in enumerate(stored.fields)]
+    columns = [
+        pa.chunked_array([_relabelled(chunk, field.type) for chunk in rows.column(i).chunks], field.type)
+        for i, field in enumerate(fields)
+    ]
+    return pa.table(columns, schema=pa.schema(fields))
+
+
+def _respelled(field: pa.Field, stored: NestedField) -> pa.Field:
+    kind, dtype = stored.field_type, field.type
+    if isinstance(kind, StructType):
+        dtype = pa.struct([_respelled(part, inner) for part, inner in zip(dtype, kind.fields, strict=True)])
+    elif isinstance(kind, MapType):
+        dtype = pa.map_(_respelled(dtype.key_field, kind.key_field), _respelled(dtype.item_field, kind.value_field))
+    elif isinstance(kind, ListType):
+        plain = pa.large_list if isinstance(dtype, pa.LargeListType) else pa.list_
+        dtype = plain(_respelled(dtype.value_field, kind.element_field))
+    return field.with_type(dtype).with_name(stored.name)
+
+
+def _relabelled(values: pa.Array, target: pa.DataType) -> pa.Array:
+    if isinstance(target, pa.StructType):
+        parts = [_relabelled(values.field(i), field.type) for i, field in enumerate(target)]
+        return pa.StructArray.from_arrays(parts, fields=list(target), mask=values.is_null())
+    if isinstance(target, pa.MapType):
+        parts = [_relabelled(values.keys, target.key_type), _relabelled(values.items, target.item_type)]
+        entries = pa.StructArray.from_arrays(parts, fields=[target.key_field, target.item_field])
+        return with_children(values, target, entries)
+    if isinstance(target, pa.ListType | pa.LargeListType):
+        return with_children(values, target, _relabelled(values.values, target.value_type))
+    return values
+
+
+def _column(values: pa.ChunkedArray | None, field: NestedField, target: pa.DataType, rows: int) -> pa.ChunkedArray:
+    if values is None:
+        values = pa.chunked_array([pa.nulls(rows, target)])
+    elif _same_fields(values.type, target):
+        values = cast_column(values, target, field.name)
+    else:
+        chunks = without_list_views(values).chunks
+        values = pa.chunked_array([_shaped(chunk, target, field.name) for chunk in chunks], target)
+    if field.required and values.null_count:
+        msg = f"Column '{field.name}' is required and holds {values.null_count} nulls."
+        raise InvalidDataError(msg, hint=_FILL_IN)
+    if isinstance(field.field_type, ListType | MapType | StructType) and _requires(field.field_type):
+        for chunk in values.chunks:
+            _check_inside(chunk, field.field_type, field.name)
+    return values
+
+
+def _requires(kind: IcebergType) -> bool:
+    """Whether a list or map somewhere inside must not hold null; structs are checked when they are cast."""
+    if isinstance(kind, StructType):
+        return any(_requires(field.field_type) for field in kind.fields)
+    if isinstance(kind, MapType):
+        return kind.value_required or _requires(kind.value_type)
+    return isinstance(kind, ListType) and (kind.element_required or _requires(kind.element_type))
+
+
+def _check_inside(values: pa.Array, kind: IcebergType, column: str) -> None:
+    if isinstance(kind, StructType):
+        for part, field in zip(values.flatten(), kind.fields, strict=True):
+            _check_inside(part, field.field_type, f"{column}.{field.name}")
+        return
+    if not isinstance(kind, ListType | MapType):
+        return
+    # Flattened, and so without what lies behind a null list or outside a slice.
+    if isinstance(kind, MapType):
+        values = with_children(values, pa.list_(values.type.item_field), values.items)
+    items = values.flatten()
+    field = kind.element_field if isinstance(kind, ListType) else kind.value_field
+    if field.required and items.null_count:
+        msg = f"Column '{column}.{field.name}' is required and holds {items.null_count} nulls."
+        raise InvalidDataError(msg, hint=_FILL_IN)
+    _check_inside(items, field.field_type, f"{column}.{field.name}")
+
+
+def _same_fields(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether structs on both sides have the same fields in the same order, so that Arrow can cast as a whole."""
+    if isinstance(source, pa.StructType) and isinstance(target, pa.StructType):
+        names = [field.name for field in source] == [field.name for field in target]
+        return names and all(_same_fields(a.type, b.type) for a, b in zip(source, target, strict=True))
+    if isinstance(source, pa.MapType) and isinstance(target, pa.MapType):
+        return _same_fields(source.key_type, target.key_type) and _same_fields(source.item_type, target.item_type)
+    if isinstance(target, pa.ListType | pa.LargeListType) and hasattr(source, "value_type"):
+        return _same_fields(source.value_type, target.value_type)
+    return True
+
+
+def _shaped(values: pa.Array, target: pa.DataType, column: str) -> pa.Array:
+    """Rebuild nested values field by field; fields the data lacks become null."""
+    if isinstance(target, pa.StructType):
+        parts = dict(zip([field.name for field in values.type], values.flatten(), strict=True))
+        children = [
+            _shaped(parts[field.name], field.type, f"{column}.{field.name}")
+            if field.name in parts
+            else pa.nulls(len(values), field.type)
+            for field in target
+        ]
+        return pa.StructArray.from_arrays(children, fields=list(target), mask=values.is_null())
+    if isinstance(target, pa.MapType | pa.ListType | pa.LargeListType):
+        return _shaped_items(values, target, column)
+    return cast_column(pa.chunked_array([values]), target, column).combine_chunks()
+
+
+def _shaped_items(values: pa.Array, target: pa.DataType, column: str) -> pa.Array:
+    if isinstance(target, pa.MapType):
+        keys = _shaped(values.keys, target.key_type, f"{column}.key")
+        items = _shaped(values.items, target.item_type, f"{column}.value")
+        entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
+        return with_children(values, target, entries)
+    large = isinstance(target, pa.LargeListType)
+    if not isinstance(values.type, pa.LargeListType if large else pa.ListType):
+        values = values.cast((pa.large_list if large else pa.list_)(values.type.value_field))
+    return with_children(values, target, _shaped(values.values, target.value_type, f"{column}.element"))

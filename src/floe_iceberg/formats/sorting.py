@@ -1,0 +1,38 @@
+"""Rows in the order of an Iceberg sort order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.table.sorting import NullOrder, SortDirection
+
+from floe_iceberg.formats import float_bits
+from floe_iceberg.formats.partitioning import column_of, transformed
+
+if TYPE_CHECKING:
+    from pyiceberg.schema import Schema
+    from pyiceberg.table.sorting import SortOrder
+
+
+def sorted_rows(rows: pa.Table, order: SortOrder, schema: Schema) -> pa.Table:
+    """Sort rows by a sort order: transforms applied, nulls placed as it says, NaN above everything else.
+
+    Raises:
+        CapabilityError: A transform is unknown.
+    """
+    keys: dict[str, pa.Array | pa.ChunkedArray] = {}
+    directions = []
+    for place, term in enumerate(order.fields):
+        source = schema.find_field(term.source_id)
+        name = str(schema.find_column_name(term.source_id))
+        values = transformed(column_of(rows, name), term.transform, source.field_type, name)
+        if values.null_count:
+            # Arrow places the nulls of all keys alike, so a key of its own says where these go.
+            keys[f"{place} null"] = pc.is_null(values)
+            first = term.null_order == NullOrder.NULLS_FIRST
+            directions.append((f"{place} null", "descending" if first else "ascending"))
+        keys[f"{place} value"] = float_bits.ordered(values) if pa.types.is_floating(values.type) else values
+        directions.append((f"{place} value", "ascending" if term.direction == SortDirection.ASC else "descending"))
+    return rows.take(pc.sort_indices(pa.table(keys), sort_keys=directions))

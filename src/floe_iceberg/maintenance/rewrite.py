@@ -1,0 +1,265 @@
+"""Rewriting groups of data files, and swapping them in without losing anybody's change."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.table.snapshots import Operation, Summary
+from pyiceberg.table.update import AddSnapshotUpdate
+
+from floe_core.errors import MaintenanceError
+from floe_iceberg.commit.snapshot import FileGoneError, SnapshotDraft
+from floe_iceberg.formats.cast import fit
+from floe_iceberg.formats.sorting import sorted_rows
+from floe_iceberg.read.integrity import checked_plan, explain
+from floe_iceberg.read.predicates import EVERY_ROW
+from floe_iceberg.read.rows import RowScan, require_readable
+from floe_iceberg.read.versions import name_of
+from floe_iceberg.table.files.delete_files import dangling_deletes
+from floe_iceberg.write.data_files import DataFileWriter, Layout, write_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import FileScanTask, Table
+    from pyiceberg.table.sorting import SortOrder
+
+    from floe_iceberg.commit.protocol import Attempt
+    from floe_iceberg.read.predicates import RowPredicate
+    from floe_iceberg.table.files.groups import FileGroup
+
+_TARGET_BYTES = "write.target-file-size-bytes"
+_MOST_WORKERS = 4
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A group and the files that hold its rows now."""
+
+    group: FileGroup
+    added: tuple[DataFile, ...]
+
+
+def live_tasks(table: Table, row_filter: RowPredicate = EVERY_ROW) -> list[FileScanTask]:
+    """Plan the files of main as it is, or those that may hold rows of a filter."""
+    snapshot = table.metadata.current_snapshot()
+    if snapshot is None:
+        return []
+    try:
+        return checked_plan(table, table.metadata, snapshot, row_filter)[1]
+    except Exception as err:
+        raise explain(err, table, snapshot) from err
+
+
+@dataclass
+class Rewriter:
+    """Rewrites groups of one table's files, several at a time and each in bounded memory.
+
+    Attributes:
+        table: The table as it was when the groups were planned.
+        order: Order of the rows in each new file; None leaves them as they come.
+        target_size: Size new files are aimed at.
+        chunk_bytes: Rows held in memory at once when they need no sorting.
+    """
+
+    table: Table
+    order: SortOrder | None
+    target_size: int
+    chunk_bytes: int
+    _written: list[str] = field(default_factory=list)
+
+    def rewrite(self, groups: Sequence[FileGroup]) -> list[Rewritten]:
+        """Write the new files of all groups; on an error none stays behind."""
+        workers = min(_MOST_WORKERS, os.cpu_count() or 1)
+        try:
+            with ThreadPoolExecutor(max_workers=workers, thread_name_prefix="floe-compact") as pool:
+                return list(pool.map(self._group, groups))
+        except BaseException:
+            for path in self._written:
+                _delete(self.table.io, path)
+            raise
+
+    def _group(self, group: FileGroup) -> Rewritten:
+        properties = {**self.table.metadata.properties, _TARGET_BYTES: str(self.target_size)}
+        metadata = self.table.metadata.model_copy(update={"properties": properties})
+        layout = Layout(metadata, self.table.io, self.order)
+        try:
+            if group.spec_id != self.table.metadata.default_spec_id:
+                added = write_rows(layout, self._whole(group))
+            elif self.order is not None:
+                rows = sorted_rows(self._whole(group), self.order, self.table.schema())
+                added = list(self._write(layout, group, _slices(rows, self.chunk_bytes)))
+            else:
+                added = list(self._write(layout, group, self._chunks(group)))
+        finally:
+            self._written.extend(layout.paths)
+        for file in added:
+            # A file that has not been in a manifest yet does not know its spec.
+            file.spec_id = self.table.metadata.default_spec_id
+        self._require_same_rows(group, added)
+        return Rewritten(group, tuple(added))
+
+    def _batches(self, group: FileGroup) -> Iterator[pa.RecordBatch]:
+        tasks = list(group.tasks)
+        scan = RowScan(self.table.metadata, self.table.io, self.table.schema(), AlwaysTrue())
+        require_readable(tasks, table=name_of(self.table))
+        try:
+            yield from scan.file_batches(tasks)
+        except Exception as err:
+            raise explain(err, self.table, self.table.metadata.current_snapshot(), tasks) from err
+
+    def _fitted(self, group: FileGroup) -> Iterator[pa.Table]:
+        """Read the group in one Arrow schema, whatever the files look like."""
+        like: pa.Schema | None = None
+        for batch in self._batches(group):
+            rows = fit(pa.Table.from_batches([batch]), self.table.schema(), like=like)
+            like = rows.schema
+            yield rows
+
+    def _whole(self, group: FileGroup) -> pa.Table:
+        tables = list(self._fitted(group))
+        return pa.concat_tables(tables) if tables else fit(pa.table({}), self.table.schema())
+
+    def _chunks(self, group: FileGroup) -> Iterator[pa.Table]:
+        held: list[pa.Table] = []
+        size = 0
+        for rows in self._fitted(group):
+            held.append(rows)
+            size += rows.nbytes
+            if size >= self.chunk_bytes:
+                yield pa.concat_tables(held)
+                held, size = [], 0
+        if held:
+            yield pa.concat_tables(held)
+
+    def _write(self, layout: Layout, group: FileGroup, chunks: Iterable[pa.Table]) -> Iterator[DataFile]:
+        record = None if layout.spec.is_unpartitioned() else group.partition
+        order_id = self.order.order_id if self.order is not None and self.order == self.table.sort_order() else None
+        full = -(-group.rows // group.files)
+        writer: DataFileWriter | None = None
+        room = full
+        try:
+            for chunk in chunks:
+                start = 0
+                while start < chunk.num_rows:
+                    writer = writer or DataFileWriter(layout, record, sort_order_id=order_id)
+                    part = chunk.slice(start, min(room, chunk.num_rows - start))
+                    writer.write(part)
+                    start, room = start + part.num_rows, room - part.num_rows
+                    if room == 0:
+                        yield writer.close()
+                        writer, room = None, full
+            if writer is not None:
+                yield writer.close()
+                writer = None
+        finally:
+            if writer is not None:
+                writer.abort()
+
+    def _require_same_rows(self, group: FileGroup, added: list[DataFile]) -> None:
+        written = sum(file.record_count for file in added)
+        deletes = any(task.delete_files for task in group.tasks)
+        if written != group.rows and not (deletes and written < group.rows):
+            msg = (
+                f"Compaction of table '{name_of(self.table)}' read {written} rows where its metadata says {group.rows}."
+            )
+            hint = "Nothing was changed. Check the table's files with 'floe tables files'."
+            raise MaintenanceError(msg, hint=hint, table=name_of(self.table))
+
+
+@dataclass
+class PendingReplace:
+    """The swap of rewritten files, which holds whatever others do meanwhile.
+
+    A group takes part only while each of its files is still in the table with the same delete files applying to it:
+    then its new files hold exactly the rows that count. A group that lost a file drops out. Position delete files that
+    apply to no file any more go along.
+
+    Attributes:
+        rewritten: The groups.
+        planned_on: Snapshot the groups were planned on.
+        draft: The snapshot to be.
+        taken: Groups in the last attempt.
+    """
+
+    rewritten: list[Rewritten]
+    planned_on: int | None
+    draft: SnapshotDraft
+    taken: list[Rewritten] = field(default_factory=list)
+
+    def attempt(self, table: Table) -> Attempt | None:
+        """Build the commit on the table as it is; None when no group is left."""
+        self.taken = self._untouched(table)
+        removed = [task.file for entry in self.taken for task in entry.group.tasks]
+        added = [file for entry in self.taken for file in entry.added]
+        removed += dangling_deletes(table, _others(table, {file.file_path for file in removed}))
+        if not removed:
+            return None
+        try:
+            return as_replace(self.draft.attempt(table, operation=Operation.OVERWRITE, added=added, removed=removed))
+        except FileGoneError as err:
+            msg = f"Table '{name_of(table)}' lists a file that is not in its manifests: {err}."
+            raise MaintenanceError(msg, table=name_of(table)) from err
+
+    def _untouched(self, table: Table) -> list[Rewritten]:
+        if table.metadata.current_snapshot_id == self.planned_on:
+            return self.rewritten
+        live = {task.file.file_path: _deletes(task) for task in live_tasks(table)}
+        return [
+            entry
+            for entry in self.rewritten
+            if all(live.get(task.file.file_path) == _deletes(task) for task in entry.group.tasks)
+        ]
+
+    def discard(self, io: FileIO) -> None:
+        """Delete the new files of all groups."""
+        for entry in self.rewritten:
+            discard(io, entry)
+
+
+def discard(io: FileIO, entry: Rewritten) -> None:
+    """Delete a group's new files, which nothing refers to."""
+    for file in entry.added:
+        _delete(io, file.file_path)
+
+
+def as_replace(attempt: Attempt) -> Attempt:
+    """Say in the snapshot that files changed and rows did not."""
+    summary = attempt.snapshot.summary
+    properties = dict(summary.additional_properties) if summary else {}
+    snapshot = attempt.snapshot.model_copy(update={"summary": Summary(operation=Operation.REPLACE, **properties)})
+    updates = tuple(
+        AddSnapshotUpdate(snapshot=snapshot) if isinstance(update, AddSnapshotUpdate) else update
+        for update in attempt.updates
+    )
+    return replace(attempt, updates=updates, snapshot=snapshot)
+
+
+def _others(table: Table, paths: set[str]) -> Iterator[FileScanTask]:
+    """Plan the files of main that are not among the given, once somebody asks for them."""
+    yield from (task for task in live_tasks(table) if task.file.file_path not in paths)
+
+
+def _deletes(task: FileScanTask) -> set[str]:
+    return {file.file_path for file in task.delete_files}
+
+
+def _slices(rows: pa.Table, chunk_bytes: int) -> Iterator[pa.Table]:
+    width = max(1.0, rows.nbytes / max(1, rows.num_rows))
+    step = max(1, int(chunk_bytes / width))
+    for start in range(0, rows.num_rows, step):
+        yield rows.slice(start, step)
+
+
+def _delete(io: FileIO, path: str) -> None:
+    # What stays behind is an orphan, which the sweep finds.
+    with contextlib.suppress(Exception):
+        io.delete(path)

@@ -1,0 +1,1 @@
+"""Reading: versions, predicates, scans, and damage that is noticed before it shortens a result."""

@@ -1,0 +1,55 @@
+"""What a table must be like to be read or written in process; asked before the first byte is read or written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import FixedType
+
+from floe_core.errors import CapabilityError
+from floe_iceberg.formats.avro_codecs import manifest_codec
+from floe_iceberg.formats.partitioning import spec_schema
+from floe_iceberg.read.versions import name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyiceberg.table import Table
+
+# PyIceberg reads format version 3 and does not write it.
+NEWEST_WRITTEN = 2
+
+
+def require_writable(table: Table) -> None:
+    """Make sure that a snapshot of a table can be written in process.
+
+    Raises:
+        CapabilityError: The table's format version is too new.
+        ConfigurationError: The table's properties ask for a codec that is not supported.
+    """
+    if table.metadata.format_version > NEWEST_WRITTEN:
+        msg = f"Table '{name_of(table)}' has format version {table.metadata.format_version}, which only Spark writes."
+        raise CapabilityError(msg, hint="Pass engine='spark'.", table=name_of(table))
+    manifest_codec(table.metadata.properties, table=name_of(table))
+
+
+def require_known_partitions(table: Table, spec_ids: Iterable[int]) -> None:
+    """Make sure that the manifests of partition specs can be read in process.
+
+    Iceberg's Java writes a partition value of a fixed type with its length before it, which Avro's own fixed type does
+    not have: what follows such a value reads as something else, and not always as damage.
+
+    Raises:
+        CapabilityError: A spec has a partition of fixed values; names the column.
+    """
+    metadata = table.metadata
+    for spec_id in set(spec_ids):
+        schema = spec_schema(metadata, spec_id)
+        for field in metadata.specs()[spec_id].fields:
+            kind = schema.find_type(field.source_id) if field.source_id in schema.field_ids else None
+            if isinstance(field.transform, IdentityTransform) and isinstance(kind, FixedType):
+                column = schema.find_column_name(field.source_id)
+                msg = f"Table '{name_of(table)}' is partitioned by column '{column}' of type {kind}, which needs Spark."
+                hint = f"Pass engine='spark', or read it with manager.frame('{name_of(table)}')."
+                raise CapabilityError(msg, hint=hint, table=name_of(table))

@@ -1,0 +1,177 @@
+"""Filters as Spark SQL: written anew from what was understood, never passed through.
+
+Spark gets values of the column's own type, and nothing that its session's settings could read in another way. NaN and
+the two zeros are spelled out, because Iceberg's Java library leaves files out by statistics that do not count NaN, and
+takes -0.0 for less than 0.0, where Spark itself does not. So is null: Java takes a partition of null for less than
+every value, and would delete it whole.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import uuid
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.types import (
+    BooleanType,
+    DateType,
+    DecimalType,
+    IcebergType,
+    StringType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+
+from floe_core.errors import CapabilityError
+from floe_iceberg.read.filters.binding import AllOf, AnyOf, In, Matches
+from floe_iceberg.read.filters.domains import MICROS_A_DAY, is_bytes, is_float, unscaled
+from floe_iceberg.read.filters.syntax import Wildcard
+
+if TYPE_CHECKING:
+    from floe_iceberg.read.filters.binding import Bound, Column
+    from floe_iceberg.read.filters.values import Span, ValueSet
+
+_UNREADABLE = (TimeType, TimestampNanoType, TimestamptzNanoType)
+# Texts of which no setting of Spark's parser makes anything else.
+_PLAIN_TEXT = re.compile(r"[^'\\\x00-\x1f\x7f$]*")
+_FIRST_DAY, _LAST_DAY = date(1, 1, 1).toordinal() - 719_163, date(9999, 12, 31).toordinal() - 719_163
+
+
+def spark_sql(bound: Bound) -> str:
+    """Write a filter as Spark SQL.
+
+    Raises:
+        CapabilityError: Spark has no such type, or cannot be given such a name.
+    """
+    match bound:
+        case AllOf(operands) | AnyOf(operands):
+            if not operands:
+                return "true" if isinstance(bound, AllOf) else "false"
+            word = " AND " if isinstance(bound, AllOf) else " OR "
+            return f"({word.join(spark_sql(operand) for operand in operands)})"
+        case In(column, values):
+            return _in(column, values)
+        case Matches(column, pattern, negated, _):
+            name, text = quoted_path(column.path), text_literal(_like(pattern))
+            if negated:
+                return f"({name} IS NOT NULL AND {name} NOT LIKE {text} ESCAPE '!')"
+            return f"{name} LIKE {text} ESCAPE '!'"
+
+
+def quoted_name(name: str) -> str:
+    """Quote one part of a name.
+
+    Raises:
+        CapabilityError: Spark would replace a part of the name by one of its variables.
+    """
+    if "${" in name:
+        msg = f"The name '{name}' has '${{' in it, which Spark takes for a variable."
+        raise CapabilityError(msg, hint="Use engine='arrow', or rename it.")
+    return "`" + name.replace("`", "``") + "`"
+
+
+def quoted_path(path: tuple[str, ...]) -> str:
+    """Quote a column, or a field of structs."""
+    return ".".join(quoted_name(part) for part in path)
+
+
+def text_literal(text: str) -> str:
+    """Return a text that means the same whatever the session's parser is set to."""
+    if _PLAIN_TEXT.fullmatch(text):
+        return f"'{text}'"
+    return f"cast(X'{text.encode().hex()}' AS string)"
+
+
+def _like(pattern: tuple[str | Wildcard, ...]) -> str:
+    return "".join(part if isinstance(part, Wildcard) else re.sub("([!%_])", r"!\1", part) for part in pattern)
+
+
+def _in(column: Column, values: ValueSet) -> str:
+    if isinstance(column.type, _UNREADABLE):
+        msg = f"Spark cannot compare column '{'.'.join(column.path)}' of type {column.type}."
+        raise CapabilityError(msg, hint="Use engine='arrow'.")
+    name = quoted_path(column.path)
+    parts: list[str] = []
+    if values.has_all_values:
+        parts.append(f"{name} IS NOT NULL")
+    else:
+        others = values.complement()
+        if 0 < len(others.spans) < len(values.spans) and all(span.is_point for span in others.spans):
+            listed = _listed(column, others.spans)
+            nan = f" AND NOT isnan({name})" if is_float(column.type) and not values.nan else ""
+            parts.append(f"({name} IS NOT NULL AND NOT ({name} IN ({listed})){nan})")
+        else:
+            parts += _spans(name, column, values)
+    if values.nulls:
+        parts.append(f"{name} IS NULL")
+    return parts[0] if len(parts) == 1 else f"({' OR '.join(parts)})"
+
+
+def _spans(name: str, column: Column, values: ValueSet) -> list[str]:
+    parts = []
+    if points := tuple(span for span in values.spans if span.is_point):
+        parts.append(f"{name} IN ({_listed(column, points)})")
+    parts += [_span(name, column, span, values) for span in values.spans if not span.is_point]
+    if values.nan:
+        parts.append(f"isnan({name})")
+    return parts
+
+
+def _span(name: str, column: Column, span: Span, values: ValueSet) -> str:
+    first, last = values.order.limits or (None, None)
+    if span.low is not None and span.low != first:
+        # Java takes -0.0 for less than 0.0: the lower end is the lower zero.
+        low = _literal(-0.0 if span.low == 0 and is_float(column.type) else span.low, column.type)
+        parts = [f"{name} {'>' if span.low_open else '>='} {low}"]
+    else:
+        parts = [f"{name} IS NOT NULL"]
+    if span.high is not None and span.high != last:
+        high = _literal(0.0 if span.high == 0 and is_float(column.type) else span.high, column.type)
+        parts.append(f"{name} {'<' if span.high_open else '<='} {high}")
+    if is_float(column.type) and span.high is None and not values.nan:
+        parts.append(f"NOT isnan({name})")
+    return parts[0] if len(parts) == 1 else f"({' AND '.join(parts)})"
+
+
+def _listed(column: Column, points: tuple[Span, ...]) -> str:
+    values = [point.low for point in points]
+    if is_float(column.type) and 0.0 in values:
+        values = [*(value for value in values if value != 0), 0.0, -0.0]
+    return ", ".join(_literal(value, column.type) for value in values)
+
+
+def _literal(value: Any, kind: IcebergType) -> str:  # noqa: ANN401, PLR0911 - one line a type
+    if isinstance(kind, StringType):
+        return text_literal(value.decode())
+    if isinstance(kind, UUIDType):
+        return f"'{uuid.UUID(bytes=value)}'"
+    if is_bytes(kind):
+        return f"X'{value.hex()}'"
+    if is_float(kind):
+        return f"double('{'-' if value < 0 else ''}Infinity')" if math.isinf(value) else f"{value!r}D"
+    if isinstance(kind, BooleanType):
+        return "true" if value else "false"
+    if isinstance(kind, DecimalType):
+        return f"{unscaled(value, kind.scale):f}BD"
+    if isinstance(kind, DateType):
+        if not _FIRST_DAY <= value <= _LAST_DAY:
+            return f"date_from_unix_date({value})"
+        return f"DATE '{date.fromordinal(value + 719_163).isoformat()}'"
+    if isinstance(kind, TimestampType | TimestamptzType):
+        return _timestamp(value, zoned=isinstance(kind, TimestamptzType))
+    return f"{value}L" if abs(value) >= 2**31 else str(value)
+
+
+def _timestamp(micros: int, *, zoned: bool) -> str:
+    if not _FIRST_DAY * MICROS_A_DAY <= micros < (_LAST_DAY + 1) * MICROS_A_DAY:
+        found = f"timestamp_micros({micros}L)"
+        return found if zoned else f"cast({found} AS timestamp_ntz)"
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+    text = moment.replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
+    return f"TIMESTAMP_LTZ '{text} UTC'" if zoned else f"TIMESTAMP_NTZ '{text}'"

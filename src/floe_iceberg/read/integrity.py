@@ -1,0 +1,410 @@
+"""Damaged and missing files: noticed before they can shorten a result, and named."""
+
+from __future__ import annotations
+
+import re
+from io import BytesIO
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, ValidationError
+from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
+from pyiceberg.manifest import DataFileContent, FileFormat, ManifestContent
+from pyiceberg.serializers import FromInputFile
+from pyiceberg.table import FileScanTask, ManifestGroupPlanner
+from pyiceberg.table.delete_file_index import DeleteFileIndex
+from pyiceberg.typedef import Record
+
+from floe_core.errors import (
+    CapabilityError,
+    CorruptFileError,
+    FloeStorageError,
+    ScanError,
+    StorageAuthenticationError,
+    StorageError,
+)
+from floe_core.observing.redaction import redact_text
+from floe_iceberg.catalog.reconciling import ReconcilingCatalog
+from floe_iceberg.context import identifier_of
+from floe_iceberg.errors import storage_error
+from floe_iceberg.formats.partitioning import record_key
+from floe_iceberg.read.capabilities import require_known_partitions
+from floe_iceberg.read.versions import name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+
+    from floe_core.telemetry import Operation
+    from floe_iceberg.context import ManagerContext, TableTarget
+    from floe_iceberg.models import TableIdentifier
+    from floe_iceberg.read.predicates import RowPredicate
+
+_MAGIC = b"Obj\x01"
+_MARKER = 16
+# Arrow reports a damaged file and a store that does not answer by the same class; the text tells them apart.
+_OUT_OF_REACH = re.compile(
+    r"AWS Error|curlCode|\btime(?:d ?out|out)\b|\bconnect(?:ion|ing)?\b|google::cloud|Azure::|HTTP (?:status )?5\d\d",
+    re.IGNORECASE,
+)
+_RESTORE = (
+    "Restore the file from a backup, or roll the table back to a snapshot that does not need it; "
+    "'floe tables snapshots' lists them."
+)
+
+
+class CheckedIO(FileIO):
+    """Reads the Avro files of a snapshot and refuses those that lost a part.
+
+    Manifests are written in small blocks, so one that was cut off between two blocks would read as a shorter list; and
+    PyIceberg's decoder does not notice when it reads past the end.
+    """
+
+    def __init__(self, io: FileIO, lengths: Mapping[str, int | None], table: str) -> None:
+        """Wrap a FileIO; ``lengths`` has the Avro files by location, with their size where the table says it."""
+        super().__init__(io.properties)
+        self._io = io
+        self._lengths = lengths
+        self._table = table
+
+    def new_input(self, location: str) -> InputFile:
+        """Open a location for reading, checked when it is one of the Avro files."""
+        opened = self._io.new_input(location)
+        if location not in self._lengths:
+            return opened
+        return _CheckedInput(opened, self._lengths[location], self._table)
+
+    def new_output(self, location: str) -> OutputFile:
+        """Open a location for writing."""
+        return self._io.new_output(location)
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        """Delete a location."""
+        self._io.delete(location)
+
+
+class _CheckedInput(InputFile):
+    """An Avro file that must be whole."""
+
+    def __init__(self, wrapped: InputFile, expected: int | None, table: str) -> None:
+        super().__init__(wrapped.location)
+        self._wrapped = wrapped
+        self._expected = expected
+        self._table = table
+
+    def __len__(self) -> int:
+        return len(self._wrapped)
+
+    def exists(self) -> bool:
+        return self._wrapped.exists()
+
+    def open(self, seekable: bool = True) -> InputStream:  # noqa: FBT001, FBT002 - PyIceberg's signature
+        with self._wrapped.open(seekable) as stream:
+            content = stream.read()
+        if self._expected is not None and len(content) != self._expected:
+            raise wrong_length(self.location, expected=self._expected, actual=len(content), table=self._table)
+        if not _is_whole(content):
+            msg = f"'{self.location}' of table '{self._table}' is damaged: it is no whole Avro file."
+            raise CorruptFileError(msg, path=self.location, hint=_RESTORE, table=self._table)
+        return BytesIO(content)
+
+
+def _is_whole(content: bytes) -> bool:
+    """Whether an Avro file ends where a block ends: with the marker its header announces."""
+    try:
+        place = _after_header(content)
+    except IndexError:
+        return False
+    marker = content[place : place + _MARKER]
+    return content.startswith(_MAGIC) and len(marker) == _MARKER and content.endswith(marker)
+
+
+def _after_header(content: bytes) -> int:
+    place = len(_MAGIC)
+    while True:
+        count, place = _varint(content, place)
+        if count == 0:
+            return place
+        if count < 0:
+            count, (_, place) = -count, _varint(content, place)
+        for _ in range(2 * count):
+            size, place = _varint(content, place)
+            place += size
+            if size < 0 or place > len(content):
+                raise IndexError
+
+
+def _varint(content: bytes, place: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = content[place]
+        place += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:  # noqa: PLR2004 - the highest bit says that more follows
+            return (value >> 1) ^ -(value & 1), place
+
+
+def _way_out(path: str, table: str) -> str:
+    if not path.endswith((".metadata.json", ".metadata.json.gz")):
+        return _RESTORE
+    # Without its metadata a table has no snapshots to go back to.
+    return f"Repair it with: floe tables register {table} --replace; or drop it with: floe tables drop {table}."
+
+
+def wrong_length(path: str, *, expected: int, actual: int, table: str) -> CorruptFileError:
+    """Describe a file that is not as long as the table says."""
+    msg = f"'{path}' of table '{table}' is damaged: it has {actual} bytes where the table says {expected}."
+    return CorruptFileError(msg, path=path, hint=_RESTORE, table=table)
+
+
+def unreadable(path: str, *, table: str, err: Exception) -> FloeStorageError:
+    """Describe a file that could not be read: missing, damaged, or out of reach."""
+    if isinstance(err, FloeStorageError):
+        return err
+    if isinstance(err, FileNotFoundError):
+        return CorruptFileError(
+            f"'{path}' of table '{table}' is missing.", path=path, hint=_way_out(path, table), table=table
+        )
+    if isinstance(err, PermissionError):
+        hint = "Check the storage credentials and the file's permissions."
+        return StorageError(f"'{path}' of table '{table}' may not be read.", hint=hint, table=table)
+    if isinstance(err, OSError) and isinstance(refused := storage_error(err, table=table), StorageAuthenticationError):
+        return refused
+    if isinstance(err, OSError) and _OUT_OF_REACH.search(str(err)):
+        msg = f"'{path}' of table '{table}' could not be read: {redact_text(str(err))}"
+        return StorageError(msg, hint="The store, or the way to it, failed. Try again.", table=table)
+    return CorruptFileError(
+        f"'{path}' of table '{table}' is damaged.", path=path, hint=_way_out(path, table), table=table
+    )
+
+
+def load_table(context: ManagerContext, target: TableTarget, *, operation: Operation | None = None) -> Table:
+    """Load a table as it is now, as the only thing an operation does where one is given.
+
+    A damaged metadata file is named.
+
+    Raises:
+        TableNotFoundError: The table does not exist.
+        CorruptFileError: The table's metadata file is damaged or missing.
+    """
+    identifier = identifier_of(target)
+    try:
+        if operation is None:
+            return context.load(identifier)
+        with context.naming(identifier):
+            return context.loaded(operation, identifier)
+    except (ValueError, OSError, EOFError, ValidationError, StorageError):
+        _probe_metadata(context.catalog, identifier)
+        raise
+
+
+def find_table(context: ManagerContext, target: TableTarget) -> Table | None:
+    """Load a table as it is now; None when there is none, which is asked for with no further call.
+
+    Raises:
+        CorruptFileError: The table's metadata file is damaged or missing.
+    """
+    identifier = identifier_of(target)
+    with context.operation("iceberg.load_table", identifier) as operation:
+        try:
+            return context.loaded(operation, identifier, expected=False)
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+        except (ValueError, OSError, EOFError, ValidationError, StorageError):
+            _probe_metadata(context.catalog, identifier)
+            raise
+
+
+def _probe_metadata(catalog: Catalog, identifier: TableIdentifier) -> None:
+    path = metadata_location(catalog, identifier)
+    if path is None:
+        return
+    try:
+        FromInputFile.table_metadata(catalog._load_file_io(location=path).new_input(path))  # noqa: SLF001 - no public way to a catalog's FileIO without loading a table
+    except Exception as err:
+        raise unreadable(path, table=str(identifier), err=err) from err
+
+
+def metadata_location(catalog: Catalog, identifier: TableIdentifier) -> str | None:
+    """Return where a table's metadata file is, without reading it; none when only the catalog can tell."""
+    from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
+    from sqlalchemy import select
+    from sqlalchemy.orm import Session
+
+    catalog = catalog.inner if isinstance(catalog, ReconcilingCatalog) else catalog
+    # A REST server reads the metadata itself; only an embedded catalog leaves that to the client.
+    if not isinstance(catalog, SqlCatalog):
+        return None
+    query = select(IcebergTables.metadata_location).where(
+        IcebergTables.catalog_name == catalog.name,
+        IcebergTables.table_namespace == identifier.namespace,
+        IcebergTables.table_name == identifier.name,
+    )
+    with Session(catalog.engine) as session:
+        return session.scalar(query)
+
+
+def manifests_of(table: Table, snapshot: Snapshot | None, *, to_read: bool = True) -> list[ManifestFile]:
+    """Read the manifest list of a snapshot, none for None; ``to_read`` says whether the manifests are read next.
+
+    Raises:
+        CorruptFileError: It is damaged or missing.
+        CapabilityError: The manifests cannot be read in process.
+    """
+    if snapshot is None:
+        return []
+    try:
+        found = snapshot.manifests(CheckedIO(table.io, {snapshot.manifest_list: None}, name_of(table)))
+    except Exception as err:
+        raise unreadable(snapshot.manifest_list, table=name_of(table), err=err) from err
+    check_manifest_list(table, snapshot, len(found))
+    if to_read:
+        require_known_partitions(table, (manifest.partition_spec_id for manifest in found))
+    return found
+
+
+def checked_io(table: Table, snapshots: Iterable[Snapshot | None]) -> CheckedIO:
+    """Return a FileIO that reads the manifest lists and manifests of snapshots only when they are whole.
+
+    Raises:
+        CorruptFileError: A manifest list is damaged or missing.
+    """
+    lengths: dict[str, int | None] = {}
+    for snapshot in snapshots:
+        if snapshot is not None:
+            lengths[snapshot.manifest_list] = None
+            lengths.update((m.manifest_path, m.manifest_length) for m in manifests_of(table, snapshot))
+    return CheckedIO(table.io, lengths, name_of(table))
+
+
+def checked_plan(
+    table: Table, metadata: TableMetadata, snapshot: Snapshot, row_filter: RowPredicate
+) -> tuple[CheckedIO, list[FileScanTask]]:
+    """Return the files of a snapshot that may hold rows of a filter, and the FileIO they were planned with.
+
+    The manifest list is read once, for the check and for the plan.
+
+    Raises:
+        CorruptFileError: The manifest list or a manifest is damaged or missing.
+    """
+    manifests = manifests_of(table, snapshot)
+    io = CheckedIO(table.io, {m.manifest_path: m.manifest_length for m in manifests}, name_of(table))
+    return io, planned(metadata, io, manifests, row_filter)
+
+
+def planned(
+    metadata: TableMetadata, io: FileIO, manifests: list[ManifestFile], row_filter: RowPredicate
+) -> list[FileScanTask]:
+    """Return the files of manifests that may hold rows of a filter, and the delete files that apply to them."""
+    planner = ManifestGroupPlanner(metadata, io)
+    pruner = None if row_filter.always else row_filter.pruner(metadata)
+    if pruner is not None:
+        manifests = [manifest for manifest in manifests if pruner.may_list(manifest)]
+    data: list[ManifestEntry] = []
+    deletes = DeleteFileIndex()
+    for entry in chain.from_iterable(planner.plan_manifest_entries(manifests)):
+        file = entry.data_file
+        if file.content == DataFileContent.DATA:
+            if pruner is None or pruner.may_have(file):
+                data.append(entry)
+        elif file.content == DataFileContent.POSITION_DELETES:
+            if pruner is None or pruner.may_apply(file):
+                deletes.add_delete_file(entry, partition_key=_partition_key(file))
+        elif pruner is None or pruner.may_apply(file):
+            msg = "PyIceberg does not apply equality deletes"
+            raise ValueError(msg)
+    if deletes.is_empty():
+        return [FileScanTask(entry.data_file) for entry in data]
+    return [
+        FileScanTask(
+            entry.data_file,
+            delete_files=deletes.for_data_file(
+                entry.sequence_number or 0, entry.data_file, partition_key=_partition_key(entry.data_file)
+            ),
+        )
+        for entry in data
+    ]
+
+
+def _partition_key(file: DataFile) -> Record:
+    """Return a partition that is equal to itself: PyIceberg compares the values, and NaN is equal to nothing."""
+    return Record(*record_key(file.partition))
+
+
+def check_manifest_list(table: Table, snapshot: Snapshot, manifests: int) -> None:
+    """Refuse a manifest list that lost everything.
+
+    Raises:
+        CorruptFileError: The snapshot has files and its manifest list names none.
+    """
+    summary = snapshot.summary
+    files = summary.additional_properties.get("total-data-files", "0") if summary else "0"
+    if not manifests and files not in {"", "0"}:
+        msg = f"'{snapshot.manifest_list}' of table '{name_of(table)}' is damaged: it lists none of {files} files."
+        raise CorruptFileError(msg, path=snapshot.manifest_list, hint=_RESTORE, table=name_of(table))
+
+
+def explain(
+    err: Exception, table: Table, snapshot: Snapshot | None, tasks: Iterable[FileScanTask] = ()
+) -> FloeStorageError:
+    """Find the file behind a failed read; when every file is whole, say that the read failed."""
+    if isinstance(err, FloeStorageError):
+        return err
+    found = _first_unreadable(table, snapshot, tasks)
+    if found is not None:
+        return found
+    if _has_equality_deletes(table, snapshot):
+        msg = f"Table '{name_of(table)}' has equality deletes, which only Spark applies."
+        hint = "Pass engine='spark', or compact the table with engine='spark' first."
+        return CapabilityError(msg, hint=hint, table=name_of(table))
+    msg = f"Reading table '{name_of(table)}' failed, although every file of it can be read: {err}"
+    return ScanError(msg, hint="Try again; if it stays, the log has the cause.", table=name_of(table))
+
+
+def _first_unreadable(
+    table: Table, snapshot: Snapshot | None, tasks: Iterable[FileScanTask]
+) -> FloeStorageError | None:
+    if snapshot is None:
+        return None
+    try:
+        manifests = manifests_of(table, snapshot)
+    except FloeStorageError as err:
+        return err
+    checked = CheckedIO(table.io, {m.manifest_path: m.manifest_length for m in manifests}, name_of(table))
+    for manifest in manifests:
+        try:
+            manifest.fetch_manifest_entry(checked)
+        except Exception as err:  # noqa: BLE001 - Avro decoding fails in many ways; each means the same here
+            return unreadable(manifest.manifest_path, table=name_of(table), err=err)
+    for task in tasks:
+        for file in (task.file, *task.delete_files):
+            if found := _unreadable_data_file(table, file):
+                return found
+    return None
+
+
+def _has_equality_deletes(table: Table, snapshot: Snapshot | None) -> bool:
+    return any(
+        entry.data_file.content == DataFileContent.EQUALITY_DELETES
+        for manifest in manifests_of(table, snapshot)
+        if manifest.content == ManifestContent.DELETES
+        for entry in manifest.fetch_manifest_entry(table.io)
+    )
+
+
+def _unreadable_data_file(table: Table, file: DataFile) -> FloeStorageError | None:
+    try:
+        with table.io.new_input(file.file_path).open() as stream:
+            if file.file_format == FileFormat.PARQUET:
+                for _ in pq.ParquetFile(stream).iter_batches():
+                    pass
+    except Exception as err:  # noqa: BLE001 - decoding fails in many ways; each means the same here
+        return unreadable(file.file_path, table=name_of(table), err=err)
+    return None

@@ -1,0 +1,159 @@
+"""Row filters and column lists from users, checked against a schema before anything is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pyiceberg.expressions import BooleanExpression
+
+from floe_core.errors import InvalidScanError
+from floe_iceberg.read.filters import syntax
+from floe_iceberg.read.filters.binding import ALWAYS, UnfitComparisonError, UnknownColumnError, all_of, bind, columns
+from floe_iceberg.read.filters.masks import passing
+from floe_iceberg.read.filters.parser import FilterSyntaxError, parse
+from floe_iceberg.read.filters.pruning import Pruner
+from floe_iceberg.read.filters.spark_sql import spark_sql
+from floe_iceberg.read.filters.upstream import UnsupportedExpressionError, predicate_of, pushed_down
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import pyarrow as pa
+    from pyiceberg.schema import Schema
+    from pyiceberg.table.metadata import TableMetadata
+
+    from floe_iceberg.read.filters.binding import Bound, Column
+
+_SYNTAX = (
+    "Write a predicate such as: status = 'active' and (id > 10 or name like 'A%') "
+    "and city in ('Oslo', 'Rome') and email is not null. Names with other characters go in backticks: `unit price` > 5."
+)
+
+
+@dataclass(frozen=True)
+class RowPredicate:
+    """A row filter that fits a table; a row passes when it is true, not when it is null.
+
+    Attributes:
+        predicate: The filter as it was understood, before a schema.
+        bound: The filter on the columns of a schema.
+        text: What the user wrote, for messages.
+    """
+
+    predicate: syntax.Predicate
+    bound: Bound
+    text: str = ""
+
+    def __str__(self) -> str:
+        """Show what the user wrote."""
+        return self.text
+
+    @property
+    def always(self) -> bool:
+        """Whether every row passes."""
+        return self.bound == ALWAYS
+
+    @property
+    def sql(self) -> str:
+        """The filter as Spark SQL."""
+        return spark_sql(self.bound)
+
+    @cached_property
+    def columns(self) -> list[Column]:
+        """The columns it looks at."""
+        return columns(self.bound)
+
+    @cached_property
+    def pushed_down(self) -> BooleanExpression:
+        """An expression for PyIceberg's reader that passes at least the rows the filter passes."""
+        return pushed_down(self.bound)
+
+    def passing(self, rows: pa.Table | pa.RecordBatch) -> pa.Array | pa.ChunkedArray:
+        """Return a mask of the rows that pass."""
+        return passing(rows, self.bound)
+
+    def pruner(self, metadata: TableMetadata) -> Pruner:
+        """Return what tells which files of a table hold rows that pass."""
+        return Pruner(self.bound, metadata)
+
+    def and_(self, other: RowPredicate) -> RowPredicate:
+        """Require another filter as well."""
+        text = f"({self.text}) and ({other.text})"
+        return RowPredicate(syntax.And((self.predicate, other.predicate)), all_of((self.bound, other.bound)), text)
+
+    def on(self, schema: Schema, *, table: str) -> RowPredicate:
+        """Fit the filter to another schema of the table.
+
+        Raises:
+            InvalidScanError: A column is gone, or of another type.
+        """
+        return _fitted(self.predicate, schema, table, self.text)
+
+
+RowFilter = str | BooleanExpression | RowPredicate
+
+
+def parse_row_filter(row_filter: RowFilter | None, schema: Schema, *, table: str) -> RowPredicate:
+    """Turn a filter into a predicate that fits the schema; None means every row.
+
+    Raises:
+        InvalidScanError: The text is no predicate, names an unknown column or compares with a value of another type.
+    """
+    if row_filter is None:
+        return EVERY_ROW
+    if isinstance(row_filter, RowPredicate):
+        return row_filter.on(schema, table=table)
+    try:
+        predicate = parse(row_filter) if isinstance(row_filter, str) else predicate_of(row_filter)
+    except FilterSyntaxError as err:
+        msg = f"The row filter {_shown(row_filter)} is not a valid predicate: {err} at position {err.position}."
+        raise InvalidScanError(msg, hint=_SYNTAX, table=table) from err
+    except UnsupportedExpressionError as err:
+        msg = f"The row filter {_shown(row_filter)} is not a valid predicate: {err}."
+        raise InvalidScanError(msg, hint=_SYNTAX, table=table) from err
+    return _fitted(predicate, schema, table, str(row_filter))
+
+
+def _fitted(predicate: syntax.Predicate, schema: Schema, table: str, text: str) -> RowPredicate:
+    try:
+        return RowPredicate(predicate, bind(predicate, schema), text)
+    except UnknownColumnError as err:
+        raise _unknown([err.name], schema, table=table, role=f"row filter {_shown(text)}") from err
+    except UnfitComparisonError as err:
+        msg = f"The row filter {_shown(text)} does not fit table '{table}': {err}."
+        raise InvalidScanError(msg, hint=err.hint, table=table) from err
+
+
+EVERY_ROW = RowPredicate(syntax.Constant(value=True), ALWAYS)
+
+
+def check_columns(columns: Iterable[str], schema: Schema, *, table: str, role: str = "column list") -> None:
+    """Refuse columns the schema lacks.
+
+    Raises:
+        InvalidScanError: Names the columns, the likely spelling and what is there.
+    """
+    known = schema.column_names
+    unknown = [column for column in columns if column not in known]
+    if unknown:
+        raise _unknown(unknown, schema, table=table, role=role)
+
+
+def _unknown(unknown: Sequence[str], schema: Schema, *, table: str, role: str) -> InvalidScanError:
+    known = schema.column_names
+    near = [match for column in unknown for match in _nearest(column, known)]
+    guess = f"Did you mean {', '.join(repr(name) for name in near)}? " if near else ""
+    msg = f"The {role} names {', '.join(repr(name) for name in unknown)}, which table '{table}' does not have."
+    return InvalidScanError(msg, hint=f"{guess}Columns there: {', '.join(known)}.", table=table)
+
+
+def _nearest(column: str, known: Sequence[str]) -> list[str]:
+    by_folded = {name.casefold(): name for name in known}
+    return [by_folded[match] for match in get_close_matches(column.casefold(), list(by_folded), n=1)]
+
+
+def _shown(row_filter: RowFilter | str) -> str:
+    return f'"{row_filter}"'

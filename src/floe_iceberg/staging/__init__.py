@@ -1,0 +1,1 @@
+"""Write, audit, publish: writes that wait on a branch of their own."""

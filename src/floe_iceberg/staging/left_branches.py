@@ -1,0 +1,88 @@
+"""Branches that are neither published nor waiting to be: who may be at work there, and what a person can do."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from floe_core.errors import WriteError
+from floe_iceberg.commit.branches import HELD_PREFIX, is_operation_branch, opened
+from floe_iceberg.commit.protocol import ancestry
+from floe_iceberg.models import Value
+from floe_iceberg.read.versions import name_of
+from floe_iceberg.staging.staged import discard_held
+from floe_iceberg.write.abandoned import own_snapshots
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from floe_iceberg.context import TableTarget
+    from floe_iceberg.manager import IcebergTableManager
+
+
+class LeftBranch(Value):
+    """A branch that is neither published nor waiting to be.
+
+    Attributes:
+        table: The table.
+        branch: The branch.
+        since: When it was opened, or the moment of what it stands at where the branch itself does not tell.
+        here: Whether a process of this host opened it; None when nobody can tell.
+        abandoned: Whether that process is gone for certain.
+    """
+
+    table: str
+    branch: str
+    since: datetime
+    here: bool | None
+    abandoned: bool
+
+
+def list_left(table: Table) -> list[LeftBranch]:
+    """List the branches of operations, and those opened for rows that never came; running writes have such, too."""
+    published = {snapshot.snapshot_id for snapshot in ancestry(table.metadata)}
+    found = []
+    for name in table.metadata.refs:
+        if is_operation_branch(name):
+            who = opened(name)
+            seconds = who.seconds if who.seconds is not None else _moment(table, name)
+            here = who.process.here if who.process else None
+            found.append(_left(table, name, seconds, here=here, abandoned=who.abandoned))
+        elif name.startswith(HELD_PREFIX) and not own_snapshots(table, name, published):
+            found.append(_left(table, name, _moment(table, name), here=None, abandoned=False))
+    return found
+
+
+def remove_unwritten(manager: IcebergTableManager, target: TableTarget, branch: str) -> None:
+    """Remove a branch that was opened for rows which did not come."""
+    table = manager.load_table(target)
+    if branch in table.metadata.refs and not own_snapshots(table, branch):
+        manager.remove_branch(target, branch)
+
+
+def discard_left(manager: IcebergTableManager, target: TableTarget, branch: str) -> None:
+    """Remove a branch that a run left, or the rows that wait on it; its files go when its snapshots expire.
+
+    Raises:
+        RefNotFoundError: No such branch, or one that belongs to the user.
+        WriteError: A process of this host is at work on it.
+    """
+    if not is_operation_branch(branch):
+        discard_held(manager, target, branch)
+        return
+    process = opened(branch).process
+    if process is not None and process.here and not process.dead:
+        table = name_of(manager.load_table(target))
+        msg = f"The branch '{branch}' of table '{table}' is in use by process {process.pid}."
+        raise WriteError(msg, hint="It is removed when the write ends.", table=table)
+    manager.remove_branch(target, branch)
+
+
+def _left(table: Table, name: str, seconds: float, *, here: bool | None, abandoned: bool) -> LeftBranch:
+    since = datetime.fromtimestamp(seconds, UTC)
+    return LeftBranch(table=name_of(table), branch=name, since=since, here=here, abandoned=abandoned)
+
+
+def _moment(table: Table, branch: str) -> float:
+    head = table.snapshot_by_id(table.metadata.refs[branch].snapshot_id)
+    return (head.timestamp_ms if head else table.metadata.last_updated_ms) / 1000

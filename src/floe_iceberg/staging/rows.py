@@ -1,0 +1,109 @@
+"""The rows of a held write, as lazy frames of the engine: what it brought, and what it replaces."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from floe_core.dataplane import ReadRequest
+from floe_core.errors import CapabilityError
+from floe_iceberg.commit.protocol import ancestry
+from floe_iceberg.commit.summaries import summary_of
+from floe_iceberg.models import WriteMode
+from floe_iceberg.read.filters.spark_sql import quoted_name
+from floe_iceberg.read.predicates import parse_row_filter
+from floe_iceberg.table.keys.row_keys import recorded_keys
+from floe_iceberg.table.schema import column_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+
+    from floe_iceberg.manager import IcebergTableManager
+    from floe_iceberg.staging.staged import HeldWrite
+
+WRITTEN_PROPERTY = "floe.audit.written-ms"
+
+_KEY = "floe key of a row"
+
+
+def written_at(snapshot: Snapshot) -> int:
+    """Return when a write was first made, in milliseconds, however often it was done again since."""
+    summary = summary_of(snapshot)
+    return int(summary.get(WRITTEN_PROPERTY, snapshot.timestamp_ms))
+
+
+def base_of(table: Table, branch: str) -> Snapshot:
+    """Return the snapshot of main that a held branch grew out of.
+
+    Raises:
+        CapabilityError: It has expired.
+    """
+    published = {snapshot.snapshot_id for snapshot in ancestry(table.metadata)}
+    for snapshot in ancestry(table.metadata, branch):
+        if snapshot.snapshot_id in published:
+            return snapshot
+    name = ".".join(table.name())
+    msg = f"The history that branch '{branch}' of table '{name}' grew out of has expired."
+    raise CapabilityError(msg, hint="Discard it and write it again.", table=name)
+
+
+def brought_rows(manager: IcebergTableManager, table: Table, held: HeldWrite) -> Any:  # noqa: ANN401 - the engine's frame
+    """Return the rows that a held write brought.
+
+    Raises:
+        CapabilityError: They cannot be told from the others.
+    """
+    plane, name = manager.context.plane(), held.table
+    base = base_of(table, held.branch)
+    if held.mode is WriteMode.APPEND:
+        return plane.frame(ReadRequest(name, start_snapshot_id=base.snapshot_id, snapshot_id=held.snapshot_id))
+    if held.mode is WriteMode.OVERWRITE:
+        written = parse_row_filter(held.row_filter, table.schema(), table=name)
+        return plane.frame(ReadRequest(name, row_filter=written.sql, snapshot_id=held.snapshot_id))
+    if held.mode is WriteMode.UPSERT:
+        # Whatever the branch has and its base has not are the rows that were changed or added.
+        columns = _columns(table, held)
+        before = _rows_at(manager, table, base.snapshot_id, columns)
+        return _rows_at(manager, table, held.snapshot_id, columns).exceptAll(before)
+    msg = f"A held write of mode {held.mode.value} cannot be done again on table '{name}'."
+    raise CapabilityError(msg, hint="Discard it and write it again.", table=name)
+
+
+def replaced_rows_changed(manager: IcebergTableManager, table: Table, held: HeldWrite) -> bool:
+    """Whether main holds other values than it did, in the rows and columns that a held write replaces."""
+    columns = _columns(table, held)
+    snapshots = [base_of(table, held.branch).snapshot_id, table.metadata.current_snapshot_id]
+    before, after = (_rows_at(manager, table, snapshot, columns) for snapshot in snapshots if snapshot is not None)
+    if held.mode is WriteMode.UPSERT:
+        struct = _key_struct(table, held.keys or recorded_keys(table))
+        keys = brought_rows(manager, table, held).selectExpr(f"{struct} as `{_KEY}`").distinct()
+        before, after = (_of_keys(frame, struct, keys) for frame in (before, after))
+    elif held.row_filter is not None:
+        sql = parse_row_filter(held.row_filter, table.schema(), table=held.table).sql
+        before, after = before.where(sql), after.where(sql)
+    return not (before.exceptAll(after).isEmpty() and after.exceptAll(before).isEmpty())
+
+
+def _columns(table: Table, held: HeldWrite) -> Sequence[str]:
+    return held.columns or [field.name for field in table.schema().fields]
+
+
+def _rows_at(manager: IcebergTableManager, table: Table, snapshot_id: int, columns: Sequence[str]) -> Any:  # noqa: ANN401
+    """Read columns as of a snapshot; what the table did not have by then is null."""
+    frame = manager.context.plane().frame(ReadRequest(".".join(table.name()), snapshot_id=snapshot_id))
+    there = set(frame.columns)
+    return frame.selectExpr(
+        *(quoted_name(name) if name in there else f"null as {quoted_name(name)}" for name in columns)
+    )
+
+
+def _key_struct(table: Table, keys: Sequence[str]) -> str:
+    # Within a struct null equals null, so that one comparison serves both ways to take null in a key.
+    paths = (".".join(quoted_name(part) for part in column_parts(key, table.schema())) for key in keys)
+    return f"struct({', '.join(f'{path} as k{number}' for number, path in enumerate(paths))})"
+
+
+def _of_keys(frame: Any, struct: str, keys: Any) -> Any:  # noqa: ANN401 - the engine's frames
+    return frame.selectExpr("*", f"{struct} as `{_KEY}`").join(keys, on=_KEY, how="left_semi").drop(_KEY)

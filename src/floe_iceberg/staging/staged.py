@@ -1,0 +1,409 @@
+"""Writes that wait on a branch of their own for somebody to publish or discard them.
+
+A write on such a branch carries in its snapshot what it was: mode, filter and keys. That is enough to do it again on
+top of a main that has moved meanwhile, and to find out later whether it was published.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from floe_core.dataplane import OPERATION_ID_PROPERTY, SOURCE_ROWS_PROPERTY
+from floe_core.errors import CapabilityError, ConcurrencyConflictError, RefNotFoundError
+from floe_core.failed_writes import failing_as_writes
+from floe_iceberg.commit.branches import HELD_PREFIX
+from floe_iceberg.commit.protocol import Backoff, ancestry
+from floe_iceberg.commit.read_marks import require_unread
+from floe_iceberg.commit.summaries import summary_of
+from floe_iceberg.context import identifier_of
+from floe_iceberg.models import NullKeys, SnapshotInfo, Value, WriteMode
+from floe_iceberg.read.versions import ref_not_found
+from floe_iceberg.staging.movements import require_current
+from floe_iceberg.staging.rows import WRITTEN_PROPERTY, brought_rows, written_at
+from floe_iceberg.table.keys.key_property import keys_text, parse_keys
+from floe_iceberg.table.refs import branch_off, publish_branch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyiceberg.table import Table
+
+    from floe_iceberg.context import TableTarget
+    from floe_iceberg.manager import IcebergTableManager
+
+_BRANCH = "floe.audit.branch"
+_MODE = "floe.audit.mode"
+_FILTER = "floe.audit.filter"
+_KEYS = "floe.audit.keys"
+_COLUMNS = "floe.audit.columns"
+_NULL_KEYS = "floe.audit.null-keys"
+_PARTITIONS = "floe.audit.partitions"
+_ASSET = "dagster.asset-key"
+_PARTITION = "dagster.partition-key"
+_LONGEST_MARK = 8192
+# audit.asset.partition.run; without a partition there are two.
+_DOTS_WITH_PARTITION = 3
+_OWN = (_BRANCH, _MODE, _FILTER, _KEYS, _COLUMNS, _NULL_KEYS, _PARTITIONS, OPERATION_ID_PROPERTY)
+
+
+# Figures of the write itself, and which engine made it: a write that is done again has its own.
+_COMPUTED = frozenset(
+    {
+        *(
+            f"{what}-{figure}"
+            for what in ("added", "deleted", "removed", "total")
+            for figure in (
+                *("data-files", "records", "files-size", "delete-files", "dvs"),
+                *("position-deletes", "position-delete-files", "equality-deletes", "equality-delete-files"),
+            )
+        ),
+        *("changed-partition-count", "partition-summaries-included", "replace-partitions", "entries-processed"),
+        *("manifests-created", "manifests-kept", "manifests-replaced", "source-snapshot-id", "published-wap-id"),
+        *("engine-name", "engine-version", "iceberg-version", "app-id", "app-name", "spark.app.id"),
+        SOURCE_ROWS_PROPERTY,
+    }
+)
+
+
+class HeldWrite(Value):
+    """A write that waits on a branch."""
+
+    table: str
+    branch: str
+    snapshot_id: int
+    timestamp_ms: int
+    mode: WriteMode
+    row_filter: str | None
+    keys: tuple[str, ...]
+    columns: tuple[str, ...] = ()
+    null_keys: NullKeys | None = None
+    partitions: tuple[str, ...] = ()
+    operation_id: str
+    summary: dict[str, str]
+
+    @property
+    def first_branch(self) -> str:
+        """The branch it was first written to, before it was done again on a later main."""
+        return self.summary.get(_BRANCH, self.branch)
+
+    @property
+    def partitioned(self) -> bool:
+        """Whether it is about some partitions of its asset only."""
+        return bool(self.partitions) or self.first_branch.count(".") >= _DOTS_WITH_PARTITION
+
+    def is_rerun_by(self, summary: Mapping[str, str]) -> bool:
+        """Whether a snapshot's summary is that of another run of the same asset over some of the same partitions."""
+        other = summary.get(_BRANCH, "")
+        if other == self.first_branch or summary.get(OPERATION_ID_PROPERTY) == self.operation_id:
+            return False
+        if other and _work(other) == _work(self.first_branch):
+            return True
+        if _ASSET not in summary or summary[_ASSET] != self.summary.get(_ASSET):
+            return False
+        partitions = partitions_of(summary)
+        return bool(set(partitions) & set(self.partitions)) or not (partitions or self.partitioned)
+
+
+@dataclass(frozen=True)
+class HeldMark:
+    """What a write on a waiting branch says about itself in its snapshot.
+
+    Attributes:
+        branch: The branch it was first written to.
+        mode: What it does to the rows already there.
+        row_filter: Rows that an overwrite replaces, as text; None for all.
+        keys: Columns that identify a row, for an upsert.
+        columns: Columns that an upsert changes; the others keep the values that main has by then.
+        null_keys: What an upsert does with null in a key.
+        partitions: Keys of the asset's partitions that it is about.
+    """
+
+    branch: str
+    mode: WriteMode
+    row_filter: str | None = None
+    keys: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    null_keys: NullKeys | None = None
+    partitions: tuple[str, ...] = ()
+
+    def properties(self) -> dict[str, str]:
+        """The mark as snapshot properties."""
+        marks = {_BRANCH: self.branch, _MODE: self.mode.value}
+        if self.row_filter is not None:
+            marks[_FILTER] = self.row_filter
+        if self.keys:
+            marks[_KEYS] = keys_text(self.keys)
+        if self.columns:
+            marks[_COLUMNS] = json.dumps(self.columns)
+        if self.null_keys is not None:
+            marks[_NULL_KEYS] = self.null_keys.value
+        if self.partitions and len(text := json.dumps(self.partitions)) <= _LONGEST_MARK:
+            marks[_PARTITIONS] = text
+        return marks
+
+
+def open_held(manager: IcebergTableManager, target: TableTarget, branch: str, *, loaded: Table | None = None) -> Table:
+    """Start a waiting branch at main as it is, in place of whatever an earlier try left under its name.
+
+    Args:
+        manager: The table manager.
+        target: The table.
+        branch: The waiting branch.
+        loaded: The table as the caller has just seen it.
+
+    Returns:
+        The table with the branch.
+
+    Raises:
+        CapabilityError: The catalog keeps no branches.
+    """
+    require_branches(manager, target)
+    table = loaded or manager.load_table(target)
+    if left := branches_of(table, branch):
+        for name in left:
+            manager.remove_branch(table, name)
+        table = manager.load_table(table)
+    return branch_off(manager.context, table, branch)
+
+
+def require_branches(manager: IcebergTableManager, target: TableTarget) -> None:
+    """Refuse a catalog without branches.
+
+    Raises:
+        CapabilityError: The catalog keeps no branches.
+    """
+    if not manager.context.branches:
+        name = str(identifier_of(target))
+        msg = f"Table '{name}' is to be checked before it is published, and its catalog keeps no branches."
+        raise CapabilityError(msg, hint="Remove its checks, or use a catalog with branches.", table=name)
+
+
+def branches_of(table: Table, branch: str) -> list[str]:
+    """List a waiting branch and its redone successors, oldest first."""
+    own = [name for name in table.metadata.refs if name == branch or _number(name, branch)]
+    return sorted(own, key=lambda name: _number(name, branch))
+
+
+def settled_branch(manager: IcebergTableManager, table: Table, branch: str) -> str | None:
+    """Return the branch that a write waits on: its own, or the last one that it was done again on; None without any.
+
+    A process that dies while it does a write again leaves two: a new one without the rows, or an old one too many. The
+    other one is removed.
+    """
+    own = branches_of(table, branch)
+    written = [name for name in own if _held(table, name) is not None]
+    last = (written or own)[-1] if own else None
+    for left in own:
+        if left != last:
+            with suppress(RefNotFoundError):
+                manager.remove_branch(table, left)
+    return last
+
+
+def _number(name: str, branch: str) -> int:
+    suffix = name.removeprefix(f"{branch}.redo")
+    return int(suffix) if suffix != name and suffix.isdigit() else 0
+
+
+def list_held(manager: IcebergTableManager, target: TableTarget) -> list[HeldWrite]:
+    """List the writes of a table that wait to be published, oldest first."""
+    return held_writes(manager.load_table(target))
+
+
+def held_writes(table: Table) -> list[HeldWrite]:
+    """List the writes that wait on a table as it was loaded, oldest first."""
+    held = [_held(table, name) for name in table.metadata.refs if name.startswith(HELD_PREFIX)]
+    return sorted((write for write in held if write), key=lambda write: write.timestamp_ms)
+
+
+def find_published(table: Table, branch: str) -> SnapshotInfo | None:
+    """Return main's snapshot of a write that once waited on a branch; None when it was not published."""
+    for snapshot in ancestry(table.metadata):
+        if snapshot.summary and snapshot.summary.additional_properties.get(_BRANCH) == branch:
+            return SnapshotInfo.of(snapshot)
+    return None
+
+
+@failing_as_writes()
+def publish_held(  # noqa: PLR0913 - options by keyword
+    manager: IcebergTableManager,
+    target: TableTarget,
+    branch: str,
+    *,
+    audit: Callable[[str], None] | None = None,
+    outdated: bool = False,
+    loaded: Table | None = None,
+) -> SnapshotInfo:
+    """Publish a waiting write; when main has moved meanwhile, do it again on top of main first.
+
+    Args:
+        manager: The table manager.
+        target: The table.
+        branch: The waiting branch.
+        audit: Called with the new branch after each redo; what it raises stops the publication. Without it, nobody
+            checks the write again.
+        outdated: Whether a write is published whose rows have changed on main since it was made, for a run that
+            publishes what it has just written.
+        loaded: The table as the caller has just seen it, for the first try.
+
+    Returns:
+        The snapshot main stands at.
+
+    Raises:
+        RefNotFoundError: No such branch.
+        WriteError: Rows that it replaces have changed since, or a later run of the same work is on main; the error
+            names the snapshots, and the write still waits.
+        ConcurrencyConflictError: Other writers were faster every time; the write still waits.
+        MissingDependencyError: Main has moved, and doing the write again needs Spark.
+    """
+    backoff = Backoff(manager.config.commit_timeout_seconds)
+    while True:
+        table, loaded = loaded or manager.load_table(target), None
+        held = _held(table, branch)
+        if held is None:
+            return _drop_unwritten(manager, table, branch)
+        if not outdated:
+            require_current(manager, table, held)
+        try:
+            return publish_branch(manager.context, target, branch, remove=True, loaded=table)
+        except ConcurrencyConflictError:
+            if not backoff.wait():
+                raise
+        branch = _redo(manager, table, held)
+        if audit is not None:
+            audit(branch)
+
+
+def retire_older(manager: IcebergTableManager, target: TableTarget, published: HeldWrite) -> list[str]:
+    """Discard the older held writes that a published one makes pointless, and return their branches.
+
+    These are writes of the same asset to no other partitions. Without partitions, an append or upsert may have brought
+    rows that the published one has not: such writes are left to a person.
+    """
+    if not published.partitioned and published.mode is not WriteMode.OVERWRITE:
+        return []
+    older = [
+        held
+        for held in list_held(manager, target)
+        if held.timestamp_ms < published.timestamp_ms and _replaced_by(held, published)
+    ]
+    for held in older:
+        with suppress(RefNotFoundError):
+            manager.remove_branch(target, held.branch)
+    return [held.branch for held in older]
+
+
+def _replaced_by(held: HeldWrite, published: HeldWrite) -> bool:
+    if held.first_branch == published.first_branch:
+        return False
+    if _work(held.first_branch) == _work(published.first_branch):
+        return True
+    same_asset = _ASSET in held.summary and held.summary[_ASSET] == published.summary.get(_ASSET)
+    return same_asset and bool(held.partitions) and set(held.partitions) <= set(published.partitions)
+
+
+def partitions_of(summary: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the keys of the asset's partitions that a snapshot was written for, as far as its summary names them."""
+    if _PARTITIONS in summary:
+        return tuple(json.loads(summary[_PARTITIONS]))
+    return (summary[_PARTITION],) if _PARTITION in summary else ()
+
+
+def _work(branch: str) -> str:
+    """Return what a waiting branch is named after, without the run."""
+    return branch.rpartition(".")[0]
+
+
+def discard_held(manager: IcebergTableManager, target: TableTarget, branch: str) -> None:
+    """Give up a waiting write; its files go when its snapshots expire.
+
+    Raises:
+        RefNotFoundError: No such branch, or one that is not waiting to be published.
+    """
+    if not branch.startswith(HELD_PREFIX):
+        raise _no_held(manager, target, branch)
+    manager.remove_branch(target, branch)
+
+
+def _no_held(manager: IcebergTableManager, target: TableTarget, branch: str) -> RefNotFoundError:
+    waiting = ", ".join(write.branch for write in list_held(manager, target)) or "none"
+    name = str(identifier_of(target))
+    msg = f"Table '{name}' has no waiting write on a branch '{branch}'."
+    return RefNotFoundError(msg, hint=f"Waiting: {waiting}.", table=name)
+
+
+def _held(table: Table, branch: str) -> HeldWrite | None:
+    """Describe what a branch has and main has not; None when there is nothing."""
+    published = {snapshot.snapshot_id for snapshot in ancestry(table.metadata)}
+    for snapshot in ancestry(table.metadata, branch):
+        if snapshot.snapshot_id in published:
+            return None
+        summary = summary_of(snapshot)
+        if _BRANCH in summary:
+            return HeldWrite(
+                table=".".join(table.name()),
+                branch=branch,
+                snapshot_id=table.metadata.refs[branch].snapshot_id,
+                timestamp_ms=written_at(snapshot),
+                mode=WriteMode(summary[_MODE]),
+                row_filter=summary.get(_FILTER),
+                keys=parse_keys(summary.get(_KEYS, "")),
+                columns=tuple(json.loads(summary.get(_COLUMNS, "[]"))),
+                null_keys=NullKeys(summary[_NULL_KEYS]) if _NULL_KEYS in summary else None,
+                partitions=partitions_of(summary),
+                operation_id=summary[OPERATION_ID_PROPERTY],
+                summary=dict(summary),
+            )
+    return None
+
+
+def _drop_unwritten(manager: IcebergTableManager, table: Table, branch: str) -> SnapshotInfo:
+    """Remove a branch that has nothing main has not."""
+    if branch not in table.metadata.refs:
+        raise ref_not_found(table, branch, kind="branch")
+    ahead = {snapshot.snapshot_id for snapshot in ancestry(table.metadata)}
+    if table.metadata.refs[branch].snapshot_id not in ahead:
+        return manager.publish_branch(table, branch, remove=True)
+    manager.remove_branch(table, branch)
+    current = table.metadata.current_snapshot()
+    return SnapshotInfo.of(current) if current else SnapshotInfo.nothing()
+
+
+def _redo(manager: IcebergTableManager, table: Table, held: HeldWrite) -> str:
+    """Do a waiting write again on a branch that starts at main as it is now, and drop the old one."""
+    first = held.summary[_BRANCH]
+    branch = f"{first}.redo{_number(held.branch, first) + 1}"
+    metadata = manager.load_table(table).metadata
+    require_unread(metadata, metadata.current_snapshot_id, held.summary, table=held.table)
+    if branch in metadata.refs:
+        manager.remove_branch(table, branch)
+    manager.create_branch(table, branch)
+    mark = HeldMark(
+        first, held.mode, held.row_filter, held.keys, held.columns, held.null_keys, partitions=held.partitions
+    )
+    manager.write_data(
+        table,
+        brought_rows(manager, table, held),
+        held.mode,
+        keys=held.keys or None,
+        null_keys=held.null_keys,
+        overwrite_filter=held.row_filter,
+        operation_id=held.operation_id,
+        branch=branch,
+        snapshot_properties={
+            **_foreign(held.summary),
+            **mark.properties(),
+            WRITTEN_PROPERTY: str(held.timestamp_ms),
+        },
+    )
+    manager.remove_branch(table, held.branch)
+    return branch
+
+
+def _foreign(summary: dict[str, str]) -> dict[str, str]:
+    """Return the properties that whoever made the write had put into its snapshot."""
+    own = {key: value for key, value in summary.items() if key not in _OWN and key not in _COMPUTED}
+    return {key: value for key, value in own.items() if not key.startswith("partitions.")}

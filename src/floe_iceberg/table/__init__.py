@@ -1,0 +1,1 @@
+"""Tables from the outside: created, described, changed, named versions, recovered, dropped."""

@@ -1,0 +1,1 @@
+"""Tables and their declaration in floe.yaml: compared, planned, applied."""

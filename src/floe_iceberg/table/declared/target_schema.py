@@ -1,0 +1,159 @@
+"""The schema that a declaration asks of a table: the table's own columns by their ids, changed as declared."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyiceberg.schema import Schema
+from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
+
+from floe_iceberg.table.schema import declared_schema, widens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyiceberg.table.metadata import TableMetadata
+
+    from floe_core.schemas import ColumnConfig
+
+
+def pending_renames(schema: Schema, columns: Sequence[ColumnConfig]) -> dict[str, str]:
+    """Return the declared renames that a table has not seen yet, new name to present name."""
+    present = {column.name for column in schema.fields}
+    return {
+        column.name: column.renamed_from
+        for column in columns
+        if column.renamed_from in present and column.name not in present and column.renamed_from is not None
+    }
+
+
+def target_schema(metadata: TableMetadata, columns: Sequence[ColumnConfig], *, drop_columns: bool = False) -> Schema:
+    """Return the schema that a table should have.
+
+    Columns keep their ids, also under a new name. A type that cannot become the declared one stays as it is, because
+    rows could not be read otherwise. Columns that are not declared stay unless they are to be dropped.
+
+    Args:
+        metadata: The table's metadata.
+        columns: The declared columns; none leaves the schema as it is.
+        drop_columns: Whether columns that are not declared go.
+    """
+    schema = metadata.schema()
+    if not columns:
+        return schema
+    merge = _Merge(
+        new_id=itertools.count(metadata.last_column_id + 1).__next__,
+        drop=drop_columns,
+        renames=pending_renames(schema, columns),
+    )
+    fields = merge.struct(declared_schema(columns).as_struct(), schema.as_struct(), top=True).fields
+    return Schema(*fields, schema_id=schema.schema_id, identifier_field_ids=_identifiers(schema, fields))
+
+
+def _identifiers(before: Schema, fields: Sequence[NestedField]) -> list[int]:
+    """Return the identifier fields that still can be some: all of them are there and refuse null, or none is one."""
+    after = Schema(*fields)
+    kept = [number for number in before.identifier_field_ids if _refuses_null(after, number)]
+    return sorted(kept) if len(kept) == len(before.identifier_field_ids) else []
+
+
+def _refuses_null(schema: Schema, field_id: int) -> bool:
+    parents = schema._lazy_id_to_parent  # noqa: SLF001 - no public way to what a field lies in
+    number: int | None = field_id
+    while number is not None:
+        if number not in schema.field_ids or not schema.find_field(number).required:
+            return False
+        number = parents.get(number)
+    return True
+
+
+@dataclass(frozen=True)
+class _Merge:
+    """Brings declared types and those of a table together.
+
+    Attributes:
+        new_id: Gives the id of a new field.
+        drop: Whether fields that are not declared go.
+        renames: New names of top-level columns to those that they have.
+    """
+
+    new_id: Callable[[], int]
+    drop: bool
+    renames: Mapping[str, str] = field(default_factory=dict)
+
+    def struct(self, wanted: StructType, actual: StructType, *, top: bool = False) -> StructType:
+        there = {column.name: column for column in actual.fields}
+        known_as = self.renames if top else {}
+        pairs = [(column, there.get(known_as.get(column.name, column.name))) for column in wanted.fields]
+        merged = [self._field(column, found) for column, found in pairs]
+        matched = [found.field_id for _, found in pairs if found is not None]
+        extra = [] if self.drop else [column for column in actual.fields if column.field_id not in matched]
+        if top and matched != [column.field_id for column in actual.fields if column.field_id in set(matched)]:
+            return StructType(*merged, *extra)
+        by_id = {column.field_id: column for column in merged}
+        kept = {column.field_id for column in extra} | set(matched)
+        result = [by_id.get(column.field_id, column) for column in actual.fields if column.field_id in kept]
+        for place, column in enumerate(merged):
+            if column.field_id not in kept:
+                # A new column stands behind the one that it is declared behind.
+                result.insert(result.index(merged[place - 1]) + 1 if place else 0, column)
+        return StructType(*result)
+
+    def _field(self, wanted: NestedField, actual: NestedField | None) -> NestedField:
+        if actual is None:
+            return self._new_field(wanted)
+        return actual.model_copy(
+            update={
+                "name": wanted.name,
+                "field_type": self._type(wanted.field_type, actual.field_type),
+                "required": wanted.required,
+                "doc": actual.doc if wanted.doc is None or wanted.doc == (actual.doc or "") else wanted.doc or None,
+            }
+        )
+
+    def _type(self, wanted: IcebergType, actual: IcebergType) -> IcebergType:
+        match wanted, actual:
+            case StructType(), StructType():
+                return self.struct(wanted, actual)
+            case ListType(), ListType():
+                element = self._type(wanted.element_type, actual.element_type)
+                return ListType(actual.element_id, element, element_required=wanted.element_required)
+            case MapType(), MapType():
+                return MapType(
+                    key_id=actual.key_id,
+                    # The keys of a map never change.
+                    key_type=actual.key_type,
+                    value_id=actual.value_id,
+                    value_type=self._type(wanted.value_type, actual.value_type),
+                    value_required=wanted.value_required,
+                )
+            case _ if wanted == actual:
+                return actual
+            case _:
+                return wanted if widens(actual, wanted) else actual
+
+    def _new_field(self, wanted: NestedField) -> NestedField:
+        number = self.new_id()
+        kind = self._new_type(wanted.field_type)
+        return wanted.model_copy(update={"field_id": number, "field_type": kind, "doc": wanted.doc or None})
+
+    def _new_type(self, wanted: IcebergType) -> IcebergType:
+        match wanted:
+            case StructType():
+                return StructType(*[self._new_field(column) for column in wanted.fields])
+            case ListType():
+                number = self.new_id()
+                return ListType(number, self._new_type(wanted.element_type), element_required=wanted.element_required)
+            case MapType():
+                key, value = self.new_id(), self.new_id()
+                return MapType(
+                    key_id=key,
+                    key_type=self._new_type(wanted.key_type),
+                    value_id=value,
+                    value_type=self._new_type(wanted.value_type),
+                    value_required=wanted.value_required,
+                )
+            case _:
+                return wanted

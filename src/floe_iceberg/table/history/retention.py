@@ -1,0 +1,149 @@
+"""Which snapshots and refs outlive an expiry: the rules of the Iceberg specification."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+
+from floe_core.errors import MaintenanceError, SnapshotNotFoundError, UnsafeRetentionError
+from floe_iceberg.read.versions import RESERVED_REF_PREFIX, ancestors
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.refs import SnapshotRef
+
+MIN_SNAPSHOTS_PROPERTY = "history.expire.min-snapshots-to-keep"
+MAX_REF_AGE_PROPERTY = "history.expire.max-ref-age-ms"
+
+
+@dataclass(frozen=True)
+class Floor:
+    """What stays whatever branches and tags say of their own ages.
+
+    Attributes:
+        since_ms: Snapshots that are not older than this stay; None lets ages alone decide.
+        count: Snapshots that each branch keeps at least.
+    """
+
+    since_ms: int | None = None
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Expiry:
+    """What is to go.
+
+    Attributes:
+        snapshot_ids: Snapshots to expire, oldest first.
+        refs: Branches and tags that outlived their age.
+    """
+
+    snapshot_ids: tuple[int, ...]
+    refs: tuple[str, ...]
+
+
+def plan_expiry(  # noqa: PLR0913 - options by keyword
+    metadata: TableMetadata,
+    *,
+    older_than_ms: int | None,
+    retain_last: int,
+    snapshot_ids: Collection[int] = (),
+    now_ms: int,
+    floor: Floor = Floor(),  # noqa: B008 - a frozen value
+) -> Expiry:
+    """Decide what expires.
+
+    Args:
+        metadata: The table.
+        older_than_ms: Snapshots older than this may go; None lets none go by age.
+        retain_last: Snapshots each branch keeps at least, unless the branch says otherwise.
+        snapshot_ids: Snapshots that go whatever their age.
+        now_ms: The present.
+        floor: What stays whatever a branch or tag says; snapshots that were chosen go nevertheless.
+
+    Raises:
+        SnapshotNotFoundError: One of ``snapshot_ids`` is not there.
+        MaintenanceError: One of ``snapshot_ids`` is the head of a branch or tagged.
+        UnsafeRetentionError: The table's age of refs is not a number.
+    """
+    dropped = set() if older_than_ms is None else _outlived_refs(metadata, now_ms)
+    refs = {name: ref for name, ref in metadata.refs.items() if name not in dropped}
+    chosen = _explicit(metadata, refs, snapshot_ids)
+    if older_than_ms is not None:
+        kept = _kept_by_refs(metadata, refs, older_than_ms, max(retain_last, floor.count), now_ms, floor.count)
+        kept |= _kept_without_ref(metadata, refs, older_than_ms)
+        kept |= _kept_since(metadata, floor.since_ms)
+        chosen |= {snapshot.snapshot_id for snapshot in metadata.snapshots} - kept
+    ordered = [snapshot.snapshot_id for snapshot in metadata.snapshots if snapshot.snapshot_id in chosen]
+    return Expiry(snapshot_ids=tuple(ordered), refs=tuple(sorted(dropped)))
+
+
+def _outlived_refs(metadata: TableMetadata, now_ms: int) -> set[str]:
+    default = _age_of_refs(metadata)
+    outlived = set()
+    for name, ref in metadata.refs.items():
+        if name == MAIN_BRANCH or name.startswith(RESERVED_REF_PREFIX):
+            continue
+        longest = ref.max_ref_age_ms if ref.max_ref_age_ms is not None else default
+        snapshot = metadata.snapshot_by_id(ref.snapshot_id)
+        if snapshot is None or (longest is not None and now_ms - snapshot.timestamp_ms > longest):
+            outlived.add(name)
+    return outlived
+
+
+def _age_of_refs(metadata: TableMetadata) -> int | None:
+    text = metadata.properties.get(MAX_REF_AGE_PROPERTY)
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        msg = f"The table's {MAX_REF_AGE_PROPERTY} is '{text}', which is not an age."
+        raise UnsafeRetentionError(msg, hint="Set it to a number of milliseconds.") from None
+
+
+def _explicit(metadata: TableMetadata, refs: dict[str, SnapshotRef], snapshot_ids: Collection[int]) -> set[int]:
+    for snapshot_id in snapshot_ids:
+        if metadata.snapshot_by_id(snapshot_id) is None:
+            msg = f"There is no snapshot {snapshot_id} to expire."
+            raise SnapshotNotFoundError(msg)
+        holding = sorted(name for name, ref in refs.items() if ref.snapshot_id == snapshot_id)
+        if holding:
+            msg = f"Snapshot {snapshot_id} cannot expire: {', '.join(holding)} refers to it."
+            raise MaintenanceError(msg, hint="Remove or move that branch or tag first.")
+    return set(snapshot_ids)
+
+
+def _kept_by_refs(  # noqa: PLR0913, PLR0917 - the rules of one call
+    metadata: TableMetadata, refs: dict[str, SnapshotRef], older_than_ms: int, retain_last: int, now_ms: int, count: int
+) -> set[int]:
+    kept: set[int] = set()
+    for ref in refs.values():
+        kept.add(ref.snapshot_id)
+        if ref.snapshot_ref_type != SnapshotRefType.BRANCH:
+            continue
+        least = max(ref.min_snapshots_to_keep, count) if ref.min_snapshots_to_keep is not None else retain_last
+        oldest = now_ms - ref.max_snapshot_age_ms if ref.max_snapshot_age_ms is not None else older_than_ms
+        for place, snapshot in enumerate(ancestors(metadata, ref.snapshot_id)):
+            if place >= least and snapshot.timestamp_ms < oldest:
+                break
+            kept.add(snapshot.snapshot_id)
+    return kept
+
+
+def _kept_without_ref(metadata: TableMetadata, refs: dict[str, SnapshotRef], older_than_ms: int) -> set[int]:
+    """Young snapshots that no ref leads to stay: somebody may be about to publish them."""
+    referenced = {snapshot.snapshot_id for ref in refs.values() for snapshot in ancestors(metadata, ref.snapshot_id)}
+    return {
+        snapshot.snapshot_id
+        for snapshot in metadata.snapshots
+        if snapshot.snapshot_id not in referenced and snapshot.timestamp_ms >= older_than_ms
+    }
+
+
+def _kept_since(metadata: TableMetadata, since_ms: int | None) -> set[int]:
+    if since_ms is None:
+        return set()
+    return {snapshot.snapshot_id for snapshot in metadata.snapshots if snapshot.timestamp_ms >= since_ms}

@@ -1,0 +1,1 @@
+"""The columns that identify a row, and the properties that name columns."""

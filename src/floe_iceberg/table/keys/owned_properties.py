@@ -1,0 +1,64 @@
+"""Table properties that are not the user's to set, and those that take care."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from floe_iceberg.commit.own_files import is_collected
+from floe_iceberg.table.history.legal_hold import LEGAL_HOLD, hold_of
+from floe_iceberg.table.keys.column_followers import NAME_MAPPING
+from floe_iceberg.table.keys.key_property import KEYS_PROPERTY, NULL_KEYS_PROPERTY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FORMAT_VERSION = "format-version"
+
+_OF_ICEBERG = frozenset(
+    {
+        "uuid",
+        "snapshot-count",
+        "current-snapshot-id",
+        "current-snapshot-summary",
+        "current-snapshot-timestamp-ms",
+        "current-schema",
+        "default-partition-spec",
+        "default-sort-order",
+    }
+)
+_GC_ENABLED = "gc.enabled"
+_OF_FLOE = "floe."
+_PATHS = frozenset({"write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path"})
+
+
+def owner_of(key: str) -> str | None:
+    """Say why a property cannot be set by hand; None when it can."""
+    if key == FORMAT_VERSION:
+        return "The format version is not a property: upgrade it with Spark SQL, ALTER TABLE … SET TBLPROPERTIES."
+    if key in _OF_ICEBERG:
+        return "Iceberg keeps it itself."
+    if key in {KEYS_PROPERTY, NULL_KEYS_PROPERTY}:
+        return "floe records the keys of upserts there: declare keys in floe.yaml, then run floe apply."
+    if key.startswith(_OF_FLOE) and key != LEGAL_HOLD:
+        return "floe keeps it itself."
+    return None
+
+
+def danger_of(key: str, before: Mapping[str, str], value: str | None) -> str | None:
+    """Say what a change of a property can lead to; None when it is harmless.
+
+    Args:
+        key: The property.
+        before: The table's properties.
+        value: What it is set to; None removes it.
+    """
+    after = {name: text for name, text in before.items() if name != key} | ({key: value} if value is not None else {})
+    if key == _GC_ENABLED and is_collected(after) and not is_collected(before):
+        return "Expiry and purges may then delete files that other tables share"
+    if key == LEGAL_HOLD and hold_of(before) is not None and hold_of(after) is None:
+        return "This lifts a legal hold"
+    if key == NAME_MAPPING and key in before:
+        return "Files that were made outside of Iceberg are read by it"
+    if key in _PATHS:
+        return "New files go elsewhere, and maintenance keeps away from files outside of the table's own places"
+    return None

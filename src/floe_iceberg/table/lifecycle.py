@@ -1,0 +1,303 @@
+"""Tables from the outside: created, found, renamed, registered, dropped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyiceberg.catalog import MetastoreCatalog
+from pyiceberg.exceptions import NoSuchNamespaceError, TableAlreadyExistsError, ValidationError
+from pyiceberg.schema import Schema
+from pyiceberg.serializers import FromInputFile
+
+from floe_core.errors import CapabilityError, ConfigurationError
+from floe_iceberg.catalog.namespaces import Namespaces
+from floe_iceberg.catalog.reconciling import ReconcilingCatalog
+from floe_iceberg.commit.own_files import require_collected
+from floe_iceberg.context import identifier_of
+from floe_iceberg.errors import beyond_pyiceberg, namespace_not_found
+from floe_iceberg.models import NullKeys, PurgeResult
+from floe_iceberg.names import is_usable
+from floe_iceberg.read.capabilities import NEWEST_WRITTEN
+from floe_iceberg.read.integrity import load_table as load_checked
+from floe_iceberg.table.column_names import require_names
+from floe_iceberg.table.history.keeping import keeping_of
+from floe_iceberg.table.history.legal_hold import require_no_hold
+from floe_iceberg.table.keys.key_property import KEYS_PROPERTY, NULL_KEYS_PROPERTY, keys_text
+from floe_iceberg.table.purge import Remains
+from floe_iceberg.table.schema import declared_schema, iceberg_schema
+from floe_iceberg.table.specs import check_spec, partition_spec, sort_order
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.table import Table
+    from pyiceberg.table.sorting import SortOrder
+
+    from floe_core.schemas import TableConfig
+    from floe_iceberg.context import ManagerContext, TableTarget
+    from floe_iceberg.models import TableIdentifier
+
+_DAY_MS = 24 * 60 * 60 * 1000
+
+
+@dataclass(frozen=True)
+class TableDesign:
+    """What a new table looks like.
+
+    Attributes:
+        schema: Arrow or Iceberg schema.
+        partition_by: Spec, or terms such as ``day(ts)``.
+        sort_by: Order, or terms such as ``ts desc``.
+        properties: Table properties, on top of the manager's defaults.
+        location: Where it lies; warehouse/namespace/table by default.
+    """
+
+    schema: pa.Schema | Schema
+    partition_by: PartitionSpec | Sequence[str] | None = None
+    sort_by: SortOrder | Sequence[str] | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    location: str | None = None
+
+
+def create_table(
+    context: ManagerContext, target: TableTarget, design: TableDesign, *, if_not_exists: bool = False
+) -> Table:
+    """Create a table.
+
+    Raises:
+        TableExistsError: The table is there already, and ``if_not_exists`` is off.
+        NamespaceNotFoundError: The namespace does not exist.
+        ConfigurationError: A partition or sort term does not fit the schema.
+        InvalidDataError: Columns have no name, one name, or names that differ only in case.
+        CapabilityError: The catalog leaves metadata of this format version to the client, which cannot write it.
+    """
+    identifier = identifier_of(target)
+    schema = iceberg_schema(design.schema)
+    require_names(schema)
+    with context.operation("iceberg.create_table", identifier) as operation:
+        spec = check_spec(partition_spec(design.partition_by, schema), schema)
+        order = sort_order(design.sort_by, schema)
+        operation.set(partition_spec=str(spec))
+        if if_not_exists and context.catalog.table_exists(identifier.parts):
+            return context.load(identifier)
+        properties = {**context.config.default_properties, **design.properties}
+        _require_known_version(context, identifier, properties)
+        try:
+            table = context.catalog.create_table(
+                identifier.parts,
+                schema=schema,
+                location=design.location,
+                partition_spec=spec,
+                sort_order=order,
+                properties=properties,
+            )
+        except TableAlreadyExistsError:
+            if not if_not_exists:
+                raise
+            table = context.load(identifier)
+        operation.set(schema_id=table.metadata.current_schema_id)
+        return table
+
+
+def _require_known_version(context: ManagerContext, identifier: TableIdentifier, properties: Mapping[str, str]) -> None:
+    version = str(properties.get("format-version", ""))
+    if version.isdigit() and int(version) > NEWEST_WRITTEN and isinstance(_innermost(context), MetastoreCatalog):
+        msg = (
+            f"Table '{identifier}' cannot be created with format version {version} on catalog '{context.catalog.name}'."
+        )
+        hint = "Create it with Spark SQL (manager.spark.sql), or on a REST catalog."
+        raise CapabilityError(msg, hint=hint, table=str(identifier))
+
+
+def create_from_config(
+    context: ManagerContext, target: TableTarget, config: TableConfig, *, if_not_exists: bool = False
+) -> Table:
+    """Create a table as floe.yaml declares it.
+
+    Raises:
+        ConfigurationError: The declaration has no columns.
+    """
+    if not config.columns:
+        msg = f"Table '{identifier_of(target)}' declares no columns, so it can only be created from data."
+        raise ConfigurationError(msg, hint="List its columns in floe.yaml.")
+    schema = declared_schema(config.columns)
+    keys = [schema.find_field(key) for key in config.keys]
+    if keys and all(key.required for key in keys):
+        schema = Schema(*schema.fields, identifier_field_ids=[key.field_id for key in keys])
+    design = TableDesign(schema, config.partition_by, config.sort_by, declared_properties(config), config.location)
+    return create_table(context, target, design, if_not_exists=if_not_exists)
+
+
+def declared_properties(config: TableConfig) -> dict[str, str]:
+    """Return the table properties that a declaration amounts to."""
+    properties = {}
+    if config.description:
+        properties["comment"] = config.description
+    if config.keys:
+        properties[KEYS_PROPERTY] = keys_text(config.keys)
+    if config.null_keys is NullKeys.MATCH:
+        properties[NULL_KEYS_PROPERTY] = config.null_keys.value
+    if config.retention.snapshot_days is not None:
+        properties["history.expire.max-snapshot-age-ms"] = str(config.retention.snapshot_days * _DAY_MS)
+    if config.retention.min_snapshots is not None:
+        properties["history.expire.min-snapshots-to-keep"] = str(config.retention.min_snapshots)
+    return {**properties, **config.properties}
+
+
+def load_table(context: ManagerContext, target: TableTarget) -> Table:
+    """Load a table as it is now.
+
+    Raises:
+        TableNotFoundError: The table does not exist; the error lists what is there.
+    """
+    with context.operation("iceberg.load_table", target) as operation:
+        return load_checked(context, target, operation=operation)
+
+
+def table_exists(context: ManagerContext, target: TableTarget) -> bool:
+    """Tell whether a table exists."""
+    with context.operation("iceberg.table_exists", target):
+        return context.catalog.table_exists(identifier_of(target).parts)
+
+
+def list_tables(context: ManagerContext, namespace: str | tuple[str, ...]) -> list[str]:
+    """List the bare names of a namespace's tables, sorted; names that floe cannot address are left out.
+
+    Raises:
+        NamespaceNotFoundError: The namespace does not exist.
+    """
+    parts = tuple(namespace.split(".")) if isinstance(namespace, str) else tuple(namespace)
+    dotted = ".".join(parts)
+    with Namespaces(context.catalog, tracer=context.tracer, logger=context.logger).operation("list_tables", parts):
+        try:
+            names = [identifier[-1] for identifier in context.catalog.list_tables(parts)]
+        except NoSuchNamespaceError as err:
+            raise namespace_not_found(context.catalog, dotted) from err
+        if not names and not context.catalog.namespace_exists(parts):
+            raise namespace_not_found(context.catalog, dotted)
+        return sorted(name for name in names if is_usable(name))
+
+
+def rename_table(context: ManagerContext, target: TableTarget, new_name: TableTarget) -> Table:
+    """Rename a table; a bare name stays in the namespace.
+
+    Raises:
+        TableNotFoundError: The table does not exist.
+        TableExistsError: The new name is taken.
+    """
+    source = identifier_of(target)
+    if isinstance(new_name, str) and "." not in new_name:
+        new_name = f"{source.namespace}.{new_name}"
+    goal = identifier_of(new_name)
+    with context.operation("iceberg.rename_table", source, new_name=str(goal)):
+        context.load(source)
+        # The errors from here on are about the new name.
+        with context.naming(goal):
+            return context.catalog.rename_table(source.parts, goal.parts)
+
+
+def register_table(context: ManagerContext, target: TableTarget, metadata_location: str) -> Table:
+    """Register a table that exists as files, by its metadata file.
+
+    Raises:
+        ConfigurationError: There is no metadata file at that place.
+        CapabilityError: The metadata is beyond PyIceberg, such as a column of type variant.
+        TableExistsError: A table of that name is there already.
+    """
+    identifier = identifier_of(target)
+    with context.operation("iceberg.register_table", identifier, metadata_location=metadata_location):
+        if isinstance(_innermost(context), MetastoreCatalog):
+            require_metadata(context, metadata_location, table=str(identifier))
+        return context.catalog.register_table(identifier.parts, metadata_location)
+
+
+def require_metadata(context: ManagerContext, location: str, *, table: str) -> None:
+    """Refuse a location that holds no table metadata.
+
+    Raises:
+        ConfigurationError: It holds none.
+        CapabilityError: The metadata is beyond PyIceberg.
+    """
+    # The SQL catalog takes any text; a name that leads nowhere could not be loaded or dropped afterwards.
+    try:
+        io = context.catalog._load_file_io({}, location)  # noqa: SLF001 - no public way to a catalog's FileIO
+        FromInputFile.table_metadata(io.new_input(location))
+    except (OSError, ValueError, ValidationError) as err:
+        if beyond := beyond_pyiceberg(err, table):
+            raise beyond from err
+        msg = f"There is no table metadata at {location}."
+        raise ConfigurationError(msg, hint="Give the full location of a …metadata.json file.") from err
+
+
+def drop_table(
+    context: ManagerContext, target: TableTarget, *, purge: bool = False, allow_below_retention: bool = False
+) -> PurgeResult:
+    """Drop a table; with ``purge`` also delete every file its metadata refers to and what lies in its folders.
+
+    Files outside the table's own places, and tables below its location, are kept.
+
+    Args:
+        context: The manager's context.
+        target: The table.
+        purge: Whether its files go too.
+        allow_below_retention: Whether a purge may delete what the declared retention asks to keep.
+
+    Returns:
+        What was deleted along, and what was kept although the table refers to it.
+
+    Raises:
+        TableNotFoundError: The table does not exist.
+        SharedFilesError: ``gc.enabled=false`` says that other tables share the files; nothing was dropped.
+        LegalHoldError: The table, or a namespace it is in, is under legal hold; nothing was dropped.
+        UnsafeRetentionError: A purge would delete what the declared retention asks to keep; nothing was dropped.
+        CapabilityError: The catalog does not purge, or only Spark can read the table; nothing was dropped.
+        StorageError: The table is gone from the catalog and some of its files are not; the message says how many.
+    """
+    identifier = identifier_of(target)
+    with context.operation("iceberg.drop_table", identifier, purge=purge) as operation:
+        if not purge:
+            context.catalog.drop_table(identifier.parts)
+            return PurgeResult()
+        try:
+            table = load_checked(context, identifier)
+            require_collected(table.metadata, table=str(identifier), what="A purge")
+            require_no_hold(context, table, what="A purge")
+            if not allow_below_retention:
+                keeping_of(context, table).require_end(table)
+            # Collected first: once the table is gone, nothing leads to the files.
+            remains = Remains(context, table)
+        except CapabilityError as err:
+            raise unknown_files(str(identifier), err) from err
+        on_server = not isinstance(_innermost(context), MetastoreCatalog)
+        if on_server and remains.server_may_purge:
+            _purge_on_server(context, identifier)
+            result = remains.delete_leftovers(context)
+        else:
+            # A server deletes whatever the metadata names, so a table with foreign files is purged from here.
+            context.catalog.drop_table(identifier.parts)
+            result = remains.delete(context)
+        operation.set(deleted_files=result.deleted_files, kept_foreign_files=len(result.foreign_files))
+        return result
+
+
+def unknown_files(table: str, err: CapabilityError) -> CapabilityError:
+    """Describe a purge of a table whose files only Spark can list."""
+    msg = f"Table '{table}' cannot be purged in process. {err.message}"
+    hint = "Drop it without purge and delete its folder, or purge it with Spark SQL: DROP TABLE … PURGE."
+    return CapabilityError(msg, hint=hint, table=table)
+
+
+def _purge_on_server(context: ManagerContext, identifier: TableIdentifier) -> None:
+    try:
+        context.catalog.purge_table(identifier.parts)
+    except NotImplementedError as err:
+        msg = f"The catalog '{context.catalog.name}' does not purge tables."
+        raise CapabilityError(msg, hint="Drop without purge, then delete the files.", table=str(identifier)) from err
+
+
+def _innermost(context: ManagerContext) -> object:
+    catalog = context.catalog
+    return catalog.inner if isinstance(catalog, ReconcilingCatalog) else catalog

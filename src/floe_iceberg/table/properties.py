@@ -1,0 +1,58 @@
+"""Table properties, set and removed by hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyiceberg.table.update import AssertTableUUID, RemovePropertiesUpdate, SetPropertiesUpdate
+
+from floe_core.errors import ConfigurationError
+from floe_iceberg.commit.metadata import Change, commit_change
+from floe_iceberg.table.keys.owned_properties import owner_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyiceberg.table import Table
+    from pyiceberg.table.update import TableUpdate
+
+    from floe_iceberg.context import ManagerContext, TableTarget
+
+
+def set_properties(
+    context: ManagerContext, target: TableTarget, updates: Mapping[str, str], removals: Sequence[str] = ()
+) -> Table:
+    """Set and remove properties of a table in one commit; what is so already leaves no commit.
+
+    Raises:
+        ConfigurationError: floe or Iceberg owns a property, or one is set and removed at once.
+    """
+    require_free(updates, removals)
+
+    def plan(table: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
+        set_now = {key: value for key, value in updates.items() if table.properties.get(key) != value}
+        gone = [key for key in removals if key in table.properties]
+        changes: tuple[TableUpdate, ...] = (SetPropertiesUpdate(updates=set_now),) if set_now else ()
+        changes = (*changes, RemovePropertiesUpdate(removals=gone)) if gone else changes
+        return Change(changes, (AssertTableUUID(uuid=table.metadata.table_uuid),)) if changes else None
+
+    with context.operation("iceberg.set_properties", target, properties=len(updates) + len(removals)):
+        return commit_change(context, target, plan, what="the change of properties")
+
+
+def require_free(updates: Mapping[str, str], removals: Sequence[str]) -> None:
+    """Refuse properties that are not the user's to change.
+
+    Raises:
+        ConfigurationError: floe or Iceberg owns a property, or one is set and removed at once.
+    """
+    if both := sorted(set(updates) & set(removals)):
+        msg = f"Properties are set and removed at once: {', '.join(both)}."
+        raise ConfigurationError(msg)
+    for key in (*updates, *removals):
+        if not key.strip():
+            msg = "A property needs a name."
+            raise ConfigurationError(msg)
+        if owner := owner_of(key):
+            msg = f"The property '{key}' cannot be set by hand."
+            raise ConfigurationError(msg, hint=owner)

@@ -1,0 +1,450 @@
+"""Versions of a table: list them, go back, name them with tags and branches, publish a branch."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotRefUpdate, SetSnapshotRefUpdate
+
+from floe_core.errors import (
+    CapabilityError,
+    ConcurrencyConflictError,
+    InvalidIdentifierError,
+    InvalidScanError,
+    RefExistsError,
+    SnapshotNotFoundError,
+)
+from floe_core.failed_writes import failing_as_writes
+from floe_iceberg.commit.engine import engine_only, first_snapshot_by_engine
+from floe_iceberg.commit.metadata import Change, commit_change
+from floe_iceberg.models import RefInfo, SnapshotInfo
+from floe_iceberg.read.integrity import load_table
+from floe_iceberg.read.versions import (
+    RESERVED_REF_PREFIX,
+    ancestors,
+    local_text,
+    name_of,
+    newest_first,
+    ref_not_found,
+    resolve,
+    snapshot_by_id,
+    to_millis,
+)
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyiceberg.table.refs import SnapshotRef
+    from pyiceberg.table.snapshots import Snapshot
+
+    from floe_iceberg.context import ManagerContext, TableTarget
+    from floe_iceberg.read.versions import Moment
+
+Age = timedelta | int
+
+_REF_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._/=:@-]{0,254}$")
+
+
+def list_snapshots(context: ManagerContext, target: TableTarget, *, limit: int | None = None) -> list[SnapshotInfo]:
+    """List the kept snapshots of every branch, newest first by sequence number."""
+    with context.operation("iceberg.list_snapshots", target, limit=limit):
+        table = load_table(context, target)
+        if limit is not None and limit < 0:
+            msg = f"limit must be 0 or more, not {limit}."
+            raise InvalidScanError(msg, table=name_of(table))
+        return [SnapshotInfo.of(snapshot) for snapshot in newest_first(table.metadata)[:limit]]
+
+
+def current_snapshot(context: ManagerContext, target: TableTarget, *, ref: str | None = None) -> SnapshotInfo | None:
+    """Return the current snapshot of main or of another branch or tag; None when the table has none yet."""
+    with context.operation("iceberg.current_snapshot", target, ref=ref):
+        snapshot = resolve(load_table(context, target), ref=ref).snapshot
+        return SnapshotInfo.of(snapshot) if snapshot else None
+
+
+def rollback(
+    context: ManagerContext, target: TableTarget, *, snapshot_id: int | None = None, to: Moment | None = None
+) -> SnapshotInfo:
+    """Make an earlier snapshot of main current again; later ones stay readable until they expire.
+
+    Args:
+        context: The manager's context.
+        target: The table.
+        snapshot_id: Snapshot to go back to.
+        to: Moment to go back to: the newest ancestor that is not younger.
+
+    Raises:
+        SnapshotNotFoundError: No such snapshot, or it is not in main's history.
+        ConcurrencyConflictError: Other writers won every race.
+    """
+    with context.operation("iceberg.rollback", target, snapshot_id=snapshot_id) as operation:
+        if (snapshot_id is None) == (to is None):
+            msg = "Give either the snapshot to roll back to, or the moment."
+            raise InvalidScanError(msg)
+        goal: list[Snapshot] = []
+
+        def plan(table: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
+            # The goal stays what it was at first, or a retry by moment could walk further back.
+            found = goal[0] if goal else _rollback_goal(table, snapshot_id, to)
+            goal[:] = [snapshot_by_id(table, found.snapshot_id)]
+            _require_ancestor(table, found.snapshot_id)
+            if table.metadata.current_snapshot_id == found.snapshot_id:
+                return None
+            return move_ref(table, MAIN_BRANCH, found.snapshot_id)
+
+        commit_change(context, target, plan, what="the rollback")
+        operation.set(snapshot_id=goal[0].snapshot_id)
+        return SnapshotInfo.of(goal[0])
+
+
+def create_tag(
+    context: ManagerContext,
+    target: TableTarget,
+    name: str,
+    *,
+    snapshot_id: int | None = None,
+    max_ref_age: Age | None = None,
+) -> RefInfo:
+    """Name a snapshot for good, or for as long as ``max_ref_age`` says.
+
+    Raises:
+        InvalidIdentifierError: The name cannot be used.
+        RefExistsError: A branch or tag of that name is already there.
+        SnapshotNotFoundError: No such snapshot, or the table has none yet.
+    """
+    with context.operation("iceberg.create_tag", target, ref=name):
+        return _create_ref(
+            context,
+            target,
+            name,
+            SetSnapshotRefUpdate(
+                ref_name=name,
+                type=SnapshotRefType.TAG,
+                snapshot_id=snapshot_id or 0,
+                max_ref_age_ms=_age_ms(max_ref_age),
+                max_snapshot_age_ms=None,
+                min_snapshots_to_keep=None,
+            ),
+            snapshot_id,
+        )
+
+
+def create_branch(  # noqa: PLR0913 - options by keyword
+    context: ManagerContext,
+    target: TableTarget,
+    name: str,
+    *,
+    snapshot_id: int | None = None,
+    max_ref_age: Age | None = None,
+    max_snapshot_age: Age | None = None,
+    min_snapshots_to_keep: int | None = None,
+) -> RefInfo:
+    """Start a branch at a snapshot, by default the current one.
+
+    A table without snapshots takes no branch, so it gets an empty snapshot on main first.
+
+    Args:
+        context: The manager's context.
+        target: The table.
+        name: Name of the branch.
+        snapshot_id: Where it starts.
+        max_ref_age: Age at which expiry drops the branch.
+        max_snapshot_age: Age at which its snapshots expire.
+        min_snapshots_to_keep: Snapshots of it that are always kept.
+
+    Raises:
+        InvalidIdentifierError: The name cannot be used.
+        RefExistsError: A branch or tag of that name is already there.
+        SnapshotNotFoundError: No such snapshot.
+    """
+    with context.operation("iceberg.create_branch", target, ref=name):
+        table = ensure_snapshot(context, load_table(context, target)) if snapshot_id is None else None
+        return _create_ref(
+            context,
+            target,
+            name,
+            SetSnapshotRefUpdate(
+                ref_name=name,
+                type=SnapshotRefType.BRANCH,
+                snapshot_id=snapshot_id or 0,
+                max_ref_age_ms=_age_ms(max_ref_age),
+                max_snapshot_age_ms=_age_ms(max_snapshot_age),
+                min_snapshots_to_keep=min_snapshots_to_keep,
+            ),
+            snapshot_id,
+            loaded=table,
+        )
+
+
+def branch_off(context: ManagerContext, table: Table, name: str) -> Table:
+    """Start a branch at main of a table that was just loaded, and return the table with it.
+
+    Raises:
+        RefExistsError: A branch or tag of that name is already there.
+    """
+    with context.operation("iceberg.create_branch", table, ref=name):
+        table = ensure_snapshot(context, table)
+        start = branch_at(table, name, table.metadata.current_snapshot_id)
+        return _with_ref(context, table, name, start, None, loaded=table)
+
+
+def remove_tag(context: ManagerContext, target: TableTarget, name: str) -> None:
+    """Remove a tag; its snapshot stays until it expires.
+
+    Raises:
+        RefNotFoundError: No such tag.
+    """
+    with context.operation("iceberg.remove_tag", target, ref=name):
+        _remove_ref(context, target, name, SnapshotRefType.TAG)
+
+
+def remove_branch(context: ManagerContext, target: TableTarget, name: str) -> None:
+    """Remove a branch; its snapshots stay until they expire.
+
+    Raises:
+        RefNotFoundError: No such branch.
+        InvalidIdentifierError: main cannot be removed.
+    """
+    with context.operation("iceberg.remove_branch", target, ref=name):
+        if name == MAIN_BRANCH:
+            msg = "The branch 'main' is the table itself and cannot be removed."
+            raise InvalidIdentifierError(msg, hint="Drop the table instead.")
+        _remove_ref(context, target, name, SnapshotRefType.BRANCH)
+
+
+def list_refs(context: ManagerContext, target: TableTarget) -> list[RefInfo]:
+    """List branches and tags, main first, then by kind and name."""
+    with context.operation("iceberg.list_refs", target):
+        table = load_table(context, target)
+        shown = [_ref_info(name, ref) for name, ref in visible_refs(table).items()]
+        return sorted(shown, key=lambda ref: (ref.name != MAIN_BRANCH, ref.kind, ref.name))
+
+
+def publish_branch(  # noqa: PLR0913 - options by keyword
+    context: ManagerContext,
+    target: TableTarget,
+    branch: str,
+    *,
+    to: str = MAIN_BRANCH,
+    remove: bool = False,
+    loaded: Table | None = None,
+) -> SnapshotInfo:
+    """Move a branch forward to the head of another, which must have grown out of it.
+
+    Args:
+        context: The manager's context.
+        target: The table.
+        branch: Branch whose snapshots are published.
+        to: Branch that moves.
+        remove: Whether the published branch is dropped in the same commit.
+        loaded: The table as the caller has just seen it, for the first try.
+
+    Raises:
+        RefNotFoundError: No such branch.
+        ConcurrencyConflictError: The target has snapshots the branch does not: it moved on meanwhile.
+    """
+    with failing_as_writes(), context.operation("iceberg.publish_branch", target, ref=branch, to=to) as operation:
+        goal: list[Snapshot] = []
+
+        def plan(table: Table, doubtful: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
+            if doubtful and goal and _head(table, to) == goal[0].snapshot_id:
+                return None
+            head = _branch(table, branch)
+            goal[:] = [snapshot_by_id(table, head.snapshot_id)]
+            current = _head(table, to)
+            _require_fast_forward(table, branch, head.snapshot_id, to, current)
+            moved = move_ref(table, to, head.snapshot_id) if current != head.snapshot_id else Change(())
+            if not remove:
+                return moved if moved.updates else None
+            return Change(
+                (*moved.updates, RemoveSnapshotRefUpdate(ref_name=branch)),
+                (*moved.requirements, AssertRefSnapshotId(ref=branch, snapshot_id=head.snapshot_id)),
+            )
+
+        commit_change(context, target, plan, what=f"publishing branch '{branch}'", loaded=loaded)
+        operation.set(snapshot_id=goal[0].snapshot_id)
+        return SnapshotInfo.of(goal[0])
+
+
+def ensure_snapshot(context: ManagerContext, table: Table) -> Table:
+    """Give a table without snapshots an empty one on main, because a ref needs a snapshot to point at."""
+    if table.metadata.current_snapshot() is not None:
+        return table
+    try:
+        if engine_only(table.metadata):
+            first_snapshot_by_engine(context, table)
+            return load_table(context, table)
+        with table.transaction() as transaction, transaction.update_snapshot().fast_append():
+            pass
+    except Exception:
+        # Whoever made the first snapshot meanwhile did what is needed here.
+        table = load_table(context, table)
+        if table.metadata.current_snapshot() is None:
+            raise
+    return table
+
+
+def move_ref(table: Table, name: str, snapshot_id: int) -> Change:
+    """Plan to point a branch elsewhere, provided nobody moved it meanwhile."""
+    ref = table.metadata.refs.get(name)
+    expected = AssertRefSnapshotId(ref=name, snapshot_id=ref.snapshot_id if ref else None)
+    return Change((branch_at(table, name, snapshot_id),), (expected,))
+
+
+def branch_at(table: Table, name: str, snapshot_id: int | None) -> SetSnapshotRefUpdate:
+    """Return the update that points a branch to a snapshot, keeping its ages."""
+    ref = table.metadata.refs.get(name)
+    return SetSnapshotRefUpdate(
+        ref_name=name,
+        type=SnapshotRefType.BRANCH,
+        snapshot_id=snapshot_id,
+        max_ref_age_ms=ref.max_ref_age_ms if ref else None,
+        max_snapshot_age_ms=ref.max_snapshot_age_ms if ref else None,
+        min_snapshots_to_keep=ref.min_snapshots_to_keep if ref else None,
+    )
+
+
+def visible_refs(table: Table) -> dict[str, SnapshotRef]:
+    """Return the branches and tags that belong to the user."""
+    return {name: ref for name, ref in table.metadata.refs.items() if not name.startswith(RESERVED_REF_PREFIX)}
+
+
+def _create_ref(  # noqa: PLR0913 - the ref, and where it starts
+    context: ManagerContext,
+    target: TableTarget,
+    name: str,
+    update: SetSnapshotRefUpdate,
+    snapshot_id: int | None,
+    *,
+    loaded: Table | None = None,
+) -> RefInfo:
+    table = _with_ref(context, target, name, update, snapshot_id, loaded=loaded)
+    return _ref_info(name, table.metadata.refs[name])
+
+
+def _with_ref(  # noqa: PLR0913 - the ref, and where it starts
+    context: ManagerContext,
+    target: TableTarget,
+    name: str,
+    update: SetSnapshotRefUpdate,
+    snapshot_id: int | None,
+    *,
+    loaded: Table | None,
+) -> Table:
+    _require_ref_name(name)
+    if not context.branches:
+        msg = f"The catalog '{context.catalog.name}' keeps no branches and tags on tables."
+        raise CapabilityError(msg, hint="Use a catalog that does, such as polaris or sql.")
+
+    def plan(table: Table, doubtful: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
+        existing = table.metadata.refs.get(name)
+        if doubtful and existing is not None and _ref_info(name, existing).kind == update.type:
+            return None
+        if existing is not None:
+            msg = f"Table '{name_of(table)}' already has a {existing.snapshot_ref_type.value} '{name}'."
+            raise RefExistsError(msg, hint="Choose another name, or remove it first.", table=name_of(table))
+        goal = snapshot_id if snapshot_id is not None else table.metadata.current_snapshot_id
+        if goal is None:
+            msg = f"Table '{name_of(table)}' has no snapshot yet that '{name}' could name."
+            raise SnapshotNotFoundError(msg, hint="Write to it first.", table=name_of(table))
+        snapshot_by_id(table, goal)
+        return Change(
+            (update.model_copy(update={"snapshot_id": goal}),), (AssertRefSnapshotId(ref=name, snapshot_id=None),)
+        )
+
+    return commit_change(context, target, plan, what=f"creating {update.type.value} '{name}'", loaded=loaded)
+
+
+def _remove_ref(context: ManagerContext, target: TableTarget, name: str, kind: SnapshotRefType) -> None:
+    def plan(table: Table, doubtful: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
+        ref = visible_refs(table).get(name)
+        if ref is None and doubtful:
+            return None
+        if ref is None or ref.snapshot_ref_type != kind:
+            raise ref_not_found(table, name, kind=kind.value)
+        return Change(
+            (RemoveSnapshotRefUpdate(ref_name=name),), (AssertRefSnapshotId(ref=name, snapshot_id=ref.snapshot_id),)
+        )
+
+    commit_change(context, target, plan, what=f"removing {kind.value} '{name}'")
+
+
+def _require_ref_name(name: str) -> None:
+    if not _REF_NAME.match(name) or name.startswith(RESERVED_REF_PREFIX):
+        msg = f"'{name}' cannot name a branch or tag."
+        hint = (
+            "Use letters, digits and . _ / = : @ -, beginning with a letter or digit, at most 255 of them"
+            f"; names beginning with '{RESERVED_REF_PREFIX}' are reserved."
+        )
+        raise InvalidIdentifierError(msg, hint=hint)
+
+
+def _rollback_goal(table: Table, snapshot_id: int | None, to: Moment | None) -> Snapshot:
+    if snapshot_id is not None:
+        return snapshot_by_id(table, snapshot_id)
+    millis = to_millis(to if to is not None else 0)
+    line = list(ancestors(table.metadata, table.metadata.current_snapshot_id))
+    for snapshot in line:
+        if snapshot.timestamp_ms <= millis:
+            return snapshot
+    msg = f"Table '{name_of(table)}' has no snapshot as old as {local_text(millis)} in its history."
+    hint = f"The oldest is of {local_text(line[-1].timestamp_ms)}." if line else "It has no snapshots yet."
+    raise SnapshotNotFoundError(msg, hint=hint, table=name_of(table))
+
+
+def _require_ancestor(table: Table, snapshot_id: int) -> None:
+    line = [snapshot.snapshot_id for snapshot in ancestors(table.metadata, table.metadata.current_snapshot_id)]
+    if snapshot_id in line:
+        return
+    msg = f"Snapshot {snapshot_id} is not in the history of 'main' of table '{name_of(table)}'."
+    hint = f"Snapshots that can be rolled back to, newest first: {', '.join(map(str, line[:10]))}."
+    raise SnapshotNotFoundError(msg, hint=hint, table=name_of(table))
+
+
+def _branch(table: Table, name: str) -> SnapshotRef:
+    ref = table.metadata.refs.get(name)
+    if ref is None or ref.snapshot_ref_type != SnapshotRefType.BRANCH:
+        raise ref_not_found(table, name, kind="branch")
+    return ref
+
+
+def _head(table: Table, branch: str) -> int | None:
+    if branch == MAIN_BRANCH and branch not in table.metadata.refs:
+        return None
+    return _branch(table, branch).snapshot_id
+
+
+def _require_fast_forward(table: Table, branch: str, head: int, to: str, current: int | None) -> None:
+    line = {snapshot.snapshot_id for snapshot in ancestors(table.metadata, head)}
+    if current is None or current in line:
+        return
+    behind = [s.snapshot_id for s in ancestors(table.metadata, current) if s.snapshot_id not in line]
+    msg = (
+        f"Branch '{branch}' of table '{name_of(table)}' cannot be published: '{to}' has moved on by "
+        f"{len(behind)} snapshot{'s' if len(behind) != 1 else ''} that the branch does not have."
+    )
+    hint = f"Write the branch anew from '{to}' as it is now, then publish it."
+    raise ConcurrencyConflictError(msg, hint=hint, table=name_of(table))
+
+
+def _age_ms(age: Age | None) -> int | None:
+    if age is None:
+        return None
+    millis = int(age.total_seconds() * 1000) if isinstance(age, timedelta) else age
+    if millis <= 0:
+        msg = f"An age must be longer than nothing, not {age}."
+        raise InvalidScanError(msg)
+    return millis
+
+
+def _ref_info(name: str, ref: SnapshotRef) -> RefInfo:
+    return RefInfo(
+        name=name,
+        kind=ref.snapshot_ref_type.value,
+        snapshot_id=ref.snapshot_id,
+        max_ref_age_ms=ref.max_ref_age_ms,
+        max_snapshot_age_ms=ref.max_snapshot_age_ms,
+        min_snapshots_to_keep=ref.min_snapshots_to_keep,
+    )

@@ -1,0 +1,491 @@
+"""Schemas: declared, compared with data, and changed."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import pyarrow as pa
+from pyiceberg.exceptions import ResolveError, ValidationError
+from pyiceberg.schema import Schema, promote
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+from pyiceberg.table.update import AssertRefSnapshotId
+from pyiceberg.types import (
+    BinaryType,
+    DecimalType,
+    FixedType,
+    IcebergType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    PrimitiveType,
+    StringType,
+    StructType,
+    UUIDType,
+)
+
+from floe_core.dataplane import ColumnRequest
+from floe_core.errors import ColumnMismatch, SchemaEvolutionError
+from floe_iceberg.commit.metadata import Change, commit_change
+from floe_iceberg.commit.protocol import Staged, stage
+from floe_iceberg.formats.arrow_types import known_schema, known_type, to_iceberg_fields, to_iceberg_type
+from floe_iceberg.models import SchemaChange, SchemaChangeKind
+from floe_iceberg.table.column_names import require_data_names, require_names
+from floe_iceberg.table.keys.column_followers import followers
+from floe_iceberg.table.keys.key_property import KEYS_PROPERTY, parse_keys
+from floe_iceberg.table.types import parse_type, type_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyiceberg.table import Table, Transaction
+    from pyiceberg.table.refs import SnapshotRef
+    from pyiceberg.table.update import TableRequirement
+    from pyiceberg.table.update.schema import UpdateSchema
+
+    from floe_core.schemas import ColumnConfig
+    from floe_iceberg.context import ManagerContext, TableTarget
+
+_UINT64_DECIMAL = DecimalType(20, 0)
+
+
+def iceberg_schema(schema: pa.Schema | Schema) -> Schema:
+    """Return an Iceberg schema with field ids for an Arrow schema; an Iceberg schema passes as it is."""
+    if isinstance(schema, Schema):
+        return schema
+    require_data_names(schema)
+    counter = itertools.count(1)
+    return Schema(*to_iceberg_fields(list(known_schema(schema)), lambda: next(counter)))
+
+
+def declared_schema(columns: Sequence[ColumnConfig]) -> Schema:
+    """Return the schema that floe.yaml declares."""
+    counter = itertools.count(len(columns) + 1)
+    return Schema(
+        *[
+            NestedField(
+                field_id=position,
+                name=column.name,
+                field_type=parse_type(column.type, new_id=lambda: next(counter)),
+                required=column.required,
+                doc=column.doc,
+            )
+            for position, column in enumerate(columns, start=1)
+        ]
+    )
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What stands between a table's schema and the data's.
+
+    Attributes:
+        changes: Columns to add or widen before the data fits.
+        mismatches: Columns that never fit.
+    """
+
+    changes: tuple[SchemaChange, ...]
+    mismatches: tuple[ColumnMismatch, ...]
+
+
+def compare(table: Schema, data: pa.Schema) -> Difference:
+    """Compare a table's schema with that of data to be written; names decide, order does not matter."""
+    require_data_names(data)
+    counter = itertools.count(1)
+    fields = [field for field in known_schema(data) if not pa.types.is_null(field.type)]
+    nulls = {field.name for field in data if pa.types.is_null(field.type)}
+    incoming = StructType(*to_iceberg_fields(fields, lambda: next(counter)))
+    changes: list[SchemaChange] = []
+    mismatches: list[ColumnMismatch] = []
+    for found in _struct(table.as_struct(), incoming, "", nulls):
+        (changes if isinstance(found, SchemaChange) else mismatches).append(found)  # type: ignore[arg-type]  # by kind
+    names = {field.name for field in table.fields}
+    mismatches += [
+        ColumnMismatch(name, None, "null", "only nulls, so the new column would have no type")
+        for name in sorted(nulls - names)
+    ]
+    return Difference(tuple(changes), tuple(mismatches))
+
+
+def _struct(
+    table: StructType, data: StructType, prefix: str, nulls: set[str] | None = None
+) -> Iterator[SchemaChange | ColumnMismatch]:
+    known = {field.name: field for field in table.fields}
+    present = {field.name for field in data.fields}
+    for field in data.fields:
+        if field.name not in known:
+            yield SchemaChange(
+                kind=SchemaChangeKind.ADD, column=prefix + field.name, type=_optional(field.field_type), doc=field.doc
+            )
+        else:
+            yield from _type(known[field.name].field_type, field.field_type, prefix + field.name)
+    for field in table.fields:
+        if field.required and field.name not in present and field.write_default is None:
+            reason = (
+                "only nulls in a required column" if nulls and field.name in nulls else "required column is missing"
+            )
+            yield ColumnMismatch(prefix + field.name, str(field.field_type), None, reason)
+
+
+def _type(table: IcebergType, data: IcebergType, column: str) -> Iterator[SchemaChange | ColumnMismatch]:
+    match table, data:
+        case StructType(), StructType():
+            yield from _struct(table, data, f"{column}.")
+        case ListType(), ListType():
+            yield from _type(table.element_type, data.element_type, f"{column}.element")
+        case MapType(), MapType():
+            yield from _type(table.key_type, data.key_type, f"{column}.key")
+            yield from _type(table.value_type, data.value_type, f"{column}.value")
+        case _ if fits(data, table):
+            return
+        case _ if widens(table, data):
+            yield SchemaChange(kind=SchemaChangeKind.WIDEN, column=column, type=data)
+        case _:
+            yield ColumnMismatch(column, str(table), str(data), "no type holds both")
+
+
+def widens(narrow: IcebergType, wide: IcebergType) -> bool:
+    """Whether a column may change from one type to the other and keep every value."""
+    if not isinstance(narrow, PrimitiveType) or not isinstance(wide, PrimitiveType):
+        return False
+    if isinstance(narrow, StringType | BinaryType | FixedType):  # readable as the other, never a change of column
+        return narrow == wide
+    if isinstance(narrow, DecimalType) and isinstance(wide, DecimalType) and narrow.scale != wide.scale:
+        return False
+    try:
+        promote(narrow, wide)
+    except ResolveError:
+        return False
+    return True
+
+
+def fits(data: IcebergType, table: IcebergType) -> bool:
+    """Whether data of one type can be written to a column of the other."""
+    if data == table or widens(data, table):
+        return True
+    if data == _UINT64_DECIMAL and isinstance(table, LongType):
+        return True
+    if isinstance(data, DecimalType) and isinstance(table, DecimalType):
+        # More digits on both sides of the point; the values are rescaled when they are written.
+        return table.scale >= data.scale and table.precision - table.scale >= data.precision - data.scale
+    return data == FixedType(16) and isinstance(table, UUIDType)
+
+
+def _optional(field_type: IcebergType) -> IcebergType:
+    """Return a type for a new column: nothing inside it is required."""
+    match field_type:
+        case StructType():
+            return StructType(
+                *[
+                    field.model_copy(update={"required": False, "field_type": _optional(field.field_type)})
+                    for field in field_type.fields
+                ]
+            )
+        case ListType():
+            return ListType(field_type.element_id, _optional(field_type.element_type), element_required=False)
+        case MapType():
+            return MapType(
+                key_id=field_type.key_id,
+                key_type=field_type.key_type,
+                value_id=field_type.value_id,
+                value_type=_optional(field_type.value_type),
+                value_required=False,
+            )
+        case _:
+            return field_type
+
+
+def require_fit(
+    table: Table, data: pa.Schema, *, evolve: bool, name: str, freed: Sequence[SchemaChange] = ()
+) -> tuple[SchemaChange, ...]:
+    """Return the changes that let data into a table; ``freed`` are those that let nulls into required columns.
+
+    Raises:
+        SchemaEvolutionError: A column never fits, or columns would change and ``evolve`` is off.
+    """
+    difference = compare(table.schema(), data)
+    if freed:
+        free = {change.column for change in freed}
+        fitting = [found for found in difference.mismatches if found.data_type or found.column not in free]
+        difference = Difference((*difference.changes, *freed), tuple(fitting))
+    mismatches = list(difference.mismatches)
+    if not evolve:
+        mismatches += [_unwanted(change, table.schema()) for change in difference.changes]
+    if mismatches:
+        msg = f"The data does not fit table '{name}'."
+        hint = "Pass evolve_schema=True to let the table follow." if not difference.mismatches else None
+        raise SchemaEvolutionError(msg, mismatches=mismatches, hint=hint, table=name)
+    return difference.changes
+
+
+def _unwanted(change: SchemaChange, schema: Schema) -> ColumnMismatch:
+    if change.kind is SchemaChangeKind.ADD:
+        return ColumnMismatch(change.column, None, str(change.type), "new column, and evolve_schema is off")
+    current = schema.find_field(change.column).field_type
+    return ColumnMismatch(change.column, str(current), str(change.type), "wider type, and evolve_schema is off")
+
+
+def plan_evolution(
+    context: ManagerContext,
+    target: TableTarget,
+    changes: Sequence[SchemaChange],
+    *,
+    allow_incompatible_changes: bool = False,
+) -> Schema:
+    """Return the schema the table would have, without changing it.
+
+    Raises:
+        SchemaEvolutionError: A change is refused; the error lists every one.
+    """
+    with context.operation("iceberg.plan_evolution", target, changes=len(changes)):
+        table = context.load(target)
+        return stage_changes(table, changes, allow_incompatible=allow_incompatible_changes).metadata.schema()
+
+
+def evolve_schema(
+    context: ManagerContext,
+    target: TableTarget,
+    changes: Sequence[SchemaChange],
+    *,
+    allow_incompatible_changes: bool = False,
+) -> Schema:
+    """Change a table's schema in one commit and return the new one.
+
+    Raises:
+        SchemaEvolutionError: A change is refused; the error lists every one.
+    """
+    with context.operation("iceberg.evolve_schema", target, changes=len(changes)) as operation:
+        wanted: Schema | None = None
+
+        def plan(table: Table, doubtful: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
+            nonlocal wanted
+            if doubtful and table.schema() == wanted:
+                return None
+            staged = stage_changes(table, changes, allow_incompatible=allow_incompatible_changes)
+            wanted = staged.metadata.schema()
+            columns = column_requests(table, changes)
+            requirements = (*staged.requirements, *_rows_looked_at(table, changes))
+            along = followers(table.schema(), wanted, table.properties).table_updates()
+            return Change((*staged.updates, *along), requirements, columns) if staged.updates else None
+
+        table = commit_change(context, target, plan, what="the change of schema")
+        operation.set(schema_id=table.metadata.current_schema_id)
+        return table.schema()
+
+
+def stage_changes(table: Table, changes: Sequence[SchemaChange], *, allow_incompatible: bool = False) -> Staged:
+    """Work out the updates for schema changes on a table as it is now.
+
+    Raises:
+        SchemaEvolutionError: A change is refused; the error lists every one.
+    """
+    name = ".".join(table.name())
+    added = {change.column for change in changes if change.kind is SchemaChangeKind.ADD}
+    refused = [
+        why
+        for change in changes
+        # A new column may be moved by the changes that add it.
+        if not (change.kind is SchemaChangeKind.REORDER and change.column in added)
+        and (why := _refusal(change, table, allow_incompatible=allow_incompatible))
+    ]
+    if refused:
+        msg = f"The schema of table '{name}' cannot change that way."
+        hint = None if allow_incompatible else "Pass allow_incompatible_changes=True if readers can take it."
+        raise SchemaEvolutionError(msg, mismatches=refused, hint=hint, table=name)
+
+    def edit(transaction: Transaction) -> None:
+        with transaction.update_schema(allow_incompatible_changes=allow_incompatible) as update:
+            if _frees_identifiers(changes, table.schema()):
+                update.set_identifier_fields()
+            for change in changes:
+                _apply(update, change, table.schema())
+
+    try:
+        staged = stage(table, edit)
+    except (ValueError, ValidationError, ResolveError) as err:
+        msg = f"The schema of table '{name}' cannot change that way: {err}"
+        raise SchemaEvolutionError(msg, table=name) from err
+    require_names(staged.metadata.schema(), before=table.schema())
+    return staged
+
+
+def _frees_identifiers(changes: Sequence[SchemaChange], schema: Schema) -> bool:
+    """Whether an identifier field is to hold null, which none can: the keys are a property then."""
+    freed = {change.column for change in changes if change.kind is SchemaChangeKind.MAKE_OPTIONAL}
+    return bool(freed & schema.identifier_field_names())
+
+
+def _refusal(change: SchemaChange, table: Table, *, allow_incompatible: bool) -> ColumnMismatch | None:
+    """Say why a change cannot be made, None when it can."""
+    column = change.column
+    schema = table.schema()
+    current = _find(schema, column)
+    wanted = _wanted_type(change)
+    new_text = str(wanted) if wanted else None
+    if change.kind is SchemaChangeKind.ADD:
+        return _refused_addition(change, table, current, allow_incompatible=allow_incompatible)
+    if current is None:
+        return ColumnMismatch(column, None, new_text, "no such column")
+    current_text = str(current.field_type)
+    if change.kind is SchemaChangeKind.WIDEN and wanted and not widens(current.field_type, wanted):
+        return ColumnMismatch(column, current_text, new_text, "not a wider type")
+    if change.kind is SchemaChangeKind.CHANGE_TYPE and wanted and widens(current.field_type, wanted):
+        return None
+    if change.incompatible and not allow_incompatible:
+        return ColumnMismatch(column, current_text, new_text, f"{change.kind.value} is an incompatible change")
+    return _refused_by_rows(change, table, current, new_text)
+
+
+def _refused_addition(
+    change: SchemaChange, table: Table, current: NestedField | None, *, allow_incompatible: bool
+) -> ColumnMismatch | None:
+    text = str(_wanted_type(change))
+    if current is not None:
+        return ColumnMismatch(change.column, str(current.field_type), text, "the column is there already")
+    if change.required and not allow_incompatible:
+        return ColumnMismatch(change.column, None, text, "a new required column is an incompatible change")
+    if change.required and table.metadata.snapshots:
+        return ColumnMismatch(change.column, None, text, "the rows already there would have no value")
+    return None
+
+
+def _refused_by_rows(
+    change: SchemaChange, table: Table, current: NestedField, new_text: str | None
+) -> ColumnMismatch | None:
+    """Refuse what would make rows unreadable that are already there."""
+    text = str(current.field_type)
+    if change.kind is SchemaChangeKind.CHANGE_TYPE and table.metadata.snapshots:
+        reason = "no stored value can be read as the new type; add a column, copy the values over, drop the old one"
+        return ColumnMismatch(change.column, text, new_text, reason)
+    if change.kind is SchemaChangeKind.MAKE_REQUIRED and may_hold_nulls(table, current.field_id):
+        return ColumnMismatch(change.column, text, text, "rows already there may hold null")
+    if change.kind is SchemaChangeKind.DROP and (role := _role(table, current.field_id)):
+        return ColumnMismatch(change.column, text, None, f"the table's {role} needs it")
+    return None
+
+
+def may_hold_nulls(table: Table, field_id: int) -> bool:
+    """Whether a column of some branch's rows may be null, by what the manifests say."""
+    # Counts of nested fields are not kept, so a missing count is no proof.
+    heads = {ref.snapshot_id for ref in _branches(table).values()}
+    files = (task.file for head in heads for task in table.scan(snapshot_id=head).plan_files())
+    return any((file.null_value_counts or {}).get(field_id, 1) > 0 for file in files)
+
+
+def _rows_looked_at(table: Table, changes: Sequence[SchemaChange]) -> tuple[TableRequirement, ...]:
+    """Return what must hold for changes that depend on the rows: nobody may have written to a branch since."""
+    if not any(change.kind is SchemaChangeKind.MAKE_REQUIRED for change in changes):
+        return ()
+    return heads_asserted(table)
+
+
+def heads_asserted(table: Table) -> tuple[TableRequirement, ...]:
+    """Return the requirement that nobody has written to a branch since the table was loaded."""
+    heads = {MAIN_BRANCH: None} | {name: ref.snapshot_id for name, ref in _branches(table).items()}
+    return tuple(AssertRefSnapshotId(ref=name, snapshot_id=head) for name, head in heads.items())
+
+
+def _branches(table: Table) -> dict[str, SnapshotRef]:
+    # A branch is read with the table's schema, a tag with the schema of its time.
+    return {name: ref for name, ref in table.metadata.refs.items() if ref.snapshot_ref_type is SnapshotRefType.BRANCH}
+
+
+def _role(table: Table, field_id: int) -> str | None:
+    if any(field.source_id == field_id for field in table.spec().fields):
+        return "partitioning"
+    if any(field.source_id == field_id for field in table.sort_order().fields):
+        return "sort order"
+    if partitions_files(table, field_id):
+        return "former partitioning"
+    keys = parse_keys(table.properties.get(KEYS_PROPERTY, ""))
+    return "key" if field_id in table.schema().identifier_field_ids or _within(keys, field_id, table.schema()) else None
+
+
+def partitions_files(table: Table, field_id: int) -> bool:
+    """Whether files are laid out by a column, by the present partitioning or a former one.
+
+    Iceberg's Java loses the partition values of such files as soon as the column is gone, and writes nulls for them.
+    """
+    specs = {
+        spec.spec_id
+        for spec in table.metadata.partition_specs
+        if any(field.source_id == field_id for field in spec.fields)
+    }
+    snapshots = table.metadata.snapshots if specs else []
+    return any(
+        manifest.partition_spec_id in specs for snapshot in snapshots for manifest in snapshot.manifests(table.io)
+    )
+
+
+def _within(keys: Sequence[str], field_id: int, schema: Schema) -> bool:
+    """Whether a column is a key, or a struct that a key lies in."""
+    name = str(schema.find_column_name(field_id))
+    return any(key == name or key.startswith(f"{name}.") for key in keys)
+
+
+def _find(schema: Schema, column: str) -> NestedField | None:
+    try:
+        return schema.find_field(column)
+    except ValueError:
+        return None
+
+
+def _wanted_type(change: SchemaChange) -> IcebergType | None:
+    if isinstance(change.type, pa.DataType):
+        return to_iceberg_type(known_type(change.type, change.column), change.column, itertools.count(1).__next__)
+    return parse_type(change.type) if isinstance(change.type, str) else cast("IcebergType | None", change.type)
+
+
+def _apply(update: UpdateSchema, change: SchemaChange, schema: Schema) -> None:
+    path = column_parts(change.column, schema)
+    wanted = _wanted_type(change)
+    match change.kind:
+        case SchemaChangeKind.ADD:
+            update.add_column(path, cast("IcebergType", wanted), doc=change.doc, required=change.required)
+            if change.after:
+                update.move_after(path, change.after)
+        case SchemaChangeKind.WIDEN | SchemaChangeKind.CHANGE_TYPE:
+            update.update_column(path, field_type=wanted, doc=change.doc)
+        case SchemaChangeKind.MAKE_OPTIONAL:
+            update.make_column_optional(path)
+        case SchemaChangeKind.MAKE_REQUIRED:
+            update.update_column(path, required=True)
+        case SchemaChangeKind.RENAME:
+            update.rename_column(path, str(change.new_name))
+        case SchemaChangeKind.REORDER:
+            update.move_after(path, change.after) if change.after else update.move_first(path)
+        case SchemaChangeKind.DOC:
+            update.update_column(path, doc=change.doc or "")
+        case SchemaChangeKind.DROP:
+            update.delete_column(path)
+
+
+def column_requests(table: Table, changes: Sequence[SchemaChange]) -> tuple[ColumnRequest, ...]:
+    """Return schema changes as an engine takes them."""
+    schema = table.schema()
+
+    def request(change: SchemaChange) -> ColumnRequest:
+        wanted = _wanted_type(change)
+        return ColumnRequest(
+            # An engine knows no column that refuses null from its first row on.
+            kind="add required" if change.kind is SchemaChangeKind.ADD and change.required else change.kind.value,
+            path=column_parts(change.column, schema),
+            type=type_text(wanted) if wanted is not None else None,
+            new_name=change.new_name,
+            doc=change.doc,
+            after=change.after,
+        )
+
+    return tuple(request(change) for change in changes)
+
+
+def column_parts(column: str, schema: Schema) -> tuple[str, ...]:
+    """Split a dotted name, unless a column's own name holds the dots."""
+    if _find(schema, column) is not None and any(field.name == column for field in schema.fields):
+        return (column,)
+    parent, _, name = column.rpartition(".")
+    if parent and _find(schema, parent) is not None:
+        return (*column_parts(parent, schema), name)
+    return tuple(column.split(".")) if parent and _find(schema, column) is not None else (column,)

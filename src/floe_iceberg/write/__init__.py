@@ -1,0 +1,1 @@
+"""Writes, in process and on an engine."""

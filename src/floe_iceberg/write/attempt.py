@@ -1,0 +1,258 @@
+"""Writes that wait for their commit: data files, and how to build a snapshot of them on any state of a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyiceberg.table.snapshots import Operation
+from pyiceberg.types import PrimitiveType
+
+from floe_core.errors import ConcurrencyConflictError
+from floe_iceberg.formats.partitioning import record_key, require_partitions
+from floe_iceberg.table.schema import require_fit, stage_changes, widens
+from floe_iceberg.write.copy_on_write import Branch, ReadSet, Rewrite, read_set, without_matching, without_partitions
+from floe_iceberg.write.data_files import Layout, write_rows
+from floe_iceberg.write.nullability import freed_by_nulls
+from floe_iceberg.write.stream import write_stream
+from floe_iceberg.write.upsert import key_filter, upsert_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+
+    from floe_iceberg.commit.protocol import Attempt, Staged
+    from floe_iceberg.commit.snapshot import SnapshotDraft
+    from floe_iceberg.read.predicates import RowFilter
+
+
+@dataclass
+class NewRows:
+    """Rows to be added; their files are written once and serve every attempt the schema allows.
+
+    Attributes:
+        data: The rows.
+        evolve: Whether the table may follow their schema.
+        kept: Columns that stay required.
+        chunk_bytes: Arrow bytes held at once when the data is a stream.
+    """
+
+    data: pa.Table | pa.RecordBatchReader
+    evolve: bool = True
+    kept: tuple[str, ...] = ()
+    chunk_bytes: int = 128 * 1024 * 1024
+    num_rows: int = 0
+    _layout: Layout | None = None
+    _files: list[DataFile] = field(default_factory=list)
+    # Columns of a stream that turned out to hold null.
+    _nulls: set[str] = field(default_factory=set)
+
+    def ready(self, table: Table) -> tuple[Staged | None, list[DataFile]]:
+        """Return the schema changes that let the rows in, and the rows' data files."""
+        staged = self.stage(table)
+        known = len(self._nulls)
+        files = self._written(table, staged.metadata if staged else table.metadata)
+        # Of a stream, only reading it tells where nulls are.
+        return (staged if len(self._nulls) == known else self.stage(table)), files
+
+    def stage(self, table: Table) -> Staged | None:
+        """Work out the schema changes that let the rows in."""
+        name = ".".join(table.name())
+        freed = freed_by_nulls(table, self.data, kept=self.kept, known=self._nulls) if self.evolve else ()
+        changes = require_fit(table, self.data.schema, evolve=self.evolve, name=name, freed=freed)
+        return stage_changes(table, changes) if changes else None
+
+    def _written(self, table: Table, metadata: TableMetadata) -> list[DataFile]:
+        """Return the rows' data files, written now unless they already fit this state of the table."""
+        if self._layout is not None and _still_fits(self._layout.metadata, metadata):
+            return self._files
+        if self._layout is not None and isinstance(self.data, pa.RecordBatchReader):
+            name = ".".join(table.name())
+            msg = f"The schema of table '{name}' changed while a stream was written to it; a stream is read only once."
+            raise ConcurrencyConflictError(msg, hint="Start the write again.", table=name)
+        self.discard()
+        self._layout = Layout(metadata, table.io)
+        if isinstance(self.data, pa.RecordBatchReader):
+            follow = partial(self._follow, table) if self.evolve else None
+            self._files = write_stream(self._layout, self.data, chunk_bytes=self.chunk_bytes, follow=follow)
+        else:
+            self._files = write_rows(self._layout, self.data)
+        self.num_rows = sum(file.record_count for file in self._files)
+        return self._files
+
+    def _follow(self, table: Table, chunk: pa.Table) -> Layout | None:
+        """Return the layout for a chunk of a stream and those after it, when it brings nulls that were not known."""
+        found = {change.column for change in freed_by_nulls(table, chunk, kept=self.kept)}
+        if found <= self._nulls or self._layout is None:
+            return None
+        self._nulls |= found
+        staged = self.stage(table)
+        self._layout = replace(self._layout, metadata=staged.metadata if staged else table.metadata)
+        return self._layout
+
+    def discard(self) -> None:
+        """Delete the files."""
+        if self._layout is not None:
+            self._layout.discard()
+
+
+def _still_fits(written: TableMetadata, now: TableMetadata) -> bool:
+    """Whether files of one state of a table can join another: same spec and place, every column still known."""
+    same_place = written.location == now.location and written.default_spec_id == now.default_spec_id
+    return same_place and (
+        written.current_schema_id == now.current_schema_id or _columns_fit(written.schema(), now.schema())
+    )
+
+
+def _columns_fit(written: Schema, now: Schema) -> bool:
+    for field_id in written.field_ids:
+        if now.find_column_name(field_id) != written.find_column_name(field_id):
+            return False
+        before, after = written.find_field(field_id), now.find_field(field_id)
+        if after.required and not before.required:
+            return False
+        kind = before.field_type
+        if isinstance(kind, PrimitiveType) and kind != after.field_type and not widens(kind, after.field_type):
+            return False
+    return True
+
+
+class Append:
+    """Adds rows."""
+
+    def __init__(self, rows: NewRows, draft: SnapshotDraft) -> None:
+        """Take rows and the draft of their snapshot."""
+        self._rows = rows
+        self._draft = draft
+
+    def attempt(self, table: Table) -> Attempt | None:
+        """Build the commit."""
+        staged, files = self._rows.ready(table)
+        if not files:
+            return None
+        return self._draft.attempt(table, operation=Operation.APPEND, added=files, staged=staged)
+
+    def discard(self, io: FileIO) -> None:
+        """Delete the data files."""
+        del io
+        self._rows.discard()
+
+
+class Replace:
+    """Adds rows in the place of others: all, those a filter matches, or the partitions the new rows touch."""
+
+    def __init__(
+        self,
+        rows: NewRows | None,
+        draft: SnapshotDraft,
+        *,
+        row_filter: RowFilter | None = None,
+        partitions: bool = False,
+    ) -> None:
+        """Take rows, None for a delete; without a filter and partitions everything goes."""
+        self._rows = rows
+        self._draft = draft
+        self._filter = row_filter
+        self._partitions = partitions
+        self._kept: _Kept | None = None
+
+    def attempt(self, table: Table) -> Attempt | None:
+        """Build the commit."""
+        staged, files = self._rows.ready(table) if self._rows else (None, [])
+        metadata = staged.metadata if staged else table.metadata
+        rewrite = self._plan(table, metadata, files)
+        if not files and not rewrite.removed:
+            return None
+        added = [*files, *rewrite.added]
+        operation = Operation.OVERWRITE if added or self._rows else Operation.DELETE
+        return self._draft.attempt(table, operation=operation, added=added, removed=rewrite.removed, staged=staged)
+
+    def _plan(self, table: Table, metadata: TableMetadata, files: Sequence[DataFile]) -> Rewrite:
+        branch = Branch.of(table, self._draft.branch)
+        if self._partitions:
+            # Somebody may have dropped the last partition field since the write began.
+            require_partitions(metadata.spec(), table=".".join(table.name()))
+            records = {record_key(file.partition) for file in files}
+            self._drop_kept()
+            layout = Layout(metadata, table.io)
+            self._kept = _Kept(frozenset(), Rewrite(), layout)
+            return without_partitions(branch, records, layout) if records else Rewrite()
+        if self._filter is None or branch.filter(self._filter, metadata).always:
+            return Rewrite(tuple(branch.files()))
+        tasks = branch.tasks(self._filter)
+        if self._kept is None or not self._kept.holds(read_set(tasks), metadata):
+            self._drop_kept()
+            layout = Layout(metadata, table.io)
+            self._kept = _Kept(read_set(tasks), Rewrite(), layout)
+            self._kept.rewrite = without_matching(branch, tasks, self._filter, layout)
+        return self._kept.rewrite
+
+    def _drop_kept(self) -> None:
+        if self._kept is not None:
+            self._kept.layout.discard()
+
+    def discard(self, io: FileIO) -> None:
+        """Delete the data files."""
+        del io
+        if self._rows is not None:
+            self._rows.discard()
+        self._drop_kept()
+
+
+@dataclass
+class _Kept:
+    """Rewritten files and what they were made from; good as long as the table still holds exactly that."""
+
+    read: ReadSet
+    rewrite: Rewrite
+    layout: Layout
+
+    def holds(self, read: ReadSet, metadata: TableMetadata) -> bool:
+        return self.read == read and _still_fits(self.layout.metadata, metadata)
+
+
+class Upsert:
+    """Replaces rows by key and adds the others."""
+
+    def __init__(
+        self, rows: pa.Table, keys: Sequence[str], draft: SnapshotDraft, *, evolve: bool, kept: tuple[str, ...] = ()
+    ) -> None:
+        """Take rows with unique keys."""
+        self._rows = NewRows(rows, evolve=evolve, kept=kept)
+        self._data = rows
+        self._keys = tuple(keys)
+        self._draft = draft
+        self._kept: _Kept | None = None
+
+    def attempt(self, table: Table) -> Attempt | None:
+        """Build the commit."""
+        if self._data.num_rows == 0:
+            return None
+        staged = self._rows.stage(table)
+        metadata = staged.metadata if staged else table.metadata
+        branch = Branch.of(table, self._draft.branch)
+        tasks = branch.tasks(key_filter(self._data, self._keys))
+        if self._kept is None or not self._kept.holds(read_set(tasks), metadata):
+            self.discard(table.io)
+            self._kept = _Kept(read_set(tasks), Rewrite(), Layout(metadata, table.io))
+            self._kept.rewrite = upsert_rows(branch, tasks, self._data, self._keys, self._kept.layout)
+        rewrite = self._kept.rewrite
+        if not rewrite.removed and not rewrite.added:
+            return None
+        operation = Operation.OVERWRITE if rewrite.removed else Operation.APPEND
+        return self._draft.attempt(
+            table, operation=operation, added=rewrite.added, removed=rewrite.removed, staged=staged
+        )
+
+    def discard(self, io: FileIO) -> None:
+        """Delete the data files."""
+        del io
+        if self._kept is not None:
+            self._kept.layout.discard()

@@ -1,0 +1,153 @@
+"""Copy on write: which files hold the rows in question, and what is left of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.manifest import DataFileContent, ManifestContent
+from pyiceberg.table.refs import MAIN_BRANCH
+
+from floe_iceberg.formats.partitioning import partition_codes, record_key
+from floe_iceberg.read.capabilities import require_known_partitions
+from floe_iceberg.read.integrity import CheckedIO, check_manifest_list, checked_plan, explain
+from floe_iceberg.read.predicates import parse_row_filter
+from floe_iceberg.read.rows import RowScan, require_readable
+from floe_iceberg.write.data_files import Layout, write_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import FileScanTask, Table
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+
+    from floe_iceberg.read.predicates import RowFilter, RowPredicate
+
+ReadSet = frozenset[tuple[str, frozenset[str]]]
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A table's branch as it stands.
+
+    Attributes:
+        table: The table.
+        head: The branch's newest snapshot, None when it has none.
+    """
+
+    table: Table
+    head: Snapshot | None
+
+    @classmethod
+    def of(cls, table: Table, name: str | None) -> Branch:
+        """Look at a branch, main by default."""
+        return cls(table, table.metadata.snapshot_by_name(name or MAIN_BRANCH))
+
+    def tasks(self, row_filter: RowFilter | None = None) -> list[FileScanTask]:
+        """Return the files that may hold rows a filter matches."""
+        if self.head is None:
+            return []
+        wanted = self.filter(row_filter, self.table.metadata)
+        try:
+            return checked_plan(self.table, self.table.metadata, self.head, wanted)[1]
+        except Exception as err:
+            raise explain(err, self.table, self.head) from err
+
+    def filter(self, row_filter: RowFilter | None, metadata: TableMetadata) -> RowPredicate:
+        """Fit a filter to a state of the table."""
+        return parse_row_filter(row_filter, metadata.schema(), table=".".join(self.table.name()))
+
+    def files(self) -> list[DataFile]:
+        """Return every data file, whatever deletes lie on it."""
+        if self.head is None:
+            return []
+        try:
+            io = self._io()
+            return [
+                entry.data_file
+                for manifest in self.head.manifests(io)
+                if manifest.content == ManifestContent.DATA
+                for entry in manifest.fetch_manifest_entry(io)
+                if entry.data_file.content == DataFileContent.DATA
+            ]
+        except Exception as err:
+            raise explain(err, self.table, self.head) from err
+
+    def rows(self, task: FileScanTask, layout: Layout, projection: Schema | None = None) -> pa.Table:
+        """Read what is left of a file, in the layout's schema or a part of it."""
+        require_readable([task], table=".".join(self.table.name()))
+        scan = RowScan(layout.metadata, self.table.io, projection or layout.schema, AlwaysTrue())
+        try:
+            return scan.to_table([task])
+        except Exception as err:
+            raise explain(err, self.table, self.head, [task]) from err
+
+    def _io(self) -> CheckedIO:
+        manifests = self.head.manifests(self.table.io) if self.head else []
+        if self.head is not None:
+            check_manifest_list(self.table, self.head, len(manifests))
+            require_known_partitions(self.table, (manifest.partition_spec_id for manifest in manifests))
+        lengths = {manifest.manifest_path: manifest.manifest_length for manifest in manifests}
+        return CheckedIO(self.table.io, lengths, ".".join(self.table.name()))
+
+
+def read_set(tasks: Iterable[FileScanTask]) -> ReadSet:
+    """Name what a plan has looked at: two plans that looked at the same come to the same result."""
+    return frozenset(
+        (task.file.file_path, frozenset(delete.file_path for delete in task.delete_files)) for task in tasks
+    )
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """Files that go, and files that take their place."""
+
+    removed: tuple[DataFile, ...] = ()
+    added: tuple[DataFile, ...] = ()
+
+
+def without_matching(branch: Branch, tasks: Iterable[FileScanTask], row_filter: RowFilter, layout: Layout) -> Rewrite:
+    """Remove the rows a filter matches; rows for which it is unknown stay."""
+    matched = branch.filter(row_filter, layout.metadata)
+    pruner = matched.pruner(layout.metadata)
+    removed: list[DataFile] = []
+    added: list[DataFile] = []
+    for task in tasks:
+        # The partition alone says that every row matches.
+        if pruner.passes_all(task.file):
+            removed.append(task.file)
+            continue
+        rows = branch.rows(task, layout)
+        kept = rows.filter(pc.invert(matched.passing(rows)))
+        if kept.num_rows == rows.num_rows:
+            continue
+        removed.append(task.file)
+        added += write_rows(layout, kept)
+    return Rewrite(tuple(removed), tuple(added))
+
+
+def without_partitions(branch: Branch, records: Collection[tuple[object, ...]], layout: Layout) -> Rewrite:
+    """Remove the partitions of the current spec; files of older specs lose just the rows that belong to them."""
+    spec_id = layout.metadata.default_spec_id
+    files = branch.files()
+    removed = [file for file in files if file.spec_id == spec_id and record_key(file.partition) in records]
+    added: list[DataFile] = []
+    if all(file.spec_id == spec_id for file in files):
+        return Rewrite(tuple(removed))
+    for task in branch.tasks():
+        if task.file.spec_id == spec_id:
+            continue
+        rows = branch.rows(task, layout)
+        codes, values = partition_codes(rows, layout.spec, layout.schema)
+        keep = [record_key(value) not in records for value in values]
+        kept = rows.filter(pa.array([keep[code] for code in codes.tolist()]))
+        if kept.num_rows < rows.num_rows:
+            removed.append(task.file)
+            added += write_rows(layout, kept)
+    return Rewrite(tuple(removed), tuple(added))

@@ -1,0 +1,437 @@
+"""Writes on the data plane, under the same promise: exactly once, or an error that says what is known.
+
+An engine works once and cannot be trusted to tell how it ended. Before and after each try the branch's history is
+searched for the operation's id. Row-level operations go to a branch of their own, and floe moves the target branch to
+its head, provided nobody has moved it meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
+from pyiceberg.manifest import ManifestEntryStatus
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.update import (
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    RemoveSnapshotRefUpdate,
+    SetPropertiesUpdate,
+)
+from pyiceberg.utils.concurrent import ExecutorFactory
+
+from floe_core.dataplane import NullKeys, WriteKind, WriteRequest
+from floe_core.errors import (
+    CapabilityError,
+    ClockSkewError,
+    CommitStateUnknownError,
+    ConcurrencyConflictError,
+    InvalidDataError,
+)
+from floe_core.observing.metrics import timed_commit
+from floe_iceberg.catalog.clocks import seconds_ahead, seconds_until_java_writes
+from floe_iceberg.catalog.metadata_updates import RemoveSnapshots
+from floe_iceberg.commit.branches import HELD_PREFIX, operation_branch
+from floe_iceberg.commit.engine import commit_metadata
+from floe_iceberg.commit.metadata import Change, commit_change
+from floe_iceberg.commit.protocol import Backoff, Outcome, WriteScope, ancestry, find_operation, require_branch
+from floe_iceberg.commit.read_marks import reads_on, require_unread
+from floe_iceberg.commit.summaries import summary_of
+from floe_iceberg.context import identifier_of
+from floe_iceberg.read.capabilities import require_known_partitions
+from floe_iceberg.table.refs import branch_at, ensure_snapshot
+from floe_iceberg.table.schema import column_requests, require_fit, stage_changes
+from floe_iceberg.write.abandoned import clear_operations
+from floe_iceberg.write.nullability import freed_by_nulls, optional, read_ahead, required_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.table.update import TableRequirement, TableUpdate
+
+    from floe_core.dataplane import DataPlane
+    from floe_iceberg.context import ManagerContext, TableTarget
+
+_ROW_LEVEL = {WriteKind.UPSERT, WriteKind.DELETE, WriteKind.OVERWRITE_FILTER}
+_SAFE_ROW_LEVEL = {
+    f"write.{operation}.{setting}": value
+    for operation in ("delete", "update", "merge")
+    for setting, value in (("mode", "copy-on-write"), ("isolation-level", "snapshot"))
+}
+_CHANGES = ("added-data-files", "deleted-data-files", "added-delete-files", "removed-delete-files")
+
+
+@dataclass(frozen=True)
+class EngineWrite:
+    """What the engine is asked to write."""
+
+    kind: WriteKind
+    data: object | None = None
+    schema: pa.Schema | None = None
+    keys: tuple[str, ...] = ()
+    null_keys: NullKeys = NullKeys.REFUSE
+    row_filter: str | None = None
+    kept: tuple[str, ...] = ()
+    # Columns of a stream that are known to hold null.
+    nulls: frozenset[str] = frozenset()
+
+
+def write_on_engine(  # noqa: PLR0913 - options by keyword
+    context: ManagerContext,
+    target: TableTarget,
+    write: EngineWrite,
+    scope: WriteScope,
+    properties: Mapping[str, str],
+    *,
+    evolve: bool = True,
+    loaded: Table | None = None,
+) -> Outcome:
+    """Carry out a write on the data plane, exactly once.
+
+    Args:
+        context: The manager's context.
+        target: The table.
+        write: What is written.
+        scope: Makes it findable.
+        properties: Go into the snapshot's summary.
+        evolve: Whether the table may follow the data's schema.
+        loaded: The table as the caller has just seen it.
+
+    Raises:
+        ConcurrencyConflictError: Others won every race within the budget.
+        ClockSkewError: A writer's clock is so far ahead that the engine refuses the table beyond the budget.
+        CommitStateUnknownError: Nobody can tell whether the write landed.
+    """
+    table = loaded or context.load(target)
+    require_branch(table, scope.branch)
+    if found := find_operation(table.metadata, scope.operation_id, scope.branch):
+        return Outcome(table, found, repeated=True)
+    with ExitStack() as stack:
+        if evolve and isinstance(write.data, pa.RecordBatchReader) and (required := _candidates(table, write)):
+            data, nulls = stack.enter_context(read_ahead(write.data, required))
+            write = replace(write, data=data, nulls=nulls)
+        if write.schema is not None:
+            table = _evolve(context, table, write, write.schema, evolve=evolve)
+        try:
+            return _carried_out(context, table, write, scope, properties)
+        except InvalidDataError as err:
+            if not (evolve and err.nulls) or not _let_nulls_in(context, target, write):
+                raise
+        return _carried_out(context, context.load(target), write, scope, properties)
+
+
+def _carried_out(
+    context: ManagerContext, table: Table, write: EngineWrite, scope: WriteScope, properties: Mapping[str, str]
+) -> Outcome:
+    loop = _EngineLoop(context, table, write, scope, properties)
+    if scope.branch is not None and scope.branch.startswith(HELD_PREFIX):
+        return loop.alone(table)
+    if context.branches and (write.kind in _ROW_LEVEL or reads_on(properties)):
+        return loop.on_branch()
+    if write.kind in _ROW_LEVEL:
+        _require_isolation(context, table)
+    return loop.direct()
+
+
+def _require_isolation(context: ManagerContext, target: TableTarget) -> None:
+    """Make row-level operations safe on main: there is no branch to keep a half-lost one from readers."""
+
+    def plan(table: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
+        missing = {key: value for key, value in _SAFE_ROW_LEVEL.items() if table.properties.get(key) != value}
+        return Change((SetPropertiesUpdate(updates=missing),)) if missing else None
+
+    commit_change(context, target, plan, what="the isolation of row-level operations")
+
+
+def is_readable(table: Table, snapshot: Snapshot) -> bool:
+    """Whether every file that a snapshot added is there; what only the engine can read is taken for readable."""
+    try:
+        manifests = [m for m in snapshot.manifests(table.io) if m.added_snapshot_id == snapshot.snapshot_id]
+        require_known_partitions(table, (manifest.partition_spec_id for manifest in manifests))
+        added = [
+            entry.data_file.file_path
+            for manifest in manifests
+            for entry in manifest.fetch_manifest_entry(table.io)
+            if entry.status == ManifestEntryStatus.ADDED
+        ]
+        return all(ExecutorFactory.get_or_create().map(lambda path: table.io.new_input(path).exists(), added))
+    except CapabilityError:
+        return True
+    except OSError:
+        return False
+
+
+def _evolve(context: ManagerContext, loaded: Table, write: EngineWrite, schema: pa.Schema, *, evolve: bool) -> Table:
+    # The engine does not change schemas on its own; every column must be there before it writes.
+    def plan(table: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
+        # Of a frame only the columns without a type are known to hold nothing but null.
+        rows = write.data if isinstance(write.data, pa.Table | pa.RecordBatchReader) else schema.empty_table()
+        freed = freed_by_nulls(table, rows, kept=write.kept, known=write.nulls) if evolve else ()
+        changes = require_fit(table, schema, evolve=evolve, name=".".join(table.name()), freed=freed)
+        staged = stage_changes(table, changes)
+        columns = column_requests(table, changes)
+        return Change(staged.updates, staged.requirements, columns) if staged.updates else None
+
+    return commit_change(context, loaded, plan, what="the change of schema", loaded=loaded)
+
+
+def _candidates(table: Table, write: EngineWrite) -> list[str]:
+    """Return the columns of a write that are required and may become optional."""
+    return [name for name in required_columns(table, write.kept) if write.schema and name in write.schema.names]
+
+
+def _let_nulls_in(context: ManagerContext, target: TableTarget, write: EngineWrite) -> bool:
+    """Make the required columns optional that hold null in a frame; whether there were any.
+
+    Only a write that the engine refused is looked at again: a frame has to be computed for it.
+    """
+    plane, table = context.plane(), context.load(target)
+    candidates = _candidates(table, write)
+    if not candidates or not plane.accepts(write.data):
+        return False
+    freed = optional(plane.columns_with_nulls(write.data, candidates))
+
+    def plan(table: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
+        left = [change for change in freed if table.schema().find_field(change.column).required]
+        staged = stage_changes(table, left)
+        return Change(staged.updates, staged.requirements, column_requests(table, left)) if left else None
+
+    if freed:
+        commit_change(context, target, plan, what="the change of schema")
+    return bool(freed)
+
+
+def changes_anything(snapshot: Snapshot) -> bool:
+    """Whether a snapshot adds or drops any file."""
+    summary = summary_of(snapshot)
+    return any(key in summary for key in _CHANGES)
+
+
+class _EngineLoop:
+    """The tries of one write on an engine."""
+
+    def __init__(
+        self,
+        context: ManagerContext,
+        target: TableTarget,
+        write: EngineWrite,
+        scope: WriteScope,
+        properties: Mapping[str, str],
+    ) -> None:
+        self._context = context
+        self._target = target
+        self._write = write
+        self._scope = scope
+        self._properties = properties
+        self._plane: DataPlane = context.plane()
+        self._backoff = Backoff(context.config.commit_timeout_seconds)
+
+    def direct(self) -> Outcome:
+        """Write to the target branch itself, again when another writer was faster than the engine's own retry."""
+        branch = self._scope.branch
+        while True:
+            table = self._load()
+            before = self._head(table, branch)
+            self._require_unread(table, before)
+            self._await_clock(table)
+            try:
+                table = self._run(branch, before)
+            except ConcurrencyConflictError:
+                if not self._backoff.wait():
+                    raise
+                continue
+            found = find_operation(table.metadata, self._scope.operation_id, branch)
+            if found is None or is_readable(table, found):
+                return Outcome(table, found or self._made_since(table, branch, before))
+            # The engine took its own landed commit for a lost race and deleted the files of it.
+            self._context.logger.warning("snapshot lost its files", snapshot_id=found.snapshot_id)
+            self._set_ref(table, branch or MAIN_BRANCH, found.parent_snapshot_id, expected=found.snapshot_id)
+
+    def _made_since(self, table: Table, branch: str | None, before: int | None) -> Snapshot | None:
+        """Return the branch's head if it moved: an engine that drops rows by metadata alone leaves no operation id."""
+        head = self._head(table, branch)
+        return table.snapshot_by_id(head) if head is not None and head != before else None
+
+    def alone(self, table: Table) -> Outcome:
+        """Write to a branch that nobody else writes to: what the engine made is looked at, and there is no race."""
+        branch, base = self._scope.branch, self._head(table, self._scope.branch)
+        self._require_unread(table, base)
+        while True:
+            self._await_clock(table)
+            try:
+                table = self._run(branch, base)
+            except ConcurrencyConflictError:
+                if not self._backoff.wait():
+                    raise
+                table = self._load()
+                continue
+            made = self._made_since(table, branch, base)
+            if made is None:
+                return Outcome(table, None)
+            # A write of a driver that was killed may have landed between: both would be published.
+            whole = made.parent_snapshot_id == base and is_readable(table, made)
+            if whole and changes_anything(made):
+                return Outcome(table, made)
+            table = self._set_ref(table, branch or MAIN_BRANCH, base, expected=made.snapshot_id)
+            if whole:
+                # A delete that matched nothing.
+                return Outcome(table, None)
+            if not self._backoff.wait():
+                name = str(identifier_of(self._target))
+                msg = f"What Spark wrote to table '{name}' was not whole {self._backoff.tries} times."
+                raise ConcurrencyConflictError(msg, hint="Try again.", table=name)
+
+    def on_branch(self) -> Outcome:
+        """Write to a branch of the operation's own and publish it."""
+        table = ensure_snapshot(self._context, self._load())
+        clear_operations(self._context, table)
+        while True:
+            outcome = self._once_on_branch()
+            if outcome is not None:
+                return outcome
+            if not self._backoff.wait():
+                name = str(identifier_of(self._target))
+                msg = f"Other writers to table '{name}' were faster {self._backoff.tries} times; nothing was written."
+                raise ConcurrencyConflictError(msg, hint="Try again, or raise commit_timeout_seconds.", table=name)
+
+    def _once_on_branch(self) -> Outcome | None:
+        table = self._load()
+        if found := find_operation(table.metadata, self._scope.operation_id, self._scope.branch):
+            return Outcome(table, found, repeated=True)
+        self._await_clock(table)
+        base = self._head(table, self._scope.branch)
+        self._require_unread(table, base)
+        branch = operation_branch(self._scope.operation_id, self._backoff.tries)
+        try:
+            self._set_ref(table, branch, base, expected=self._head(table, branch))
+            table = self._run(branch, base)
+            head = self._head(table, branch)
+            if head == base:
+                return Outcome(table, None)
+            made = table.snapshot_by_id(head) if head is not None else None
+            if made is None or not is_readable(table, made):
+                return None
+            # An engine commits a delete that matched nothing as well.
+            return self._publish(table, made, base) if changes_anything(made) else Outcome(table, None)
+        except (ConcurrencyConflictError, CommitFailedException):
+            return None
+        except CommitStateUnknownException:
+            # Nobody knows whether the branch was made. The next try makes one of another name.
+            return None
+        finally:
+            self._remove(branch)
+
+    def _publish(self, table: Table, made: Snapshot, base: int | None) -> Outcome | None:
+        """Move the target branch to what was made; None when somebody moved it meanwhile."""
+        try:
+            self._set_ref(table, self._scope.branch or MAIN_BRANCH, made.snapshot_id, expected=base)
+        except CommitFailedException:
+            self._context.logger.info("publish conflict", table=str(identifier_of(self._target)))
+            return None
+        except CommitStateUnknownException as err:
+            raise self._unknown() from err
+        return Outcome(self._load(), made)
+
+    def _require_unread(self, table: Table, head: int | None) -> None:
+        require_unread(table.metadata, head, self._properties, table=str(identifier_of(self._target)))
+
+    def _await_clock(self, table: Table) -> None:
+        """Wait for a table that a fast clock has dated ahead, before the engine does work that it would throw away."""
+        seconds, name = seconds_until_java_writes(table.metadata), str(identifier_of(self._target))
+        if seconds > self._context.config.commit_timeout_seconds:
+            ahead = f"{seconds_ahead(table.metadata):.0f} s ahead"
+            msg = f"Table '{name}' was changed by a writer whose clock is {ahead}; nothing was written."
+            hint = f"Set the clocks of all writers (NTP). The engine accepts the table again in {seconds:.0f} s."
+            raise ClockSkewError(msg, hint=hint, table=name)
+        if seconds:
+            self._context.logger.warning("waiting for a clock that is ahead", table=name, seconds=round(seconds, 1))
+            time.sleep(seconds)
+
+    def _run(self, branch: str | None, before: int | None) -> Table:
+        """Let the engine write, and return the table since; after an error, find out whether it did."""
+        request = WriteRequest(
+            table=str(identifier_of(self._target)),
+            kind=self._write.kind,
+            data=self._write.data,
+            row_filter=self._write.row_filter,
+            keys=self._write.keys,
+            null_keys=self._write.null_keys,
+            branch=None if branch in {None, MAIN_BRANCH} else branch,
+            snapshot_properties=self._properties,
+        )
+        with (
+            self._context.traced(
+                "iceberg.engine_write", table=request.table, kind=request.kind.value, branch=request.branch
+            ) as operation,
+            timed_commit(request.table, conflict=ConcurrencyConflictError, engine=self._plane.name) as timer,
+        ):
+            try:
+                self._plane.write(request)
+            except Exception:
+                # A lost driver or reply: the write may still be running, and may still land.
+                self._plane.await_quiet(self._scope.operation_id)
+                landed = find_operation(self._load().metadata, self._scope.operation_id, branch)
+                if landed is None:
+                    raise
+                self._context.logger.info("write landed despite an error", snapshot_id=landed.snapshot_id)
+            timer.stop()
+            table = self._load()
+            found = find_operation(table.metadata, self._scope.operation_id, branch)
+            if made := found or self._made_since(table, branch, before):
+                summary = summary_of(made)
+                operation.set(
+                    snapshot_id=made.snapshot_id,
+                    num_rows=int(summary.get("added-records", 0)),
+                    bytes=int(summary.get("added-files-size", 0)),
+                )
+            else:
+                timer.outcome = None
+        return table
+
+    def _load(self) -> Table:
+        return self._context.load(self._target)
+
+    @staticmethod
+    def _head(table: Table, branch: str | None) -> int | None:
+        ref = table.metadata.refs.get(branch or MAIN_BRANCH)
+        return ref.snapshot_id if ref else None
+
+    def _set_ref(self, table: Table, name: str, snapshot_id: int | None, *, expected: int | None) -> Table:
+        requirements = (
+            AssertTableUUID(uuid=table.metadata.table_uuid),
+            AssertRefSnapshotId(ref=name, snapshot_id=expected),
+        )
+        return commit_metadata(self._context, table, requirements, (branch_at(table, name, snapshot_id),))
+
+    def _remove(self, branch: str) -> None:
+        """Drop the operation's branch, and the snapshots that only it led to."""
+        # A branch that stays only holds on to snapshots until somebody removes it.
+        with contextlib.suppress(Exception):
+            table = self._load()
+            metadata = table.metadata
+            if branch not in metadata.refs:
+                return
+            shared = {s.snapshot_id for name in metadata.refs if name != branch for s in ancestry(metadata, name)}
+            own = [s.snapshot_id for s in ancestry(metadata, branch) if s.snapshot_id not in shared]
+            updates: tuple[TableUpdate, ...] = (RemoveSnapshotRefUpdate(ref_name=branch),)
+            if own:
+                updates += (RemoveSnapshots(snapshot_ids=own),)
+            # A ref that was moved onto one of these snapshots meanwhile would be dropped with it.
+            requirements: tuple[TableRequirement, ...] = (
+                AssertTableUUID(uuid=metadata.table_uuid),
+                *(AssertRefSnapshotId(ref=name, snapshot_id=ref.snapshot_id) for name, ref in metadata.refs.items()),
+            )
+            commit_metadata(self._context, table, requirements, updates)
+
+    def _unknown(self) -> CommitStateUnknownError:
+        name, operation_id = str(identifier_of(self._target)), self._scope.operation_id
+        msg = f"The catalog gave no answer that tells whether the write to '{name}' landed; nothing was deleted."
+        hint = f"Repeat the call with operation_id='{operation_id}': it writes only if the first try did not land."
+        return CommitStateUnknownError(msg, operation_id=operation_id, hint=hint, table=name)

@@ -1,0 +1,78 @@
+"""Required columns that become optional, because data brings null for them."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.ipc
+
+from floe_iceberg.models import SchemaChange, SchemaChangeKind
+from floe_iceberg.table.keys.key_property import KEYS_PROPERTY, parse_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from pyiceberg.table import Table
+
+
+def freed_by_nulls(
+    table: Table, data: pa.Table | pa.RecordBatchReader, *, kept: Collection[str] = (), known: Collection[str] = ()
+) -> tuple[SchemaChange, ...]:
+    """Return the changes that let the nulls of data into required columns of a table.
+
+    Args:
+        table: The table.
+        data: Rows; of a stream, which is read only once, only the columns that hold nothing else are known.
+        kept: Columns that stay required.
+        known: Columns of a stream that are known to hold null.
+    """
+    return optional(
+        name
+        for name in required_columns(table, kept)
+        if (index := data.schema.get_field_index(name)) >= 0
+        and (
+            name in known
+            or pa.types.is_null(data.schema.field(index).type)
+            or (isinstance(data, pa.Table) and data.column(index).null_count)
+        )
+    )
+
+
+def required_columns(table: Table, kept: Collection[str] = ()) -> list[str]:
+    """Return the required columns that may become optional: neither keys nor among those to be kept."""
+    schema = table.schema()
+    # Whether a row is the one that is meant cannot depend on a value that is not there.
+    keys = {*kept, *parse_keys(table.properties.get(KEYS_PROPERTY, "")), *schema.identifier_field_names()}
+    return [field.name for field in schema.fields if field.required and not _holds(field.name, keys)]
+
+
+def optional(columns: Iterable[str]) -> tuple[SchemaChange, ...]:
+    """Return the changes that make columns optional."""
+    return tuple(SchemaChange(kind=SchemaChangeKind.MAKE_OPTIONAL, column=name) for name in columns)
+
+
+@contextmanager
+def read_ahead(
+    reader: pa.RecordBatchReader, columns: Collection[str]
+) -> Iterator[tuple[pa.RecordBatchReader, frozenset[str]]]:
+    """Read a stream to its end before it is written; gives the same stream and those of some columns that hold null.
+
+    The batches wait in a file, not in memory.
+    """
+    with tempfile.TemporaryFile(prefix="floe-stream-") as file:
+        nulls: set[str] = set()
+        options = pa.ipc.IpcWriteOptions(compression="zstd")
+        with pa.ipc.new_stream(file, reader.schema, options=options) as writer:
+            for batch in reader:
+                nulls |= {name for name in columns if batch.column(name).null_count}
+                writer.write_batch(batch)
+        file.seek(0)
+        with pa.ipc.open_stream(file) as again:
+            yield again, frozenset(nulls)
+
+
+def _holds(column: str, keys: set[str]) -> bool:
+    return any(key == column or key.startswith(f"{column}.") for key in keys)

@@ -1,0 +1,388 @@
+"""Writes: which engine, under which id, and what comes back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Unpack
+
+import pyarrow as pa
+from pyiceberg.table.refs import MAIN_BRANCH
+
+from floe_core.dataplane import OPERATION_ID_PROPERTY, WriteKind
+from floe_core.errors import CapabilityError, ConfigurationError, FloeStorageError
+from floe_core.failed_writes import failing_as_writes
+from floe_core.observing.metrics import count_written
+from floe_iceberg.commit.engine import engine_only, required_plane
+from floe_iceberg.commit.protocol import Outcome, WriteScope, commit, describe, new_operation_id
+from floe_iceberg.commit.snapshot import SnapshotDraft
+from floe_iceberg.commit.summaries import summary_of
+from floe_iceberg.context import identifier_of
+from floe_iceberg.formats.arrow_types import normalised, to_arrow
+from floe_iceberg.formats.partitioning import column_path, require_partitions
+from floe_iceberg.models import CommitStrategy, Engine, NullKeys, SnapshotInfo, WriteMode
+from floe_iceberg.read.predicates import parse_row_filter
+from floe_iceberg.read.versions import name_of
+from floe_iceberg.table.files.delete_files import has_equality_deletes, plane_for_equality_deletes
+from floe_iceberg.table.keys.row_keys import recorded_keys, recorded_null_keys
+from floe_iceberg.write.attempt import Append, NewRows, Replace, Upsert
+from floe_iceberg.write.engine import EngineWrite, write_on_engine
+from floe_iceberg.write.upsert import require_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+
+    from floe_core.telemetry import Operation
+    from floe_iceberg.context import ManagerContext, TableTarget
+    from floe_iceberg.options import ModeKeywords
+    from floe_iceberg.read.predicates import RowFilter, RowPredicate
+
+_RESERVED = {"operation", OPERATION_ID_PROPERTY}
+_SPANS = {
+    WriteMode.APPEND: "iceberg.append",
+    WriteMode.OVERWRITE: "iceberg.overwrite",
+    WriteMode.OVERWRITE_PARTITIONS: "iceberg.overwrite_partitions",
+    WriteMode.UPSERT: "iceberg.upsert",
+}
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """How a write is done.
+
+    Attributes:
+        commit_strategy: How an append treats manifests; the manager's default when None.
+        snapshot_properties: Go into the snapshot summary.
+        evolve_schema: Whether the table may follow the data's schema.
+        keep_required: Columns that stay required whatever the data brings; keys always do.
+        operation_id: Makes the write repeatable: a second call with the same id changes nothing.
+        branch: Target branch, main by default.
+        engine: Who moves the rows; the manager's default when None.
+        null_keys: What an upsert does with null in a key; what the table records when None, or else refuse it.
+    """
+
+    commit_strategy: CommitStrategy | None = None
+    snapshot_properties: Mapping[str, str] = field(default_factory=dict)
+    evolve_schema: bool = True
+    keep_required: Sequence[str] = ()
+    operation_id: str | None = None
+    branch: str | None = None
+    engine: Engine | None = None
+    null_keys: NullKeys | None = None
+
+    @classmethod
+    def of(cls, **options: Unpack[ModeKeywords]) -> WriteOptions:
+        """Take options by keyword; None is the default."""
+        return cls(**{key: value for key, value in options.items() if value is not None})  # type: ignore[arg-type]
+
+
+def write_data(  # noqa: PLR0913 - options by keyword
+    context: ManagerContext,
+    target: TableTarget,
+    data: object,
+    *,
+    mode: WriteMode = WriteMode.APPEND,
+    keys: Sequence[str] | None = None,
+    overwrite_filter: RowFilter | None = None,
+    options: WriteOptions | None = None,
+) -> SnapshotInfo:
+    """Write data to a table, exactly once.
+
+    Args:
+        context: The manager's context.
+        target: The table.
+        data: PyArrow table or reader, pandas, Polars or PySpark DataFrame, or a list of dicts.
+        mode: What happens to the rows already there.
+        keys: Columns that identify a row, for an upsert; the table's own keys by default.
+        overwrite_filter: Rows that an overwrite replaces; all by default.
+        options: How the write is done.
+
+    Returns:
+        The snapshot it made; the current one when nothing had to change.
+
+    Raises:
+        TableNotFoundError: The table does not exist.
+        SchemaEvolutionError: The data does not fit; the error lists each column.
+        WriteError: The write failed, for whatever reason; the error is of the more precise type as well.
+        InvalidDataError: A value cannot be written, or an upsert has several rows for one key, or null in one
+            unless ``null_keys`` says match.
+        ConcurrencyConflictError: Others won every race; nothing was written.
+        CommitStateUnknownError: Nobody can tell whether the write landed; no file was deleted.
+    """
+    given = options or WriteOptions()
+    return describe(
+        write_table(context, target, data, mode=mode, keys=keys, overwrite_filter=overwrite_filter, options=given)
+    )
+
+
+def write_table(  # noqa: PLR0913 - options by keyword
+    context: ManagerContext,
+    target: TableTarget,
+    data: object,
+    *,
+    mode: WriteMode,
+    options: WriteOptions,
+    keys: Sequence[str] | None = None,
+    overwrite_filter: RowFilter | None = None,
+    loaded: Table | None = None,
+) -> Outcome:
+    """Do what ``write_data`` does, and return the table afterwards.
+
+    Args:
+        context: The manager's context.
+        target: The table.
+        data: What is written.
+        mode: What happens to the rows already there.
+        options: How the write is done.
+        keys: Columns that identify a row, for an upsert.
+        overwrite_filter: Rows that an overwrite replaces.
+        loaded: The table as the caller has just seen it.
+    """
+    mode = WriteMode(mode)
+    if overwrite_filter is not None and mode is not WriteMode.OVERWRITE:
+        msg = f"overwrite_filter does not go with mode {mode.value}."
+        raise ConfigurationError(msg, hint="Use mode overwrite.")
+    if options.null_keys is not None and mode is not WriteMode.UPSERT:
+        msg = f"null_keys does not go with mode {mode.value}."
+        raise ConfigurationError(msg, hint="Use mode upsert.")
+    scope = _scope(options)
+    with (
+        failing_as_writes(),
+        context.operation(_SPANS[mode], target, mode=mode.value, operation_id=scope.operation_id) as operation,
+    ):
+        write = _Write(context, target, options, scope, loaded)
+        row_level = mode is WriteMode.UPSERT or overwrite_filter is not None
+        if write.goes_to_engine(data, mode, row_level=row_level):
+            outcome = write.on_engine(data, mode, keys, overwrite_filter)
+        else:
+            outcome = write.in_process(data, mode, keys, overwrite_filter)
+        _report(operation, outcome, write.num_rows, kind=mode.value)
+        return outcome
+
+
+def delete(
+    context: ManagerContext, target: TableTarget, row_filter: RowFilter, *, options: WriteOptions | None = None
+) -> SnapshotInfo:
+    """Delete the rows a filter matches; rows for which it is unknown stay.
+
+    Returns:
+        The snapshot it made; the current one when no row matched.
+    """
+    options = options or WriteOptions()
+    scope = _scope(options)
+    with (
+        failing_as_writes(),
+        context.operation("iceberg.delete", target, operation_id=scope.operation_id) as operation,
+    ):
+        write = _Write(context, target, options, scope)
+        outcome = write.delete(row_filter)
+        _report(operation, outcome, None, kind="delete")
+        return describe(outcome)
+
+
+def _scope(options: WriteOptions) -> WriteScope:
+    if reserved := sorted(_RESERVED & set(options.snapshot_properties)):
+        msg = f"snapshot_properties may not set {', '.join(reserved)}."
+        raise ConfigurationError(msg, hint="Pass operation_id for the operation's id.")
+    given = options.operation_id is not None
+    return WriteScope(options.operation_id or new_operation_id(), options.branch, may_be_repeated=given)
+
+
+def _report(operation: Operation, outcome: Outcome, num_rows: int | None, *, kind: str) -> None:
+    metadata = outcome.table.metadata
+    if outcome.snapshot is not None and not outcome.repeated:
+        count_written(name_of(outcome.table), kind, summary_of(outcome.snapshot))
+    operation.set(
+        num_rows=num_rows,
+        snapshot_id=outcome.snapshot.snapshot_id if outcome.snapshot else None,
+        schema_id=metadata.current_schema_id,
+        partition_spec=str(metadata.spec()),
+        repeated=outcome.repeated or None,
+    )
+
+
+class _Write:
+    """One write on its way."""
+
+    def __init__(
+        self,
+        context: ManagerContext,
+        target: TableTarget,
+        options: WriteOptions,
+        scope: WriteScope,
+        loaded: Table | None = None,
+    ) -> None:
+        self._context = context
+        self._target = target
+        self._loaded = loaded
+        self._options = options
+        self._scope = scope
+        self._engine = Engine(options.engine or context.config.engine)
+        self.num_rows: int | None = None
+
+    @cached_property
+    def _table(self) -> Table:
+        """The table as it was when the write began."""
+        return self._loaded or self._context.load(self._target)
+
+    def goes_to_engine(self, data: object, mode: WriteMode, *, row_level: bool) -> bool:
+        """Choose the engine, and say in the log which and why.
+
+        Raises:
+            CapabilityError: The table needs an engine that is not there or not wanted; nothing was written.
+        """
+        if _is_engine_frame(self._context, data):
+            if self._engine is Engine.ARROW:
+                msg = "A Spark DataFrame cannot be written by the arrow engine."
+                raise CapabilityError(msg, hint="Leave engine out, or pass data.toArrow().")
+            return True
+        if self._engine is Engine.SPARK or self._needs_engine(row_level=row_level):
+            return True
+        if self._engine is Engine.ARROW:
+            return False
+        size = data.nbytes if isinstance(data, pa.Table) else 0
+        large = mode is WriteMode.UPSERT and size > self._context.config.spark_threshold_bytes
+        chosen = large and _engine_available(self._context)
+        reason = "a large upsert" if chosen else "no engine for it here" if large else f"{mode.value} runs in process"
+        self._context.logger.debug("engine chosen", engine="spark" if chosen else "arrow", reason=reason, bytes=size)
+        return chosen
+
+    def _needs_engine(self, *, row_level: bool) -> bool:
+        """Whether only an engine can do the write; refuses when there is none."""
+        table = self._table
+        if engine_only(table.metadata):
+            required_plane(self._context, table, self._engine)
+            return True
+        ref = table.metadata.refs.get(self._scope.branch or MAIN_BRANCH)
+        head = table.metadata.snapshot_by_id(ref.snapshot_id) if row_level and ref else None
+        if has_equality_deletes(table, head):
+            plane_for_equality_deletes(self._context, table, self._engine)
+            return True
+        return False
+
+    def in_process(
+        self, data: object, mode: WriteMode, keys: Sequence[str] | None, overwrite_filter: RowFilter | None
+    ) -> Outcome:
+        """Write with Arrow in this process."""
+        frame = to_arrow(data)
+        if mode is WriteMode.UPSERT:
+            return self._upsert(frame, keys)
+        config = self._context.config
+        rows = NewRows(
+            frame,
+            evolve=self._options.evolve_schema,
+            kept=tuple(self._options.keep_required),
+            chunk_bytes=config.stream_chunk_bytes,
+        )
+        if mode is WriteMode.APPEND:
+            outcome = self._commit(Append(rows, self._draft()))
+        elif mode is WriteMode.OVERWRITE_PARTITIONS:
+            require_partitions(self._table.spec(), table=".".join(self._table.name()))
+            outcome = self._commit(Replace(rows, self._draft(), partitions=True))
+        else:
+            row_filter = self._parsed(overwrite_filter) if overwrite_filter is not None else None
+            outcome = self._commit(Replace(rows, self._draft(), row_filter=row_filter))
+        self.num_rows = rows.num_rows
+        return outcome
+
+    def _upsert(self, frame: pa.Table | pa.RecordBatchReader, keys: Sequence[str] | None) -> Outcome:
+        table = normalised(frame.read_all() if isinstance(frame, pa.RecordBatchReader) else frame)
+        keys = self._keys(keys, table.schema)
+        require_keys(table, keys, table=str(identifier_of(self._target)), null_keys=self._null_keys())
+        self.num_rows = table.num_rows
+        kept = tuple(self._options.keep_required)
+        return self._commit(Upsert(table, keys, self._draft(), evolve=self._options.evolve_schema, kept=kept))
+
+    def delete(self, row_filter: RowFilter) -> Outcome:
+        """Delete rows, on the engine only when it is asked for or nothing else can."""
+        parsed = self._parsed(row_filter)
+        if self._engine is Engine.SPARK or self._needs_engine(row_level=True):
+            return self._on_engine(EngineWrite(WriteKind.DELETE, row_filter=parsed.sql))
+        return self._commit(Replace(None, self._draft(), row_filter=parsed))
+
+    def on_engine(
+        self, data: object, mode: WriteMode, keys: Sequence[str] | None, overwrite_filter: RowFilter | None
+    ) -> Outcome:
+        """Write with the data plane."""
+        kind = WriteKind(mode.value)
+        sql = None
+        if overwrite_filter is not None:
+            # Spark gets the filter as floe understood it, so that both engines replace the same rows.
+            sql = self._parsed(overwrite_filter).sql
+            kind = WriteKind.OVERWRITE_FILTER
+        plane = self._context.plane()
+        arrow = None if plane.accepts(data) else to_arrow(data)
+        schema = plane.arrow_schema(data) if arrow is None else arrow.schema
+        if mode is WriteMode.OVERWRITE_PARTITIONS:
+            require_partitions(self._table.spec(), table=".".join(self._table.name()))
+        chosen = tuple(self._keys(keys, schema)) if mode is WriteMode.UPSERT else ()
+        self.num_rows = arrow.num_rows if isinstance(arrow, pa.Table) else None
+        frame = data if arrow is None else arrow
+        null_keys = self._null_keys() if chosen else NullKeys.REFUSE
+        # Null in such keys fails the write, which must not change the table first.
+        kept = (*self._options.keep_required, *(chosen if null_keys is NullKeys.REFUSE else ()))
+        return self._on_engine(EngineWrite(kind, frame, schema, chosen, null_keys, sql, kept))
+
+    def _on_engine(self, write: EngineWrite) -> Outcome:
+        properties = self._properties()
+        return write_on_engine(
+            self._context,
+            self._target,
+            write,
+            self._scope,
+            properties,
+            evolve=self._options.evolve_schema,
+            loaded=self._table,
+        )
+
+    def _commit(self, pending: Append | Replace | Upsert) -> Outcome:
+        return commit(self._context, self._target, pending, self._scope, loaded=self._table)
+
+    def _draft(self) -> SnapshotDraft:
+        strategy = CommitStrategy(self._options.commit_strategy or self._context.config.commit_strategy)
+        return SnapshotDraft(self._properties(), self._scope.branch, merge=strategy is CommitStrategy.MERGE)
+
+    def _properties(self) -> dict[str, str]:
+        given = {key: str(value) for key, value in self._options.snapshot_properties.items()}
+        return {**given, OPERATION_ID_PROPERTY: self._scope.operation_id}
+
+    def _parsed(self, row_filter: RowFilter) -> RowPredicate:
+        table = self._table
+        return parse_row_filter(row_filter, table.schema(), table=".".join(table.name()))
+
+    def _null_keys(self) -> NullKeys:
+        return NullKeys(self._options.null_keys or recorded_null_keys(self._table))
+
+    def _keys(self, keys: Sequence[str] | None, data: pa.Schema) -> list[str]:
+        table = self._table
+        chosen = list(keys or ()) if not isinstance(keys, str) else [keys]
+        chosen = chosen or list(recorded_keys(table))
+        name = ".".join(table.name())
+        if not chosen:
+            msg = f"An upsert into '{name}' needs keys."
+            raise ConfigurationError(msg, hint="Pass keys=[…], or record them with set_keys.", table=name)
+        missing = [key for key in chosen if column_path(data, key) is None or not _has(table.schema(), key)]
+        if missing:
+            msg = f"Upsert keys that the data or table '{name}' does not have: {', '.join(missing)}."
+            raise ConfigurationError(msg, hint=f"Columns of the data: {', '.join(data.names)}.", table=name)
+        return chosen
+
+
+def _has(schema: Schema, column: str) -> bool:
+    return column in schema.column_names
+
+
+def _is_engine_frame(context: ManagerContext, data: object) -> bool:
+    # Only an engine's own frame can belong to an engine; everything else must not start one.
+    return type(data).__module__.startswith("pyspark.") and context.plane().accepts(data)
+
+
+def _engine_available(context: ManagerContext) -> bool:
+    try:
+        context.plane()
+    except FloeStorageError:
+        return False
+    return True

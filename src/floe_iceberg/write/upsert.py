@@ -1,0 +1,250 @@
+"""Upserts in process: rows found by key, only the files that hold them written anew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+from pyiceberg.expressions import (
+    AlwaysTrue,
+    And,
+    BooleanExpression,
+    GreaterThanOrEqual,
+    In,
+    IsNull,
+    LessThanOrEqual,
+    Or,
+    Reference,
+)
+from pyiceberg.expressions.literals import DateLiteral, Literal, TimestampLiteral, literal
+
+from floe_core.dataplane import NullKeys
+from floe_core.errors import InvalidDataError
+from floe_iceberg.formats import float_bits
+from floe_iceberg.formats.cast import fit
+from floe_iceberg.formats.partitioning import column_of, column_path
+from floe_iceberg.write.copy_on_write import Branch, Rewrite
+from floe_iceberg.write.data_files import Layout, write_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import FileScanTask
+
+_FEW_KEYS = 200
+_SHOWN = 3
+_SOURCE, _TARGET = "__floe_source", "__floe_target"
+
+
+def require_keys(rows: pa.Table, keys: Sequence[str], *, table: str, null_keys: NullKeys = NullKeys.REFUSE) -> None:
+    """Refuse data that has two rows for one key, or null in one unless null equals null: a rerun would add it again.
+
+    Raises:
+        InvalidDataError: Names the keys that repeat, or the columns that hold null.
+    """
+    given = {key: column_of(rows, key) for key in keys}
+    empty = {key: values.null_count for key, values in given.items() if values.null_count}
+    if empty and null_keys is NullKeys.REFUSE:
+        raise null_in_keys(empty, table=table)
+    if repeated := repeated_keys(rows, keys, null_keys=null_keys):
+        shown = ", ".join(str(example) for example in repeated.examples)
+        msg = f"The data has several rows for {repeated.count} of its keys ({', '.join(keys)}), such as {shown}."
+        raise InvalidDataError(msg, hint="Keep one row per key before the upsert.", table=table)
+
+
+def null_in_keys(counts: Mapping[str, int], *, table: str) -> InvalidDataError:
+    """Describe data that has null in its keys, by the number of rows of each column."""
+    counted = ", ".join(f"{key} ({count} row{'s' if count != 1 else ''})" for key, count in counts.items())
+    msg = f"The upsert into '{table}' has null in its keys: {counted}. Nothing was written."
+    hint = "Fill in or drop those rows, or set null_keys: match to have null equal null."
+    return InvalidDataError(msg, hint=hint, table=table)
+
+
+@dataclass(frozen=True)
+class RepeatedKeys:
+    """Keys that several rows have.
+
+    Attributes:
+        count: How many keys.
+        examples: Some of them, by column.
+    """
+
+    count: int
+    examples: list[dict[str, Any]]
+
+
+def repeated_keys(rows: pa.Table, keys: Sequence[str], *, null_keys: NullKeys = NullKeys.REFUSE) -> RepeatedKeys | None:
+    """Find keys that several rows have, None when there are none; null is equal to nothing unless it matches."""
+    given = {key: column_of(rows, key) for key in keys}
+    columns = _comparable(given)
+    numbered = _numbered(columns, _SOURCE)
+    for name in columns.column_names:
+        if null_keys is NullKeys.REFUSE and numbered[name].null_count:
+            numbered = numbered.filter(numbered[name].is_valid())
+    counts = numbered.group_by(columns.column_names).aggregate([(_SOURCE, "count"), (_SOURCE, "min")])
+    if counts.num_rows == numbered.num_rows:
+        return None
+    repeated = counts.filter(pc.field(f"{_SOURCE}_count") > 1)
+    examples = pa.table(given).take(repeated.slice(0, _SHOWN)[f"{_SOURCE}_min"]).to_pylist()
+    return RepeatedKeys(repeated.num_rows, examples)
+
+
+def _comparable(columns: dict[str, pa.ChunkedArray]) -> pa.Table:
+    """Return key columns in types that Arrow compares as SQL does: NaN equals NaN, -0.0 equals 0.0."""
+    return pa.table({str(number): _as_key(values) for number, values in enumerate(columns.values())})
+
+
+def _as_key(values: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    if isinstance(values.type, pa.BaseExtensionType):
+        return values.cast(values.type.storage_type)
+    return float_bits.equal(values) if types.is_floating(values.type) else values
+
+
+def key_filter(rows: pa.Table, keys: Sequence[str]) -> BooleanExpression:
+    """Return a filter that every row with one of the keys matches, for leaving files out by their statistics."""
+    expression: BooleanExpression = AlwaysTrue()
+    for key in keys:
+        expression = And(expression, _key_range(rows, key))
+    return expression
+
+
+def _key_range(rows: pa.Table, key: str) -> BooleanExpression:
+    values = column_of(rows, key)
+    expression: BooleanExpression = AlwaysTrue()
+    for term in _key_terms(values, key):
+        expression = And(expression, term)
+    if not values.null_count:
+        return expression
+    # Null that reaches this place matches null. How many a field of a struct has is not known of every file.
+    if len(column_path(rows.schema, key) or ()) != 1:
+        return AlwaysTrue()
+    missing = IsNull(term=Reference(key))
+    return missing if values.null_count == len(values) else Or(expression, missing)
+
+
+def _key_terms(values: pa.ChunkedArray, key: str) -> list[BooleanExpression]:
+    # Only types whose statistics are exact; NaN, for one, is in no range.
+    text = types.is_string(values.type) or types.is_large_string(values.type)
+    if types.is_time(values.type) or not (text or types.is_integer(values.type) or types.is_temporal(values.type)):
+        return []
+    make: Callable[[Any], Literal[Any]] = literal
+    if types.is_date32(values.type):
+        values, make = values.cast(pa.int32()), DateLiteral
+    elif types.is_timestamp(values.type) and values.type.unit == "us":
+        values, make = values.cast(pa.int64()), TimestampLiteral
+    elif types.is_temporal(values.type):
+        return []
+    if len(values) <= _FEW_KEYS:
+        distinct = pc.unique(values).drop_null().to_pylist()
+        return [In(term=Reference(key), literals={make(value) for value in distinct})] if distinct else []
+    bounds = pc.min_max(values).as_py()
+    if bounds["min"] is None:
+        return []
+    low, high = make(bounds["min"]), make(bounds["max"])
+    return [GreaterThanOrEqual(term=Reference(key), value=low), LessThanOrEqual(term=Reference(key), value=high)]
+
+
+def upsert_rows(
+    branch: Branch, tasks: Iterable[FileScanTask], rows: pa.Table, keys: Sequence[str], layout: Layout
+) -> Rewrite:
+    """Update the rows whose keys match and add the others.
+
+    Columns that the data lacks keep their values in updated rows and are null in new ones. A file none of whose rows
+    would change is left alone. Null in a key equals null: who wants it refused does so before.
+    """
+    source = fit(rows, layout.schema)
+    given = [name for name in source.column_names if name in set(rows.column_names)]
+    index = KeyIndex(source, keys)
+    unmatched = np.ones(source.num_rows, dtype=bool)
+    removed: list[DataFile] = []
+    written: list[pa.Table] = []
+    for task in tasks:
+        if index.lookup(branch.rows(task, layout, layout.schema.select(*keys))).num_rows == 0:
+            continue
+        current = fit(branch.rows(task, layout), layout.schema, like=source.schema)
+        pairs = index.lookup(current)
+        unmatched[pairs[_SOURCE].to_numpy()] = False
+        old, new = current.take(pairs[_TARGET]), source.take(pairs[_SOURCE])
+        if _same_rows(old.select(given), new.select(given)):
+            continue
+        removed.append(task.file)
+        updated = pa.table([new[name] if name in given else old[name] for name in old.column_names], source.schema)
+        written += [_without(current, pairs[_TARGET]), updated]
+    written.append(source.filter(pa.array(unmatched)))
+    held = [table for table in written if table.num_rows]
+    added = write_rows(layout, pa.concat_tables(held)) if held else []
+    return Rewrite(tuple(removed), tuple(added))
+
+
+class KeyIndex:
+    """Finds rows of the source by key; null equals null."""
+
+    def __init__(self, source: pa.Table, keys: Sequence[str]) -> None:
+        """Index the source by its keys."""
+        self._columns = {key: column_of(source, key) for key in keys}
+        self._table = _comparable(self._columns).combine_chunks()
+        self._single = self._table.column(0).combine_chunks() if len(self._columns) == 1 else None
+        # Arrow's join takes null for equal to nothing, which only matters where the source has some.
+        self._nullable = [name for name in self._table.column_names if self._table[name].null_count]
+        self._stand_ins = {name: _any_value(self._table[name]) for name in self._nullable}
+        self._joined = _numbered(self._without_nulls(self._table), _SOURCE)
+
+    def lookup(self, target: pa.Table) -> pa.Table:
+        """Return the pairs of row numbers, in the source and in the target, whose keys are equal."""
+        same_types = {key: column_of(target, key).cast(values.type) for key, values in self._columns.items()}
+        columns = _comparable(same_types)
+        if self._single is not None:
+            found = pc.index_in(columns.column(0), value_set=self._single).combine_chunks()
+            at = pc.indices_nonzero(found.is_valid())
+            return pa.table({_SOURCE: found.take(at).cast(pa.int64()), _TARGET: at.cast(pa.int64())})
+        columns = self._without_nulls(columns)
+        joined = self._joined.join(
+            _numbered(columns, _TARGET), keys=columns.column_names, join_type="inner", use_threads=True
+        )
+        return joined.select([_SOURCE, _TARGET]).combine_chunks()
+
+    def _without_nulls(self, columns: pa.Table) -> pa.Table:
+        """Split columns that may hold null in two: whether there is a value, and the value or one in its place."""
+        for name in self._nullable:
+            values, stand_in = columns[name], self._stand_ins[name]
+            columns = columns.drop_columns([name]).append_column(f"{name} is there", values.is_valid())
+            if stand_in is not None:
+                columns = columns.append_column(name, pc.fill_null(values, stand_in))
+        return columns
+
+
+def _any_value(values: pa.ChunkedArray) -> pa.Scalar | None:
+    known = values.drop_null()
+    return known[0] if len(known) else None
+
+
+def _numbered(columns: pa.Table, name: str) -> pa.Table:
+    return columns.append_column(name, pa.array(np.arange(columns.num_rows)))
+
+
+def _without(rows: pa.Table, numbers: pa.Array | pa.ChunkedArray) -> pa.Table:
+    mask = np.ones(rows.num_rows, dtype=bool)
+    mask[numbers.to_numpy()] = False
+    return rows.filter(pa.array(mask))
+
+
+def _same_rows(left: pa.Table, right: pa.Table) -> bool:
+    """Whether every row equals its counterpart; NaN and null equal themselves, zeros of two signs and nested differ."""
+    return all(_same_values(left[name], right[name]) for name in left.column_names)
+
+
+def _same_values(left: pa.ChunkedArray, right: pa.ChunkedArray) -> bool:
+    if types.is_nested(left.type):
+        return False
+    if isinstance(left.type, pa.BaseExtensionType):
+        left, right = left.cast(left.type.storage_type), right.cast(left.type.storage_type)
+    right = right.cast(left.type)
+    if types.is_floating(left.type):
+        left, right = (pa.chunked_array([float_bits.distinct(values)]) for values in (left, right))
+    equal = pc.fill_null(pc.equal(left, right), fill_value=False)
+    return bool(pc.all(pc.or_(equal, pc.and_(left.is_null(), right.is_null()))).as_py())

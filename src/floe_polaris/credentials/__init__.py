@@ -1,0 +1,1 @@
+"""Vended storage credentials."""

@@ -1,0 +1,1 @@
+"""HTTP and OAuth2 for REST catalogs."""

@@ -1,0 +1,230 @@
+"""Tokens: fetched with OAuth2 client credentials, renewed in time, once for all threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from floe_core.errors import CatalogAuthenticationError, CatalogConnectionError, TransientError
+from floe_core.observing.metrics import count_token_refresh
+from floe_core.observing.redaction import remember_secret
+from floe_core.telemetry import get_logger, traced
+from floe_polaris.errors import server_message
+from floe_polaris.transport.http import Authenticator, DeadlineSession
+from floe_polaris.transport.origin import shown
+
+if TYPE_CHECKING:
+    import requests
+
+    from floe_core.retry import CircuitBreaker
+    from floe_polaris.config import PolarisCatalogConfig
+
+_log = get_logger("floe.polaris")
+
+# A token is renewed this long before it expires, or when a fifth of its life is left, whichever is later.
+_RENEW_BEFORE_SECONDS = 60.0
+_RENEW_BEFORE_SHARE = 0.2
+# When that fails and the token still holds, calls go on for this long before it is tried again.
+_RENEW_AGAIN_SECONDS = 5.0
+_OK = 200
+
+
+@dataclass(frozen=True)
+class Token:
+    """A bearer token in memory; its text never leaves it but in a header."""
+
+    header: str
+    fetched_at: float
+    renew_at: float
+    expires_at: float
+
+    def __repr__(self) -> str:
+        """Show nothing of the token."""
+        return "Token(**********)"
+
+
+class NoCredentials(Authenticator):
+    """For catalogs that ask for none."""
+
+    settings = "catalog.credentials (none are set)"
+
+    def auth_header(self) -> str | None:
+        """Return nothing."""
+        return None
+
+
+class BearerToken(Authenticator):
+    """A token fetched beforehand; when it expires, nothing here can replace it."""
+
+    settings = "catalog.credentials.token"
+
+    def __init__(self, token: str) -> None:
+        """Keep the token."""
+        self._header = f"Bearer {token}"
+
+    def auth_header(self) -> str:
+        """Return the header of every request."""
+        return self._header
+
+    def __repr__(self) -> str:
+        """Show nothing of the token."""
+        return "BearerToken(**********)"
+
+
+class ClientCredentials(Authenticator):
+    """OAuth2 client credentials: one token for all threads, renewed before it expires and when it is rejected."""
+
+    settings = "catalog.credentials.client_id and catalog.credentials.client_secret"
+
+    def __init__(self, config: PolarisCatalogConfig, session: DeadlineSession) -> None:
+        """Fetch tokens through a session that speaks to the token endpoint and to nobody else."""
+        self._config = config
+        self._session = session
+        self._lock = threading.Lock()
+        self._token: Token | None = None
+        self._fetch: Future[Token] | None = None
+
+    def __repr__(self) -> str:
+        """Name the client; nothing secret."""
+        return f"ClientCredentials(client_id={self._config.client_id!r})"
+
+    def auth_header(self) -> str:
+        """Return the header of a token that is good for now.
+
+        Raises:
+            CatalogAuthenticationError: The token endpoint refuses the client.
+            CatalogConnectionError: The token endpoint cannot be reached.
+        """
+        token, now = self._token, time.monotonic()
+        if token is not None and (now < token.renew_at or not self._config.token_refresh_enabled):
+            return token.header
+        try:
+            return self._renewed(token).header
+        except TransientError:
+            # An unreachable token endpoint is no reason to stop while the token still holds.
+            if token is None or now >= token.expires_at:
+                raise
+            self._token = replace(token, renew_at=min(token.expires_at, now + _RENEW_AGAIN_SECONDS))
+            return token.header
+
+    def holds_for(self) -> float | None:
+        """Return the seconds that the token is good for; None when there is none, or it names no end."""
+        token = self._token
+        if token is None or token.expires_at == float("inf"):
+            return None
+        return max(0.0, token.expires_at - time.monotonic())
+
+    def renew(self, rejected: str, *, since: float) -> bool:
+        """Fetch another token after a rejection, unless the rejected one was fresh."""
+        token = self._token
+        if not self._config.token_refresh_enabled or token is None:
+            return False
+        if token.header != rejected:
+            # Another thread has replaced it meanwhile.
+            return True
+        if token.fetched_at >= since:
+            return False
+        self._renewed(token)
+        return True
+
+    def _renewed(self, old: Token | None) -> Token:
+        """Fetch a token in place of ``old``; threads that ask meanwhile wait for the same answer."""
+        with self._lock:
+            if self._token is not None and self._token is not old:
+                return self._token
+            running = self._fetch
+            if running is None:
+                mine = self._fetch = Future()
+        if running is not None:
+            return running.result()
+        try:
+            token = self._request()
+            count_token_refresh("ok")
+        except BaseException as err:
+            count_token_refresh("failed")
+            with self._lock:
+                self._fetch = None
+            mine.set_exception(err)
+            raise
+        with self._lock:
+            self._token, self._fetch = token, None
+        mine.set_result(token)
+        return token
+
+    def _request(self) -> Token:
+        config = self._config
+        secret = config.client_secret.get_secret_value() if config.client_secret else ""
+        form = {
+            "grant_type": "client_credentials",
+            "client_id": config.client_id,
+            "client_secret": secret,
+            "scope": config.scope,
+        }
+        with traced("polaris.authenticate", scope=config.scope, client_id=config.client_id) as operation:
+            response = self._session.post(config.token_uri, data=form)
+            now = time.monotonic()
+            if response.status_code != _OK:
+                raise self._refusal(response)
+            content = self._content(response)
+            lifetime = _seconds(content.get("expires_in"))
+            operation.set(expires_in_seconds=lifetime)
+        return Token(
+            header=f"Bearer {content['access_token']}",
+            fetched_at=now,
+            renew_at=now + lifetime - min(_RENEW_BEFORE_SECONDS, lifetime * _RENEW_BEFORE_SHARE)
+            if lifetime
+            else float("inf"),
+            expires_at=now + lifetime if lifetime else float("inf"),
+        )
+
+    def _content(self, response: requests.Response) -> dict[str, Any]:
+        try:
+            content = response.json()
+        except ValueError:
+            content = None
+        if not isinstance(content, dict) or not isinstance(content.get("access_token"), str):
+            msg = f"{shown(self._config.token_uri)} does not answer as a token endpoint."
+            raise CatalogConnectionError(msg, hint="Check catalog.credentials.token_endpoint.")
+        return content
+
+    def _refusal(self, response: requests.Response) -> CatalogAuthenticationError | CatalogConnectionError:
+        said = server_message(response)
+        # What the server says of a login, and whose it is, is for the log alone.
+        _log.warning(
+            "polaris.authenticate.refused", status=response.status_code, client_id=self._config.client_id, said=said
+        )
+        if "realm" in said.lower():
+            realm = f"the realm '{self._config.realm}'" if self._config.realm else "its default realm"
+            msg = f"The server does not know {realm}."
+            return CatalogAuthenticationError(msg, hint="Check catalog.realm in floe.yaml.")
+        if response.status_code in {404, 405}:
+            msg = f"There is no token endpoint at {shown(self._config.token_uri)}."
+            return CatalogConnectionError(msg, hint="Set catalog.credentials.token_endpoint, or correct catalog.uri.")
+        if "scope" in said.lower():
+            msg = f"The token endpoint does not grant the scope '{self._config.scope}'."
+            return CatalogAuthenticationError(msg, hint="Check catalog.credentials.scope in floe.yaml.")
+        msg = "Authentication failed."
+        return CatalogAuthenticationError(msg, hint=f"Check {self.settings} in floe.yaml.")
+
+
+def _seconds(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and value > 0 else None
+
+
+def authenticator_for(config: PolarisCatalogConfig, *, breaker: CircuitBreaker) -> Authenticator:
+    """Return what the configuration authenticates with; its secrets are masked in logs and messages from then on."""
+    for secret in (config.token, config.client_secret):
+        if secret is not None:
+            # A configuration made in Python has its values from nowhere that floe would know them by.
+            remember_secret(secret.get_secret_value())
+    if config.token is not None:
+        return BearerToken(config.token.get_secret_value())
+    if config.client_id is None:
+        return NoCredentials()
+    session = DeadlineSession(config, url=config.token_uri, breaker=breaker)
+    # A second token does no harm.
+    session.repeatable_posts = True
+    return ClientCredentials(config, session)

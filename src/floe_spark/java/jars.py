@@ -1,0 +1,206 @@
+"""The jars Spark needs: pinned, fetched once by Spark's own Ivy, checked, and kept for every project of the user."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from floe_core.errors import EngineSetupError
+from floe_core.telemetry import get_logger
+from floe_spark.java.cache import cache_dir, exclusive
+from floe_spark.java.ivy import IVY_SETTINGS_VARIABLE, run_ivy
+from floe_spark.java.runtime import find_java
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from floe_spark.java.runtime import JavaRuntime
+
+JARS_VARIABLE = "FLOE_JARS_DIR"
+
+ICEBERG_RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
+ICEBERG_AWS = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
+ICEBERG_GCP = "org.apache.iceberg:iceberg-gcp-bundle:1.11.0"
+POSTGRESQL_JDBC = "org.postgresql:postgresql:42.7.13"
+SQLITE_JDBC = "org.xerial:sqlite-jdbc:3.53.4.0"
+
+BASE_PACKAGES = (ICEBERG_RUNTIME, SQLITE_JDBC, POSTGRESQL_JDBC)
+
+PINNED_SHA256 = {
+    ICEBERG_AWS: "dd7e49ffa4ac9b215bed846581991259e3aec9bb2fa08d6cec029c46cd66d957",
+    ICEBERG_GCP: "d9248fc76d94d232e153bf760631229cd3b7c6bc3b20f47d4b2caffe011a8a2f",
+    ICEBERG_RUNTIME: "3123c3798af642dd537230923548e013ef41cc28b6626e5225808cf5670a0f82",
+    POSTGRESQL_JDBC: "6e0e4cc2d8cae902084f8a2b18728b073a6fd9d1f87c9d8bff8f298c18185b93",
+    SQLITE_JDBC: "bcb1f51e36f940867e83342f9efbf5968ac44a6bef4d397bb4af7b17b45cd2fb",
+}
+
+_FETCH_SECONDS = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Jar:
+    """One jar by its Maven coordinate."""
+
+    group: str
+    artifact: str
+    version: str
+
+    @classmethod
+    def from_coordinate(cls, coordinate: str) -> Jar:
+        """Parse ``group:artifact:version``.
+
+        Raises:
+            EngineSetupError: The text has other than three parts.
+        """
+        parts = coordinate.split(":")
+        if len(parts) != 3 or not all(parts):  # noqa: PLR2004 - group, artifact, version
+            msg = f"'{coordinate}' is no Maven package."
+            raise EngineSetupError(msg, hint="Write group:artifact:version under compute.packages.")
+        return cls(*parts)
+
+    @property
+    def coordinate(self) -> str:
+        """``group:artifact:version``."""
+        return f"{self.group}:{self.artifact}:{self.version}"
+
+    @property
+    def file_name(self) -> str:
+        """Name of the file, as Maven has it."""
+        return f"{self.artifact}-{self.version}.jar"
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedJars:
+    """What Spark is started with.
+
+    Attributes:
+        paths: Files for ``spark.jars``.
+        packages: Packages without a pin, left to ``spark.jars.packages`` with all they depend on.
+    """
+
+    paths: tuple[Path, ...]
+    packages: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JarStatus:
+    """How one jar is, for ``floe doctor``.
+
+    Attributes:
+        coordinate: ``group:artifact:version``.
+        path: Where it is, None when it has not been fetched.
+        intact: Whether its content is the pinned one.
+    """
+
+    coordinate: str
+    path: Path | None
+    intact: bool
+
+
+def jars_cache() -> Path:
+    """Return the folder that fetched jars are kept in."""
+    return cache_dir() / "jars"
+
+
+def given_folder(jars_dir: Path | None) -> Path | None:
+    """Return the folder the user fills with jars: the setting, else ``FLOE_JARS_DIR``."""
+    chosen = os.environ.get(JARS_VARIABLE)
+    return jars_dir or (Path(chosen) if chosen else None)
+
+
+def resolve_jars(
+    packages: Iterable[str] = (), *, jars_dir: Path | None = None, java: JavaRuntime | None = None
+) -> ResolvedJars:
+    """Find the base jars and those of the packages, fetching what is missing.
+
+    Args:
+        packages: Maven packages beyond the base.
+        jars_dir: Folder to look in first; with it nothing is fetched.
+        java: Java that runs Ivy when something must be fetched.
+
+    Raises:
+        EngineSetupError: A jar is missing and cannot be fetched, or is not the pinned one.
+    """
+    folder = given_folder(jars_dir)
+    paths, left = [], []
+    for coordinate in dict.fromkeys((*BASE_PACKAGES, *packages)):
+        jar = Jar.from_coordinate(coordinate)
+        if folder is not None:
+            paths.append(_from_folder(jar, folder))
+        elif coordinate in PINNED_SHA256:
+            paths.append(_from_cache(jar, java))
+        else:
+            left.append(coordinate)
+    return ResolvedJars(tuple(paths), tuple(left))
+
+
+def check_jars(packages: Iterable[str] = (), *, jars_dir: Path | None = None) -> list[JarStatus]:
+    """Look at the jars without fetching any."""
+    folder = given_folder(jars_dir) or jars_cache()
+    statuses = []
+    for coordinate in dict.fromkeys((*BASE_PACKAGES, *packages)):
+        path = folder / Jar.from_coordinate(coordinate).file_name
+        expected = PINNED_SHA256.get(coordinate)
+        if path.is_file():
+            statuses.append(JarStatus(coordinate, path, intact=expected in (None, _digest(path))))
+        else:
+            statuses.append(JarStatus(coordinate, None, intact=False))
+    return statuses
+
+
+def _from_folder(jar: Jar, folder: Path) -> Path:
+    path = folder / jar.file_name
+    if not path.is_file():
+        msg = f"The jar {jar.file_name} is not in {folder}."
+        raise EngineSetupError(msg, hint=f"Put {jar.coordinate} there; a machine with a network has it in its cache.")
+    _verify(path, jar)
+    return path.resolve()
+
+
+def _from_cache(jar: Jar, java: JavaRuntime | None) -> Path:
+    path = jars_cache() / jar.file_name
+    if not path.is_file():
+        with exclusive(jars_cache() / ".lock"):
+            if not path.is_file():
+                _fetch(jar, path, java or find_java())
+    _verify(path, jar)
+    return path.resolve()
+
+
+def _verify(path: Path, jar: Jar) -> None:
+    expected = PINNED_SHA256.get(jar.coordinate)
+    if expected is not None and (actual := _digest(path)) != expected:
+        msg = f"{path} is not the {jar.coordinate} that floe was tested with: SHA-256 {actual}, expected {expected}."
+        raise EngineSetupError(msg, hint="Delete the file; floe fetches it again.")
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _fetch(jar: Jar, path: Path, java: JavaRuntime) -> None:
+    """Fetch one jar with the Ivy inside PySpark, whose settings know the public repository."""
+    get_logger("floe.spark").info("spark.jars.fetch", package=jar.coordinate, into=str(path.parent))
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".fetch-") as scratch:
+        arrived = Path(scratch) / jar.file_name
+        arguments = ["-m2compatible", "-notransitive", "-confs", "default", "-cache", f"{scratch}/ivy"]
+        arguments += ["-dependency", jar.group, jar.artifact, jar.version]
+        arguments += ["-retrieve", f"{scratch}/[artifact]-[revision].[ext]"]
+        output = run_ivy(arguments, java=java, seconds=_FETCH_SECONDS)
+        if not arrived.is_file():
+            get_logger("floe.spark").debug("spark.jars.fetch_failed", package=jar.coordinate, output=output)
+            msg = f"The jar {jar.coordinate} could not be fetched."
+            raise EngineSetupError(
+                msg,
+                hint=(
+                    f"Check the network (a mirror: {IVY_SETTINGS_VARIABLE}=ivysettings.xml), or put {jar.file_name} "
+                    f"into a folder and name it as compute.jars_dir or {JARS_VARIABLE}."
+                ),
+            )
+        _verify(arrived, jar)
+        arrived.replace(path)

@@ -1,0 +1,286 @@
+"""Spark as the data plane: what the table manager asks for, carried out once."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from floe_core.errors import CapabilityError, CommitStateUnknownError, EngineUnavailableError
+from floe_spark.plane.arrow_input import arrow_schema
+from floe_spark.plane.definition import Definition
+from floe_spark.plane.errors import translated
+from floe_spark.plane.maintenance import Procedures
+from floe_spark.plane.reader import read_frame
+from floe_spark.plane.sql import quoted
+from floe_spark.plane.writer import (
+    PRIVATE_CONF,
+    PartsOfFilesError,
+    SparkWrite,
+    in_two_steps,
+    operation_id_of,
+    snapshot_conf,
+    writes_frame_directly,
+)
+from floe_spark.session.sessions import Operations, open_engine, sees
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from floe_core.dataplane import (
+        ColumnRequest,
+        CompactionKind,
+        MaintenanceFigures,
+        ReadRequest,
+        RefRequest,
+        WriteRequest,
+    )
+    from floe_spark.session.sessions import SparkEngine
+    from floe_spark.session.settings import SparkSettings
+
+
+class SparkDataPlane:
+    """A ``DataPlane`` over one catalog, opened when it is first used."""
+
+    def __init__(self, settings: SparkSettings, *, catalog_name: str, conf: Mapping[str, str]) -> None:
+        """Remember how to open Spark; ``conf`` holds secrets and is never shown."""
+        self._settings = settings
+        self._catalog = catalog_name
+        self._conf = {
+            # A cached table would hide what the other engine has committed.
+            f"spark.sql.catalog.{catalog_name}.cache-enabled": "false",
+            "spark.sql.defaultCatalog": catalog_name,
+            **conf,
+        }
+        self._lock = threading.RLock()
+        self._engine: SparkEngine | None = None
+        self._session: SparkSession | None = None
+        self._private: Operations | None = None
+
+    def __repr__(self) -> str:
+        """Name master and catalog, and no secret."""
+        return f"SparkDataPlane(master={self._settings.master!r}, catalog={self._catalog!r})"
+
+    @property
+    def name(self) -> str:
+        """The engine's name in logs."""
+        return "spark"
+
+    @property
+    def engine(self) -> SparkEngine:
+        """The running Spark, opened on first use."""
+        with self._lock:
+            if self._engine is None:
+                self._engine = open_engine(self._settings)
+            return self._engine
+
+    @property
+    def session(self) -> SparkSession:
+        """The session that sees the catalog and that frames are made in."""
+        with self._lock:
+            if self._session is None:
+                self._session = self.engine.session_for(self._catalog, self._conf)
+            return self._session
+
+    @property
+    def _operations(self) -> Operations:
+        with self._lock:
+            if self._private is None:
+                self._private = Operations(self.engine, {**self._conf, **PRIVATE_CONF})
+            return self._private
+
+    def accepts(self, data: object) -> bool:
+        """Whether the data is a PySpark DataFrame, classic or Connect."""
+        return isinstance(data, DataFrame)
+
+    def arrow_schema(self, data: object) -> pa.Schema:
+        """Return the Arrow schema of a PySpark DataFrame.
+
+        Raises:
+            TypeError: The data is no PySpark DataFrame.
+        """
+        if not isinstance(data, DataFrame):
+            msg = f"{type(data).__name__} is no PySpark DataFrame"
+            raise TypeError(msg)
+        try:
+            return arrow_schema(data.schema)
+        except CapabilityError:
+            # Spark knows more types than we do; asking it takes a job.
+            return data.limit(0).toArrow().schema
+
+    def columns_with_nulls(self, data: object, columns: Sequence[str]) -> tuple[str, ...]:
+        """Return which of some columns hold null in a PySpark DataFrame; it is computed for this.
+
+        Raises:
+            TypeError: The data is no PySpark DataFrame.
+        """
+        if not isinstance(data, DataFrame):
+            msg = f"{type(data).__name__} is no PySpark DataFrame"
+            raise TypeError(msg)
+        found = data.agg(*(sf.max(sf.col(quoted(name)).isNull()) for name in columns)).head()
+        return tuple(name for name, nulls in zip(columns, found or (), strict=False) if nulls)
+
+    def write(self, request: WriteRequest) -> None:
+        """Carry out one write in a private session.
+
+        Raises:
+            TableNotFoundError: The table does not exist.
+            InvalidDataError: The data does not fit the table.
+            ConcurrencyConflictError: Another writer won.
+            CommitStateUnknownError: Spark cannot tell whether its commit landed.
+            EngineUnavailableError: Spark died.
+            EngineError: Spark reports another failure, such as one of the frame's own functions.
+            CapabilityError: Spark cannot hold the table or do this without a branch.
+        """
+        operation = operation_id_of(request)
+        with translated(request.table, operation_id=operation, work="write to"):
+            try:
+                self._write(operation, request)
+            except PartsOfFilesError:
+                for step in in_two_steps(request):
+                    self._write(operation, step)
+
+    def _write(self, operation: str, request: WriteRequest) -> None:
+        shares_files = self.engine.shares_files
+
+        def work(session: SparkSession) -> None:
+            with translated(request.table, operation_id=operation):
+                SparkWrite(session, self._catalog, request, shares_files=shares_files).run()
+
+        session = self._session_of(request)
+        if session is None:
+            self._operations.run_privately(operation, snapshot_conf(request), work)
+        else:
+            self._operations.run(operation, session, lambda: work(session))
+
+    def _session_of(self, request: WriteRequest) -> SparkSession | None:
+        """Return the session that a frame can be written in as it is, None when the write needs a private one."""
+        if not isinstance(request.data, DataFrame) or not writes_frame_directly(request):
+            return None
+        session = request.data.sparkSession
+        return session if session is self.session or sees(session, self._catalog, self._conf) else None
+
+    def await_quiet(self, operation_id: str, *, timeout_seconds: float = 60.0) -> None:
+        """Cancel what still runs for an operation, in this process or left behind by a dead one, and wait for it.
+
+        Raises:
+            CommitStateUnknownError: It still runs when the time is over, or Spark cannot be asked.
+        """
+        try:
+            with translated(operation_id):
+                quiet = self._operations.silence(operation_id, timeout_seconds=timeout_seconds)
+        except EngineUnavailableError as err:
+            msg = f"Spark does not answer, so that nobody can tell whether the operation {operation_id} still runs."
+            raise CommitStateUnknownError(msg, operation_id=operation_id, hint="Try again when it does.") from err
+        if not quiet:
+            msg = f"The operation {operation_id} still runs in Spark after {timeout_seconds:g} s."
+            raise CommitStateUnknownError(msg, operation_id=operation_id, hint="Look again later.")
+
+    def frame(self, request: ReadRequest) -> DataFrame:
+        """Return a lazy PySpark DataFrame over the table."""
+        with translated(request.table):
+            return read_frame(self.session, self._catalog, request)
+
+    def read_arrow(self, request: ReadRequest) -> pa.Table:
+        """Read rows as an Arrow table."""
+        with translated(request.table):
+            return self.frame(request).toArrow()
+
+    def rewrite_data_files(
+        self,
+        table: str,
+        *,
+        kind: CompactionKind,
+        order: Sequence[str] = (),
+        row_filter: str | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> MaintenanceFigures:
+        """Rewrite data files into fewer, larger or sorted ones."""
+        with translated(table):
+            return self._procedures.rewrite_data_files(
+                table, kind=kind, order=order, row_filter=row_filter, options=options
+            )
+
+    def rewrite_position_deletes(self, table: str) -> MaintenanceFigures:
+        """Rewrite position delete files, and drop those that no live row needs."""
+        with translated(table):
+            return self._procedures.rewrite_position_deletes(table)
+
+    def rewrite_manifests(self, table: str) -> MaintenanceFigures:
+        """Rewrite manifests into fewer, better clustered ones."""
+        with translated(table):
+            return self._procedures.rewrite_manifests(table)
+
+    def files_outside(self, table: str, *, prefixes: Sequence[str], limit: int = 1000) -> tuple[str, ...]:
+        """Return files of any snapshot whose location begins with none of some prefixes, or may be read in two ways."""
+        with translated(table):
+            return self._procedures.files_outside(table, prefixes=prefixes, limit=limit)
+
+    def expire_snapshots(
+        self, table: str, *, older_than: datetime, retain_last: int, snapshot_ids: Sequence[int] = ()
+    ) -> MaintenanceFigures:
+        """Expire snapshots and delete the files only they reached."""
+        with translated(table):
+            return self._procedures.expire_snapshots(
+                table, older_than=older_than, retain_last=retain_last, snapshot_ids=snapshot_ids
+            )
+
+    def remove_orphan_files(
+        self, table: str, *, older_than: datetime, location: str | None = None, dry_run: bool = True
+    ) -> MaintenanceFigures:
+        """Find, and unless dry_run delete, files no snapshot refers to."""
+        with translated(table):
+            return self._procedures.remove_orphan_files(
+                table, older_than=older_than, location=location, dry_run=dry_run
+            )
+
+    def set_ref(self, table: str, ref: RefRequest) -> None:
+        """Make a branch or tag, or point one elsewhere."""
+        with translated(table):
+            self._definition.set_ref(table, ref)
+
+    def remove_ref(self, table: str, name: str, *, kind: str) -> None:
+        """Remove a branch or tag."""
+        with translated(table):
+            self._definition.remove_ref(table, name, kind=kind)
+
+    def fast_forward(self, table: str, branch: str, *, to: str) -> None:
+        """Move a branch to the head of another that has grown out of it."""
+        with translated(table):
+            self._definition.fast_forward(table, branch, to=to)
+
+    def roll_back(self, table: str, snapshot_id: int) -> None:
+        """Make an earlier snapshot of main current again."""
+        with translated(table):
+            self._definition.roll_back(table, snapshot_id)
+
+    def set_properties(self, table: str, *, updates: Mapping[str, str], removals: Sequence[str] = ()) -> None:
+        """Set and remove properties of a table."""
+        with translated(table):
+            self._definition.set_properties(table, updates=updates, removals=removals)
+
+    def change_columns(self, table: str, changes: Sequence[ColumnRequest]) -> None:
+        """Change a table's columns, one after the other."""
+        with translated(table):
+            self._definition.change_columns(table, changes)
+
+    def close(self) -> None:
+        """Stop the Spark that this plane started, unless others in the process still use it."""
+        with self._lock:
+            engine, self._engine, self._session, self._private = self._engine, None, None, None
+        if engine is not None:
+            engine.release()
+
+    @property
+    def _procedures(self) -> Procedures:
+        return Procedures(self.session, self._catalog)
+
+    @property
+    def _definition(self) -> Definition:
+        return Definition(self.session, self._catalog)

@@ -1,0 +1,56 @@
+"""Names and values as Spark SQL text."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC
+from typing import TYPE_CHECKING
+
+from floe_iceberg.read.filters.spark_sql import quoted_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+
+def quoted(name: str) -> str:
+    """Quote one part of a name.
+
+    Raises:
+        CapabilityError: Spark would replace a part of the name by one of its variables.
+    """
+    return quoted_name(name)
+
+
+def table_name(catalog: str, table: str, *, branch: str | None = None) -> str:
+    """Return the full name of ``namespace.table``, or of a branch of it."""
+    parts = [catalog, *table.split(".")]
+    if branch is not None:
+        # Only this suffix reaches a branch: the write option of that name is ignored and lands on main.
+        parts.append(f"branch_{branch}")
+    return ".".join(quoted(part) for part in parts)
+
+
+def text_literal(text: str) -> str:
+    """Return a string literal; a dollar sign is escaped, so that ${…} in it is not taken for a variable."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
+
+
+def timestamp_text(moment: datetime) -> str:
+    """Write a moment so that it means the same in every session time zone; a naive one is local time."""
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
+
+
+def timestamp_literal(moment: datetime) -> str:
+    """Return a timestamp literal."""
+    return f"TIMESTAMP '{timestamp_text(moment)}'"
+
+
+def map_literal(options: Mapping[str, str]) -> str:
+    """Return a map of strings."""
+    return "map(" + ", ".join(text_literal(part) for pair in options.items() for part in pair) + ")"
+
+
+def tag_of(operation_id: str) -> str:
+    """Return the tag an operation's jobs carry; a name for views as well."""
+    return f"floe_operation_{hashlib.sha256(operation_id.encode()).hexdigest()[:32]}"

@@ -1,0 +1,1 @@
+"""The warm local Spark Connect server."""

@@ -1,0 +1,118 @@
+"""The end of a warm server that nobody uses: clients hold a lock while they work, and a watcher looks for it.
+
+A lock of the operating system ends with the process that holds it, so a client that was killed keeps no server alive.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from floe_spark.server.processes import birth_of, end_process
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_LOCK_FILE = "in-use"
+_LONGEST_LOOK_SECONDS = 5.0
+_LOOKS = 10
+_WATCHER = """\
+import pathlib, sys
+from floe_spark.server.idle import watch
+watch(pathlib.Path(sys.argv[1]), float(sys.argv[2]), pid=int(sys.argv[3]), born=sys.argv[4])
+"""
+
+
+class Lease:
+    """Keeps the project's server alive until it is given back, or its process ends."""
+
+    def __init__(self, state_dir: Path) -> None:
+        """Take the lease; waits while a watcher is just ending the server."""
+        import fcntl
+
+        self._path = state_dir / _LOCK_FILE
+        self._handle: int | None = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(self._handle, fcntl.LOCK_SH)
+        self._touch()
+
+    def give_back(self) -> None:
+        """Let the server end once it has been idle for long enough."""
+        if self._handle is not None:
+            self._touch()
+            os.close(self._handle)
+            self._handle = None
+
+    def _touch(self) -> None:
+        # The project may have been deleted meanwhile.
+        with suppress(FileNotFoundError):
+            os.utime(self._path)
+
+
+@contextmanager
+def in_use(state_dir: Path) -> Iterator[None]:
+    """Keep the project's server alive for the length of a block."""
+    lease = Lease(state_dir)
+    try:
+        yield
+    finally:
+        lease.give_back()
+
+
+def start_watcher(state_dir: Path, idle_minutes: float, *, pid: int, born: str) -> int:
+    """Start the process that ends a server after so many minutes without a client; return its number."""
+    (state_dir / _LOCK_FILE).touch()
+    process = subprocess.Popen(  # noqa: S603 - our own code
+        [sys.executable, "-c", _WATCHER, str(state_dir.resolve()), str(idle_minutes * 60), str(pid), born],
+        # Python looks for modules in its working directory first, and a project's own may be called anything.
+        cwd=state_dir,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    # It outlives this process on purpose; nobody is to wait for it.
+    process.returncode = 0
+    return process.pid
+
+
+def watch(state_dir: Path, idle_seconds: float, *, pid: int, born: str) -> None:
+    """Wait until a server ends by itself or has been idle for that long, and then end it.
+
+    A server whose project was deleted is ended at once: no command can find it any more.
+    """
+    from floe_spark.server.connect_server import stop_server
+
+    while birth_of(pid) == born:
+        time.sleep(min(_LONGEST_LOOK_SECONDS, idle_seconds / _LOOKS))
+        try:
+            with _alone(state_dir) as alone:
+                if alone and _idle_seconds(state_dir) >= idle_seconds and birth_of(pid) == born:
+                    stop_server(state_dir)
+                    end_process(pid, born)
+        except FileNotFoundError:
+            end_process(pid, born)
+
+
+@contextmanager
+def _alone(state_dir: Path) -> Iterator[bool]:
+    """Tell whether there is no client; none gets a lease for the length of the block."""
+    import fcntl
+
+    with (state_dir / _LOCK_FILE).open("r+") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            # A client may hold it for hours: it is in use now.
+            os.utime(state_dir / _LOCK_FILE)
+            yield False
+        else:
+            yield True
+
+
+def _idle_seconds(state_dir: Path) -> float:
+    return time.time() - (state_dir / _LOCK_FILE).stat().st_mtime

@@ -1,0 +1,1 @@
+"""Spark sessions, classic and Connect."""

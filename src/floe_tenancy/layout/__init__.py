@@ -1,0 +1,1 @@
+"""What a tenant has, and where it is."""

@@ -1,0 +1,43 @@
+"""Who the tenants of a catalog are: asked once, then kept up to date."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from floe_tenancy.identity import refuse_collision
+
+if TYPE_CHECKING:
+    from floe_iceberg import IcebergTableManager
+    from floe_iceberg.catalog.connection import ProjectConnection
+    from floe_tenancy.config import IcebergCatalogConfig
+
+
+def known_tenants(catalog: IcebergTableManager | ProjectConnection, config: IcebergCatalogConfig) -> list[str]:
+    """List the tenants that have a namespace, sorted."""
+    parent = ".".join(config.namespace_prefix) or None
+    if parent and not catalog.namespaces.exists(parent):
+        return []
+    return [name.rsplit(".", 1)[-1] for name in catalog.namespaces.list_below(parent)]
+
+
+class TenantRoster:
+    """Keeps ids apart that differ in case only; may be shared between threads."""
+
+    def __init__(self, manager: IcebergTableManager, config: IcebergCatalogConfig) -> None:
+        """Ask nothing yet."""
+        self._manager = manager
+        self._config = config
+        self._by_folded_id: dict[str, str] | None = None
+        self._lock = Lock()
+
+    def claim(self, tenant: str) -> None:
+        """Enter a tenant.
+
+        Raises:
+            InvalidIdentifierError: Another tenant's id differs from it in case only.
+        """
+        with self._lock:
+            if self._by_folded_id is None:
+                self._by_folded_id = {name.casefold(): name for name in known_tenants(self._manager, self._config)}
+            refuse_collision(tenant, self._by_folded_id.setdefault(tenant.casefold(), tenant))

@@ -1,0 +1,1 @@
+"""Off-boarding a tenant."""

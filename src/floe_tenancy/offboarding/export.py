@@ -1,0 +1,115 @@
+"""Copies a tenant's tables out, as Parquet that needs no catalog to be read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+from pyiceberg.io import load_file_io
+
+from floe_core.declaration.locations import lies_in
+from floe_core.errors import ConfigurationError, FloeStorageError, StorageError, TransientError
+from floe_core.observing.redaction import redact_text
+from floe_core.telemetry import traced
+from floe_iceberg.table.files.live_files import FileReader
+from floe_tenancy.layout.layout import is_place_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from floe_iceberg import IcebergTableManager
+    from floe_iceberg.commit.own_files import OwnFiles
+    from floe_tenancy.layout.layout import TenantTable
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedTable:
+    """A table that was copied out.
+
+    Attributes:
+        snapshot_id: What was copied; None for a table without rows.
+        rows: Rows written.
+        uri: The Parquet file.
+    """
+
+    snapshot_id: int | None
+    rows: int
+    uri: str
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what a journal keeps."""
+        return {"snapshot_id": self.snapshot_id, "rows": self.rows, "uri": self.uri}
+
+
+def export_root(destination: str, *, forbidden: Sequence[str]) -> str:
+    """Return the URI of an export's folder.
+
+    Raises:
+        ConfigurationError: The folder is within what is going to be purged.
+    """
+    given = destination.strip()
+    root = given.rstrip("/") if "://" in given else f"file://{Path(given).expanduser().resolve()}"
+    if lies_in(root, forbidden):
+        msg = f"The export to {root} would be purged with the tenant."
+        raise ConfigurationError(msg, hint="Choose a place outside the tenant's prefixes.")
+    return root
+
+
+def reason_against_export(manager: IcebergTableManager, table: TenantTable, own: OwnFiles) -> str | None:
+    """Say why a tenant's table is not copied out; None when nothing speaks against it.
+
+    A table's metadata and manifests are written by its tenant, and an export reads with the administrator's keys: files
+    beyond the tenant's prefixes are somebody else's.
+    """
+    if table.broken:
+        return f"it cannot be read: {table.broken}"
+    if outside := [place for place in table.places if not is_place_in(own, place)]:
+        return f"it uses {outside[0]}, outside the tenant's prefixes"
+    if table.snapshot_id is None:
+        return None
+    try:
+        # Stops at the first: what a foreign list or manifest names is not even read.
+        foreign = next((file for file in _files_read(manager, table) if file not in own), None)
+    except TransientError:
+        raise
+    except FloeStorageError as err:
+        return f"it cannot be read: {redact_text(err.message)}"
+    return f"its snapshot names {foreign}, outside the tenant's prefixes" if foreign else None
+
+
+def _files_read(manager: IcebergTableManager, table: TenantTable) -> Iterator[str]:
+    """Yield every file that a scan reads, before that file is opened."""
+    loaded = manager.load_table(table.name)
+    snapshot = loaded.snapshot_by_id(table.snapshot_id) if table.snapshot_id is not None else None
+    if snapshot is None:
+        return
+    reader = FileReader(loaded)
+    yield snapshot.manifest_list
+    manifests = reader.manifests([snapshot])
+    yield from manifests
+    yield from reader.data_files(manifests)
+
+
+def export_table(manager: IcebergTableManager, table: TenantTable, root: str) -> ExportedTable:
+    """Write a table's current rows to one Parquet file below a folder.
+
+    Raises:
+        StorageError: The file cannot be written, or does not hold every row.
+    """
+    uri = f"{root}/{'/'.join(table.name.split('.'))}.parquet"
+    with traced("tenancy.export", table=table.name, uri=uri) as operation:
+        reader = manager.scan_batches(table.name, snapshot_id=table.snapshot_id)
+        rows = 0
+        try:
+            output = load_file_io(dict(manager.catalog.properties), uri).new_output(uri)
+            with output.create(overwrite=True) as stream, pq.ParquetWriter(stream, reader.schema) as writer:
+                for batch in reader:
+                    writer.write_batch(batch)
+                    rows += batch.num_rows
+        except OSError as err:
+            msg = f"The export of '{table.name}' to {uri} failed: {err.strerror or type(err).__name__}."
+            raise StorageError(msg, hint="Check the place and its free space; nothing was dropped.") from err
+        operation.set(rows=rows)
+    return ExportedTable(table.snapshot_id, rows, uri)

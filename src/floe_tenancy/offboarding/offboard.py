@@ -1,0 +1,305 @@
+"""Off-boarding: a tenant leaves, and nothing of it stays; its neighbors keep every byte."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from functools import partial
+from typing import TYPE_CHECKING
+
+from floe_core.errors import (
+    ConfigurationError,
+    FloeStorageError,
+    NamespaceNotFoundError,
+    StorageError,
+    TableNotFoundError,
+    TransientError,
+)
+from floe_core.telemetry import traced
+from floe_tenancy.identity import validate_tenant_id
+from floe_tenancy.layout.contents import contents_of, drop_content
+from floe_tenancy.layout.layout import namespaces_of, tables_of, tenant_files, tenant_roots
+from floe_tenancy.offboarding.export import export_root, export_table, reason_against_export
+from floe_tenancy.offboarding.inventory import OffboardingPlan, plan_offboarding, take_inventory
+from floe_tenancy.offboarding.journal import OffboardingJournal
+from floe_tenancy.storage import MARKER_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from floe_tenancy.bootstrap import BootstrapSession
+    from floe_tenancy.isolation import PolarisIsolation
+
+# How long storage keys can live that Polaris vended before the tenant's credentials ended: the longest session that its
+# STS gives by default.
+KEY_LIFETIME = timedelta(hours=1)
+# How often the prefix is listed while such keys may still be used.
+_LOOK_SECONDS = 30.0
+
+
+class OffboardingStep(StrEnum):
+    """The steps, in their order."""
+
+    INVENTORY = "inventory"
+    EXPORT = "export"
+    REVOKE = "revoke"
+    DROP = "drop"
+    PURGE = "purge"
+    WAIT = "wait"
+    VERIFY = "verify"
+
+
+@dataclass(frozen=True)
+class OffboardingResult:
+    """What was removed.
+
+    Attributes:
+        plan: What was there.
+        exported: Rows by exported table.
+        not_exported: Why a table was not exported, by table.
+        deleted_objects: Objects deleted by this run.
+        journal: Where the journal is kept.
+        resumed: Whether this run went on with an earlier one.
+        list_again_after: Until when keys that were vended before can be used, when this run did not wait for it: the
+            same command lists the prefix again then, and finishes. None once it is finished.
+    """
+
+    plan: OffboardingPlan
+    exported: dict[str, int]
+    not_exported: dict[str, str]
+    deleted_objects: int
+    journal: Path
+    resumed: bool
+    list_again_after: datetime | None = None
+
+
+class TenantOffboarding:
+    """Removes tenants, step by step; a run that was killed is taken up by the next one."""
+
+    def __init__(
+        self, session: BootstrapSession, *, journal_folder: Path, isolation: PolarisIsolation | None = None
+    ) -> None:
+        """Work on an open catalog.
+
+        Args:
+            session: The catalog and its stores.
+            journal_folder: Where journals are kept; never below a tenant's prefix.
+            isolation: Ends the tenant's credentials, on a catalog that has some.
+        """
+        self._session = session
+        self._folder = journal_folder
+        self._isolation = isolation
+
+    def plan(self, tenant: str) -> OffboardingPlan:
+        """Take the inventory; nothing is changed.
+
+        Raises:
+            InvalidIdentifierError: The id cannot name a tenant.
+        """
+        validate_tenant_id(tenant)
+        return plan_offboarding(self._session, tenant, self._isolation)
+
+    def run(
+        self,
+        tenant: str,
+        *,
+        export_to: str | None = None,
+        grace: timedelta | None = None,
+        wait: bool = True,
+        on_step: Callable[[OffboardingStep], None] | None = None,
+    ) -> OffboardingResult:
+        """Remove a tenant: its credentials, tables, namespaces and every object below its prefixes.
+
+        Files of its tables that lie elsewhere are left as they are: they may belong to somebody.
+
+        Args:
+            tenant: Who leaves.
+            export_to: Folder or URI that every table is copied to first, as Parquet.
+            grace: How long storage keys live that the catalog vended before the credentials ended. By default an hour
+                where the tenant had credentials of its own, none where it had not.
+            wait: Whether to go on deleting until those keys have ended. Otherwise the journal stays open, and a later
+                run lists the prefix once more and finishes.
+            on_step: Told each step before it begins.
+
+        Raises:
+            LegalHoldError: The tenant is under legal hold.
+            NamespaceNotFoundError: There is no such tenant.
+            ConfigurationError: Tables of others lie in the tenant's prefix, the export would be purged, or the tenant
+                was made again while this was under way.
+            StorageError: Something could not be removed; the message names it.
+        """
+        say = on_step or _nobody_listens
+        config = self._session.config
+        root = export_root(export_to, forbidden=tenant_roots(config, tenant)) if export_to else None
+        with traced("tenancy.offboard", tenant=tenant) as operation:
+            say(OffboardingStep.INVENTORY)
+            plan = self.plan(tenant)
+            plan.refuse_obstacles()
+            journal = OffboardingJournal(self._folder, ".".join(config.namespace_for(tenant)))
+            if plan.is_empty and not journal.resumed:
+                msg = f"There is no tenant '{tenant}'."
+                raise NamespaceNotFoundError(msg, hint="floe tenants list shows who is there.")
+            _refuse_second_life(tenant, journal, plan)
+            _note_inventory(journal, plan)
+            if root:
+                say(OffboardingStep.EXPORT)
+                self._export(tenant, journal, root)
+            say(OffboardingStep.REVOKE)
+            keys_end = self._revoke(tenant, journal, grace)
+            if root:
+                # What was written until the credentials ended.
+                self._export(tenant, journal, root)
+            say(OffboardingStep.DROP)
+            self._drop(tenant, journal)
+            say(OffboardingStep.PURGE)
+            deleted = self._purge(tenant, journal)
+            if keys_end > _now() and wait:
+                say(OffboardingStep.WAIT)
+                deleted += self._purge_until(tenant, journal, keys_end)
+            pending = keys_end if keys_end > _now() else None
+            if pending is None:
+                say(OffboardingStep.VERIFY)
+                self._verify(tenant)
+            exports = journal.step(OffboardingStep.EXPORT)
+            operation.set(deleted_objects=deleted, resumed=journal.resumed, pending=pending is not None)
+            return OffboardingResult(
+                plan=plan,
+                exported={name: fact["rows"] for name, fact in exports.get("tables", {}).items()},
+                not_exported=dict(exports.get("not_exported", {})),
+                deleted_objects=deleted,
+                journal=journal.path if pending else journal.finish(),
+                resumed=journal.resumed,
+                list_again_after=pending,
+            )
+
+    def _export(self, tenant: str, journal: OffboardingJournal, root: str) -> None:
+        manager, own = self._session.manager, tenant_files(self._session.config, tenant)
+        namespaces = namespaces_of(manager, ".".join(self._session.config.namespace_for(tenant)))
+        for table in tables_of(manager, namespaces):
+            step = journal.step(OffboardingStep.EXPORT)
+            done, refused = step.get("tables", {}), step.get("not_exported", {})
+            if (why := reason_against_export(manager, table, own)) is not None:
+                journal.note(OffboardingStep.EXPORT, not_exported={**refused, table.name: why})
+                continue
+            known = done.get(table.name)
+            if known and known["snapshot_id"] == table.snapshot_id and known["uri"].startswith(f"{root}/"):
+                continue
+            exported = export_table(manager, table, root)
+            journal.note(OffboardingStep.EXPORT, tables={**done, table.name: exported.as_json()})
+
+    def _revoke(self, tenant: str, journal: OffboardingJournal, grace: timedelta | None) -> datetime:
+        """End the tenant's credentials, and return when the last storage key that they brought ends."""
+        known = journal.step(OffboardingStep.REVOKE)
+        revoked = self._isolation is not None and self._isolation.revoke(tenant)
+        is_first = revoked or "revoked_at" not in known
+        revoked = revoked or known.get("revoked", False)
+        ended = _now() if is_first else datetime.fromisoformat(known["revoked_at"])
+        if grace is not None:
+            keys_end = ended + grace
+        elif is_first:
+            keys_end = ended + (KEY_LIFETIME if revoked else timedelta())
+        else:
+            keys_end = datetime.fromisoformat(known["keys_end_at"])
+        journal.note(
+            OffboardingStep.REVOKE,
+            revoked=revoked,
+            revoked_at=ended.isoformat(),
+            keys_end_at=keys_end.isoformat(),
+        )
+        return keys_end
+
+    def _drop(self, tenant: str, journal: OffboardingJournal) -> None:
+        manager, left = self._session.manager, list[str]()
+
+        def attempt(what: str, drop: Callable[[], object]) -> None:
+            try:
+                drop()
+            except (TableNotFoundError, NamespaceNotFoundError):
+                return
+            except TransientError:
+                raise
+            except FloeStorageError as err:
+                left.append(f"{what} ({err.message})")
+
+        for namespace in reversed(namespaces_of(manager, ".".join(self._session.config.namespace_for(tenant)))):
+            for content in contents_of(manager, [namespace]):
+                attempt(str(content), partial(drop_content, manager, content))
+            for table in manager.list_tables(namespace):
+                # Without purge, and without reading it: only what lies in the tenant's prefixes is surely its own.
+                attempt(f"table {namespace}.{table}", partial(manager.drop_table, f"{namespace}.{table}"))
+            if not left:
+                attempt(f"namespace {namespace}", partial(manager.namespaces.delete, namespace))
+        if left:
+            msg = f"The catalog did not drop everything of the tenant '{tenant}': {'; '.join(left)}."
+            raise StorageError(
+                msg, hint="No file was deleted. Drop these in the catalog, then run the same command again."
+            )
+        journal.note(OffboardingStep.DROP, dropped=True)
+
+    def _purge(self, tenant: str, journal: OffboardingJournal) -> int:
+        storage, deleted = self._session.storage, 0
+        for address, prefix in storage.prefixes(tenant):
+            store = storage.store(address)
+            marker = prefix + MARKER_NAME
+            deleted += store.delete([item.key for item in store.list(prefix) if item.key != marker])
+            # The marker goes last: as long as it is there, somebody can tell whose the prefix is.
+            if store.read(marker) is not None:
+                deleted += store.delete([marker])
+        total = journal.step(OffboardingStep.PURGE).get("deleted", 0) + deleted
+        journal.note(OffboardingStep.PURGE, deleted=total)
+        return deleted
+
+    def _purge_until(self, tenant: str, journal: OffboardingJournal, end: datetime) -> int:
+        """Delete what is written with keys that outlive the credentials, until the last of them has ended."""
+        deleted = 0
+        while (left := (end - _now()).total_seconds()) > 0:
+            time.sleep(min(left, _LOOK_SECONDS))
+            if self._session.manager.namespaces.exists(self._session.config.namespace_for(tenant)):
+                raise _second_life(tenant, journal)
+            deleted += self._purge(tenant, journal)
+        return deleted
+
+    def _verify(self, tenant: str) -> None:
+        left = take_inventory(self._session, tenant, self._isolation)
+        if not left.is_empty:
+            what = [*left.namespaces, *([f"{left.objects} objects"] if left.objects else [])]
+            what += ["credentials"] if left.has_access else []
+            msg = f"Something of the tenant '{tenant}' is still there: {', '.join(what)}."
+            raise StorageError(msg, hint="A writer may still be at work; stop it and run the off-boarding again.")
+
+
+def _note_inventory(journal: OffboardingJournal, plan: OffboardingPlan) -> None:
+    # The first run saw everything; a later one sees what is left.
+    if not journal.step(OffboardingStep.INVENTORY):
+        journal.note(
+            OffboardingStep.INVENTORY,
+            namespaces=list(plan.namespaces),
+            tables={table.name: table.rows for table in plan.tables},
+            contents=[str(content) for content in plan.contents],
+            objects=plan.objects,
+            bytes=plan.bytes,
+            outside=list(plan.outside),
+        )
+
+
+def _refuse_second_life(tenant: str, journal: OffboardingJournal, plan: OffboardingPlan) -> None:
+    # What the first run did not drop is a rest; what is there after everything was purged is somebody's new work.
+    if plan.namespaces and journal.step(OffboardingStep.PURGE):
+        raise _second_life(tenant, journal)
+
+
+def _second_life(tenant: str, journal: OffboardingJournal) -> ConfigurationError:
+    msg = f"The tenant '{tenant}' was made again while its off-boarding is under way. Nothing of it was removed."
+    hint = f"Move {journal.path} away to off-board the new one. Keys of the old one can still write to its prefix."
+    return ConfigurationError(msg, hint=hint)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _nobody_listens(_: OffboardingStep) -> None:
+    return

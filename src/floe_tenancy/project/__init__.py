@@ -1,0 +1,1 @@
+"""Tenants of a project."""

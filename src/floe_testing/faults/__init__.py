@@ -1,0 +1,1 @@
+"""Faults, injected below and around floe."""

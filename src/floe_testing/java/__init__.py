@@ -1,0 +1,1 @@
+"""Iceberg's Java library as writer and judge."""

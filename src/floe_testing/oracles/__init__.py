@@ -1,0 +1,1 @@
+"""Plain models that results are compared with."""

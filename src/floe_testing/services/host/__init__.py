@@ -1,0 +1,1 @@
+"""How servers are fetched, started, shared and stopped."""

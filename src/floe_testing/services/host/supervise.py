@@ -1,0 +1,100 @@
+"""Keeps one server running for as long as somebody uses it.
+
+Run as ``python -m floe_testing.services.host.supervise FOLDER LOG -- COMMAND``. ``FOLDER/users`` holds a file named by
+the id of each process that uses the server. When none of them is alive any more the server is ended, so that a crashed
+test run leaves nothing behind. A file named ``keep`` keeps it running until the supervisor itself is told to stop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Never
+
+KEEP = "keep"
+_POLL_SECONDS = 0.5
+_GRACE_SECONDS = 2.0
+_END_SECONDS = 10.0
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process of this id runs."""
+    with contextlib.suppress(ChildProcessError):
+        # A child of ours that has ended stays visible until somebody asks for its exit code.
+        os.waitpid(pid, os.WNOHANG)
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def in_use(users: Path) -> bool:
+    """Whether anybody who registered is still there."""
+    names = [entry.name for entry in users.iterdir()]
+    return KEEP in names or any(name.isdigit() and is_alive(int(name)) for name in names)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Ask the server to stop, and make it when it does not."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def supervise(folder: Path, log: Path, command: list[str]) -> int:
+    """Run the command until it ends by itself or nobody uses it."""
+
+    def stop(*_: object) -> Never:
+        raise SystemExit(0)
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with log.open("ab") as output:
+        process = subprocess.Popen(  # noqa: S603 - the server we were asked to run
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=folder
+        )
+        try:
+            while process.poll() is None and not deserted(folder):
+                time.sleep(_POLL_SECONDS)
+        finally:
+            end(process)
+    if not (folder / "users" / KEEP).exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            # The last server of a run takes the run's folder along.
+            folder.parent.rmdir()
+    return process.returncode
+
+
+def deserted(folder: Path) -> bool:
+    """Whether nobody uses the server; then it can no longer be found, and a newcomer starts another."""
+    if in_use(folder / "users"):
+        return False
+    time.sleep(_GRACE_SECONDS)
+    with (folder / ".lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if in_use(folder / "users"):
+            return False
+        (folder / "server.json").unlink(missing_ok=True)
+        return True
+
+
+if __name__ == "__main__":
+    folder, log, separator, *command = sys.argv[1:]
+    if separator != "--":
+        sys.exit(__doc__)
+    sys.exit(supervise(Path(folder), Path(log), command))

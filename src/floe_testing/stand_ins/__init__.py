@@ -1,0 +1,1 @@
+"""Stand-ins for what cannot run on every machine."""

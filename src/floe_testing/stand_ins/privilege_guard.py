@@ -1,0 +1,94 @@
+"""Authorizes a tenant as Polaris does: by its privileges, and by where its namespace puts tables."""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.parse
+import urllib.request
+from typing import TYPE_CHECKING, Any
+
+from floe_testing.stand_ins.tenant_guard import TenantGuard
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from floe_testing.faults.gateway import Exchange, FaultGateway
+
+# What Polaris asks for, for the requests that a tenant's privileges leave open or not.
+_ASKED = (
+    ("POST", re.compile(r"/namespaces/[^/]+/properties$"), "NAMESPACE_WRITE_PROPERTIES"),
+    ("POST", re.compile(r"/namespaces/[^/]+/views$"), "VIEW_CREATE"),
+    ("POST", re.compile(r"/namespaces$"), "NAMESPACE_CREATE"),
+    ("DELETE", re.compile(r"/namespaces/[^/]+$"), "NAMESPACE_DROP"),
+    ("POST", re.compile(r"/namespaces/[^/]+/(?:tables|register)$"), "TABLE_CREATE"),
+    ("POST", re.compile(r"/namespaces/[^/]+/tables/[^/]+$"), "TABLE_WRITE_DATA"),
+    ("DELETE", re.compile(r"/namespaces/[^/]+/tables/[^/]+$"), "TABLE_DROP"),
+)
+_INCLUDED = {"NAMESPACE_FULL_METADATA": re.compile("NAMESPACE_.*"), "TABLE_FULL_METADATA": re.compile("TABLE_.*")}
+_PATH_KEYS = frozenset({"write.data.path", "write.metadata.path"})
+_TABLES = re.compile(r"/namespaces/[^/]+/(?:tables|register)")
+
+
+class PrivilegeGuard(TenantGuard):
+    """A guard that knows privileges, and checks where tables would lie against the tenant's own namespace."""
+
+    def __init__(
+        self, gateway: FaultGateway, namespace: Sequence[str], privileges: Iterable[str], *, separator: str = "."
+    ) -> None:
+        """Guard a gateway from now on.
+
+        Args:
+            gateway: Stands before the catalog.
+            namespace: The tenant's own.
+            privileges: What its role was granted there.
+            separator: Between the parts of a namespace in addresses.
+        """
+        super().__init__(gateway, namespace, separator=separator)
+        self._upstream = urllib.parse.urlunsplit(gateway.upstream).rstrip("/")
+        self._privileges = frozenset(privileges)
+
+    def _allows(self, exchange: Exchange) -> bool:
+        return super()._allows(exchange) and self._is_granted(exchange) and self._is_placed(exchange)
+
+    def _is_granted(self, exchange: Exchange) -> bool:
+        return all(
+            any(asked == one or (one in _INCLUDED and _INCLUDED[one].fullmatch(asked)) for one in self._privileges)
+            for method, path, asked in _ASKED
+            if method == exchange.method and path.search(exchange.path)
+        )
+
+    def _is_placed(self, exchange: Exchange) -> bool:
+        if exchange.method != "POST" or not exchange.body.startswith(b"{"):
+            return True
+        body = json.loads(exchange.body)
+        if re.search(r"/namespaces$", exchange.path):
+            # A child lies where its parent says, and nowhere else.
+            asked = (body.get("properties") or {}).get("location")
+            below = "/".join(body["namespace"][len(self.namespace) :])
+            return asked is None or asked.rstrip("/") == f"{self._root()}/{below}"
+        if _TABLES.search(exchange.path) is None:
+            return True
+        places = list(_places(body))
+        return not places or all(_is_below(place, self._root()) for place in places)
+
+    def _root(self) -> str:
+        """Return where the tenant's own namespace lies; of others, the reference server tells a place of its own."""
+        name = urllib.parse.quote(self._separator.join(self.namespace), safe="")
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(f"{self._upstream}/v1/namespaces/{name}", timeout=30) as reply:
+            return str(json.loads(reply.read())["properties"]["location"]).rstrip("/")
+
+
+def _is_below(place: str, root: str) -> bool:
+    dots = any(urllib.parse.unquote(part) in {".", ".."} for part in place.split("/"))
+    return not dots and (place.rstrip("/") == root or place.startswith(f"{root}/"))
+
+
+def _places(body: dict[str, Any]) -> Iterator[str]:
+    """Yield every place that a request would make a table use."""
+    for update in (body, *body.get("updates", [])):
+        yield from (update[key] for key in ("location", "metadata-location") if isinstance(update.get(key), str))
+        changed = update.get("properties") or update.get("updates")
+        if isinstance(changed, dict):
+            yield from (place for key, place in changed.items() if key in _PATH_KEYS)

@@ -1,0 +1,1 @@
+"""Receivers and fixtures for telemetry tests."""
