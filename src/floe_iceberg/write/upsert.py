@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from floe_core.dataplane import NullKeys
 from floe_core.errors import InvalidDataError
 from floe_iceberg.formats import float_bits
 from floe_iceberg.formats.cast import fit
+from floe_iceberg.formats.keys import comparable, numbered, repeated_keys
 from floe_iceberg.formats.partitioning import column_of, column_path
 from floe_iceberg.write.copy_on_write import Branch, Rewrite
 from floe_iceberg.write.data_files import Layout, write_rows
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask
 
 _FEW_KEYS = 200
-_SHOWN = 3
 _SOURCE, _TARGET = "__floe_source", "__floe_target"
 
 
@@ -63,46 +62,6 @@ def null_in_keys(counts: Mapping[str, int], *, table: str) -> InvalidDataError:
     msg = f"The upsert into '{table}' has null in its keys: {counted}. Nothing was written."
     hint = "Fill in or drop those rows, or set null_keys: match to have null equal null."
     return InvalidDataError(msg, hint=hint, table=table)
-
-
-@dataclass(frozen=True)
-class RepeatedKeys:
-    """Keys that several rows have.
-
-    Attributes:
-        count: How many keys.
-        examples: Some of them, by column.
-    """
-
-    count: int
-    examples: list[dict[str, Any]]
-
-
-def repeated_keys(rows: pa.Table, keys: Sequence[str], *, null_keys: NullKeys = NullKeys.REFUSE) -> RepeatedKeys | None:
-    """Find keys that several rows have, None when there are none; null is equal to nothing unless it matches."""
-    given = {key: column_of(rows, key) for key in keys}
-    columns = _comparable(given)
-    numbered = _numbered(columns, _SOURCE)
-    for name in columns.column_names:
-        if null_keys is NullKeys.REFUSE and numbered[name].null_count:
-            numbered = numbered.filter(numbered[name].is_valid())
-    counts = numbered.group_by(columns.column_names).aggregate([(_SOURCE, "count"), (_SOURCE, "min")])
-    if counts.num_rows == numbered.num_rows:
-        return None
-    repeated = counts.filter(pc.field(f"{_SOURCE}_count") > 1)
-    examples = pa.table(given).take(repeated.slice(0, _SHOWN)[f"{_SOURCE}_min"]).to_pylist()
-    return RepeatedKeys(repeated.num_rows, examples)
-
-
-def _comparable(columns: dict[str, pa.ChunkedArray]) -> pa.Table:
-    """Return key columns in types that Arrow compares as SQL does: NaN equals NaN, -0.0 equals 0.0."""
-    return pa.table({str(number): _as_key(values) for number, values in enumerate(columns.values())})
-
-
-def _as_key(values: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    if isinstance(values.type, pa.BaseExtensionType):
-        return values.cast(values.type.storage_type)
-    return float_bits.equal(values) if types.is_floating(values.type) else values
 
 
 def key_filter(rows: pa.Table, keys: Sequence[str]) -> BooleanExpression:
@@ -187,24 +146,24 @@ class KeyIndex:
     def __init__(self, source: pa.Table, keys: Sequence[str]) -> None:
         """Index the source by its keys."""
         self._columns = {key: column_of(source, key) for key in keys}
-        self._table = _comparable(self._columns).combine_chunks()
+        self._table = comparable(self._columns).combine_chunks()
         self._single = self._table.column(0).combine_chunks() if len(self._columns) == 1 else None
         # Arrow's join takes null for equal to nothing, which only matters where the source has some.
         self._nullable = [name for name in self._table.column_names if self._table[name].null_count]
         self._stand_ins = {name: _any_value(self._table[name]) for name in self._nullable}
-        self._joined = _numbered(self._without_nulls(self._table), _SOURCE)
+        self._joined = numbered(self._without_nulls(self._table), _SOURCE)
 
     def lookup(self, target: pa.Table) -> pa.Table:
         """Return the pairs of row numbers, in the source and in the target, whose keys are equal."""
         same_types = {key: column_of(target, key).cast(values.type) for key, values in self._columns.items()}
-        columns = _comparable(same_types)
+        columns = comparable(same_types)
         if self._single is not None:
             found = pc.index_in(columns.column(0), value_set=self._single).combine_chunks()
             at = pc.indices_nonzero(found.is_valid())
             return pa.table({_SOURCE: found.take(at).cast(pa.int64()), _TARGET: at.cast(pa.int64())})
         columns = self._without_nulls(columns)
         joined = self._joined.join(
-            _numbered(columns, _TARGET), keys=columns.column_names, join_type="inner", use_threads=True
+            numbered(columns, _TARGET), keys=columns.column_names, join_type="inner", use_threads=True
         )
         return joined.select([_SOURCE, _TARGET]).combine_chunks()
 
@@ -221,10 +180,6 @@ class KeyIndex:
 def _any_value(values: pa.ChunkedArray) -> pa.Scalar | None:
     known = values.drop_null()
     return known[0] if len(known) else None
-
-
-def _numbered(columns: pa.Table, name: str) -> pa.Table:
-    return columns.append_column(name, pa.array(np.arange(columns.num_rows)))
 
 
 def _without(rows: pa.Table, numbers: pa.Array | pa.ChunkedArray) -> pa.Table:

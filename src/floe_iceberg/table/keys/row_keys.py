@@ -18,12 +18,12 @@ from floe_core.errors import CapabilityError, ConfigurationError, FloeStorageErr
 from floe_iceberg.commit.engine import commits_by_engine
 from floe_iceberg.commit.metadata import Change, commit_change
 from floe_iceberg.commit.protocol import stage
+from floe_iceberg.formats.keys import repeated_keys
 from floe_iceberg.read.filters.spark_sql import quoted_name
 from floe_iceberg.read.scan import scan
 from floe_iceberg.read.versions import name_of
 from floe_iceberg.table.keys.key_property import KEYS_PROPERTY, NULL_KEYS_PROPERTY, keys_text, parse_keys
 from floe_iceberg.table.schema import column_parts
-from floe_iceberg.write.upsert import repeated_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
