@@ -66,6 +66,7 @@ format: setup  ## Format the code and mend what ruff can
 .PHONY: docs
 docs: setup  ## Generate the references in docs/ from the code
 	@$(RUN) python dev/generate_docs.py
+	@$(RUN) python dev/walk.py
 
 .PHONY: site
 site: setup  ## Build the documents as a site in site/, with search; a link that leads nowhere fails it

@@ -56,7 +56,7 @@ class ManagerContext:
     """Passed to every operation of the table manager.
 
     Attributes:
-        catalog: Catalog whose commits are reconciled (see ``commits``).
+        catalog: Catalog whose commits are reconciled (see ``catalog.reconciling``).
         config: The manager's settings.
         tracer: Tracer for spans.
         logger: Logger for events.

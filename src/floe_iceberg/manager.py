@@ -19,10 +19,8 @@ from floe_iceberg.table import inspection, lifecycle, refs, schema
 from floe_iceberg.table.declared import applying
 from floe_iceberg.table.declared.drift import DriftDetector
 from floe_iceberg.table.keys import row_keys
-from floe_iceberg.table.lifecycle import TableDesign
 from floe_iceberg.table.properties import set_properties
 from floe_iceberg.write import operations
-from floe_iceberg.write.operations import WriteOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -223,8 +221,8 @@ class IcebergTableManager:
         location: str | None = None,
         if_not_exists: bool = False,
     ) -> Table:
-        """Create a table; see ``tables.create_table``."""
-        design = TableDesign(schema, partition_spec, sort_order, properties or {}, location)
+        """Create a table; see ``lifecycle.create_table``."""
+        design = lifecycle.TableDesign(schema, partition_spec, sort_order, properties or {}, location)
         return lifecycle.create_table(self._context, identifier, design, if_not_exists=if_not_exists)
 
     def create_table_if_not_exists(  # noqa: PLR0913 - the contract's options
@@ -238,17 +236,17 @@ class IcebergTableManager:
         location: str | None = None,
     ) -> Table:
         """Create a table, or return the one that is there as it is."""
-        design = TableDesign(schema, partition_spec, sort_order, properties or {}, location)
+        design = lifecycle.TableDesign(schema, partition_spec, sort_order, properties or {}, location)
         return lifecycle.create_table(self._context, identifier, design, if_not_exists=True)
 
     def create_from_config(self, identifier: TableTarget, config: TableConfig, *, if_not_exists: bool = False) -> Table:
-        """Create a table as floe.yaml declares it; see ``tables.create_from_config``."""
+        """Create a table as floe.yaml declares it; see ``lifecycle.create_from_config``."""
         return lifecycle.create_from_config(self._context, identifier, config, if_not_exists=if_not_exists)
 
     create_table_from_config = create_from_config
 
     def load_table(self, identifier: TableTarget) -> Table:
-        """Load a table as it is now; see ``tables.load_table``."""
+        """Load a table as it is now; see ``lifecycle.load_table``."""
         return lifecycle.load_table(self._context, identifier)
 
     def table_exists(self, identifier: TableTarget) -> bool:
@@ -260,15 +258,15 @@ class IcebergTableManager:
         return lifecycle.list_tables(self._context, namespace)
 
     def rename_table(self, identifier: TableTarget, new_name: TableTarget) -> Table:
-        """Rename a table; see ``tables.rename_table``."""
+        """Rename a table; see ``lifecycle.rename_table``."""
         return lifecycle.rename_table(self._context, identifier, new_name)
 
     def register_table(self, identifier: TableTarget, metadata_location: str) -> Table:
-        """Register a table that exists as files; see ``tables.register_table``."""
+        """Register a table that exists as files; see ``lifecycle.register_table``."""
         return lifecycle.register_table(self._context, identifier, metadata_location)
 
     def drop_table(self, identifier: TableTarget, purge: bool = False, **options: Unpack[DropKeywords]) -> PurgeResult:  # noqa: FBT001, FBT002 - the contract's signature
-        """Drop a table, with ``purge`` its files too; see ``tables.drop_table``."""
+        """Drop a table, with ``purge`` its files too; see ``lifecycle.drop_table``."""
         return lifecycle.drop_table(self._context, identifier, purge=purge, **options)
 
     # Writes
@@ -284,8 +282,8 @@ class IcebergTableManager:
         overwrite_filter: RowFilter | None = None,
         **options: Unpack[WriteKeywords],
     ) -> SnapshotInfo:
-        """Write data, exactly once; see ``writes.write_data``."""
-        chosen = WriteOptions.of(commit_strategy=commit_strategy, **options)
+        """Write data, exactly once; see ``operations.write_data``."""
+        chosen = operations.WriteOptions.of(commit_strategy=commit_strategy, **options)
         return operations.write_data(
             self._context, table, data, mode=mode, keys=keys, overwrite_filter=overwrite_filter, options=chosen
         )
@@ -311,8 +309,8 @@ class IcebergTableManager:
         return self.write_data(identifier, data, WriteMode.UPSERT, keys=keys, **options)
 
     def delete(self, identifier: TableTarget, row_filter: RowFilter, **options: Unpack[DeleteKeywords]) -> SnapshotInfo:
-        """Delete the rows a filter matches; see ``writes.delete``."""
-        return operations.delete(self._context, identifier, row_filter, options=WriteOptions.of(**options))
+        """Delete the rows a filter matches; see ``operations.delete``."""
+        return operations.delete(self._context, identifier, row_filter, options=operations.WriteOptions.of(**options))
 
     # Schema
 
@@ -339,7 +337,7 @@ class IcebergTableManager:
     def set_properties(
         self, identifier: TableTarget, updates: Mapping[str, str], removals: Sequence[str] = ()
     ) -> Table:
-        """Set and remove properties in one commit; see ``table_properties.set_properties``."""
+        """Set and remove properties in one commit; see ``properties.set_properties``."""
         return set_properties(self._context, identifier, updates, removals)
 
     def plan_declaration(
@@ -367,7 +365,7 @@ class IcebergTableManager:
         as_of: Moment | None = None,
         ref: str | None = None,
     ) -> pa.Table:
-        """Read rows into memory; see ``reads.scan``."""
+        """Read rows into memory; see ``scan.scan``."""
         return scan.scan(
             self._context,
             identifier,
@@ -384,15 +382,15 @@ class IcebergTableManager:
         return scan.scan_batches(self._context, identifier, **options)
 
     def incremental_scan(self, identifier: TableTarget, **options: Unpack[IncrementKeywords]) -> pa.Table:
-        """Read what was appended between two snapshots; see ``reads.incremental_scan``."""
+        """Read what was appended between two snapshots; see ``scan.incremental_scan``."""
         return scan.incremental_scan(self._context, identifier, **options)
 
     def incremental_frame(self, identifier: TableTarget, **options: Unpack[IncrementKeywords]) -> Any:  # noqa: ANN401 - the engine's own frame
-        """Return the engine's lazy frame over what was appended; see ``reads.incremental_frame``."""
+        """Return the engine's lazy frame over what was appended; see ``scan.incremental_frame``."""
         return scan.incremental_frame(self._context, identifier, **options)
 
     def frame(self, identifier: TableTarget, **options: Unpack[FrameKeywords]) -> Any:  # noqa: ANN401 - the engine's own frame
-        """Return the engine's lazy frame; see ``reads.frame``."""
+        """Return the engine's lazy frame; see ``scan.frame``."""
         return scan.frame(self._context, identifier, **options)
 
     # Snapshots and refs
@@ -408,15 +406,15 @@ class IcebergTableManager:
     def rollback(
         self, identifier: TableTarget, snapshot_id: int | None = None, *, to: Moment | None = None
     ) -> SnapshotInfo:
-        """Make an earlier snapshot current again; see ``snapshots.rollback``."""
+        """Make an earlier snapshot current again; see ``refs.rollback``."""
         return refs.rollback(self._context, identifier, snapshot_id=snapshot_id, to=to)
 
     def create_tag(self, identifier: TableTarget, name: str, **options: Unpack[TagKeywords]) -> RefInfo:
-        """Name a snapshot; see ``snapshots.create_tag``."""
+        """Name a snapshot; see ``refs.create_tag``."""
         return refs.create_tag(self._context, identifier, name, **options)
 
     def create_branch(self, identifier: TableTarget, name: str, **options: Unpack[BranchKeywords]) -> RefInfo:
-        """Start a branch; see ``snapshots.create_branch``."""
+        """Start a branch; see ``refs.create_branch``."""
         return refs.create_branch(self._context, identifier, name, **options)
 
     def remove_tag(self, identifier: TableTarget, name: str) -> None:
@@ -432,7 +430,7 @@ class IcebergTableManager:
         return refs.list_refs(self._context, identifier)
 
     def publish_branch(self, identifier: TableTarget, branch: str, **options: Unpack[PublishKeywords]) -> SnapshotInfo:
-        """Move main forward to the head of a branch; see ``snapshots.publish_branch``."""
+        """Move main forward to the head of a branch; see ``refs.publish_branch``."""
         return refs.publish_branch(self._context, identifier, branch, **options)
 
     # Maintenance

@@ -142,21 +142,21 @@ class IncrementKeywords(TypedDict, total=False):
 
 
 class TagKeywords(TypedDict, total=False):
-    """Options of a tag; see ``snapshots.create_tag``."""
+    """Options of a tag; see ``refs.create_tag``."""
 
     snapshot_id: int | None
     max_ref_age: timedelta | int | None
 
 
 class BranchKeywords(TagKeywords, total=False):
-    """Options of a branch; see ``snapshots.create_branch``."""
+    """Options of a branch; see ``refs.create_branch``."""
 
     max_snapshot_age: timedelta | int | None
     min_snapshots_to_keep: int | None
 
 
 class PublishKeywords(TypedDict, total=False):
-    """Options of publishing a branch; see ``snapshots.publish_branch``."""
+    """Options of publishing a branch; see ``refs.publish_branch``."""
 
     to: str
     remove: bool
@@ -181,7 +181,7 @@ class ExpiryKeywords(TypedDict, total=False):
 
 
 class DropKeywords(TypedDict, total=False):
-    """Options of a drop; see ``tables.drop_table``."""
+    """Options of a drop; see ``lifecycle.drop_table``."""
 
     allow_below_retention: bool
 

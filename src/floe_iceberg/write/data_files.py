@@ -135,7 +135,7 @@ class Layout:
 
 
 class DataFileWriter:
-    """One data file under way; rows must have the layout's schema, as ``fitting.fit`` makes them."""
+    """One data file under way; rows must have the layout's schema, as ``cast.fit`` makes them."""
 
     def __init__(self, layout: Layout, record: Record | None = None, *, sort_order_id: int | None = None) -> None:
         """Choose the place; the file is created by the first rows."""
