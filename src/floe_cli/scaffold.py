@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from importlib.resources import files
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from floe_core.errors import ConfigurationError
+from floe_core.runtime.files import write_together
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _TEMPLATES = {
     "floe.yaml": "floe.yaml.txt",
@@ -59,11 +61,12 @@ def write_project(folder: Path, name: str, *, force: bool) -> list[Path]:
         new = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            return _put(folder, content)
+            write_together(folder, content)
         except BaseException:
             if new:
                 folder.rmdir()
             raise
+        return [folder / name for name in content]
     except OSError as err:
         msg = f"Cannot write to {folder}: {err.strerror or err}."
         raise ConfigurationError(msg, hint="Choose a folder you may write to.") from err
@@ -77,12 +80,3 @@ def _refuse_to_overwrite(folder: Path, names: list[str], *, force: bool) -> None
     if there and not force:
         msg = f"{folder} already has {', '.join(there)}."
         raise ConfigurationError(msg, hint="Choose another folder, or overwrite them with --force.")
-
-
-def _put(folder: Path, content: dict[str, str]) -> list[Path]:
-    with tempfile.TemporaryDirectory(prefix=".floe-init-", dir=folder) as staging:
-        for name, text in content.items():
-            (Path(staging) / name).write_text(text, encoding="utf-8")
-        for name in content:
-            os.replace(Path(staging) / name, folder / name)  # noqa: PTH105 - the pair of names reads better
-    return [folder / name for name in content]

@@ -1,13 +1,14 @@
-"""Stops calling a service that keeps failing, and tries it again after a while."""
+"""Stops calling a service that keeps failing, and lets one call test it after a while.
+
+pybreaker holds a lock during the call it guards, which would let one thread at a time reach the catalog.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
-
-import pybreaker
+from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
 
 from floe_core.errors import CircuitOpenError, is_retryable
 from floe_core.observing.metrics import record_breaker_state
@@ -22,19 +23,20 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
+State = Literal["closed", "open", "half-open"]
+
 _log = get_logger(__name__)
 
 
 class CircuitBreaker:
-    """Opens after a number of passing failures in a row; then calls fail at once until the reset time has passed.
+    """Opens after a number of transient failures in a row; calls then fail at once until the reset time has passed.
 
-    A refusal (wrong credentials, no such table) is an answer: it shows that the service works.
-
-    After that exactly one call goes through: its success closes the breaker, its failure opens it again. Threads may
-    share a breaker, and their calls run at the same time.
+    After that a single call tests the service: its success closes the breaker, its failure opens it again. A refusal
+    (wrong credentials, no such table) counts as a success, because the service answered. Threads may share a breaker,
+    and their calls run at the same time.
 
     Attributes:
-        answered: Whether the service ever answered a call, be it with a refusal.
+        answered: Whether the service has ever answered a call, refusals included.
     """
 
     def __init__(
@@ -44,44 +46,38 @@ class CircuitBreaker:
 
         Args:
             config: Threshold and reset time.
-            name: What is being called, for messages.
-            clock: Seconds that only go forward.
+            name: The service, for messages and metrics.
+            clock: A monotonic clock, in seconds.
         """
         self._config = config
         self._name = name
         self._clock = clock
-        # pybreaker keeps the count and the state. Its own call() would hold its lock during the guarded call and so
-        # let only one thread at a time talk to the catalog; floe runs the call outside and reports the outcome.
-        self._machine = pybreaker.CircuitBreaker(
-            fail_max=config.failure_threshold,
-            reset_timeout=config.reset_timeout_seconds,
-            exclude=[lambda err: not is_retryable(err)],
-            throw_new_error_on_trip=False,
-        )
         self._lock = threading.Lock()
+        self._state: State = "closed"
+        self._failures = 0
         self._opened_at = 0.0
         self._probing = False
         self._last_failure = ""
         self.answered = False
         if config.enabled:
-            record_breaker_state(name, self.state)
+            record_breaker_state(name, self._state)
 
     @property
-    def state(self) -> str:
+    def state(self) -> State:
         """``closed``, ``open`` or ``half-open``."""
-        return str(self._machine.current_state)
+        return self._state
 
     def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Call the function, unless the breaker is open.
 
         Raises:
-            CircuitOpenError: Too many calls failed; it says when the next one is let through.
+            CircuitOpenError: Too many calls failed; ``retry_at`` is the time of the next attempt.
         """
         probe = self._admit() if self._config.enabled else False
         try:
             result = function(*args, **kwargs)
         except BaseException as err:
-            self.answered = self.answered or (isinstance(err, Exception) and not is_retryable(err))
+            self.answered = self.answered or _is_answer(err)
             if self._config.enabled:
                 self._record(err, probe=probe)
             raise
@@ -91,56 +87,54 @@ class CircuitBreaker:
         return result
 
     def _admit(self) -> bool:
-        """Let a call through and tell whether it is the one that tries the service again."""
+        """Let a call through, and return whether it is the probe that tests the service."""
         with self._lock:
-            if self.state == pybreaker.STATE_CLOSED:
+            if self._state == "closed":
                 return False
             wait = self._opened_at + self._config.reset_timeout_seconds - self._clock()
-            if self.state == pybreaker.STATE_OPEN and wait > 0:
+            if self._state == "open" and wait > 0:
                 raise self._open_error(wait)
             if self._probing:
                 raise self._open_error(0.0)
-            self._machine.half_open()
-            record_breaker_state(self._name, self.state)
+            self._state = "half-open"
             self._probing = True
+            record_breaker_state(self._name, self._state)
             return True
 
     def _record(self, err: BaseException | None, *, probe: bool) -> None:
         with self._lock:
             if probe:
                 self._probing = False
-            # A call that began before the breaker opened says nothing about the service now.
-            late = not probe and self.state != pybreaker.STATE_CLOSED
+            # A call that began before the breaker opened does not tell how the service is now.
+            outdated = not probe and self._state != "closed"
             interrupted = err is not None and not isinstance(err, Exception)
-            if late or interrupted:
+            if outdated or interrupted:
                 return
-            before = self.state
-            if err is not None and is_retryable(err):
-                self._last_failure = redact_text(str(err) or type(err).__name__)
-            self._report(err)
-            if self.state == pybreaker.STATE_OPEN:
+            if err is None or _is_answer(err):
+                self._failures = 0
+                self._enter("closed")
+                return
+            self._failures += 1
+            self._last_failure = redact_text(str(err) or type(err).__name__)
+            if probe or self._failures >= self._config.failure_threshold:
                 self._opened_at = self._clock()
-            if self.state != before:
-                record_breaker_state(self._name, self.state)
-                _log.warning("circuit_breaker", service=self._name, state=self.state, reason=self._last_failure)
+                self._enter("open")
 
-    def _report(self, err: BaseException | None) -> None:
-        def outcome() -> None:
-            if err is not None:
-                raise err
-
-        traceback = err.__traceback__ if err else None
-        try:
-            self._machine.call(outcome)
-        except BaseException as raised:
-            if raised is not err:
-                raise
-            # The caller sees the traceback of its own call, not of this report.
-            err.__traceback__ = traceback
+    def _enter(self, state: State) -> None:
+        if state == self._state:
+            return
+        self._state = state
+        record_breaker_state(self._name, state)
+        _log.warning("circuit_breaker", service=self._name, state=state, reason=self._last_failure)
 
     def _open_error(self, wait: float) -> CircuitOpenError:
         retry_at = datetime.now(UTC) + timedelta(seconds=wait)
-        msg = f"The {self._name} failed {self._config.failure_threshold} times in a row and is left alone for now."
-        when = f"in {wait:.0f} s, at {retry_at:%H:%M:%S} UTC" if wait >= 1 else "right now by one call"
-        hint = f"It is tried again {when}. The last failure: {self._last_failure}"
-        return CircuitOpenError(msg, retry_at=retry_at, hint=hint)
+        msg = f"Circuit open for the {self._name}: {self._config.failure_threshold} calls in a row failed."
+        attempt = f"Next attempt in {max(1, round(wait))} s, at {retry_at:%H:%M:%S} UTC."
+        if self._probing:
+            attempt = "Another call is testing the service now."
+        return CircuitOpenError(msg, retry_at=retry_at, hint=f"{attempt} Last failure: {self._last_failure}")
+
+
+def _is_answer(err: BaseException) -> bool:
+    return isinstance(err, Exception) and not is_retryable(err)

@@ -1,4 +1,4 @@
-"""Which process made something, told so that others can find out later whether it still runs."""
+"""Identities of processes that another process can check later: is the one that did this still running?"""
 
 from __future__ import annotations
 
@@ -8,28 +8,29 @@ import multiprocessing
 import os
 import re
 import socket
-import subprocess
+import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 _TEXT = re.compile(r"^(?P<host>[0-9a-f]{8})-(?P<pid>\d+)-(?P<started>[0-9a-f]+)$")
-_PROC = Path("/proc")
-# Fields of /proc/PID/stat after the command's name: the state is the first, the start in clock ticks the twentieth.
-_STATE, _START = 0, 19
-_ENDED = {"Z", "X", "x"}
+_LINUX = sys.platform == "linux"
+_ENDED = {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}
+_UNKNOWN_START = "0"
 
 
 @dataclass(frozen=True)
 class ProcessMark:
-    """One process of one host.
+    """The identity of one process on one host.
 
-    A process id alone says little: ids are used again, and every container has its own. The host stands for the
-    machine and its table of processes; the start tells one process from a later one of the same id.
+    A process id alone is not enough: ids are reused, and every container has its own.
 
     Attributes:
-        host: Digest of the host's name and its table of processes.
+        host: Digest of the host name and the namespace of process ids.
         pid: The process id.
-        started: When it began, as the system counts; a boot is part of it.
+        started: Digest of the boot and of when the process started; tells it from a later process of the same id.
     """
 
     host: str
@@ -37,17 +38,17 @@ class ProcessMark:
     started: str
 
     def __str__(self) -> str:
-        """Write it in letters, digits and dashes."""
+        """Return the mark as letters, digits and dashes."""
         return f"{self.host}-{self.pid}-{self.started}"
 
     @classmethod
     def of_this(cls) -> ProcessMark:
-        """Mark the process that runs this."""
+        """Return the mark of the current process."""
         return cls._of(os.getpid())
 
     @classmethod
     def of_parent(cls) -> ProcessMark | None:
-        """Mark the process that started this one by ``multiprocessing``, if one did and still runs."""
+        """Return the mark of the ``multiprocessing`` parent; None when there is none or it has ended."""
         parent = multiprocessing.parent_process()
         if parent is None or parent.pid is None or _start_of(parent.pid) is None:
             return None
@@ -55,63 +56,70 @@ class ProcessMark:
 
     @classmethod
     def _of(cls, pid: int) -> ProcessMark:
-        return cls(_host(), pid, _start_of(pid) or "0")
+        return cls(_host(), pid, _start_of(pid) or _UNKNOWN_START)
 
     @classmethod
     def parse(cls, text: str) -> ProcessMark | None:
-        """Read a mark; None for any other text."""
+        """Parse a mark; None for any other text."""
         found = _TEXT.match(text)
         return cls(found["host"], int(found["pid"]), found["started"]) if found else None
 
     @property
     def here(self) -> bool:
-        """Whether the process is, or was, one of this host."""
+        """Whether the process belongs to this host."""
         return self.host == _host()
 
     @property
     def dead(self) -> bool:
-        """Whether the process has ended for certain; False for one of another host, of which nobody here can tell."""
-        return self.here and self.started != "0" and _start_of(self.pid) != self.started
+        """Whether the process has certainly ended; False on another host, whose processes cannot be seen here."""
+        return self.here and self.started != _UNKNOWN_START and _start_of(self.pid) != self.started
+
+
+def birth_of(pid: int) -> str | None:
+    """Return when a process started, as the operating system counts; None once it has ended.
+
+    The text is kept in files and compared for equality: two processes that had the same id differ in it.
+    """
+    while True:
+        try:
+            before = psutil.boot_time()
+            process = psutil.Process(pid)
+            if process.status() in _ENDED:
+                return None
+            created = process.create_time()
+        except psutil.Error:
+            return None
+        if not _LINUX:
+            return time.ctime(created)
+        # psutil adds the time of the boot, which moves whenever the clock is set; the ticks since then never change.
+        if psutil.boot_time() == before:
+            return str(round((created - before) * os.sysconf("SC_CLK_TCK")))
+
+
+def _start_of(pid: int) -> str | None:
+    birth = birth_of(pid)
+    if birth is None:
+        return None
+    return _digest(f"{_boot()} {birth}" if _LINUX else birth)
 
 
 @functools.cache
 def _host() -> str:
-    # Containers may share a name and a kernel; what they never share is the namespace of their process ids.
+    # Containers may share a name and a kernel, but never the namespace of their process ids.
     try:
-        space = str((_PROC / "self/ns/pid").readlink())
+        namespace = str(Path("/proc/self/ns/pid").readlink())
     except OSError:
-        space = ""
-    return hashlib.sha256(f"{socket.gethostname()}\0{space}".encode()).hexdigest()[:8]
-
-
-def _start_of(pid: int) -> str | None:
-    """Return when a process began, as hexadecimal text; None when there is no such process any more."""
-    if not (_PROC / "self/stat").exists():
-        return _start_by_ps(pid)
-    try:
-        stat = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    # The name of the command may hold blanks and brackets.
-    fields = stat.rpartition(")")[2].split()
-    if fields[_STATE] in _ENDED:
-        return None
-    return _digest(f"{_boot()} {fields[_START]}")
+        namespace = ""
+    return _digest(f"{socket.gethostname()}\0{namespace}")
 
 
 @functools.cache
 def _boot() -> str:
+    # psutil has only the time of the boot.
     try:
-        return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
         return ""
-
-
-def _start_by_ps(pid: int) -> str | None:
-    command = ["/bin/ps", "-o", "stat=,lstart=", "-p", str(pid)]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - numbers only
-    state, _, began = answer.stdout.strip().partition(" ")
-    return _digest(began.strip()) if began and not state.startswith("Z") else None
 
 
 def _digest(text: str) -> str:

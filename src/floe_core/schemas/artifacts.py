@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
-import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, PrivateAttr, ValidationError
 
 from floe_core.errors import ConfigProblem, ConfigurationError, SchemaVersionError
+from floe_core.runtime.files import write_atomically
 from floe_core.schemas.base import SCHEMA_VERSION, FrozenModel, WholeNumber
 from floe_core.schemas.project import ProjectConfig
 
@@ -85,20 +83,11 @@ class CompiledArtifacts(ProjectConfig):
             ConfigurationError: The file cannot be written.
         """
         path = Path(path)
-        temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with temporary.open("x", encoding="utf-8") as stream:
-                stream.write(self.model_dump_json(indent=2) + "\n")
-                stream.flush()
-                os.fsync(stream.fileno())
-            temporary.replace(path)
+            write_atomically(path, self.model_dump_json(indent=2) + "\n", durable=True)
         except OSError as err:
             msg = f"{path} cannot be written: {err.strerror or err}."
             raise ConfigurationError(msg, hint="Check the folder, its permissions and the free space.") from err
-        finally:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
         return path
 
     def content_digest(self) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dagster import DagsterInstance
 
-from floe_spark.java.cache import write_atomically
+from floe_core.runtime.files import write_atomically
 
 if TYPE_CHECKING:
     from floe_core.schemas import CompiledArtifacts

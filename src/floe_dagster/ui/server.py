@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Self
 
 from floe_core.errors import ConfigurationError
 from floe_core.observing.observability import TRACE_PARENT_VARIABLE
+from floe_core.runtime.files import write_atomically
 from floe_dagster.code_location import ENVIRONMENT_VARIABLE, PER_TENANT_VARIABLE, PROJECT_VARIABLE
 from floe_dagster.runs.home import dagster_home
-from floe_spark.java.cache import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from floe_core.errors import EngineSetupError
+from floe_core.runtime.files import exclusive
 from floe_core.telemetry import get_logger
-from floe_spark.java.cache import cache_dir, exclusive
+from floe_spark.java.cache import cache_dir
 from floe_spark.java.ivy import IVY_SETTINGS_VARIABLE, run_ivy
 from floe_spark.java.runtime import find_java
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from floe_core.errors import EngineSetupError
 from floe_core.runtime.distribution import install_hint
-from floe_spark.java.cache import cache_dir, write_atomically
+from floe_core.runtime.files import write_atomically
+from floe_spark.java.cache import cache_dir
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

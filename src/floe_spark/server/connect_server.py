@@ -13,11 +13,12 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from floe_core.errors import EngineSetupError, EngineUnavailableError
+from floe_core.runtime.files import exclusive, write_atomically
+from floe_core.runtime.processes import birth_of
 from floe_core.telemetry import get_logger
-from floe_spark.java.cache import exclusive, write_atomically
 from floe_spark.java.ivy import spark_home
 from floe_spark.server.idle import Lease, start_watcher
-from floe_spark.server.processes import birth_of, end_process
+from floe_spark.server.processes import end_process
 from floe_spark.session.settings import LOOPBACK, launch_environment
 
 if TYPE_CHECKING:

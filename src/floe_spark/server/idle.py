@@ -1,6 +1,6 @@
-"""The end of a warm server that nobody uses: clients hold a lock while they work, and a watcher looks for it.
+"""Ends a warm server that nobody uses: clients hold a lock while they work, and a watcher checks for it.
 
-A lock of the operating system ends with the process that holds it, so a client that was killed keeps no server alive.
+The operating system releases the lock with the process that holds it, so a killed client does not keep a server alive.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from floe_spark.server.processes import birth_of, end_process
+from floe_core.runtime.files import lock_shared, try_lock_alone
+from floe_core.runtime.processes import birth_of
+from floe_spark.server.processes import end_process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 _LOCK_FILE = "in-use"
-_LONGEST_LOOK_SECONDS = 5.0
-_LOOKS = 10
+_LONGEST_POLL_SECONDS = 5.0
+_POLLS_PER_TIMEOUT = 10
 _WATCHER = """\
 import pathlib, sys
 from floe_spark.server.idle import watch
@@ -29,33 +31,31 @@ watch(pathlib.Path(sys.argv[1]), float(sys.argv[2]), pid=int(sys.argv[3]), born=
 
 
 class Lease:
-    """Keeps the project's server alive until it is given back, or its process ends."""
+    """Keeps the project's server alive until ``give_back`` is called or the process ends."""
 
     def __init__(self, state_dir: Path) -> None:
-        """Take the lease; waits while a watcher is just ending the server."""
-        import fcntl
-
+        """Take the lease; waits while a watcher is ending the server."""
         self._path = state_dir / _LOCK_FILE
         self._handle: int | None = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
-        fcntl.flock(self._handle, fcntl.LOCK_SH)
+        lock_shared(self._handle)
         self._touch()
 
     def give_back(self) -> None:
-        """Let the server end once it has been idle for long enough."""
+        """Let the server end after its idle timeout."""
         if self._handle is not None:
             self._touch()
             os.close(self._handle)
             self._handle = None
 
     def _touch(self) -> None:
-        # The project may have been deleted meanwhile.
+        # The project may have been deleted in the meantime.
         with suppress(FileNotFoundError):
             os.utime(self._path)
 
 
 @contextmanager
 def in_use(state_dir: Path) -> Iterator[None]:
-    """Keep the project's server alive for the length of a block."""
+    """Keep the project's server alive during a block."""
     lease = Lease(state_dir)
     try:
         yield
@@ -64,31 +64,31 @@ def in_use(state_dir: Path) -> Iterator[None]:
 
 
 def start_watcher(state_dir: Path, idle_minutes: float, *, pid: int, born: str) -> int:
-    """Start the process that ends a server after so many minutes without a client; return its number."""
+    """Start the process that ends a server after that many minutes without a client; return its pid."""
     (state_dir / _LOCK_FILE).touch()
     process = subprocess.Popen(  # noqa: S603 - our own code
         [sys.executable, "-c", _WATCHER, str(state_dir.resolve()), str(idle_minutes * 60), str(pid), born],
-        # Python looks for modules in its working directory first, and a project's own may be called anything.
+        # Python imports from its working directory first, and a project may have a module of any name.
         cwd=state_dir,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    # It outlives this process on purpose; nobody is to wait for it.
+    # It outlives this process on purpose: no one waits for it, and Popen must not warn about that.
     process.returncode = 0
     return process.pid
 
 
 def watch(state_dir: Path, idle_seconds: float, *, pid: int, born: str) -> None:
-    """Wait until a server ends by itself or has been idle for that long, and then end it.
+    """Wait until a server ends by itself, or end it once it has been idle for that long.
 
     A server whose project was deleted is ended at once: no command can find it any more.
     """
     from floe_spark.server.connect_server import stop_server
 
     while birth_of(pid) == born:
-        time.sleep(min(_LONGEST_LOOK_SECONDS, idle_seconds / _LOOKS))
+        time.sleep(min(_LONGEST_POLL_SECONDS, idle_seconds / _POLLS_PER_TIMEOUT))
         try:
             with _alone(state_dir) as alone:
                 if alone and _idle_seconds(state_dir) >= idle_seconds and birth_of(pid) == born:
@@ -100,18 +100,13 @@ def watch(state_dir: Path, idle_seconds: float, *, pid: int, born: str) -> None:
 
 @contextmanager
 def _alone(state_dir: Path) -> Iterator[bool]:
-    """Tell whether there is no client; none gets a lease for the length of the block."""
-    import fcntl
-
+    """Tell whether there is no client; if so, none can take a lease during the block."""
     with (state_dir / _LOCK_FILE).open("r+") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            # A client may hold it for hours: it is in use now.
+        alone = try_lock_alone(stream.fileno())
+        if not alone:
+            # A client may hold its lease for hours, and the server is in use all that time.
             os.utime(state_dir / _LOCK_FILE)
-            yield False
-        else:
-            yield True
+        yield alone
 
 
 def _idle_seconds(state_dir: Path) -> float:

@@ -1,45 +1,38 @@
-"""Processes that outlive whoever started them: told apart by their birth, because numbers are used again."""
+"""Ends processes that outlive the one that started them."""
 
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
-import subprocess
 import time
-from pathlib import Path
+
+import psutil
+
+from floe_core.runtime.processes import birth_of
+
+__all__ = ["birth_of", "end_process"]
 
 _STOP_SECONDS = 15.0
 _POLL_SECONDS = 0.1
 
 
-def birth_of(pid: int) -> str | None:
-    """Return what the operating system says about when a process started, None when it is gone."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    except OSError:
-        return _birth_by_ps(pid) if not Path("/proc/self/stat").exists() else None
-    state, born = fields[0], fields[19]
-    return None if state == "Z" else born
-
-
-def _birth_by_ps(pid: int) -> str | None:
-    answer = subprocess.run(  # noqa: S603 - a number
-        ["/bin/ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
-    )
-    return answer.stdout.strip() or None
-
-
 def end_process(pid: int, born: str) -> None:
-    """End a process, by force when it does not listen."""
-    with contextlib.suppress(ProcessLookupError):
-        for ending in (signal.SIGTERM, signal.SIGKILL):
+    """Terminate a process, and kill it when it does not end; a later process of the same id is left alone.
+
+    Args:
+        pid: The process id.
+        born: When it started, from ``birth_of``.
+    """
+    # psutil checks as well that the id is still that process before it sends a signal.
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        for end in (process.terminate, process.kill):
             if birth_of(pid) == born:
-                os.kill(pid, ending)
+                end()
                 _await_end(pid, born)
 
 
 def _await_end(pid: int, born: str) -> None:
+    # Not Process.wait: it takes the exit code of a child from its owner, and waits for zombies of other parents.
     deadline = time.monotonic() + _STOP_SECONDS
     while birth_of(pid) == born and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)

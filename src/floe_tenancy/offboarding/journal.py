@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from floe_core.errors import ConfigurationError, StorageError
+from floe_core.runtime.files import write_atomically
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,14 +64,8 @@ class OffboardingJournal:
         return kept
 
     def _write(self) -> None:
-        temporary = self.path.with_suffix(f".{os.getpid()}.tmp")
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with temporary.open("w", encoding="utf-8") as stream:
-                stream.write(json.dumps(self.content, indent=2) + "\n")
-                stream.flush()
-                os.fsync(stream.fileno())
-            temporary.replace(self.path)
+            write_atomically(self.path, json.dumps(self.content, indent=2) + "\n", durable=True)
         except OSError as err:
             msg = f"The journal {self.path} cannot be written: {err.strerror or err}."
             raise StorageError(msg, hint="Check the folder and its free space, then run it again.") from err

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from floe_core.errors import FloeStorageError
-from floe_spark.java.cache import exclusive
+from floe_core.runtime.files import exclusive
 from floe_spark.java.jars import ICEBERG_AWS, resolve_jars
 from floe_testing.services.azurite import Azurite
 from floe_testing.services.fake_gcs import FakeGcs

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -17,7 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from floe_spark.java.cache import exclusive, write_atomically
+import psutil
+
+from floe_core.runtime.files import exclusive, write_atomically
 from floe_testing.services.host.supervise import KEEP, is_alive
 
 if TYPE_CHECKING:
@@ -145,8 +146,8 @@ class ServiceRun:
         server = self.find(name)
         if server is None:
             return
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(server.pid, signal.SIGTERM)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            psutil.Process(server.pid).terminate()
         wait_until(lambda: not is_alive(server.pid), seconds=20, what=f"the end of {name}")
 
     def _launch(self, service: Service, folder: Path) -> Server:

@@ -8,8 +8,6 @@ test run leaves nothing behind. A file named ``keep`` keeps it running until the
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import shutil
 import signal
 import subprocess
@@ -18,6 +16,10 @@ import time
 from pathlib import Path
 from typing import Never
 
+import psutil
+
+from floe_core.runtime.files import exclusive
+
 KEEP = "keep"
 _POLL_SECONDS = 0.5
 _GRACE_SECONDS = 2.0
@@ -25,17 +27,11 @@ _END_SECONDS = 10.0
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process of this id runs."""
-    with contextlib.suppress(ChildProcessError):
-        # A child of ours that has ended stays visible until somebody asks for its exit code.
-        os.waitpid(pid, os.WNOHANG)
+    """Return whether a process runs; one that has ended, and that its parent has not waited for, does not."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return False
-    except PermissionError:
-        return True
-    return True
 
 
 def in_use(users: Path) -> bool:
@@ -85,8 +81,7 @@ def deserted(folder: Path) -> bool:
     if in_use(folder / "users"):
         return False
     time.sleep(_GRACE_SECONDS)
-    with (folder / ".lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with exclusive(folder / ".lock"):
         if in_use(folder / "users"):
             return False
         (folder / "server.json").unlink(missing_ok=True)

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import quoteattr
 
-from floe_spark.java.cache import cache_dir, exclusive
+from floe_core.runtime.files import exclusive
+from floe_spark.java.cache import cache_dir
 from floe_spark.java.ivy import run_ivy, spark_home
 from floe_spark.java.runtime import JavaRuntime, find_java
 from floe_testing.services.host.runner import ServiceError
