@@ -13,6 +13,7 @@ from sqlalchemy import URL, Engine, Pool, create_engine, make_url
 from sqlalchemy.exc import ArgumentError
 
 from floe_core.errors import ConfigProblem, ConfigurationError, MissingDependencyError, StorageError
+from floe_core.runtime.spark_packages import POSTGRESQL_JDBC, SQLITE_JDBC
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from floe_core.schemas import CatalogConfig, TimeoutConfig
 
 DEFAULT_SQLITE_FILE = ".floe/catalog.db"
-SQLITE_JDBC = "org.xerial:sqlite-jdbc:3.53.4.0"
-POSTGRES_JDBC = "org.postgresql:postgresql:42.7.13"
 # Sixteen writers queue on one file; each holds the lock for milliseconds.
 BUSY_TIMEOUT_SECONDS = 60
 
@@ -125,7 +124,7 @@ class Database:
     @property
     def jdbc_package(self) -> str:
         """Maven package of the JDBC driver."""
-        return SQLITE_JDBC if self.is_sqlite else POSTGRES_JDBC
+        return SQLITE_JDBC if self.is_sqlite else POSTGRESQL_JDBC
 
     def jdbc_properties(self) -> dict[str, str]:
         """Return what Iceberg's ``JdbcCatalog`` needs; holds the password."""

@@ -9,10 +9,11 @@ from pydantic import ValidationError
 from floe_core.errors import CatalogAuthorizationError, CatalogConnectionError, ConfigProblem, ConfigurationError
 from floe_core.observing.redaction import redact_text
 from floe_core.plugins import BuiltInPlugin, CatalogCapabilities, HealthState, HealthStatus
+from floe_core.runtime.spark_packages import ICEBERG_AWS_BUNDLE
 from floe_iceberg.catalog.plugin import PyIcebergCatalogPlugin
 from floe_polaris.client import PolarisCatalog, breaker_for, create_catalog
 from floe_polaris.config import PolarisCatalogConfig
-from floe_polaris.spark import ICEBERG_AWS_PACKAGE, spark_conf
+from floe_polaris.spark import spark_conf
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -146,7 +147,7 @@ class RestCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
     def get_spark_packages(self, properties: Mapping[str, str]) -> tuple[str, ...]:
         """Return Iceberg's S3 client, which vended credentials are for."""
         del properties
-        return (ICEBERG_AWS_PACKAGE,)
+        return (ICEBERG_AWS_BUNDLE,)
 
 
 class PolarisCatalogPlugin(RestCatalogPlugin):

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 S3_FILE_IO = "org.apache.iceberg.aws.s3.S3FileIO"
-ICEBERG_AWS_PACKAGE = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
 DELEGATION_HEADER = "X-Iceberg-Access-Delegation"
 
 # Names that both clients share; what else PyIceberg knows of S3 is its own.

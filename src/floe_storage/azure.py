@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from floe_core.errors import ConfigurationError, MissingDependencyError
+from floe_core.runtime.spark_packages import ICEBERG_AZURE_BUNDLE
 from floe_storage.warehouse import FSSPEC_FILE_IO, WarehousePlugin, bucket_problems, problem
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from floe_core.schemas import StorageConfig
     from floe_core.secrets import SecretReference
 
-ICEBERG_AZURE_BUNDLE = "org.apache.iceberg:iceberg-azure-bundle:1.12.0"
 ADLS_HOST = "dfs.core.windows.net"
 SPARK_ACCOUNT_KEY = "adls.auth.shared-key.account.key"
 _KEY_IN_STRING = "AccountKey="

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from floe_core.errors import MissingDependencyError
+from floe_core.runtime.spark_packages import ICEBERG_GCP_BUNDLE
 from floe_storage.warehouse import (
     FSSPEC_FILE_IO,
     PYARROW_FILE_IO,
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from floe_core.schemas import StorageConfig
     from floe_core.secrets import SecretReference
 
-# The last one published; it works with newer Iceberg runtimes.
-ICEBERG_GCP_BUNDLE = "org.apache.iceberg:iceberg-gcp-bundle:1.11.0"
 # PyArrow refuses a token without a time of expiry; the server decides anyway.
 NO_KNOWN_EXPIRY = "4102444800000"
 

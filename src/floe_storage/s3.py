@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from floe_core.runtime.spark_packages import ICEBERG_AWS_BUNDLE
 from floe_storage.warehouse import PYARROW_FILE_IO, WarehousePlugin, bucket_path, bucket_problems, problem
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from floe_core.schemas import StorageConfig
     from floe_core.secrets import SecretReference
 
-ICEBERG_AWS_BUNDLE = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
 # Self-hosted stores accept any region; without one PyArrow asks Amazon for it and waits.
 SELF_HOSTED_REGION = "us-east-1"
 MINIO_PORT = 9000

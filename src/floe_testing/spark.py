@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from floe_core.dataplane import OPERATION_ID_PROPERTY, ReadRequest, WriteKind, WriteRequest
+from floe_core.runtime.spark_packages import ICEBERG_AWS_BUNDLE
 from floe_spark.java.ivy import spark_home
-from floe_spark.java.jars import ICEBERG_AWS
 from floe_spark.java.runtime import find_java
 from floe_spark.server.connect_server import start_server, stop_server
 from floe_spark.session.settings import LOOPBACK, SparkSettings, launch_environment
@@ -138,7 +138,7 @@ def spark_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSe
         root,
         driver_memory="1g",
         user_conf=conf,
-        packages=(ICEBERG_AWS,),
+        packages=(ICEBERG_AWS_BUNDLE,),
     )
     match os.environ.get(ENGINE_VARIABLE, "local"):
         case "standalone":

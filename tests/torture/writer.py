@@ -41,14 +41,14 @@ class Writer:
     def _compute(self) -> dict:
         if not self.config["spark"]:
             return {}
-        from floe_spark.java.jars import ICEBERG_AWS
+        from floe_core.runtime.spark_packages import ICEBERG_AWS_BUNDLE
         from floe_spark.plane.plane import SparkDataPlane
         from floe_spark.session.sessions import open_engine
         from floe_spark.session.settings import SparkSettings
 
         plugin = self.arena.plugin() if self.arena.is_embedded else self.catalog.catalog_plugin
         conf = plugin.get_spark_conf("lake", self.catalog.properties)
-        packages = (ICEBERG_AWS, *plugin.get_spark_packages(self.catalog.properties))
+        packages = (ICEBERG_AWS_BUNDLE, *plugin.get_spark_packages(self.catalog.properties))
         settings = SparkSettings(
             "local[2]",
             Path(self.config["scratch"]),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from floe_catalogs.warehouse import spark_catalog, warehouse_of
 from floe_core.errors import MissingDependencyError
 from floe_core.plugins import BuiltInPlugin, CatalogCapabilities
+from floe_core.runtime.spark_packages import ICEBERG_AWS_BUNDLE
 from floe_core.telemetry import traced
 from floe_iceberg.catalog.plugin import PyIcebergCatalogPlugin
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from floe_core.schemas import CatalogConfig
 
-ICEBERG_AWS_BUNDLE = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
 HADOOP_FILE_IO = "org.apache.iceberg.hadoop.HadoopFileIO"
 
 # Names that both clients share; keys stay with PyIceberg, because Spark's Glue client takes none by property.

@@ -11,6 +11,13 @@ from typing import TYPE_CHECKING
 
 from floe_core.errors import EngineSetupError
 from floe_core.runtime.files import exclusive
+from floe_core.runtime.spark_packages import (
+    ICEBERG_AWS_BUNDLE,
+    ICEBERG_GCP_BUNDLE,
+    ICEBERG_RUNTIME,
+    POSTGRESQL_JDBC,
+    SQLITE_JDBC,
+)
 from floe_core.telemetry import get_logger
 from floe_spark.java.cache import cache_dir
 from floe_spark.java.ivy import IVY_SETTINGS_VARIABLE, run_ivy
@@ -23,17 +30,11 @@ if TYPE_CHECKING:
 
 JARS_VARIABLE = "FLOE_JARS_DIR"
 
-ICEBERG_RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
-ICEBERG_AWS = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
-ICEBERG_GCP = "org.apache.iceberg:iceberg-gcp-bundle:1.11.0"
-POSTGRESQL_JDBC = "org.postgresql:postgresql:42.7.13"
-SQLITE_JDBC = "org.xerial:sqlite-jdbc:3.53.4.0"
-
 BASE_PACKAGES = (ICEBERG_RUNTIME, SQLITE_JDBC, POSTGRESQL_JDBC)
 
 PINNED_SHA256 = {
-    ICEBERG_AWS: "dd7e49ffa4ac9b215bed846581991259e3aec9bb2fa08d6cec029c46cd66d957",
-    ICEBERG_GCP: "d9248fc76d94d232e153bf760631229cd3b7c6bc3b20f47d4b2caffe011a8a2f",
+    ICEBERG_AWS_BUNDLE: "dd7e49ffa4ac9b215bed846581991259e3aec9bb2fa08d6cec029c46cd66d957",
+    ICEBERG_GCP_BUNDLE: "d9248fc76d94d232e153bf760631229cd3b7c6bc3b20f47d4b2caffe011a8a2f",
     ICEBERG_RUNTIME: "3123c3798af642dd537230923548e013ef41cc28b6626e5225808cf5670a0f82",
     POSTGRESQL_JDBC: "6e0e4cc2d8cae902084f8a2b18728b073a6fd9d1f87c9d8bff8f298c18185b93",
     SQLITE_JDBC: "bcb1f51e36f940867e83342f9efbf5968ac44a6bef4d397bb4af7b17b45cd2fb",

@@ -132,7 +132,8 @@ def test_jars_that_are_not_fetched_yet_are_a_warning(tmp_path, monkeypatch):
 
 
 def test_a_damaged_jar_is_a_failure(tmp_path, monkeypatch):
-    from floe_spark.java.jars import ICEBERG_RUNTIME, Jar
+    from floe_core.runtime.spark_packages import ICEBERG_RUNTIME
+    from floe_spark.java.jars import Jar
 
     monkeypatch.delenv("FLOE_JARS_DIR", raising=False)
     monkeypatch.setenv("FLOE_CACHE_DIR", str(tmp_path))

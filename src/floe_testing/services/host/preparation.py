@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from floe_core.errors import FloeStorageError
 from floe_core.runtime.files import exclusive
-from floe_spark.java.jars import ICEBERG_AWS, resolve_jars
+from floe_core.runtime.spark_packages import ICEBERG_AWS_BUNDLE
+from floe_spark.java.jars import resolve_jars
 from floe_testing.services.azurite import Azurite
 from floe_testing.services.fake_gcs import FakeGcs
 from floe_testing.services.host.runner import ServiceError
@@ -69,7 +70,7 @@ def _of(service: Minio | IcebergRest | FakeGcs | Azurite) -> Preparation:
 
 
 BY_FIXTURE = {
-    "spark_settings": Preparation("spark-jars", lacks_java, lambda _dev: resolve_jars([ICEBERG_AWS])),
+    "spark_settings": Preparation("spark-jars", lacks_java, lambda _dev: resolve_jars([ICEBERG_AWS_BUNDLE])),
     "minio": _of(Minio()),
     "iceberg_rest": _of(IcebergRest()),
     "nessie": Preparation("nessie", lacks_java, _fetch_nessie),
