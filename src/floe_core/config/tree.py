@@ -1,4 +1,9 @@
-"""Builds the tree from ruamel.yaml's events, in bounded memory."""
+"""Builds the tree from ruamel.yaml's events, in bounded memory.
+
+Events rather than the nodes that ruamel.yaml composes: a composed alias is the node it stands for, so its own position
+is lost; the composer recurses, so deep nesting ends in a ``RecursionError`` without a position; and it has read the
+whole file before the first limit could apply, at three times the memory.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +37,10 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class UnreadableError(Exception):
-    """Reading cannot go on past this problem."""
+    """A problem that ends the reading."""
 
     def __init__(self, problem: ConfigProblem) -> None:
-        """Keep the problem."""
+        """Carry the problem."""
         super().__init__(problem.message)
         self.problem = problem
 
@@ -49,10 +54,10 @@ class _Open:
 
 
 class TreeBuilder:
-    """Turns events into a tree; mistakes that do not stop the reading are collected in ``problems``."""
+    """Turns events into a tree; problems that do not stop the reading are collected in ``problems``."""
 
     def __init__(self, file: str) -> None:
-        """Start with nothing; ``file`` is named in problems."""
+        """Start empty; ``file`` is the name that problems show."""
         self.problems: list[ConfigProblem] = []
         self._file = file
         self._root: Node | None = None
@@ -65,7 +70,8 @@ class TreeBuilder:
         """Return the root, None for an empty document.
 
         Raises:
-            UnreadableError: Aliases explode or lead nowhere, nesting is too deep, or there are several documents.
+            UnreadableError: An alias is undefined, contains itself or expands too far, the nesting is too deep, the
+                file is too large, or it has several documents.
         """
         for event in events:
             self._take(event)
@@ -108,7 +114,7 @@ class TreeBuilder:
             self._stop(place, f"the alias '*{anchor}' has no anchor", f"Define it before with: &{anchor}")
         node = self._anchors[anchor]
         if node is None:
-            self._stop(place, f"the alias '*{anchor}' refers to what it is part of", "Write the values out")
+            self._stop(place, f"the alias '*{anchor}' is part of its own value", "Write the values out")
         self._grow(node.size, place, alias=anchor)
         if len(self._open) + node.depth > MAX_DEPTH:
             self._stop(place, f"values are nested more than {MAX_DEPTH} deep", "Write the values out, flatter")
@@ -143,7 +149,7 @@ class TreeBuilder:
         if isinstance(parent.node, ListNode):
             parent.node.items.append(node)
         elif parent.key is None:
-            self._add(place, "a key must be a single text", "Write the key as plain text")
+            self._add(place, "a key must be a scalar", "Write the key as plain text")
             parent.key = ("", place)
         else:
             self._enter(parent, parent.node, node, place)
@@ -155,7 +161,7 @@ class TreeBuilder:
             parent.sources.append((node, place))
         elif key in mapping.entries:
             first = mapping.entries[key].key_place.line
-            self._add(key_place, f"the key '{key}' is already there, in line {first}", "Keep one of the two", path=key)
+            self._add(key_place, f"duplicate key '{key}', first used in line {first}", "Keep one of the two", path=key)
         else:
             mapping.entries[key] = Entry(key_place, node)
 
@@ -168,19 +174,19 @@ class TreeBuilder:
                 target.entries.setdefault(key, entry)
 
     def _whole_characters(self, text: str, place: Place) -> str:
-        """Join the two escapes that JSON writes for one character beyond the sixteen-bit ones."""
+        """Join the surrogate pair that JSON writes for a character outside the basic plane."""
         if not _SURROGATE.search(text):
             return text
         try:
             return text.encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError:
-            self._add(place, "an escape stands for half a character", "Write the character itself, or both escapes")
+            self._add(place, "an escape is half of a surrogate pair", "Write the character itself, or both escapes")
             return ""
 
     def _tag(self, event: Any, place: Place) -> str | None:  # noqa: ANN401 - one of ruamel's events
         tag = None if event.ctag is None else str(event.ctag)
         if tag is not None and tag not in _KNOWN_TAGS:
-            self._add(place, f"the tag '{tag}' means nothing here", "Remove the tag and write a plain value")
+            self._add(place, f"the tag '{tag}' is not supported", "Remove the tag and write a plain value")
         return tag
 
     def _grow(self, size: int, place: Place, *, alias: str | None = None) -> None:
