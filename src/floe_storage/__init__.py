@@ -1,1 +1,1 @@
-"""floe."""
+"""Storage plugins and object stores: one module per provider."""

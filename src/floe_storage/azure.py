@@ -1,4 +1,4 @@
-"""The ``azure`` storage plugin: Azure Data Lake Storage and Blob Storage."""
+"""Azure Data Lake Storage and Blob Storage: the ``azure`` storage plugin, and the object store."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from floe_core.runtime.spark_packages import ICEBERG_AZURE_BUNDLE
 from floe_storage.warehouse import FSSPEC_FILE_IO, WarehousePlugin, bucket_problems, problem
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from floe_core.errors import ConfigProblem
+    from floe_core.plugins.object_store import ObjectStore
     from floe_core.schemas import StorageConfig
     from floe_core.secrets import SecretReference
+    from floe_storage.opening import StoreLocation
 
+SCHEMES = frozenset({"abfs", "abfss", "wasb", "wasbs"})
 ADLS_HOST = "dfs.core.windows.net"
 SPARK_ACCOUNT_KEY = "adls.auth.shared-key.account.key"
 _KEY_IN_STRING = "AccountKey="
@@ -23,7 +27,7 @@ _WRITE_A_KEY = "Use a connection string with AccountKey=…, or the account key 
 
 
 class AzureStoragePlugin(WarehousePlugin):
-    """Keeps files in a container of an Azure storage account."""
+    """Stores files in a container of an Azure storage account."""
 
     @property
     def name(self) -> str:
@@ -32,7 +36,7 @@ class AzureStoragePlugin(WarehousePlugin):
 
     @property
     def description(self) -> str:
-        """One line for people."""
+        """A one-line description."""
         return "Azure Data Lake Storage and Blob Storage"
 
     def _problems(self, config: StorageConfig, project_root: Path) -> list[ConfigProblem]:
@@ -40,14 +44,14 @@ class AzureStoragePlugin(WarehousePlugin):
         found = bucket_problems(config, kind="container")
         credentials = config.credentials
         if not credentials.account_name:
-            text = "azure storage needs the name of its account"
-            found.append(problem("credentials.account_name", text, "Write the account's name, as in NAME.dfs…"))
+            text = "azure storage needs the name of an account"
+            found.append(problem("credentials.account_name", text, "Set it to the account's name, as in NAME.dfs…"))
         if credentials.account_key and credentials.connection_string:
             text = "both an account key and a connection string"
             found.append(problem("credentials", text, "Keep one of them."))
         if config.endpoint and not credentials.connection_string:
-            text = "an endpoint of its own without a connection string"
-            fix = "Refer to a connection string with BlobEndpoint=…; it carries the endpoint."
+            text = "an endpoint without a connection string"
+            fix = "Refer to a connection string with BlobEndpoint=…, which sets the endpoint."
             found.append(problem("credentials.connection_string", text, fix))
         return found
 
@@ -78,7 +82,7 @@ class AzureStoragePlugin(WarehousePlugin):
         config = self.config
         settings = {"io-impl": "org.apache.iceberg.azure.adlsv2.ADLSFileIO"}
         if config.endpoint:
-            # In Iceberg for Java this property holds an endpoint, whatever its name says.
+            # Despite its name, Iceberg for Java reads an endpoint from this property.
             settings[f"adls.connection-string.{config.credentials.account_name}.{ADLS_HOST}"] = config.endpoint
         if config.credentials.account_key or config.credentials.connection_string:
             settings["adls.auth.shared-key.account.name"] = str(config.credentials.account_name)
@@ -89,19 +93,19 @@ class AzureStoragePlugin(WarehousePlugin):
         return {SPARK_ACCOUNT_KEY: key} if key else {}
 
     def get_spark_conf(self, catalog_name: str) -> dict[str, str]:
-        """Return the Spark configuration that reaches this store; a connection string gives up its account key."""
+        """Return the Spark configuration for this store; the account key is taken out of a connection string."""
         conf = super().get_spark_conf(catalog_name)
         if reference := self.config.credentials.connection_string:
             key = reference.resolve().get_secret_value().partition(_KEY_IN_STRING)[2].partition(";")[0]
             if not key:
-                where = problem("credentials.connection_string", f"{reference} holds no account key", _WRITE_A_KEY)
+                where = problem("credentials.connection_string", f"{reference} has no account key", _WRITE_A_KEY)
                 msg = "Spark cannot use this connection string."
                 raise ConfigurationError(msg, problems=[where])
             conf[f"spark.sql.catalog.{catalog_name}.{SPARK_ACCOUNT_KEY}"] = key
         return conf
 
     def get_dbt_profile_config(self) -> dict[str, Any]:
-        """Return an output for dbt-spark; the account key is taken from the environment when dbt runs."""
+        """Return an output for dbt-spark; dbt reads the account key from the environment when it runs."""
         profile = super().get_dbt_profile_config()
         if reference := self.config.credentials.connection_string:
             part = f"env_var('{reference.variable}').split('{_KEY_IN_STRING}')[1].split(';')[0]"
@@ -109,5 +113,28 @@ class AzureStoragePlugin(WarehousePlugin):
         return profile
 
     def get_spark_packages(self) -> tuple[str, ...]:
-        """Return Iceberg's Azure bundle; a mirror that lacks it needs the jar in ``compute.jars_dir``."""
+        """Return Iceberg's Azure bundle; if a mirror does not have it, put the jar into ``compute.jars_dir``."""
         return (ICEBERG_AZURE_BUNDLE,)
+
+
+def open_store(location: StoreLocation, properties: Mapping[str, str]) -> ObjectStore:
+    """Open a location in a container with PyIceberg's ``adls.…`` properties; a connection string contains them all."""
+    from obstore.store import AzureStore
+
+    from floe_storage.obstore_store import RETRIES, ObstoreObjectStore, client_options
+
+    pairs = [part.partition("=") for part in properties.get("adls.connection-string", "").split(";")]
+    given = {name.lower(): value for name, _, value in pairs}
+    settings: dict[str, Any] = {
+        "prefix": location.path,
+        "endpoint": given.get("blobendpoint"),
+        "account_name": given.get("accountname") or properties.get("adls.account-name") or location.account,
+        "account_key": given.get("accountkey") or properties.get("adls.account-key"),
+        "sas_key": given.get("sharedaccesssignature") or properties.get("adls.sas-token"),
+        "tenant_id": properties.get("adls.tenant-id"),
+        "client_id": properties.get("adls.client-id"),
+        "client_secret": properties.get("adls.client-secret"),
+    }
+    known = {key: value for key, value in settings.items() if value}
+    options = client_options(known.get("endpoint"))
+    return ObstoreObjectStore(AzureStore(location.container, client_options=options, retry_config=RETRIES, **known))

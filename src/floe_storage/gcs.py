@@ -1,13 +1,16 @@
-"""The ``gcs`` storage plugin: Google Cloud Storage."""
+"""Google Cloud Storage: the ``gcs`` storage plugin, and the object store."""
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from floe_core.errors import MissingDependencyError
+from floe_core.plugins.object_store import StoredObject, folder_prefix
 from floe_core.runtime.spark_packages import ICEBERG_GCP_BUNDLE
+from floe_storage.store_errors import RETRY_SECONDS, store_error
 from floe_storage.warehouse import (
     FSSPEC_FILE_IO,
     PYARROW_FILE_IO,
@@ -18,16 +21,25 @@ from floe_storage.warehouse import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
     from floe_core.errors import ConfigProblem
+    from floe_core.plugins.object_store import ObjectStore
     from floe_core.schemas import StorageConfig
     from floe_core.secrets import SecretReference
+    from floe_storage.opening import StoreLocation
 
-# PyArrow refuses a token without a time of expiry; the server decides anyway.
+SCHEMES = frozenset({"gs", "gcs"})
+# PyArrow needs an expiry time with a token. The server decides when the token ends.
 NO_KNOWN_EXPIRY = "4102444800000"
+ANONYMOUS = "anon"
+# The client insists on a project, even for requests that are not billed.
+_NO_PROJECT = "floe"
+_TIMEOUT = (5, 60)
 
 
 class GcsStoragePlugin(WarehousePlugin):
-    """Keeps files in a bucket of Google Cloud Storage; with ``storage.endpoint`` in an emulated one."""
+    """Stores files in a bucket of Google Cloud Storage; with ``storage.endpoint``, of an emulator."""
 
     @property
     def name(self) -> str:
@@ -36,7 +48,7 @@ class GcsStoragePlugin(WarehousePlugin):
 
     @property
     def description(self) -> str:
-        """One line for people."""
+        """A one-line description."""
         return "Google Cloud Storage"
 
     def _problems(self, config: StorageConfig, project_root: Path) -> list[ConfigProblem]:
@@ -47,7 +59,7 @@ class GcsStoragePlugin(WarehousePlugin):
             found.append(problem("credentials", text, "Keep one of them."))
         if key_file and not (project_root / Path(key_file).expanduser()).is_file():
             text = f"the service account file {key_file} does not exist"
-            found.append(problem("credentials.service_account_file", text, "Write the path of the JSON key file."))
+            found.append(problem("credentials.service_account_file", text, "Set it to the path of the JSON key file."))
         return found
 
     def _root_uri(self) -> str:
@@ -69,11 +81,11 @@ class GcsStoragePlugin(WarehousePlugin):
         if config.credentials.token:
             settings["gcs.oauth2.token-expires-at"] = NO_KNOWN_EXPIRY
         elif self._key_file or config.endpoint:
-            # Only gcsfs reads a key file or can be told to stay anonymous; PyArrow would look for a metadata server.
+            # Only gcsfs supports key files and anonymous access. PyArrow would look for a metadata server.
             if find_spec("gcsfs") is None:
-                what = "A service account file or an emulated store on GCS"
+                what = "A service account file or an emulator of GCS"
                 raise MissingDependencyError(what, extra="gcs")
-            settings |= {"py-io-impl": FSSPEC_FILE_IO, "gcs.oauth2.token": self._key_file or "anon"}
+            settings |= {"py-io-impl": FSSPEC_FILE_IO, "gcs.oauth2.token": self._key_file or ANONYMOUS}
         return {key: value for key, value in settings.items() if value}
 
     def _secrets(self) -> dict[str, SecretReference]:
@@ -92,10 +104,10 @@ class GcsStoragePlugin(WarehousePlugin):
         return {key: value for key, value in settings.items() if value}
 
     def get_spark_conf(self, catalog_name: str) -> dict[str, str]:
-        """Return the Spark configuration that reaches this store.
+        """Return the Spark configuration for this store.
 
-        Iceberg's ``GCSFileIO`` has no property for a key file: executors get it in their environment, and the driver
-        must be started with ``GOOGLE_APPLICATION_CREDENTIALS``.
+        Iceberg's ``GCSFileIO`` has no property for a key file. Executors get it in their environment; start the driver
+        with ``GOOGLE_APPLICATION_CREDENTIALS``.
         """
         conf = super().get_spark_conf(catalog_name)
         if self._key_file:
@@ -105,3 +117,85 @@ class GcsStoragePlugin(WarehousePlugin):
     def get_spark_packages(self) -> tuple[str, ...]:
         """Return Iceberg's Google Cloud bundle."""
         return (ICEBERG_GCP_BUNDLE,)
+
+
+class GoogleObjectStore:
+    """Objects of a Google Cloud Storage bucket, through Google's client: emulators reject obstore's writes."""
+
+    def __init__(self, bucket: Any, *, path: str = "", retry: Any = None) -> None:  # noqa: ANN401 - google.cloud.storage is untyped
+        """Wrap one of Google's buckets; keys are relative to ``path``."""
+        self._bucket = bucket
+        self._root = folder_prefix(path)
+        self._limits: dict[str, Any] = {"timeout": _TIMEOUT, "retry": retry}
+
+    def create(self, key: str, content: bytes) -> bool:
+        """Write an object that does not exist yet."""
+        options = {"content_type": "application/json", "if_generation_match": 0, **self._limits}
+        try:
+            self._blob(key).upload_from_string(content, **options)
+        except Exception as err:
+            if _status(err) == HTTPStatus.PRECONDITION_FAILED:
+                return False
+            raise store_error(err, "write", key) from err
+        return True
+
+    def read(self, key: str) -> bytes | None:
+        """Return an object's content, None if it does not exist."""
+        try:
+            content: bytes = self._blob(key).download_as_bytes(**self._limits)
+        except Exception as err:
+            if _status(err) == HTTPStatus.NOT_FOUND:
+                return None
+            raise store_error(err, "read", key) from err
+        return content
+
+    def list(self, prefix: str = "") -> Iterator[StoredObject]:
+        """List every object below a prefix."""
+        try:
+            for blob in self._bucket.list_blobs(prefix=self._root + folder_prefix(prefix), **self._limits):
+                yield StoredObject(blob.name.removeprefix(self._root), blob.size, blob.updated)
+        except Exception as err:
+            raise store_error(err, "list", prefix) from err
+
+    def delete(self, keys: Iterable[str]) -> int:
+        """Delete objects, one per request."""
+        count = 0
+        for key in keys:
+            try:
+                self._blob(key).delete(**self._limits)
+            except Exception as err:
+                if _status(err) != HTTPStatus.NOT_FOUND:
+                    raise store_error(err, "delete", key) from err
+            count += 1
+        return count
+
+    def _blob(self, key: str) -> Any:  # noqa: ANN401 - google.cloud.storage is untyped
+        return self._bucket.blob(self._root + key)
+
+
+def _status(err: Exception) -> int | None:
+    # The exception types could only be named by importing Google's client, which is an optional dependency.
+    return getattr(err, "code", None)
+
+
+def open_store(location: StoreLocation, properties: Mapping[str, str]) -> ObjectStore:
+    """Open a location in a bucket with PyIceberg's ``gcs.…`` properties."""
+    from google.auth.credentials import AnonymousCredentials
+    from google.cloud import storage
+    from google.cloud.storage.retry import DEFAULT_RETRY
+    from google.oauth2 import service_account
+    from google.oauth2.credentials import Credentials
+
+    token, endpoint = properties.get("gcs.oauth2.token"), properties.get("gcs.service.host")
+    settings: dict[str, Any] = {"project": properties.get("gcs.project-id")}
+    if endpoint:
+        settings["client_options"] = {"api_endpoint": endpoint}
+    if token == ANONYMOUS:
+        settings |= {"credentials": AnonymousCredentials(), "project": settings["project"] or _NO_PROJECT}  # type: ignore[no-untyped-call]
+    elif token and Path(token).is_file():
+        # gcsfs accepts the path of a service account's key file instead of a token.
+        settings["credentials"] = service_account.Credentials.from_service_account_file(token)  # type: ignore[no-untyped-call]
+    elif token:
+        settings |= {"credentials": Credentials(token), "project": settings["project"] or _NO_PROJECT}  # type: ignore[no-untyped-call]
+    bucket = storage.Client(**settings).bucket(location.container)
+    return GoogleObjectStore(bucket, path=location.path, retry=DEFAULT_RETRY.with_timeout(RETRY_SECONDS))

@@ -1,4 +1,4 @@
-"""The ``s3`` storage plugin: Amazon S3, MinIO and everything else that speaks S3."""
+"""Amazon S3, MinIO and other stores with S3's API: the ``s3`` storage plugin, and the object store."""
 
 from __future__ import annotations
 
@@ -9,19 +9,23 @@ from floe_core.runtime.spark_packages import ICEBERG_AWS_BUNDLE
 from floe_storage.warehouse import PYARROW_FILE_IO, WarehousePlugin, bucket_path, bucket_problems, problem
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from floe_core.errors import ConfigProblem
+    from floe_core.plugins.object_store import ObjectStore
     from floe_core.schemas import StorageConfig
     from floe_core.secrets import SecretReference
+    from floe_storage.opening import StoreLocation
 
-# Self-hosted stores accept any region; without one PyArrow asks Amazon for it and waits.
+SCHEMES = frozenset({"s3", "s3a", "s3n"})
+# Self-hosted stores accept any region. Without one, PyArrow asks Amazon for it and waits.
 SELF_HOSTED_REGION = "us-east-1"
 MINIO_PORT = 9000
 
 
 class S3StoragePlugin(WarehousePlugin):
-    """Keeps files in a bucket; with ``storage.endpoint`` in one that is self-hosted."""
+    """Stores files in a bucket; with ``storage.endpoint``, of a self-hosted store."""
 
     @property
     def name(self) -> str:
@@ -30,19 +34,23 @@ class S3StoragePlugin(WarehousePlugin):
 
     @property
     def description(self) -> str:
-        """One line for people."""
-        return "Amazon S3, MinIO and other stores that speak S3"
+        """A one-line description."""
+        return "Amazon S3, MinIO and other stores with S3's API"
 
     def _problems(self, config: StorageConfig, project_root: Path) -> list[ConfigProblem]:
         del project_root
         found = bucket_problems(config, kind="bucket")
         credentials = config.credentials
         if credentials.access_key_id and not credentials.secret_access_key:
-            text = "an access key id without its secret key"
-            found.append(problem("credentials.secret_access_key", text, "Refer to it: ${AWS_SECRET_ACCESS_KEY}."))
+            text = "an access key id without a secret key"
+            found.append(
+                problem(
+                    "credentials.secret_access_key", text, "Set it to a reference such as ${AWS_SECRET_ACCESS_KEY}."
+                )
+            )
         if credentials.secret_access_key and not credentials.access_key_id:
-            text = "a secret key without its access key id"
-            found.append(problem("credentials.access_key_id", text, "Write the id that belongs to the secret key."))
+            text = "a secret key without an access key id"
+            found.append(problem("credentials.access_key_id", text, "Set it to the id that belongs to the secret key."))
         return found
 
     def _root_uri(self) -> str:
@@ -59,7 +67,7 @@ class S3StoragePlugin(WarehousePlugin):
             "s3.endpoint": config.endpoint,
             "s3.region": self._region,
             "s3.access-key-id": config.credentials.access_key_id,
-            # PyArrow uses path style unless told otherwise; said aloud for clients that do not.
+            # PyArrow's default, but not every client's.
             "s3.force-virtual-addressing": "false" if config.endpoint else None,
         }
         return {key: value for key, value in settings.items() if value}
@@ -88,9 +96,9 @@ class S3StoragePlugin(WarehousePlugin):
         return (ICEBERG_AWS_BUNDLE,)
 
     def get_helm_values_override(self) -> dict[str, Any]:
-        """Return values for MinIO's chart when the store is self-hosted; empty for Amazon S3.
+        """Return values for MinIO's chart if the store is self-hosted; empty for Amazon S3.
 
-        Root user and password come from a Kubernetes secret, named here and never written out.
+        Root user and password come from a Kubernetes secret, which the values name.
         """
         if self.config.endpoint is None:
             return {}
@@ -105,3 +113,24 @@ class S3StoragePlugin(WarehousePlugin):
                 "environment": {"MINIO_REGION": self._region, "MINIO_UPDATE": "off"},
             }
         }
+
+
+def open_store(location: StoreLocation, properties: Mapping[str, str]) -> ObjectStore:
+    """Open a location in a bucket with PyIceberg's ``s3.…`` properties."""
+    from obstore.store import S3Store
+
+    from floe_storage.obstore_store import RETRIES, ObstoreObjectStore, client_options
+
+    settings: dict[str, Any] = {
+        "prefix": location.path,
+        "endpoint": properties.get("s3.endpoint"),
+        "region": properties.get("s3.region") or properties.get("client.region"),
+        "access_key_id": properties.get("s3.access-key-id"),
+        "secret_access_key": properties.get("s3.secret-access-key"),
+        "session_token": properties.get("s3.session-token"),
+    }
+    known = {key: value for key, value in settings.items() if value}
+    if "endpoint" in known:
+        known["virtual_hosted_style_request"] = False
+    options = client_options(known.get("endpoint"))
+    return ObstoreObjectStore(S3Store(location.container, client_options=options, retry_config=RETRIES, **known))

@@ -1,4 +1,4 @@
-"""What all storage plugins share: a bound ``storage`` section and the forms others want it in."""
+"""What all storage plugins share: a bound ``storage`` section, in the forms that other components need."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from pyiceberg.io import FileIO
 
+    from floe_core.plugins.object_store import ObjectStore
     from floe_core.secrets import SecretReference
 
 _BUCKET_NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]$")
@@ -26,8 +27,7 @@ FSSPEC_FILE_IO = "pyiceberg.io.fsspec.FsspecFileIO"
 class WarehousePlugin(BuiltInPlugin, StoragePlugin):
     """Base of floe's storage plugins: one warehouse below one root.
 
-    A subclass says where the root is, which properties reach it from PyIceberg and from Spark, and which of these
-    are secret.
+    A subclass defines the root, the properties with which PyIceberg and Spark access it, and which of these are secret.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class WarehousePlugin(BuiltInPlugin, StoragePlugin):
         self._project_root = Path()
 
     def __repr__(self) -> str:
-        """Tell the warehouse, and nothing of the credentials."""
+        """Show the warehouse, but no credentials."""
         place = self.get_warehouse_uri() if self._config is not None else "unbound"
         return f"{type(self).__name__}({place})"
 
@@ -45,7 +45,7 @@ class WarehousePlugin(BuiltInPlugin, StoragePlugin):
         """The bound section.
 
         Raises:
-            ConfigurationError: ``bind`` was not called yet.
+            ConfigurationError: ``bind`` has not been called yet.
         """
         if self._config is None:
             msg = f"The storage plugin '{self.name}' has no configuration yet."
@@ -58,23 +58,23 @@ class WarehousePlugin(BuiltInPlugin, StoragePlugin):
         return StorageConfig
 
     def configure(self, config: BaseModel) -> None:
-        """Take the ``storage`` section; relative paths start from the working directory."""
+        """Accept the ``storage`` section; paths are relative to the working directory."""
         self.bind(StorageConfig.model_validate(config), project_root=Path.cwd())
 
     def bind(self, config: StorageConfig, *, project_root: Path) -> None:
-        """Take the ``storage`` section.
+        """Accept the ``storage`` section.
 
         Raises:
-            ConfigurationError: The section lacks something this store needs; every problem is listed.
+            ConfigurationError: The section is invalid for this store; every problem is listed.
         """
         if problems := self._problems(config, project_root):
-            msg = f"The storage section cannot be used for '{self.name}'."
+            msg = f"The storage section is not valid for '{self.name}'."
             raise ConfigurationError(msg, problems=problems)
         self._config = config
         self._project_root = project_root
 
     def _problems(self, config: StorageConfig, project_root: Path) -> list[ConfigProblem]:
-        """List what the section lacks."""
+        """List what is wrong with the section."""
         del config, project_root
         return []
 
@@ -92,7 +92,7 @@ class WarehousePlugin(BuiltInPlugin, StoragePlugin):
 
     @abstractmethod
     def _spark(self) -> dict[str, str]:
-        """Return the catalog properties that make Iceberg in Spark reach this store, without secrets."""
+        """Return the catalog properties with which Iceberg in Spark accesses this store, without secrets."""
 
     def _secrets(self) -> dict[str, SecretReference]:
         """Return the references behind PyIceberg's secret properties, by property."""
@@ -103,7 +103,7 @@ class WarehousePlugin(BuiltInPlugin, StoragePlugin):
         return self._secrets()
 
     def get_warehouse_uri(self, namespace: str | None = None) -> str:
-        """Return the warehouse's URI, or a namespace's within it; never with a trailing slash."""
+        """Return the warehouse's URI, or that of a namespace in it, without a trailing slash."""
         root = self._root_uri().rstrip("/")
         return "/".join([root, *namespace.split(".")]) if namespace else root
 
@@ -117,8 +117,18 @@ class WarehousePlugin(BuiltInPlugin, StoragePlugin):
 
         return load_file_io(self.get_file_io_properties(), self.get_warehouse_uri())
 
+    def object_store(self, location: str | None = None) -> ObjectStore:
+        """Open the object store of a location, by default the warehouse; keys are relative to it.
+
+        Raises:
+            MissingDependencyError: The store's client is not installed.
+        """
+        from floe_storage.opening import open_store
+
+        return open_store(location or self.get_warehouse_uri(), self.get_file_io_properties())
+
     def get_spark_conf(self, catalog_name: str) -> dict[str, str]:
-        """Return the Spark configuration that reaches this store."""
+        """Return the Spark configuration for this store."""
         properties = {**self._spark(), **_resolved(self._spark_secrets())}
         return {f"spark.sql.catalog.{catalog_name}.{key}": value for key, value in properties.items()}
 
@@ -144,12 +154,12 @@ class WarehousePlugin(BuiltInPlugin, StoragePlugin):
         return {"catalog_properties": {**self._file_io(), **secrets, **self.config.options}}
 
     def get_helm_values_override(self) -> dict[str, Any]:
-        """Return nothing: there is no server of ours to deploy."""
+        """Return nothing: there is no server to deploy."""
         return {}
 
 
 def problem(path: str, message: str, fix: str) -> ConfigProblem:
-    """Describe a setting of the ``storage`` section that is missing or cannot be used."""
+    """Describe a setting of the ``storage`` section that is missing or invalid."""
     return ConfigProblem(message, path=f"storage.{path}", fix=fix)
 
 
@@ -158,7 +168,7 @@ def _resolved(references: dict[str, SecretReference]) -> dict[str, str]:
 
 
 def bucket_path(config: StorageConfig) -> str:
-    """Return ``bucket/prefix``, or the bucket alone when the warehouse is all of it."""
+    """Return ``bucket/prefix``, or the bucket alone if there is no prefix."""
     return "/".join([str(config.bucket), config.prefix.strip("/")]).rstrip("/")
 
 
@@ -166,11 +176,11 @@ def bucket_problems(config: StorageConfig, *, kind: str) -> list[ConfigProblem]:
     """List what is wrong with the bucket and prefix."""
     found: list[ConfigProblem] = []
     if not config.bucket:
-        found.append(problem("bucket", f"no {kind} is given", f"Write the {kind}'s name."))
+        found.append(problem("bucket", f"no {kind} is given", f"Set it to the {kind}'s name."))
     elif not _BUCKET_NAME.match(config.bucket):
-        text = f"'{config.bucket}' cannot be the name of a {kind}"
+        text = f"'{config.bucket}' is not a valid {kind} name"
         found.append(problem("bucket", text, "Use 3 to 63 lower-case letters, digits, dots, - and _, no path."))
     if any(part in {"", ".", ".."} for part in config.prefix.strip("/").split("/")) and config.prefix.strip("/"):
-        text = f"'{config.prefix}' cannot be a path in a {kind}"
-        found.append(problem("prefix", text, "Write parts separated by single slashes, such as lake/warehouse."))
+        text = f"'{config.prefix}' is not a valid path in a {kind}"
+        found.append(problem("prefix", text, "Use parts separated by single slashes, such as lake/warehouse."))
     return found

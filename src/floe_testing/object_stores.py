@@ -1,16 +1,78 @@
-"""What every object store of tenancy must do; subclass it and give a ``store`` and an empty ``prefix``."""
+"""What every object store and every listing must do; subclass and provide ``store`` and an empty ``prefix``."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
-    from floe_tenancy import ObjectStore
+    from collections.abc import Callable
+
+    from floe_core.plugins.object_store import ObjectListing, ObjectStore
+
+    Put = Callable[[str, bytes], object]
+
+# Names that clients are tempted to encode, decode or cut.
+ODD_NAMES = (
+    "with a space",
+    "100%",
+    "a%20b",
+    "day=2026-01-31 10%3A00",
+    "größe-数据-🚢",
+    "a+b&c;d,e@f(g)'h'!*$",
+    "..hidden.",
+    "_x",
+    ".x",
+)
+# Clocks of the store and of this machine may differ by this much.
+_CLOCKS = timedelta(minutes=10)
 
 
-class ObjectStoreContract:
-    """Create-only puts, listings that stop at the slash, deletes that may be repeated."""
+class ObjectListingContract:
+    """Listings that stop at the slash, and know when an object was written.
+
+    Provide a fixture ``put`` that writes an object if ``store`` only lists.
+    """
+
+    @pytest.fixture
+    def put(self, store: ObjectStore) -> Put:
+        """Return a function that writes an object."""
+        return store.create
+
+    def test_a_folder_that_does_not_exist_is_empty(self, store: ObjectListing, prefix: str) -> None:
+        assert list(store.list(f"{prefix}nothing/")) == []
+
+    def test_a_listing_stops_at_the_slash(self, store: ObjectListing, put: Put, prefix: str) -> None:
+        for name in ("t-1/x", "t-1/deep/er/y", "t-10/x", "t-x"):
+            put(prefix + name, b"12345")
+        found = {item.key: item.size for item in store.list(f"{prefix}t-1/")}
+        assert found == {f"{prefix}t-1/x": 5, f"{prefix}t-1/deep/er/y": 5}
+        assert {item.key for item in store.list(f"{prefix}t-1")} == set(found)
+
+    def test_without_a_prefix_everything_is_listed(self, store: ObjectListing, put: Put, prefix: str) -> None:
+        put(f"{prefix}x", b"")
+        put(f"{prefix}deep/y", b"")
+        assert {f"{prefix}x", f"{prefix}deep/y"} <= {item.key for item in store.list()}
+
+    @pytest.mark.parametrize("name", ODD_NAMES)
+    def test_names_come_back_as_they_were_written(self, store: ObjectListing, put: Put, prefix: str, name: str) -> None:
+        key = f"{prefix}{name}/{name}"
+        put(key, b"1")
+        assert [item.key for item in store.list(prefix)] == [key]
+        assert [item.key for item in store.list(f"{prefix}{name}")] == [key]
+
+    def test_an_object_has_the_time_it_was_written(self, store: ObjectListing, put: Put, prefix: str) -> None:
+        put(f"{prefix}x", b"1")
+        [found] = store.list(prefix)
+        assert found.modified is not None
+        assert abs(datetime.now(UTC) - found.modified) < _CLOCKS
+
+
+class ObjectStoreContract(ObjectListingContract):
+    """The listings, create-only puts, and deletes that may be repeated."""
 
     def test_an_object_is_created_once_and_kept(self, store: ObjectStore, prefix: str) -> None:
         assert store.create(f"{prefix}a/marker", b"first")
@@ -28,13 +90,6 @@ class ObjectStoreContract:
         assert list(store.list(f"{prefix}nothing/")) == []
         assert store.delete([f"{prefix}nothing"]) == 1
 
-    def test_a_listing_stops_at_the_slash(self, store: ObjectStore, prefix: str) -> None:
-        for name in ("t-1/x", "t-1/deep/er/y", "t-10/x", "t-x"):
-            store.create(prefix + name, b"12345")
-        found = {item.key: item.size for item in store.list(f"{prefix}t-1/")}
-        assert found == {f"{prefix}t-1/x": 5, f"{prefix}t-1/deep/er/y": 5}
-        assert {item.key for item in store.list(f"{prefix}t-1")} == set(found)
-
     def test_only_named_objects_are_deleted(self, store: ObjectStore, prefix: str) -> None:
         keys = [f"{prefix}d/{number}" for number in range(12)]
         for key in [*keys, f"{prefix}d-neighbour/0"]:
@@ -42,3 +97,21 @@ class ObjectStoreContract:
         assert store.delete(keys) == 12
         assert store.delete(keys[:2]) == 2
         assert [item.key for item in store.list(prefix)] == [f"{prefix}d-neighbour/0"]
+
+    def test_objects_that_are_gone_since_the_listing_do_not_stop_a_delete(
+        self, store: ObjectStore, prefix: str
+    ) -> None:
+        for number in range(4):
+            store.create(f"{prefix}{number}", b"x")
+        listed = [item.key for item in store.list(prefix)]
+        store.delete(listed[1:3])
+        assert store.delete(listed) == 4
+        assert list(store.list(prefix)) == []
+
+    @pytest.mark.parametrize("name", ODD_NAMES)
+    def test_an_object_with_an_odd_name_is_read_and_deleted(self, store: ObjectStore, prefix: str, name: str) -> None:
+        key = f"{prefix}{name}/{name}"
+        assert store.create(key, b"1")
+        assert store.read(key) == b"1"
+        store.delete([key])
+        assert store.read(key) is None

@@ -19,9 +19,9 @@ from pathlib import Path
 from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.io import pyarrow
 from floe_catalogs import shared_sql_catalog
-from floe_tenancy.stores.arrow import ArrowObjectStore
-from floe_tenancy.stores.google import GoogleObjectStore
-from floe_tenancy.stores.local import LocalObjectStore
+from floe_storage.gcs import GoogleObjectStore
+from floe_storage.local import LocalObjectStore
+from floe_storage.obstore_store import ObstoreObjectStore
 from floe_testing.tenants import EmbeddedTenants
 
 folder, runs, place = Path(sys.argv[1]), json.loads(sys.argv[2]), json.loads(sys.argv[3])
@@ -38,7 +38,7 @@ def deadly_after(owner, name, deadly):
     setattr(owner, name, staticmethod(step) if isinstance(inspect.getattr_static(owner, name), staticmethod) else step)
 
 def bootstrap(number, tenant, deadly):
-    for store in (LocalObjectStore, ArrowObjectStore, GoogleObjectStore):
+    for store in (LocalObjectStore, ObstoreObjectStore, GoogleObjectStore):
         deadly_after(store, "create", deadly)
     deadly_after(shared_sql_catalog.SharedSqlCatalog, "create_namespace", deadly)
     deadly_after(MetastoreCatalog, "_write_metadata", deadly)

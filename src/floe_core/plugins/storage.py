@@ -1,4 +1,4 @@
-"""Storage plugins: where files lie."""
+"""Storage plugins: where files are stored."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from floe_core.errors import CapabilityError
 from floe_core.plugins.metadata import PluginMetadata
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from floe_core.plugins.object_store import ObjectStore
     from floe_core.schemas import StorageConfig
 
 
 @runtime_checkable
 class FileIO(Protocol):
-    """What floe needs of a file client; PyIceberg's ``FileIO`` fits."""
+    """What floe needs from a file client; PyIceberg's ``FileIO`` satisfies it."""
 
     def new_input(self, location: str) -> Any:  # noqa: ANN401 - PyIceberg's InputFile
         """Open a file for reading."""
@@ -32,16 +34,16 @@ class FileIO(Protocol):
 
 
 class StoragePlugin(PluginMetadata):
-    """An object store, as the catalog, Spark, dbt, Dagster and Helm need to know it.
+    """A storage system, in the forms that the catalog, Spark, dbt, Dagster and Helm need.
 
-    Five methods make a plugin; the others have defaults that fit a store which needs no section of floe.yaml.
+    Five methods are required. The others have defaults for a store that needs no section of floe.yaml.
     """
 
     def bind(self, config: StorageConfig, *, project_root: Path) -> None:
-        """Take the ``storage`` section; the methods below speak of it. By default it is not looked at.
+        """Accept the ``storage`` section, which the methods below describe. By default it is ignored.
 
         Raises:
-            ConfigurationError: The section lacks something this store needs.
+            ConfigurationError: The section is invalid for this store.
         """
 
     @abstractmethod
@@ -50,7 +52,7 @@ class StoragePlugin(PluginMetadata):
 
     @abstractmethod
     def get_warehouse_uri(self, namespace: str | None = None) -> str:
-        """Return the warehouse's URI, or a namespace's within it; never with a trailing slash."""
+        """Return the warehouse's URI, or that of a namespace in it, without a trailing slash."""
 
     @abstractmethod
     def get_dbt_profile_config(self) -> dict[str, Any]:
@@ -60,7 +62,7 @@ class StoragePlugin(PluginMetadata):
     def get_dagster_io_manager_config(self) -> dict[str, Any]:
         """Return the storage part of the IO manager's configuration, without secrets.
 
-        ``IcebergIOManager(catalog_uri=…, warehouse=…, **config)`` takes it; a secret is ``{"env": "VARIABLE"}``.
+        Pass it as ``IcebergIOManager(catalog_uri=…, warehouse=…, **config)``; a secret is ``{"env": "VARIABLE"}``.
         """
 
     @abstractmethod
@@ -70,7 +72,7 @@ class StoragePlugin(PluginMetadata):
     def get_file_io_properties(self) -> dict[str, str]:
         """Return PyIceberg file properties with resolved secrets: never log or store them.
 
-        By default those of ``get_pyiceberg_fileio()``, with its class.
+        By default, those of ``get_pyiceberg_fileio()``, with its class.
         """
         file_io = self.get_pyiceberg_fileio()
         properties = getattr(file_io, "properties", None)
@@ -81,8 +83,18 @@ class StoragePlugin(PluginMetadata):
         named = {} if "<locals>" in kind.__qualname__ else {"py-io-impl": f"{kind.__module__}.{kind.__qualname__}"}
         return {**named, **properties}
 
+    def object_store(self, location: str | None = None) -> ObjectStore:
+        """Open the object store of a location, by default the warehouse; keys are relative to it.
+
+        Raises:
+            CapabilityError: The plugin does not open object stores, which is the default.
+        """
+        del location
+        msg = f"The storage plugin '{self.name}' does not open object stores."
+        raise CapabilityError(msg, hint="Implement object_store() in the plugin.")
+
     def get_spark_conf(self, catalog_name: str) -> dict[str, str]:
-        """Return the Spark configuration that reaches this store; empty when Spark needs none."""
+        """Return the Spark configuration for this store; empty if Spark needs none."""
         del catalog_name
         return {}
 

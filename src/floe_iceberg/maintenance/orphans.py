@@ -1,4 +1,4 @@
-"""Orphan removal: files in a table's folder that no version of the table refers to."""
+"""Orphan removal: files in a table's folder that no version of the table references."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from pyarrow.fs import FileSelector, FileType
-from pyiceberg.io.pyarrow import PyArrowFileIO
-
 from floe_core.declaration.locations import Compass, normal, path_alone
-from floe_core.errors import CapabilityError, MaintenanceError, UnsafeRetentionError
+from floe_core.errors import MaintenanceError, UnsafeRetentionError
 from floe_iceberg.commit.own_files import require_collected
 from floe_iceberg.commit.own_places import own_files
 from floe_iceberg.commit.summaries import summary_of
@@ -21,6 +18,7 @@ from floe_iceberg.models import Engine, OrphanSweepResult
 from floe_iceberg.read.integrity import load_table
 from floe_iceberg.read.versions import local_text, name_of, to_millis, to_utc
 from floe_iceberg.table.files.deletion import delete_files
+from floe_iceberg.table.files.file_listing import FileIOListing
 from floe_iceberg.table.files.live_files import (
     METADATA_FILE,
     FileReader,
@@ -41,19 +39,23 @@ if TYPE_CHECKING:
     from floe_iceberg.read.versions import Moment
 
 _DEFAULT_HOURS = 72.0
-# For a limit worked out just before the call.
+# For a limit that the caller computed just before the call.
 _GRACE = timedelta(seconds=1)
-# Beyond this many files in the current snapshot a cluster lists and compares faster.
+# With more files than this in the current snapshot, a cluster lists and compares faster.
 _MOST_FILES = 1_000_000
 
 
 @dataclass(frozen=True)
 class _Listed:
-    """A file found in storage."""
+    """A file found in storage; without a time if the store does not say when it was written."""
 
     location: str
     size: int
-    modified_ms: int
+    modified: datetime | None
+
+    def is_older_than(self, limit: datetime) -> bool:
+        """Whether the file was certainly last written before a limit."""
+        return self.modified is not None and self.modified < limit
 
 
 def sweep_orphans(  # noqa: PLR0913 - options by keyword
@@ -66,27 +68,27 @@ def sweep_orphans(  # noqa: PLR0913 - options by keyword
     engine: Engine | str | None = None,
     allow_below_retention: bool = False,
 ) -> OrphanSweepResult:
-    """Find, and unless ``dry_run`` delete, files in the table's folder that nothing refers to.
+    """Find, and unless ``dry_run`` delete, files in the table's folder that nothing references.
 
-    A file counts only when it is older than the limit: the files of a running write are not referred to yet.
+    Only files older than the limit count, because the files of a running write are not referenced yet.
 
     Args:
         context: The manager's context.
         target: The table.
-        older_than: Files younger than this are left alone; a datetime without zone is local time.
-        older_than_hours: The same by age; by default the table's ``retention.orphan_days``, or three days.
-        dry_run: Whether to only look.
-        engine: Who does it; None is the manager's setting.
-        allow_below_retention: Whether an age of your choice may be shorter than ``retention.orphan_days``.
+        older_than: Newer files are ignored; a datetime without a time zone is local time.
+        older_than_hours: The same as an age; by default the table's ``retention.orphan_days``, or three days.
+        dry_run: Whether to only report.
+        engine: The engine to use; None for the manager's setting.
+        allow_below_retention: Whether the given age may be shorter than ``retention.orphan_days``.
 
     Raises:
-        UnsafeRetentionError: The limit is more recent than ``retention.orphan_days`` allows; or so close that a running
-            write could lose files, and there is no way around that.
+        UnsafeRetentionError: The limit is more recent than ``retention.orphan_days`` allows; or so recent that a running
+            write could lose files, which no option allows.
         MaintenanceInProgressError: Another maintenance run holds the table.
-        SharedFilesError: ``gc.enabled=false`` says that other tables share the files.
-        LegalHoldError: The table, or a namespace it is in, is under legal hold.
-        MaintenanceError: Another table lies in this one's folder, or the store has several names.
-        CorruptFileError: A file of the table is damaged, so that nobody can tell what is still needed.
+        SharedFilesError: ``gc.enabled=false`` marks the files as shared with other tables.
+        LegalHoldError: The table or one of its namespaces is under legal hold.
+        MaintenanceError: Another table is in this one's folder, or the store has several names.
+        CorruptFileError: A file of the table is damaged, so what is still needed is unknown.
     """
     with context.operation("iceberg.sweep_orphans", target, dry_run=dry_run) as operation:
         limit = _limit(
@@ -110,7 +112,7 @@ def _limit(
     context: ManagerContext, older_than: Moment | None, hours: float | None, table: str, *, undercut: bool
 ) -> datetime:
     if older_than is not None and hours is not None:
-        msg = "Give either older_than or older_than_hours."
+        msg = "Pass either older_than or older_than_hours, not both."
         raise UnsafeRetentionError(msg, table=table)
     now = datetime.now(UTC)
     days = context.orphan_days(table)
@@ -120,17 +122,15 @@ def _limit(
         limit = now
     least = context.config.min_orphan_age_hours
     if days is not None and not undercut and limit > now - timedelta(days=days) + _GRACE:
-        msg = (
-            f"Orphan files of table '{table}' must be kept for {days} days: the table's retention.orphan_days says so."
-        )
-        hint = "Choose a longer age; to undercut it on purpose, allow_below_retention=True (--allow-below-retention)."
+        msg = f"Orphan files of table '{table}' must be kept for {days} days, as set by the table's retention.orphan_days."
+        hint = "Use a longer age, or pass allow_below_retention=True (--allow-below-retention)."
         raise UnsafeRetentionError(msg, hint=hint, table=table)
     if limit > now - timedelta(hours=least) + _GRACE:
         msg = (
-            f"Files younger than {least:g} hours can belong to a write that is still running, and "
+            f"Files newer than {least:g} hours can belong to a write that is still running, and "
             f"{local_text(to_millis(limit))} is more recent than that."
         )
-        hint = f"Pass older_than_hours={least:g} or more; the setting min_orphan_age_hours says how low it may go."
+        hint = f"Pass older_than_hours={least:g} or more. The setting min_orphan_age_hours is the lower bound."
         raise UnsafeRetentionError(msg, hint=hint, table=table)
     return limit
 
@@ -147,17 +147,17 @@ def _sweep(
 ) -> OrphanSweepResult:
     if plane is not None:
         return _sweep_by_engine(context, target, plane, limit, dry_run=dry_run)
-    # The folder is listed before the metadata is read: a file that is committed in between is then referred to.
+    # The folder is listed before the metadata is read, so a file committed in between is referenced by then.
     listed = _list_files(load_table(context, target))
     table = load_table(context, target)
     _require_folder_of_its_own(table, [file.location for file in listed])
-    old = [file for file in listed if file.modified_ms < to_millis(limit)]
+    old = [file for file in listed if file.is_older_than(limit)]
     found = {file.location: file for file in _unreferenced(table, old)}
     own, foreign = _own_files(context, table, found).split(found)
     orphans = [found[location] for location in own]
     _tell(context, table, foreign)
     if orphans and not dry_run:
-        # What was committed while the manifests were read counts too.
+        # Files committed while the manifests were read are referenced too.
         orphans = _unreferenced(load_table(context, target), orphans)
         gone = delete_files(context, table.io, [file.location for file in orphans])
         orphans = [file for file in orphans if file.location in gone]
@@ -174,7 +174,7 @@ def _sweep_by_engine(
     context: ManagerContext, target: TableTarget, plane: DataPlane, limit: datetime, *, dry_run: bool
 ) -> OrphanSweepResult:
     name = str(identifier_of(target))
-    # An engine would delete whatever lies below the location, so it is asked for a list first.
+    # An engine would delete everything below the location, so first it only lists.
     found = plane.remove_orphan_files(name, older_than=limit, dry_run=True).orphan_files
     table = load_table(context, target)
     _require_folder_of_its_own(table, found)
@@ -193,15 +193,15 @@ def _sweep_by_engine(
 
 
 def _own_files(context: ManagerContext, table: Table, orphans: Iterable[str]) -> OwnFiles:
-    """Return the files of a table that lies nowhere near another one.
+    """Return the table's own files.
 
     Raises:
-        MaintenanceError: The location is a place of another table.
+        MaintenanceError: The location belongs to another table.
     """
     own = own_files(context, table, shared=holds_another_table(table, orphans))
     if owner := own.refused.get(table.location()):
         msg = f"The location of table '{name_of(table)}', {table.location()}, belongs to '{owner}'."
-        hint = "Files of the other would look like orphans. Give the tables folders of their own first."
+        hint = "The other table's files would look like orphans. Move the tables to separate folders first."
         raise MaintenanceError(msg, hint=hint, table=name_of(table))
     return own
 
@@ -212,34 +212,8 @@ def _tell(context: ManagerContext, table: Table, foreign: tuple[str, ...]) -> No
 
 
 def _list_files(table: Table) -> list[_Listed]:
-    io, location = table.io, table.location().rstrip("/")
-    if not isinstance(io, PyArrowFileIO):
-        return _list_with_fsspec(table)
-    scheme, netloc, path = io.parse_location(location, io.properties)
-    found = io.fs_by_scheme(scheme, netloc).get_file_info(FileSelector(path, recursive=True, allow_not_found=True))
-    return [
-        _Listed(location + info.path[len(path.rstrip("/")) :], info.size or 0, (info.mtime_ns or 0) // 1_000_000)
-        for info in found
-        if info.type == FileType.File
-    ]
-
-
-def _list_with_fsspec(table: Table) -> list[_Listed]:
-    from urllib.parse import urlparse
-
-    get_fs = getattr(table.io, "get_fs", None)
-    if get_fs is None:
-        msg = f"The file access of table '{name_of(table)}' cannot list folders."
-        raise CapabilityError(msg, hint="Pass engine='spark'.", table=name_of(table))
-    location = table.location().rstrip("/")
-    filesystem = get_fs(urlparse(location).scheme)
-    root = filesystem._strip_protocol(location)  # noqa: SLF001 - fsspec's own way from a URL to a path
-    listed = []
-    for path, info in filesystem.find(location, detail=True).items():
-        modified = info.get("LastModified") or info.get("last_modified") or info.get("mtime") or info.get("updated")
-        when = to_millis(modified) if isinstance(modified, datetime) else int(float(modified or 0) * 1000)
-        listed.append(_Listed(location + path[len(root) :], int(info.get("size") or 0), when))
-    return listed
+    listing = FileIOListing(table.io, table.location(), table=name_of(table))
+    return [_Listed(listing.location_of(found.key), found.size, found.modified) for found in listing.list()]
 
 
 def _require_folder_of_its_own(table: Table, listed: Iterable[str]) -> None:
@@ -247,27 +221,27 @@ def _require_folder_of_its_own(table: Table, listed: Iterable[str]) -> None:
     for file in listed:
         match = METADATA_FILE.match(normal(file))
         if match and match["folder"] not in own:
-            msg = f"Another table lies in the folder of table '{name_of(table)}': '{file}' is its metadata."
-            hint = "Its files would look like orphans. Give the tables folders of their own first."
+            msg = f"Another table is in the folder of table '{name_of(table)}': '{file}' is its metadata."
+            hint = "Its files would look like orphans. Move the tables to separate folders first."
             raise MaintenanceError(msg, hint=hint, table=name_of(table))
 
 
 def _unreferenced(table: Table, files: list[_Listed]) -> list[_Listed]:
-    # A table's location may be a link to the folder that its files are named by.
+    # A table's location may be a link to the folder that its files are named after.
     compass = Compass()
     referenced = {compass.real(path) for path in _referenced(table)}
     orphans = [file for file in files if compass.real(file.location) not in referenced and not _is_hidden(table, file)]
-    # The same path in a store of another name may be the same file: the names alone do not tell.
+    # The same path in a store with another name may be the same file.
     paths = {path_alone(path) for path in referenced} if orphans else set()
     if doubtful := next((file for file in orphans if path_alone(file.location) in paths), None):
-        msg = f"The metadata of table '{name_of(table)}' names '{doubtful.location}' with another scheme or store."
-        hint = "Nobody can tell whether both are one file, so nothing was deleted."
+        msg = f"The metadata of table '{name_of(table)}' references '{doubtful.location}' with another scheme or store."
+        hint = "These may be the same file, so nothing was deleted. Use one name for the store."
         raise MaintenanceError(msg, hint=hint, table=name_of(table))
     return orphans
 
 
 def _is_hidden(table: Table, file: _Listed) -> bool:
-    """Whether a file or its folder begins with a dot or underscore: checksums and other engines' working files."""
+    """Whether the name of a file or folder begins with a dot or underscore: checksums, working files of engines."""
     inside = file.location[len(table.location().rstrip("/")) + 1 :].split("/")
     partitions = tuple(f"{field.name}=" for spec in table.metadata.partition_specs for field in spec.fields)
     return any(part.startswith(("_", ".")) and not part.startswith(partitions) for part in inside)

@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 from floe_core.declaration.expansion import expand_section
 from floe_core.errors import CapabilityError, ConfigurationError
 from floe_core.plugins.host.connecting import warehouse_root
+from floe_storage.opening import open_store
 from floe_tenancy.bootstrap import IcebergCatalogBootstrapper
 from floe_tenancy.config import CatalogProvider, IcebergCatalogConfig
 from floe_tenancy.identity import validate_tenant_id
 from floe_tenancy.isolation import PolarisIsolation
-from floe_tenancy.stores.factory import open_store
 from floe_tenancy.tables import DEFAULT_TABLES, IcebergTableSpec
 
 if TYPE_CHECKING:
@@ -62,7 +62,14 @@ def project_bootstrapper(connection: ProjectConnection) -> IcebergCatalogBootstr
         return connection.catalog
 
     def open_bucket(config: IcebergCatalogConfig, address: BucketAddress) -> ObjectStore:
-        return open_store(config.provider, address, storage.get_file_io_properties() if storage else {})
+        del config
+        if storage is None:
+            return open_store(address.uri(), {})
+        try:
+            return storage.object_store(address.uri())
+        except CapabilityError:
+            # A plugin without stores of its own still knows how PyIceberg accesses its files.
+            return open_store(address.uri(), storage.get_file_io_properties())
 
     return IcebergCatalogBootstrapper(load, open_bucket)
 

@@ -74,7 +74,7 @@ def test_a_purge_on_a_read_only_warehouse_says_what_is_left(project):
             folder.chmod(0o755)
     assert (code, said["error"]["type"]) == (2, "StorageError")
     left = f"{len(before)} of its {len(before)} files are still in "
-    assert f"Table '{TABLE}' is gone from the catalog, but {left}" in said["error"]["message"]
+    assert f"Table '{TABLE}' was dropped, but {left}" in said["error"]["message"]
     assert files_of(project) == before
     with tables_of(project) as manager:
         assert not manager.table_exists(TABLE)

@@ -88,7 +88,7 @@ def test_two_limits_are_refused(context, events):
 def test_a_table_in_the_folder_of_another_is_noticed(context, events, new_table):
     inner = new_table("bronze.inner", SCHEMA, location=f"{events.location()}/inner")
     inner.append(pa.table({"id": [1]}, schema=SCHEMA))
-    with pytest.raises(MaintenanceError, match="Another table lies in the folder"):
+    with pytest.raises(MaintenanceError, match="Another table is in the folder"):
         maintenance.sweep_orphans(context, NAME)
 
 

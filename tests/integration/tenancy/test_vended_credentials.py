@@ -10,8 +10,8 @@ from obstore.store import S3Store
 from pyiceberg.catalog.rest import RestCatalog
 
 from floe_core.errors import StorageAuthenticationError, StorageError
+from floe_storage.obstore_store import ObstoreObjectStore
 from floe_tenancy import CatalogProvider, IcebergCatalogBootstrapper, IcebergCatalogConfig
-from floe_tenancy.stores.arrow import ArrowObjectStore
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 
@@ -66,7 +66,7 @@ def test_vended_credentials_stop_at_the_tenants_prefix(session, minio):
     with pytest.raises(PermissionDeniedError):
         store.get(f"{other}.catalog-bootstrap")
     with pytest.raises(StorageAuthenticationError):
-        list(ArrowObjectStore(store).list(f"{other}events"))
+        list(ObstoreObjectStore(store).list(f"{other}events"))
     with pytest.raises(StorageError):
-        ArrowObjectStore(store).delete([f"{other}.catalog-bootstrap"])
+        ObstoreObjectStore(store).delete([f"{other}.catalog-bootstrap"])
     assert session.storage.store(session.config.warehouse).read(f"{other}.catalog-bootstrap")

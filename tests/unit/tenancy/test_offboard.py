@@ -22,8 +22,8 @@ from floe_core.errors import (
     SharedFilesError,
     StorageError,
 )
+from floe_storage.local import LocalObjectStore
 from floe_tenancy import LEGAL_HOLD, OffboardingStep, TenantOffboarding
-from floe_tenancy.stores.local import LocalObjectStore
 
 EVENTS = pa.schema([pa.field("event_id", pa.string())])
 

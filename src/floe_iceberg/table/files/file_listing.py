@@ -1,0 +1,149 @@
+"""Listings through PyIceberg's ``FileIO``: the only module of this package that lists folders.
+
+Tables are listed through their own ``FileIO`` and not through the storage plugin's object store:
+
+- A REST catalog vends credentials per table. Only the table's ``FileIO`` has them and renews them; the project's own
+  credentials may not reach the table at all, or reach more than the table.
+- Files are read and deleted through that ``FileIO``, so the listing sees what these see, under the same names.
+- It needs no optional client: PyArrow lists S3 without obstore, and a manager made from a bare catalog has no plugin.
+
+``FileIO`` cannot create an object atomically, so this is an ``ObjectListing`` and not a whole ``ObjectStore``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from pyarrow.fs import FileSelector, FileType, LocalFileSystem
+from pyiceberg.io.pyarrow import PyArrowFileIO
+
+from floe_core.declaration.locations import local_path
+from floe_core.errors import CapabilityError, StorageError
+from floe_core.observing.redaction import redact_text
+from floe_core.plugins.object_store import StoredObject, folder_prefix
+from floe_iceberg.errors import storage_error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyarrow.fs import FileSystem
+    from pyiceberg.io import FileIO
+
+# Their FileIO needs the account, which is part of the host.
+_ACCOUNT_SCHEMES = frozenset({"abfs", "abfss", "wasb", "wasbs"})
+# How fsspec's file systems name the time of the last change.
+_MODIFIED_KEYS = ("LastModified", "last_modified", "mtime", "updated")
+_NANOSECONDS = 1_000_000_000
+
+# Path below the folder, bytes, time of the last change.
+_Found = tuple[str, int, datetime | None]
+
+
+class FileIOListing:
+    """Lists the files below a location; keys are relative to it.
+
+    Attributes:
+        location: The location, without a trailing slash.
+    """
+
+    def __init__(self, io: FileIO, location: str, *, table: str | None = None) -> None:
+        """Use a FileIO's file system; ``table`` is named in errors.
+
+        Raises:
+            CapabilityError: This FileIO has no file system that lists folders.
+        """
+        if not isinstance(io, PyArrowFileIO) and not hasattr(io, "get_fs"):
+            subject = f"table '{table}'" if table else location
+            msg = f"The FileIO of {subject}, {type(io).__name__}, does not support listing."
+            hint = "Use PyArrowFileIO or FsspecFileIO, or pass engine='spark'."
+            raise CapabilityError(msg, hint=hint, table=table)
+        self.location = location.rstrip("/")
+        self._io: Any = io
+        self._table = table
+        self._files: FileSystem | None = None
+        if isinstance(io, PyArrowFileIO):
+            # Opened once: after a table is dropped, vended credentials cannot be renewed.
+            scheme, netloc, self._path = io.parse_location(self.location, io.properties)
+            self._files = io.fs_by_scheme(scheme, netloc)
+
+    def list(self, prefix: str = "") -> Iterator[StoredObject]:
+        """List every file below a folder, at any depth; links on local disks are followed."""
+        folder = folder_prefix(prefix)
+        files = self._files
+        found = self._list_with_fsspec(folder) if files is None else self._list_with_pyarrow(files, folder)
+        for path, size, modified in found:
+            yield StoredObject(folder + path, size, modified)
+
+    def location_of(self, key: str) -> str:
+        """Return the full location of a key."""
+        return f"{self.location}/{key}"
+
+    def remove_empty_folder(self, key: str = "") -> None:
+        """Remove a folder on a local disk if there is no file in it; other stores have no folders.
+
+        The folder itself (an empty key) is removed only if it contains nothing at all.
+        """
+        if not isinstance(self._files, LocalFileSystem):
+            return
+        path = f"{self._path}/{key}".rstrip("/")
+        with contextlib.suppress(OSError):
+            below = self._files.get_file_info(FileSelector(path, recursive=bool(key)))
+            if all(info.type == FileType.Directory for info in below) and (key or not below):
+                self._files.delete_dir(path)
+
+    def _list_with_pyarrow(self, files: FileSystem, folder: str) -> Iterator[_Found]:
+        path = f"{self._path}/{folder}".rstrip("/")
+        try:
+            found = files.get_file_info(FileSelector(path, recursive=True, allow_not_found=True))
+        except OSError as err:
+            raise storage_error(err, table=self._table) from err
+        start = len(path) + 1
+        for info in found:
+            # A file that was deleted during the listing has the type NotFound.
+            if info.type == FileType.File:
+                yield info.path[start:], info.size or 0, _moment(info.mtime_ns, unit=_NANOSECONDS)
+
+    def _list_with_fsspec(self, folder: str) -> Iterator[_Found]:
+        location = f"{self.location}/{folder}".rstrip("/")
+        parts = urlsplit(location)
+        if local_path(location) is not None:
+            files = self._io.get_fs("file")
+        elif parts.scheme in _ACCOUNT_SCHEMES:
+            files = self._io.get_fs(parts.scheme, parts.hostname)
+        else:
+            files = self._io.get_fs(parts.scheme)
+        # Each thread has a file system with its own cache, which still has the files that other threads deleted.
+        files.invalidate_cache()
+        try:
+            found = files.find(location, detail=True)
+        except FileNotFoundError:
+            return
+        except OSError as err:
+            raise storage_error(err, table=self._table) from err
+        except Exception as err:
+            # fsspec's file systems do not translate the errors of the store's client.
+            msg = f"Cannot list {location}: {redact_text(str(err))}"
+            raise StorageError(msg, table=self._table) from err
+        start = len(files._strip_protocol(location)) + 1  # noqa: SLF001 - fsspec's own way from a URL to a path
+        for path, info in found.items():
+            yield path[start:], int(info.get("size") or 0), _modified(info)
+
+
+def _modified(info: dict[str, Any]) -> datetime | None:
+    value = next((info[key] for key in _MODIFIED_KEYS if info.get(key) is not None), None)
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            value = datetime.fromisoformat(value)
+    if isinstance(value, datetime):
+        return value if value.tzinfo else value.replace(tzinfo=UTC)
+    return _moment(value)
+
+
+def _moment(value: Any, *, unit: int = 1) -> datetime | None:  # noqa: ANN401 - a number or something unknown
+    # A file system accepts times that a datetime cannot hold.
+    with contextlib.suppress(OverflowError, TypeError, ValueError, OSError):
+        return datetime.fromtimestamp(float(value) / unit, UTC)
+    return None

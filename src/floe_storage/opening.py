@@ -1,0 +1,69 @@
+"""Opens the object store of a location."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from floe_core.declaration.locations import local_path
+from floe_core.errors import CapabilityError, MissingDependencyError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from floe_core.plugins.object_store import ObjectStore
+
+
+class StoreLocation(NamedTuple):
+    """The parts of a location.
+
+    Attributes:
+        scheme: URL scheme in lower case, ``file`` for a plain path.
+        container: Bucket or container; empty for a local folder.
+        account: Azure account, if the location names one.
+        path: Path in the container without slashes around it; the whole path for a local folder.
+    """
+
+    scheme: str
+    container: str
+    account: str | None
+    path: str
+
+    @classmethod
+    def parse(cls, location: str) -> StoreLocation:
+        """Split a location; nothing in it is decoded, as PyIceberg and Hadoop do not decode locations either."""
+        if (folder := local_path(location)) is not None:
+            return cls("file", "", None, folder)
+        scheme, _, rest = location.partition("://")
+        host, _, path = rest.partition("/")
+        container, _, account_host = host.partition("@")
+        return cls(scheme.lower(), container, account_host.partition(".")[0] or None, path.strip("/"))
+
+
+def open_store(location: str, properties: Mapping[str, str]) -> ObjectStore:
+    """Open the object store of a location with PyIceberg's file properties; keys are relative to the location.
+
+    Use ``StoragePlugin.object_store()`` where there is a storage plugin. Without credentials among the properties, the
+    provider's client looks for those of the environment or the machine.
+
+    Args:
+        location: URI of a bucket, a container or a folder in one, or a local path.
+        properties: PyIceberg's ``s3.…``, ``gcs.…`` or ``adls.…`` properties.
+
+    Raises:
+        CapabilityError: No provider has the location's scheme.
+        MissingDependencyError: The provider's client is not installed.
+    """
+    from floe_storage import azure, gcs, local, s3
+
+    place = StoreLocation.parse(location)
+    if place.scheme in local.SCHEMES:
+        return local.open_store(place, properties)
+    for provider, extra in ((s3, "s3"), (gcs, "gcs"), (azure, "azure")):
+        if place.scheme in provider.SCHEMES:
+            try:
+                return provider.open_store(place, properties)
+            except ImportError as err:
+                what = f"An object store at {place.scheme}://{place.container}"
+                raise MissingDependencyError(what, extra=extra) from err
+    msg = f"floe has no object store for '{place.scheme}' locations."
+    raise CapabilityError(msg, hint="Use a location on local, s3, gcs or azure storage.")

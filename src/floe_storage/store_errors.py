@@ -1,0 +1,28 @@
+"""How errors of object store clients become floe's."""
+
+from __future__ import annotations
+
+from floe_core.errors import StorageAuthenticationError, StorageError
+from floe_core.observing.redaction import redact_text
+from floe_core.telemetry import get_logger
+
+_log = get_logger(__name__)
+
+# Total time for retries when a store does not answer. Callers can repeat whatever they do with a store.
+RETRY_SECONDS = 15
+
+_REFUSALS = frozenset(
+    {"UnauthenticatedError", "PermissionDeniedError", "PermissionError", "Forbidden", "Unauthorized", "RefreshError"}
+)
+_REFUSAL_WORDS = ("401 Unauthorized", "403 Forbidden", "AccessDenied")
+
+
+def store_error(err: Exception, verb: str, key: str) -> StorageError:
+    """Translate a client's error; the client's own message goes to the log."""
+    _log.debug("object_store.failed", verb=verb, key=key, error=type(err).__name__, reason=redact_text(str(err)))
+    # obstore has exception types for denied reads and writes; for denied listings and bulk deletes, only text.
+    if type(err).__name__ in _REFUSALS or any(word in str(err) for word in _REFUSAL_WORDS):
+        msg = f"The object store denied access: cannot {verb} '{key}'."
+        return StorageAuthenticationError(msg, hint="Check the credentials of the catalog configuration.")
+    msg = f"The object store failed to {verb} '{key}': {type(err).__name__}."
+    return StorageError(msg, hint="Check bucket, endpoint and network. --debug shows the store's own message.")

@@ -1,0 +1,25 @@
+"""Object stores for bootstrap and offboarding: create-only writes, listings, deletes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from floe_core.plugins.object_store import ObjectStore, StoredObject
+from floe_storage.opening import open_store
+from floe_tenancy.config import CatalogProvider
+from floe_tenancy.layout.properties import catalog_properties
+
+if TYPE_CHECKING:
+    from floe_tenancy.config import BucketAddress, IcebergCatalogConfig
+
+__all__ = ["ObjectStore", "StoredObject", "open_object_store"]
+
+
+def open_object_store(config: IcebergCatalogConfig, address: BucketAddress) -> ObjectStore:
+    """Open the store of one of a configuration's buckets with the properties of its catalog.
+
+    Raises:
+        MissingDependencyError: The provider's client is not installed.
+    """
+    local = config.provider is CatalogProvider.LOCAL
+    return open_store(address.uri(), {} if local else catalog_properties(config))
