@@ -58,10 +58,15 @@ def open_store(location: str, properties: Mapping[str, str]) -> ObjectStore:
     place = StoreLocation.parse(location)
     if place.scheme in local.SCHEMES:
         return local.open_store(place, properties)
-    for provider, extra in ((s3, "s3"), (gcs, "gcs"), (azure, "azure")):
-        if place.scheme in provider.SCHEMES:
+    openers = (
+        (s3.SCHEMES, s3.open_store, "s3"),
+        (gcs.SCHEMES, gcs.open_store, "gcs"),
+        (azure.SCHEMES, azure.open_store, "azure"),
+    )
+    for schemes, opener, extra in openers:
+        if place.scheme in schemes:
             try:
-                return provider.open_store(place, properties)
+                return opener(place, properties)
             except ImportError as err:
                 what = f"An object store at {place.scheme}://{place.container}"
                 raise MissingDependencyError(what, extra=extra) from err

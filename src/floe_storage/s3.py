@@ -44,9 +44,7 @@ class S3StoragePlugin(WarehousePlugin):
         if credentials.access_key_id and not credentials.secret_access_key:
             text = "an access key id without a secret key"
             found.append(
-                problem(
-                    "credentials.secret_access_key", text, "Set it to a reference such as ${AWS_SECRET_ACCESS_KEY}."
-                )
+                problem("credentials.secret_access_key", text, "Set it to a reference: ${AWS_SECRET_ACCESS_KEY}.")
             )
         if credentials.secret_access_key and not credentials.access_key_id:
             text = "a secret key without an access key id"

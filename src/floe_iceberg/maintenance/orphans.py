@@ -82,8 +82,8 @@ def sweep_orphans(  # noqa: PLR0913 - options by keyword
         allow_below_retention: Whether the given age may be shorter than ``retention.orphan_days``.
 
     Raises:
-        UnsafeRetentionError: The limit is more recent than ``retention.orphan_days`` allows; or so recent that a running
-            write could lose files, which no option allows.
+        UnsafeRetentionError: The limit is more recent than ``retention.orphan_days`` allows; or so recent that a
+            running write could lose files, which no option allows.
         MaintenanceInProgressError: Another maintenance run holds the table.
         SharedFilesError: ``gc.enabled=false`` marks the files as shared with other tables.
         LegalHoldError: The table or one of its namespaces is under legal hold.
@@ -122,7 +122,7 @@ def _limit(
         limit = now
     least = context.config.min_orphan_age_hours
     if days is not None and not undercut and limit > now - timedelta(days=days) + _GRACE:
-        msg = f"Orphan files of table '{table}' must be kept for {days} days, as set by the table's retention.orphan_days."
+        msg = f"Orphan files of table '{table}' must be kept for {days} days, as set by its retention.orphan_days."
         hint = "Use a longer age, or pass allow_below_retention=True (--allow-below-retention)."
         raise UnsafeRetentionError(msg, hint=hint, table=table)
     if limit > now - timedelta(hours=least) + _GRACE:

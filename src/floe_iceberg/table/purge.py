@@ -91,7 +91,7 @@ class Remains:
         return PurgeResult(deleted_files=len(files), foreign_files=self.foreign)
 
     def _still_there(self, files: Iterable[str]) -> list[str]:
-        """Return the files that still exist: one listing answers for the table's location, others are checked singly."""
+        """Return the files that still exist; those at the table's location are found with one listing."""
         try:
             listed = self._folder.present()
             start = f"{normal(self._table.location().rstrip('/'))}/"

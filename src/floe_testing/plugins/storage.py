@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from floe_core.errors import ConfigurationError
+from floe_core.errors import CapabilityError, ConfigurationError
 from floe_core.plugins import FileIO
 from floe_testing.plugins.metadata import PluginContract
 from floe_testing.plugins.network import no_network
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from floe_core.plugins import StoragePlugin
+    from floe_core.plugins.object_store import ObjectStore
     from floe_core.schemas import StorageConfig
 
 
@@ -154,6 +155,26 @@ class StoragePluginContract(StorageFormsContract):
         file_io.delete(location)
         assert not file_io.new_input(location).exists()
 
+    def test_its_object_store_has_the_files_of_the_file_client(self, storage: StoragePlugin, location: str) -> None:
+        folder, _, name = location.rpartition("/")
+        store = _object_store(storage, folder)
+        if store is None:
+            return
+        with storage.get_pyiceberg_fileio().new_output(location).create() as stream:
+            stream.write(b"x")
+        assert name in {item.key for item in store.list()}
+        assert store.read(name) == b"x"
+        store.delete([name])
+        assert not storage.get_pyiceberg_fileio().new_input(location).exists()
+
+    def test_its_object_store_opens_at_the_warehouse(self, storage: StoragePlugin, location: str) -> None:
+        key = location.removeprefix(f"{storage.get_warehouse_uri()}/")
+        store = _object_store(storage)
+        if store is None:
+            return
+        assert store.create(key, b"x")
+        assert storage.get_pyiceberg_fileio().new_input(location).exists()
+
     def test_a_missing_file_is_told_apart_from_an_empty_one(self, storage: StoragePlugin, location: str) -> None:
         missing = storage.get_pyiceberg_fileio().new_input(location)
         assert not missing.exists()
@@ -177,3 +198,11 @@ class StoragePluginContract(StorageFormsContract):
             catalog.purge_table((namespace, "rows"))
         finally:
             catalog.close()
+
+
+def _object_store(storage: StoragePlugin, location: str | None = None) -> ObjectStore | None:
+    # Object stores are optional for plugins.
+    try:
+        return storage.object_store(location)
+    except CapabilityError:
+        return None

@@ -70,7 +70,7 @@ class FileIOListing:
             self._files = io.fs_by_scheme(scheme, netloc)
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        """List every file below a folder, at any depth; links on local disks are followed."""
+        """List every file below a folder, at any depth; PyArrow also lists local folders that are behind links."""
         folder = folder_prefix(prefix)
         files = self._files
         found = self._list_with_fsspec(folder) if files is None else self._list_with_pyarrow(files, folder)
@@ -129,6 +129,9 @@ class FileIOListing:
             raise StorageError(msg, table=self._table) from err
         start = len(files._strip_protocol(location)) + 1  # noqa: SLF001 - fsspec's own way from a URL to a path
         for path, info in found.items():
+            if info.get("islink") and files.isdir(path):
+                # A link to a local folder is neither a file nor followed.
+                continue
             yield path[start:], int(info.get("size") or 0), _modified(info)
 
 

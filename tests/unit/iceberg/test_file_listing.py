@@ -1,0 +1,156 @@
+"""Listings through PyIceberg's FileIO, and what maintenance makes of them where the file system is fsspec's."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pytest
+from fsspec.implementations.local import LocalFileSystem
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.io import load_file_io
+
+from floe_core.errors import CapabilityError, CorruptFileError, StorageAuthenticationError, StorageError
+from floe_iceberg import IcebergTableManager
+from floe_iceberg.table.files.file_listing import FileIOListing
+from floe_iceberg.table.recovery import newest_metadata
+from floe_testing.embedded_tables import local_path
+
+FSSPEC = "pyiceberg.io.fsspec.FsspecFileIO"
+PYARROW = "pyiceberg.io.pyarrow.PyArrowFileIO"
+NAME = "bronze.events"
+
+
+class Disk(LocalFileSystem):
+    """A file system that does not say when a file was written."""
+
+    def find(self, path, **options):
+        return {path: {"size": info["size"]} for path, info in super().find(path, **options).items()}
+
+
+class Failing(LocalFileSystem):
+    """A file system whose listings fail with a client's own error."""
+
+    error: Exception
+
+    def find(self, path, **options):
+        raise self.error
+
+
+class Client:
+    """A FileIO with a file system of the test's."""
+
+    def __init__(self, files):
+        self._files = files
+
+    def get_fs(self, scheme):
+        return self._files
+
+
+@pytest.fixture(params=[FSSPEC, PYARROW], ids=["fsspec", "pyarrow"])
+def manager(request, tmp_path):
+    catalog = SqlCatalog(
+        "lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/lake", **{"py-io-impl": request.param}
+    )
+    with IcebergTableManager(catalog) as manager:
+        yield manager
+    catalog.close()
+
+
+@pytest.fixture
+def events(manager):
+    manager.namespaces.create("bronze")
+    manager.create_table(NAME, pa.schema([("id", pa.int64())]))
+    manager.append(NAME, pa.table({"id": [1]}))
+    return manager.load_table(NAME)
+
+
+def stray(table):
+    path = local_path(table.location()) / "data/stray.parquet"
+    path.write_bytes(b"x")
+    os.utime(path, (0, 0))
+    return path
+
+
+def test_a_file_io_that_cannot_list_is_refused():
+    with pytest.raises(CapabilityError, match="does not support listing") as refused:
+        FileIOListing(object(), "s3://lake/x", table=NAME)
+    assert refused.value.table == NAME
+
+
+def test_a_file_of_unknown_age_has_no_time(tmp_path):
+    (tmp_path / "x").write_bytes(b"1")
+    [found] = FileIOListing(Client(Disk()), f"file://{tmp_path}").list()
+    assert (found.key, found.size, found.modified) == ("x", 1, None)
+
+
+@pytest.mark.parametrize("io", [FSSPEC, PYARROW], ids=["fsspec", "pyarrow"])
+def test_a_file_from_the_first_second_of_1970_has_a_time(tmp_path, io):
+    (tmp_path / "x").write_bytes(b"1")
+    os.utime(tmp_path / "x", (0, 0))
+    [found] = FileIOListing(load_file_io({"py-io-impl": io}), f"file://{tmp_path}").list()
+    assert found.modified == datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (RuntimeError("broken pipe"), StorageError),
+        (PermissionError("AccessDenied"), StorageAuthenticationError),
+    ],
+    ids=["client", "denied"],
+)
+def test_a_failed_listing_is_a_storage_error(tmp_path, error, kind):
+    files = Failing()
+    files.error = error
+    with pytest.raises(kind) as failed:
+        list(FileIOListing(Client(files), str(tmp_path), table=NAME).list())
+    assert failed.value.table == NAME
+
+
+def test_a_link_to_a_folder_is_no_file_for_fsspec(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/x").write_bytes(b"1")
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake/link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "lake/file").symlink_to(tmp_path / "elsewhere/x")
+    listing = FileIOListing(load_file_io({"py-io-impl": FSSPEC}), f"file://{tmp_path}/lake")
+    assert [found.key for found in listing.list()] == ["file"]
+
+
+def test_a_sweep_finds_the_orphans(manager, events):
+    path = stray(events)
+    swept = manager.sweep_orphans(NAME, dry_run=False)
+    assert [local_path(file) for file in swept.files] == [path]
+    assert not path.exists()
+
+
+def test_a_sweep_leaves_files_of_unknown_age_alone(manager, events, monkeypatch):
+    path = stray(events)
+    listed = FileIOListing.list
+
+    def without_times(self, prefix=""):
+        return (type(found)(found.key, found.size) for found in listed(self, prefix))
+
+    monkeypatch.setattr(FileIOListing, "list", without_times)
+    assert manager.sweep_orphans(NAME, dry_run=False, older_than=datetime.now(UTC) - timedelta(days=9)).files == ()
+    assert path.exists()
+
+
+def test_a_purge_takes_what_no_version_references(manager, events):
+    folder = local_path(events.location())
+    stray(events)
+    manager.drop_table(NAME, purge=True)
+    assert [path for path in folder.rglob("*") if path.is_file()] == []
+
+
+def test_the_newest_metadata_that_can_be_read_is_found(manager, events):
+    before = events.metadata.metadata_log[-1].metadata_file
+    local_path(events.metadata_location).write_bytes(b"{")
+    (local_path(events.location()) / "metadata/deeper").mkdir()
+    (local_path(events.location()) / "metadata/deeper/00009-x.metadata.json").write_bytes(
+        local_path(before).read_bytes()
+    )
+    broken = CorruptFileError("damaged", path=events.metadata_location)
+    assert newest_metadata(manager.context, NAME, broken) == before
