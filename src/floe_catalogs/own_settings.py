@@ -1,24 +1,26 @@
-"""Files are opened as the catalog's own settings say."""
+"""Files are opened with the catalog's own settings."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from pyiceberg.catalog import MetastoreCatalog
-from pyiceberg.typedef import EMPTY_DICT
+
+from floe_iceberg.pyiceberg_internals.catalogs import FileIOHook
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.typedef import Properties
 
 
-class OwnSettings(MetastoreCatalog):
-    """Takes no settings of the client from a table: whoever writes its properties may be somebody else.
+class OwnSettings(FileIOHook, MetastoreCatalog):
+    """Takes no settings of the client from a table, whose properties may have been written by another party.
 
-    PyIceberg lets a table's properties override the catalog's, so that one of them could send an administrator's
-    requests to another endpoint, or name the class that opens the files.
+    PyIceberg lets a table's properties override the catalog's. One of them could send an administrator's requests to
+    another endpoint, or name the class that opens the files.
     """
 
-    def _load_file_io(self, properties: Properties = EMPTY_DICT, location: str | None = None) -> FileIO:
+    def open_file_io(self, properties: Properties, location: str | None) -> FileIO:
+        """Open files; the properties of the table are not used."""
         del properties
-        return super()._load_file_io({}, location)
+        return super().open_file_io({}, location)

@@ -13,8 +13,8 @@ import sys
 import pyarrow as pa
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
+from floe_catalogs.sql.rows import TableRows
 from floe_iceberg import IcebergTableManager
-from floe_iceberg.catalog import metastore
 from floe_polaris.client import PolarisCatalog
 from floe_testing.faults.sites import Address, address_of, open_site
 
@@ -70,7 +70,7 @@ def arm(step: int) -> None:
     around(PyArrowFile, "create")
     around(PyArrowFileIO, "delete")
     # The embedded catalog's row, and the request to a server with its answer.
-    around(metastore.SqlMetastore, "_swap")
+    around(TableRows, "swap")
     around(PolarisCatalog, "commit_table")
 
 

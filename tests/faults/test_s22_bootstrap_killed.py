@@ -18,7 +18,7 @@ import inspect, json, os, signal, sys
 from pathlib import Path
 from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.io import pyarrow
-from floe_catalogs import shared_sql_catalog
+from floe_catalogs.sql import catalog as sql_catalog
 from floe_storage.gcs import GoogleObjectStore
 from floe_storage.local import LocalObjectStore
 from floe_storage.obstore_store import ObstoreObjectStore
@@ -40,9 +40,9 @@ def deadly_after(owner, name, deadly):
 def bootstrap(number, tenant, deadly):
     for store in (LocalObjectStore, ObstoreObjectStore, GoogleObjectStore):
         deadly_after(store, "create", deadly)
-    deadly_after(shared_sql_catalog.SharedSqlCatalog, "create_namespace", deadly)
+    deadly_after(sql_catalog.SharedSqlCatalog, "create_namespace", deadly)
     deadly_after(MetastoreCatalog, "_write_metadata", deadly)
-    deadly_after(shared_sql_catalog.SharedSqlCatalog, "create_table", deadly)
+    deadly_after(sql_catalog.SharedSqlCatalog, "create_table", deadly)
     tenants = EmbeddedTenants(folder, metadata=not place, place=place)
     result = tenants.bootstrapper.bootstrap_client(tenant, tenants.config)
     shown = {"steps": steps, "created": result.created_tables, "existing": result.existing_tables}

@@ -1,14 +1,16 @@
-"""A catalog whose calls never lie about their outcome.
+"""A catalog that finds out how its calls ended.
 
-A call that landed can still be answered with a conflict, a server error or silence. PyIceberg then deletes the files
-the new snapshot refers to, or reports a table as missing that it has just dropped. This wrapper looks before it
-believes: a call says what the catalog would hold after it, so after a doubtful answer the catalog is asked.
+A call that took effect can still be answered with a conflict, a server error or nothing at all. PyIceberg then deletes
+the files that the new snapshot refers to, or reports a table as missing that it has just dropped. After a doubtful
+answer this wrapper reads the catalog to see whether it shows the effect of the call.
 
-Drops, renames, registrations and changes of namespaces look before the call as well, although most answers leave no
-doubt. What a look afterwards shows has two meanings without it: a name that is free was freed by this call or never
-taken, a table that is there is the one to be dropped or a new one of somebody else, and a 404 or 409 is about this
-call sent twice, by a proxy for one, or about another's. Told wrong, the caller repeats a drop and loses the other's
-table, or takes over a namespace that is not its own. These calls are rare, and one more read each is the price.
+Drops, renames, registrations and changes of namespaces read the catalog before the call as well, because what it shows
+afterwards is ambiguous on its own. A free name was freed by this call or was never taken; a table of the name is the
+one to drop or a new one of another client; a 404 or 409 is about this call, sent twice by a proxy, or about another.
+A wrong conclusion would make the caller repeat a drop and lose another client's table, or take over a namespace that
+is not its own. These calls are rare, so one more read each is acceptable.
+
+The wrapper works on any PyIceberg catalog; ``floe_iceberg.catalog_traits`` lists what a catalog may declare.
 """
 
 from __future__ import annotations
@@ -28,7 +30,6 @@ from floe_core.observing.metrics import timed_commit
 from floe_core.telemetry import traced
 from floe_iceberg.catalog.clocks import clocked
 from floe_iceberg.catalog.manifest_lists import ManifestLists
-from floe_iceberg.catalog.metastore import sql_metastore
 from floe_iceberg.catalog.outcomes import (
     DEFINITE,
     PATIENCE_SECONDS,
@@ -38,6 +39,8 @@ from floe_iceberg.catalog.outcomes import (
     landed,
     overtaken,
 )
+from floe_iceberg.catalog_traits import answers_once, clock_offset_of, reports_outcomes
+from floe_iceberg.pyiceberg_internals.catalogs import FileIOHook, file_io_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,16 +54,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Tells a creation of ours from somebody else's when the answer was lost.
+# Tells this client's creation of a table from another's when the answer was lost.
 CREATION_ID_PROPERTY = "floe.creation-id"
 
 
-class ReconcilingCatalog(Catalog):
+class ReconcilingCatalog(FileIOHook):
     """Wraps any PyIceberg catalog; the tables it hands out commit through it.
 
     Attributes:
         inner: The wrapped catalog.
-        manifest_lists: The manifest lists read and written through it.
+        manifest_lists: The manifest lists that were read and written through it.
     """
 
     def __init__(
@@ -70,8 +73,8 @@ class ReconcilingCatalog(Catalog):
 
         Args:
             inner: The catalog.
-            looks: Pauses before each look after a doubtful answer, in seconds.
-            patience: How long a catalog that answered before may stay away, in seconds.
+            looks: Pauses before each read after a doubtful answer, in seconds.
+            patience: How long to wait for a catalog that answered before and is unavailable, in seconds.
         """
         self.name = inner.name
         self.properties = inner.properties
@@ -79,7 +82,6 @@ class ReconcilingCatalog(Catalog):
         self._pauses = looks
         self._patience = patience
         self._answered = False
-        self._sql = sql_metastore(inner)
         self.manifest_lists = ManifestLists()
 
     @classmethod
@@ -87,7 +89,7 @@ class ReconcilingCatalog(Catalog):
         """Return the catalog wrapped, once.
 
         Raises:
-            ConfigurationError: It is something else than a catalog.
+            ConfigurationError: The object is not a PyIceberg catalog.
         """
         if not isinstance(catalog, Catalog):
             msg = (
@@ -98,17 +100,17 @@ class ReconcilingCatalog(Catalog):
 
     @property
     def clock_offset_ms(self) -> int:
-        """How far the catalog's clock is ahead of this machine's; 0 where the catalog has none, or none is known."""
-        return int(getattr(self.inner, "clock_offset_ms", 0))
+        """How far the catalog's clock is ahead of this machine's, in milliseconds; 0 if that is not known."""
+        return clock_offset_of(self.inner)
 
     def commit_table(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> CommitTableResponse:
-        """Commit, and find out what happened when the answer leaves doubt.
+        """Commit, and find out how the commit ended if the answer leaves doubt.
 
         Raises:
             CommitFailedException: The commit did not land; another writer was first.
-            CommitStateUnknownException: Nobody can tell whether the commit landed.
+            CommitStateUnknownException: It is unknown whether the commit landed.
         """
         name = ".".join(table.name())
         added = next((update.snapshot for update in updates if isinstance(update, AddSnapshotUpdate)), None)
@@ -122,16 +124,16 @@ class ReconcilingCatalog(Catalog):
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> CommitTableResponse:
         creates = any(isinstance(requirement, AssertCreate) for requirement in requirements)
-        if self._sql is not None and not creates:
+        if reports_outcomes(self.inner) and not creates:
             try:
-                return self._sql.commit(table, requirements, updates)
+                return self.inner.commit_table(table, requirements, updates)
             except pyiceberg_errors.CommitStateUnknownException as err:
                 return self._reconcile(table, updates, err)
         in_process = isinstance(self.inner, MetastoreCatalog) and not creates
         requirements = (*requirements, *guards_of_the_number(table.metadata, updates))
         try:
             return self.inner.commit_table(table, requirements, clocked(updates) if in_process else updates)
-        except Exception as err:  # noqa: BLE001 - whatever went wrong, the table itself knows the outcome
+        except Exception as err:  # noqa: BLE001 - whatever went wrong, the table shows the outcome
             return self._reconcile(table, updates, err)
 
     def _reconcile(self, table: Table, updates: tuple[TableUpdate, ...], err: Exception) -> CommitTableResponse:
@@ -142,7 +144,7 @@ class ReconcilingCatalog(Catalog):
                 current = looks.reach(lambda: self._load(table.name()))
             except pyiceberg_errors.NoSuchTableError:
                 raise err from None
-            except Exception:  # noqa: BLE001, S112 - an unreachable catalog is asked again after the next pause
+            except Exception:  # noqa: BLE001, S112 - an unreachable catalog is read again after the next pause
                 continue
             if landed(current.metadata, updates):
                 return self._confirmed(current, updates)
@@ -152,13 +154,13 @@ class ReconcilingCatalog(Catalog):
             if isinstance(err, DEFINITE) and not looks.is_back:
                 raise err
         if looks.is_back and _asserts_its_branch(updates):
-            # The catalog restarted and shows nothing of the commit. Should it land late all the same, the branch that
-            # it asserts has moved by then, or the next attempt finds it.
-            msg = f"The catalog was away during a commit to {name}"
+            # The catalog restarted and does not show the commit. If it lands late, the branch that it asserts has
+            # moved by then, or the next attempt finds it.
+            msg = f"The catalog was unavailable during a commit to {name}"
             raise pyiceberg_errors.CommitFailedException(msg) from err
         if isinstance(err, DEFINITE) and not isinstance(err, pyiceberg_errors.CommitFailedException):
             raise err
-        msg = f"No answer tells whether the commit to {name} landed"
+        msg = f"It is unknown whether the commit to {name} landed"
         raise pyiceberg_errors.CommitStateUnknownException(msg) from err
 
     @staticmethod
@@ -180,13 +182,13 @@ class ReconcilingCatalog(Catalog):
         believed: tuple[type[Exception], ...] = (),
         again: bool = True,
     ) -> T:
-        """Carry out a call; when it fails, look whether it took effect all the same.
+        """Make a call; if it fails, find out whether it took effect nevertheless.
 
         Args:
-            call: What to do.
-            look: Returns what the call would have returned when the catalog shows its effect, else None.
+            call: The call.
+            look: Reads the catalog. Returns the result of the call if its effect is there, else None.
             believed: Errors that leave no doubt.
-            again: Whether the call is made once more when the catalog was away and is back.
+            again: Whether to repeat the call once if the catalog was unavailable and is back.
         """
         try:
             return call()
@@ -197,7 +199,7 @@ class ReconcilingCatalog(Catalog):
             for _ in looks:
                 try:
                     found = looks.reach(look)
-                except Exception:  # noqa: BLE001 - an unreachable catalog is asked again after the next pause
+                except Exception:  # noqa: BLE001 - an unreachable catalog is read again after the next pause
                     found = None
                 if found is not None:
                     return found
@@ -208,11 +210,11 @@ class ReconcilingCatalog(Catalog):
             raise
 
     def _looks(self) -> Looks:
-        # A catalog that never answered is down, not restarting.
+        # A catalog that never answered is down rather than restarting, so it is not waited for.
         return Looks(self._pauses, patience=self._patience if self._answered else 0.0)
 
     def _patiently(self, read: Callable[[], T]) -> T:
-        """Read, and wait for a catalog that answered before and is away now."""
+        """Read; wait for a catalog that answered before and is unavailable now."""
         found = self._looks().reach(read)
         self._answered = True
         return found
@@ -222,19 +224,17 @@ class ReconcilingCatalog(Catalog):
         return table
 
     def load_table(self, identifier: str | Identifier) -> Table:
-        """Load a table; a catalog that is restarting is waited for."""
+        """Load a table; wait for a catalog that is restarting."""
         return self._patiently(lambda: self._load(identifier))
 
     def _load(self, identifier: str | Identifier) -> Table:
-        if self._sql is not None:
-            return self._own(self._sql.load(Catalog.identifier_to_tuple(identifier)))
         return self._own(self.inner.load_table(identifier))
 
     def _uuid_of(self, identifier: str | Identifier) -> uuid.UUID | None:
-        """Return the id of the table that bears a name now; None when there is none, or it cannot be read."""
+        """Return the UUID of the table of a name; None if there is none, or it cannot be read."""
         try:
             return self.load_table(identifier).metadata.table_uuid
-        except Exception:  # noqa: BLE001 - a damaged table can be dropped and renamed too
+        except Exception:  # noqa: BLE001 - a damaged table can be dropped and renamed as well
             return None
 
     def create_table(  # noqa: PLR0913, PLR0917 - PyIceberg's signature
@@ -246,10 +246,10 @@ class ReconcilingCatalog(Catalog):
         sort_order: SortOrder = UNSORTED_SORT_ORDER,
         properties: Properties | None = None,
     ) -> Table:
-        """Create a table, and find out whether it was this call's doing when the answer leaves doubt.
+        """Create a table, and find out whether this call created it if the answer leaves doubt.
 
         Raises:
-            TableAlreadyExistsError: Somebody else's table is there.
+            TableAlreadyExistsError: Another client's table has the name.
         """
         creation = uuid.uuid4().hex
         marked = {**(properties or {}), CREATION_ID_PROPERTY: creation}
@@ -284,16 +284,16 @@ class ReconcilingCatalog(Catalog):
         *args: Any,  # noqa: ANN401 - passed on as it is
         **options: Any,  # noqa: ANN401 - passed on as it is
     ) -> CreateTableTransaction:
-        """Begin to create a table."""
+        """Start a transaction that creates a table."""
         return self.inner.create_table_transaction(identifier, *args, **options)
 
     def register_table(self, identifier: str | Identifier, metadata_location: str, overwrite: bool = False) -> Table:  # noqa: FBT001, FBT002 - PyIceberg's signature
         """Register a table by its metadata file.
 
         Raises:
-            TableAlreadyExistsError: Somebody else's table is there.
+            TableAlreadyExistsError: Another client's table has the name.
         """
-        # REST catalogs of PyIceberg take no third argument.
+        # Not every PyIceberg catalog has the third argument.
         options = {"overwrite": True} if overwrite else {}
         taken = not overwrite and self.table_exists(identifier)
 
@@ -310,7 +310,7 @@ class ReconcilingCatalog(Catalog):
 
         Raises:
             NoSuchTableError: The table does not exist.
-            TableAlreadyExistsError: Somebody else's table has the new name.
+            TableAlreadyExistsError: Another client's table has the new name.
         """
         ours = self._uuid_of(from_identifier)
 
@@ -325,12 +325,10 @@ class ReconcilingCatalog(Catalog):
         return self._patiently(lambda: self._exists(identifier))
 
     def _exists(self, identifier: str | Identifier) -> bool:
-        if self._sql is not None:
-            return self._sql.exists(Catalog.identifier_to_tuple(identifier))
         try:
             return self.inner.table_exists(identifier)
         except (ValueError, TypeError):
-            # Where the client has to read the metadata for an answer, it is there and beyond PyIceberg's parser.
+            # The client reads the metadata to answer: the table exists, and PyIceberg cannot parse it.
             return True
 
     def drop_table(self, identifier: str | Identifier) -> None:
@@ -350,14 +348,14 @@ class ReconcilingCatalog(Catalog):
         self._settled(lambda: _done(self.inner.purge_table(identifier)), self._gone(identifier))
 
     def _seems_there(self, identifier: str | Identifier) -> bool:
-        """Tell whether a table exists, or is so damaged that the catalog cannot tell."""
+        """Tell whether a table exists, or is so damaged that the catalog gives no answer."""
         try:
             return self.table_exists(identifier)
-        except Exception:  # noqa: BLE001 - only a table that is there can be damaged
+        except Exception:  # noqa: BLE001 - only a table that exists can be damaged
             return True
 
     def _gone(self, identifier: str | Identifier) -> Callable[[], bool | None]:
-        """Return a look that tells whether the table that bears a name now is gone later on."""
+        """Return a check for later: whether the table that has a name now is gone."""
         ours = self._uuid_of(identifier)
         there = ours is not None or self._seems_there(identifier)
 
@@ -366,7 +364,7 @@ class ReconcilingCatalog(Catalog):
                 current = self._load(identifier).metadata.table_uuid
             except pyiceberg_errors.NoSuchTableError:
                 return True if there else None
-            # A new table of the same name is somebody else's and stays.
+            # A new table of the same name belongs to another client and stays.
             return True if ours is not None and current != ours else None
 
         return gone
@@ -393,8 +391,7 @@ class ReconcilingCatalog(Catalog):
             current = self.inner.load_namespace_properties(namespace) if properties else {}
             return True if all(current.get(key) == value for key, value in (properties or {}).items()) else None
 
-        # A database answers once; a REST client may have sent the call again and be told of its own creation.
-        believed = (pyiceberg_errors.NamespaceAlreadyExistsError,) if self._sql is not None else ()
+        believed = (pyiceberg_errors.NamespaceAlreadyExistsError,) if answers_once(self.inner) else ()
         self._settled(lambda: _done(self.inner.create_namespace(namespace, properties or {})), made, believed=believed)
 
     def drop_namespace(self, namespace: str | Identifier) -> None:
@@ -402,7 +399,7 @@ class ReconcilingCatalog(Catalog):
 
         Raises:
             NoSuchNamespaceError: The namespace does not exist.
-            NamespaceNotEmptyError: Something is inside.
+            NamespaceNotEmptyError: It holds tables, views or namespaces.
         """
         there = self.namespace_exists(namespace)
 
@@ -469,12 +466,13 @@ class ReconcilingCatalog(Catalog):
         """Close the wrapped catalog."""
         self.inner.close()
 
-    def _load_file_io(self, properties: Properties | None = None, location: str | None = None) -> FileIO:
-        return self.inner._load_file_io(properties or {}, location)  # noqa: SLF001 - the hook PyIceberg's tables call
+    def open_file_io(self, properties: Properties, location: str | None) -> FileIO:
+        """Open files as the wrapped catalog does."""
+        return file_io_of(self.inner, location, properties)
 
 
 def _done(nothing: None) -> bool:
-    """Give a call without a result one."""
+    """Turn the None of a call without a result into a result."""
     return nothing is None
 
 
@@ -483,6 +481,6 @@ def _asserts_its_branch(updates: tuple[TableUpdate, ...]) -> bool:
 
 
 def _descends_from(table: Table, metadata_location: str) -> bool:
-    """Whether a table was registered by a metadata file, however often it changed since."""
+    """Whether a table was registered by a metadata file, however often it has changed since."""
     known = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
     return metadata_location in known

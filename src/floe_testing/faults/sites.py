@@ -327,15 +327,15 @@ class EmbeddedSite(Site):
     @contextmanager
     def overtaken(self, manager: IcebergTableManager | ManagerContext, rival: Callable[[], object]) -> Iterator[None]:
         """Let the rival act before the commit looks at its row."""
-        metastore: Any = cast("ReconcilingCatalog", manager.catalog)._sql  # noqa: SLF001 - the way to the row
-        commit = metastore.commit
+        catalog: Any = cast("ReconcilingCatalog", manager.catalog).inner
+        commit = catalog.commit_table
 
         def late(*arguments: object) -> object:
-            del metastore.commit
+            del catalog.commit_table
             rival()
             return commit(*arguments)
 
-        metastore.commit = late
+        catalog.commit_table = late
         yield
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from floe_catalogs.shared_sql_catalog import SharedSqlCatalog
+    from floe_catalogs.sql.catalog import SharedSqlCatalog
     from floe_iceberg import IcebergTableManager
     from floe_spark.session.settings import SparkSettings
 

@@ -11,9 +11,9 @@ import threading
 import pyarrow as pa
 import pytest
 
-from floe_catalogs import database as database_module
-from floe_catalogs.database import Database
 from floe_catalogs.sql import SqlCatalogPlugin
+from floe_catalogs.sql import database as database_module
+from floe_catalogs.sql.database import Database
 from floe_core.errors import (
     CapabilityError,
     CatalogConnectionError,

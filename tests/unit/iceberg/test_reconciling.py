@@ -1,6 +1,6 @@
-"""Calls to a catalog that answers wrongly, late or not at all, on the path that every catalog but SQL takes.
+"""Calls to a catalog that answers wrongly, late or not at all.
 
-The catalog below is real, on SQLite; only its answers are scripted. Nobody waits: time is simulated.
+The catalog below is PyIceberg's own, on SQLite; only its answers are scripted. Nobody waits: time is simulated.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pyiceberg.table.update import AssertCreate, SetPropertiesUpdate
 from pyiceberg.types import LongType, NestedField, StringType
 
 from floe_core.errors import CatalogUnavailableError, ConfigurationError
-from floe_iceberg.catalog import clocks, outcomes, reconciling
+from floe_iceberg.catalog import clocks, outcomes
 from floe_iceberg.catalog.reconciling import CREATION_ID_PROPERTY, ReconcilingCatalog
 from floe_iceberg.commit.protocol import stage
-from floe_testing.embedded_tables import local_path
+from floe_testing.embedded_tables import local_path, open_catalog
 
 pytestmark = pytest.mark.req("TM-14")
 
@@ -52,9 +52,8 @@ def clock(monkeypatch):
 
 
 @pytest.fixture
-def inner(tmp_path, monkeypatch):
-    """The catalog below, taken for one that is no SQL catalog."""
-    monkeypatch.setattr(reconciling, "sql_metastore", lambda _: None)
+def inner(tmp_path):
+    """The catalog below; it declares nothing about its answers."""
     inner = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/warehouse")
     inner.create_namespace("bronze")
     yield inner
@@ -245,7 +244,7 @@ def test_rows_whose_number_is_taken_can_never_land(catalog, orders, inner, answe
 def test_rows_that_met_a_restart_and_did_not_land_may_be_written_again(catalog, orders, inner, answer, clock):
     answer("commit_table", AWAY)
     answer("load_table", AWAY, AWAY)
-    with pytest.raises(pyiceberg_errors.CommitFailedException, match=r"away during a commit to bronze\.orders"):
+    with pytest.raises(pyiceberg_errors.CommitFailedException, match=r"unavailable during a commit to bronze\.orders"):
         append(orders, 1)
     assert ids(inner) == []
 
@@ -255,7 +254,7 @@ def test_a_refusal_after_a_restart_is_looked_into_before_it_is_believed(catalog,
     refused = pyiceberg_errors.ForbiddenError("starting")
     answer("commit_table", refused)
     answer("load_table", AWAY)
-    with pytest.raises(pyiceberg_errors.CommitFailedException, match="away"):
+    with pytest.raises(pyiceberg_errors.CommitFailedException, match="unavailable"):
         append(orders, 1)
     assert clock.now == pytest.approx(1.2)
 
@@ -502,8 +501,8 @@ def test_a_namespace_that_was_there_before_is_not_ours(catalog, inner, answer):
         catalog.create_namespace("silver", {"owner": "us"})
 
 
-def test_a_sql_catalog_answers_once_and_is_believed(inner, monkeypatch, clock):
-    monkeypatch.undo()
+def test_floes_sql_catalog_answers_once_and_is_believed(tmp_path, monkeypatch):
+    inner = open_catalog(tmp_path)
     catalog = ReconcilingCatalog(inner)
     catalog.create_table(ORDERS, SCHEMA)
     assert catalog.table_exists(ORDERS) is True

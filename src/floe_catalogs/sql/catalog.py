@@ -1,29 +1,53 @@
-"""PyIceberg's SQL catalog, made fit to be shared by many processes and with Spark's JDBC catalog."""
+"""PyIceberg's SQL catalog for many processes, and for Spark's JDBC catalog beside them.
+
+PyIceberg's own commit reads, copies and validates the whole history several times, so each append costs more than the
+last. Here a metadata file that this process read or wrote is read no more, and one compare-and-swap on the catalog's
+row is the commit.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from typing import TYPE_CHECKING
 
 from pyiceberg.catalog import Catalog, MetastoreCatalog
 from pyiceberg.catalog.sql import IcebergNamespaceProperties, IcebergTables, SqlCatalog, SqlCatalogBaseTable
-from pyiceberg.exceptions import NamespaceAlreadyExistsError, NamespaceNotEmptyError, NoSuchViewError
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NoSuchTableError,
+    NoSuchViewError,
+)
+from pyiceberg.io import load_file_io
+from pyiceberg.table import CommitTableResponse, Table
+from pyiceberg.table.update import AssertCreate
 from sqlalchemy import and_, delete, event, func, select, text
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 from sqlalchemy.schema import CreateTable
 
-from floe_catalogs.failures import translate_failure
 from floe_catalogs.own_settings import OwnSettings
 from floe_catalogs.retried import RetriedReads
+from floe_catalogs.sql.changes import next_version, with_snapshot, with_updates
+from floe_catalogs.sql.failures import translate_failure
+from floe_catalogs.sql.metadata_cache import MetadataCache
+from floe_catalogs.sql.rows import TableRows
+from floe_iceberg.catalog.locations import location_provider
+from floe_iceberg.pyiceberg_internals.catalogs import TableLocationHook, create_sql_tables
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import PropertiesUpdateSummary
+    from pyiceberg.io import FileIO
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.update import TableRequirement, TableUpdate
     from pyiceberg.typedef import Identifier, Properties
     from sqlalchemy import ColumnElement
     from sqlalchemy.orm import InstrumentedAttribute
 
-    from floe_catalogs.database import Database
+    from floe_catalogs.sql.database import Database
     from floe_core.plugins import CatalogPlugin
 
 # Iceberg's JdbcCatalog keeps a namespace alive with this row and never shows it.
@@ -32,21 +56,31 @@ EXISTS_PROPERTY = "exists"
 _CREATE_TABLES_LOCK = 0x666C6F65
 
 
-class SharedSqlCatalog(OwnSettings, SqlCatalog):
-    """A SQL catalog whose set-up many processes may race, with namespaces as Iceberg's JdbcCatalog has them."""
+class SharedSqlCatalog(OwnSettings, TableLocationHook, SqlCatalog):
+    """A SQL catalog that several processes may set up at once, with the namespaces of Iceberg's JdbcCatalog.
+
+    Attributes:
+        reports_outcomes: A commit whose outcome is unknown says so; see ``floe_iceberg.catalog_traits``.
+        answers_once: The database runs a statement once.
+    """
+
+    reports_outcomes = True
+    answers_once = True
 
     def __init__(self, name: str, database: Database, **properties: str) -> None:
-        """Open the database and make the catalog's tables when they are missing."""
+        """Open the database and create the catalog's tables if they are missing."""
         # SqlCatalog's own constructor takes neither an engine nor connection arguments.
         MetastoreCatalog.__init__(self, name, schema_version="v1", **properties)
         self._database = database
         self.engine = database.engine()
-        # Nobody has to call close(): a catalog that is dropped gives its connections back.
+        self._rows = TableRows(self.engine, name)
+        self._metadata = MetadataCache()
+        # A catalog that is never closed returns its connections when it is garbage-collected.
         weakref.finalize(self, self.engine.dispose)
         event.listen(self.engine, "handle_error", translate_failure(database))
         if database.is_sqlite:
             self._allow_readers_beside_a_writer()
-        self._init_catalog()
+        create_sql_tables(self)
 
     def __repr__(self) -> str:
         """Name the catalog and its address; its properties hold secrets and stay out."""
@@ -72,14 +106,88 @@ class SharedSqlCatalog(OwnSettings, SqlCatalog):
             for table in SqlCatalogBaseTable.metadata.sorted_tables:
                 connection.execute(CreateTable(table, if_not_exists=True))
 
-    def _get_default_warehouse_location(self, database_name: str, table_name: str) -> str:
-        # Spark's JdbcCatalog makes a folder of each level; PyIceberg would write ns1.ns2 as one.
-        location = self.load_namespace_properties(database_name).get("location")
-        base = location or "/".join([self.properties["warehouse"], *database_name.split(".")])
-        return f"{base.rstrip('/')}/{table_name}"
+    def place_table(self, namespace: str, table: str) -> str:
+        """Return the default location of a table: a folder for each level of its namespace, as in Spark's catalog."""
+        location = self.load_namespace_properties(namespace).get("location")
+        base = location or "/".join([self.properties["warehouse"], *namespace.split(".")])
+        return f"{base.rstrip('/')}/{table}"
+
+    def load_table(self, identifier: str | Identifier) -> Table:
+        """Load a table; its metadata file is read only if it is not in the cache.
+
+        Raises:
+            NoSuchTableError: The table does not exist.
+        """
+        name = Catalog.identifier_to_tuple(identifier)
+        location = self._rows.metadata_location(name)
+        io = self._file_io(location)
+        metadata = self._metadata.read(name, location, io)
+        return Table(identifier=name, metadata=metadata, metadata_location=location, io=io, catalog=self)
+
+    def table_exists(self, identifier: str | Identifier) -> bool:
+        """Tell whether a table is registered, whether or not its metadata file can be read."""
+        try:
+            self._rows.metadata_location(Catalog.identifier_to_tuple(identifier))
+        except NoSuchTableError:
+            return False
+        return True
+
+    def commit_table(
+        self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
+    ) -> CommitTableResponse:
+        """Apply updates to the table's current metadata and swap its row, once.
+
+        Raises:
+            NoSuchTableError: The table does not exist.
+            CommitFailedException: A requirement does not hold, or another writer swapped the row first.
+            CommitStateUnknownException: The answer to the swap was lost. After any other error nothing has changed.
+        """
+        if any(isinstance(requirement, AssertCreate) for requirement in requirements):
+            return super().commit_table(table, requirements, updates)
+        name = table.name()
+        base_location = self._rows.metadata_location(name)
+        base = table.metadata
+        if base_location != table.metadata_location:
+            base = self._metadata.read(name, base_location, self._file_io(base_location))
+        for requirement in requirements:
+            requirement.validate(base)
+        changed = with_snapshot(base, base_location, updates)
+        if changed is None:
+            try:
+                changed = with_updates(base, base_location, updates)
+            except (ValueError, KeyError) as err:
+                if base is table.metadata:
+                    raise
+                # The updates were made for another state of the table, such as one with snapshots that are gone.
+                msg = f"Table has been changed by another process: {'.'.join(name)}"
+                raise CommitFailedException(msg) from err
+            if changed == base:
+                return CommitTableResponse(metadata=base, metadata_location=base_location)
+        return self._swap(name, base_location, changed)
+
+    def _swap(self, name: Identifier, base_location: str, changed: TableMetadata) -> CommitTableResponse:
+        provider = location_provider(changed)
+        location = provider.new_table_metadata_file_location(next_version(base_location))
+        io = self._file_io(location)
+        try:
+            version = self._metadata.write(name, changed, location, io)
+            self._rows.swap(name, base_location, location)
+        except CommitStateUnknownException:
+            raise
+        except Exception:
+            # No row points at the file, and none ever will.
+            with contextlib.suppress(Exception):
+                io.delete(location)
+            raise
+        self._metadata.keep(name, version)
+        return CommitTableResponse(metadata=changed, metadata_location=location)
+
+    def _file_io(self, location: str) -> FileIO:
+        # Unlike in PyIceberg, a table's properties are not settings of the client; see OwnSettings.
+        return load_file_io(self.properties, location)
 
     def namespace_exists(self, identifier: str | Identifier) -> bool:
-        """Tell whether the namespace, or anything below it, is there; case matters."""
+        """Tell whether the namespace, or anything below it, exists. Names are case-sensitive."""
         namespace = Catalog.namespace_to_string(Catalog.identifier_to_tuple(identifier))
         with Session(self.engine) as session:
             # A namespace of its own is found by key; only one that is merely implied needs a search.

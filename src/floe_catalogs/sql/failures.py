@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import ExceptionContext
 
-    from floe_catalogs.database import Database
+    from floe_catalogs.sql.database import Database
 
 _AUTHENTICATION = ("password authentication failed", "no password supplied", 'role "', "pg_hba.conf")
 _SQL_STATE_CLASSES_OF_OUTAGE = ("08", "53", "57")

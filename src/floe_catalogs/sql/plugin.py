@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.catalog import Catalog
 
-    from floe_catalogs.database import Database
+    from floe_catalogs.sql.database import Database
     from floe_core.schemas import CatalogConfig
 
 
@@ -59,9 +59,9 @@ class SqlCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
             CatalogAuthenticationError: The database refuses the user or password.
         """
         # Imported on connection: listing plugins and compiling a project should not cost a database library.
-        from floe_catalogs.database import Database
         from floe_catalogs.retried import policy_for
-        from floe_catalogs.shared_sql_catalog import RetriedSqlCatalog
+        from floe_catalogs.sql.catalog import RetriedSqlCatalog
+        from floe_catalogs.sql.database import Database
 
         database = Database.from_config(config, project_root=project_root or Path.cwd())
         warehouse = warehouse_of(config, catalog=self.name)

@@ -1,0 +1,98 @@
+"""The metadata of a table after a commit.
+
+PyIceberg copies and validates the whole history for every update, so that each append costs more than the last. A
+commit that adds one snapshot to a branch, as nearly all do, skips that here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table.metadata import TableMetadata, TableMetadataV1, TableMetadataV2
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRef
+from pyiceberg.table.snapshots import MetadataLogEntry, SnapshotLogEntry
+from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate, update_table_metadata
+
+from floe_iceberg.catalog.clocks import clocked, earliest_moment
+
+if TYPE_CHECKING:
+    from pyiceberg.table.update import TableUpdate
+
+_KEPT_METADATA_FILES = 100
+_PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"
+
+
+def with_updates(base: TableMetadata, location: str, updates: tuple[TableUpdate, ...]) -> TableMetadata:
+    """Return metadata with updates applied; the table's clock does not run backwards.
+
+    Args:
+        base: The metadata to change.
+        location: Its metadata file.
+        updates: What to change.
+
+    Raises:
+        CommitFailedException: The sequence number of a new snapshot is taken.
+        ValueError: The updates do not fit the metadata.
+        KeyError: The updates refer to something that the metadata does not have.
+    """
+    _require_new_numbers(base, updates)
+    return update_table_metadata(base, clocked(updates), metadata_location=location)
+
+
+def next_version(location: str) -> int:
+    """Return the version number of the metadata file that follows another; 0 if that one has no number."""
+    name = location.rsplit("/", 1)[-1]
+    version = name.split("-", 1)[0]
+    return int(version) + 1 if version.isdigit() else 0
+
+
+def with_snapshot(base: TableMetadata, location: str, updates: tuple[TableUpdate, ...]) -> TableMetadata | None:
+    """Add one snapshot to a branch without copying the history; None when the updates are anything else."""
+    match updates:
+        case (AddSnapshotUpdate() as added, SetSnapshotRefUpdate() as moved) if (
+            isinstance(base, TableMetadataV2)
+            and moved.snapshot_id == added.snapshot.snapshot_id
+            and (added.snapshot.sequence_number or 0) > base.last_sequence_number
+        ):
+            pass
+        case _:
+            return None
+    snapshot = added.snapshot
+    ref = SnapshotRef(
+        snapshot_id=moved.snapshot_id,
+        snapshot_ref_type=moved.type,
+        min_snapshots_to_keep=moved.min_snapshots_to_keep,
+        max_snapshot_age_ms=moved.max_snapshot_age_ms,
+        max_ref_age_ms=moved.max_ref_age_ms,
+    )
+    keep = max(1, int(base.properties.get(_PREVIOUS_VERSIONS, _KEPT_METADATA_FILES)))
+    log = [*base.metadata_log, MetadataLogEntry(metadata_file=location, timestamp_ms=base.last_updated_ms)][-keep:]
+    # The table's metadata may have been changed since the snapshot was written.
+    moment = max(snapshot.timestamp_ms, earliest_moment(base))
+    changes: dict[str, Any] = {
+        "snapshots": [*base.snapshots, snapshot],
+        "last_sequence_number": snapshot.sequence_number,
+        "last_updated_ms": moment,
+        "refs": {**base.refs, moved.ref_name: ref},
+        "metadata_log": log,
+    }
+    if moved.ref_name == MAIN_BRANCH:
+        entry = SnapshotLogEntry(snapshot_id=snapshot.snapshot_id, timestamp_ms=moment)
+        changes |= {"current_snapshot_id": snapshot.snapshot_id, "snapshot_log": [*base.snapshot_log, entry]}
+    return base.model_copy(update=changes)
+
+
+def _require_new_numbers(base: TableMetadata, updates: tuple[TableUpdate, ...]) -> None:
+    """Refuse snapshots whose sequence numbers were taken by a commit to another branch.
+
+    PyIceberg accepts any number for a snapshot without a parent.
+    """
+    if isinstance(base, TableMetadataV1):
+        return
+    for change in updates:
+        if isinstance(change, AddSnapshotUpdate):
+            number, last = change.snapshot.sequence_number or 0, base.last_sequence_number
+            if number <= last:
+                msg = f"Sequence number {number} is taken; the last is {last}"
+                raise CommitFailedException(msg)

@@ -1,0 +1,98 @@
+"""Metadata files, read and written with the help of the last version of each table.
+
+Metadata files never change once written, so a version is kept by the location of its file. The catalog's row tells
+whether it is still the current one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyiceberg.serializers import FromInputFile, ToOutputFile
+from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
+
+from floe_iceberg.pyiceberg_internals.metadata import build_schema_indexes
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+    from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.typedef import Identifier
+
+_KEPT_TABLES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version of a table.
+
+    Attributes:
+        location: Its metadata file.
+        metadata: The content of that file.
+        texts: Its snapshots as JSON, by id, if they were rendered.
+    """
+
+    location: str
+    metadata: TableMetadata
+    texts: dict[int, tuple[Snapshot, str]] = field(default_factory=dict)
+
+
+class MetadataCache:
+    """Keeps the last version of each table that was read or written.
+
+    Older versions are dropped, because they would keep expired snapshots in memory.
+    """
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._versions: OrderedDict[Identifier, Version] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def read(self, identifier: Identifier, location: str, io: FileIO) -> TableMetadata:
+        """Return a table's metadata; the file is read only if it is not the version in the cache."""
+        with self._lock:
+            known = self._versions.get(identifier)
+            if known is not None and known.location == location:
+                self._versions.move_to_end(identifier)
+                return known.metadata
+        metadata = FromInputFile.table_metadata(io.new_input(location))
+        self.keep(identifier, Version(location, metadata))
+        return metadata
+
+    def write(self, identifier: Identifier, metadata: TableMetadata, location: str, io: FileIO) -> Version:
+        """Write a metadata file. Call ``keep`` once the catalog points at it."""
+        if not isinstance(metadata, TableMetadataV2):
+            ToOutputFile.table_metadata(metadata, io.new_output(location))
+            return Version(location, metadata)
+        texts = self._texts(identifier, metadata)
+        frame = metadata.model_copy(update={"snapshots": []}).model_dump_json(exclude_none=True)
+        # An unescaped quote ends a JSON string, so this text is the field itself and never part of a value.
+        snapshots = f'"snapshots":[{",".join(text for _, text in texts.values())}]'
+        with io.new_output(location).create() as stream:
+            stream.write(frame.replace('"snapshots":[]', snapshots, 1).encode())
+        return Version(location, metadata, texts)
+
+    def keep(self, identifier: Identifier, version: Version) -> None:
+        """Remember the current version of a table."""
+        for schema in version.metadata.schemas:
+            build_schema_indexes(schema)
+        with self._lock:
+            self._versions[identifier] = version
+            self._versions.move_to_end(identifier)
+            while len(self._versions) > _KEPT_TABLES:
+                self._versions.popitem(last=False)
+
+    def _texts(self, identifier: Identifier, metadata: TableMetadata) -> dict[int, tuple[Snapshot, str]]:
+        """Render snapshots as JSON, reusing the texts of those that the last version has unchanged."""
+        with self._lock:
+            last = self._versions.get(identifier)
+        known = last.texts if last is not None else {}
+        texts = {}
+        for snapshot in metadata.snapshots:
+            found = known.get(snapshot.snapshot_id)
+            if found is None or found[0] is not snapshot:
+                found = (snapshot, snapshot.model_dump_json(exclude_none=True))
+            texts[snapshot.snapshot_id] = found
+        return texts

@@ -1,0 +1,87 @@
+"""PyIceberg's REST catalog: its connection, and the tables in the server's answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyiceberg.catalog.rest import RestCatalog
+
+from floe_iceberg.pyiceberg_internals.catalogs import FileIOHook
+
+if TYPE_CHECKING:
+    import requests
+    from pyiceberg.catalog.rest import Endpoint, TableResponse
+    from pyiceberg.catalog.rest.auth import AuthManager
+    from pyiceberg.table import StagedTable, Table, TableIdentifier
+    from pyiceberg.typedef import Identifier
+
+
+class RestCatalogHook(FileIOHook, RestCatalog):
+    """A REST catalog that opens its own HTTP session and reads the server's answers itself.
+
+    Why: PyIceberg's session has no deadlines, retries or token renewal that can be set from outside, and its errors do
+    not say what to correct. ``RestCatalog.__init__`` calls ``open_session`` and ``fetch_config``.
+    """
+
+    def open_session(self) -> tuple[requests.Session, AuthManager | None]:
+        """Return the HTTP session, without PyIceberg's headers, and what authenticates its requests."""
+        raise NotImplementedError
+
+    def set_headers(self, session: requests.Session) -> None:
+        """Change the headers of a session after PyIceberg has set its own."""
+
+    def fetch_config(self) -> None:
+        """Read the server's configuration; by default as PyIceberg does."""
+        super()._fetch_config()
+
+    def table_of(self, identifier: Identifier, response: TableResponse) -> Table:
+        """Return the table in a server's answer; by default as PyIceberg does."""
+        return super()._response_to_table(identifier, response)
+
+    def staged_table_of(self, identifier: Identifier, response: TableResponse) -> StagedTable:
+        """Return the staged table in a server's answer; by default as PyIceberg does."""
+        return super()._response_to_staged_table(identifier, response)
+
+    @property
+    def session(self) -> requests.Session:
+        """The HTTP session, for requests that PyIceberg does not make."""
+        return self._session
+
+    @property
+    def supported_endpoints(self) -> set[Endpoint]:
+        """The endpoints that the server announced."""
+        return self._supported_endpoints
+
+    def require_endpoint(self, endpoint: Endpoint) -> None:
+        """Refuse a request that the server does not support.
+
+        Raises:
+            NotImplementedError: The server did not announce the endpoint.
+        """
+        self._check_endpoint(endpoint)
+
+    def path_of_namespace(self, namespace: Identifier) -> str:
+        """Return a namespace as it stands in the path of a request, with the separator that the server asks for."""
+        return self._encode_namespace_path(namespace)
+
+    def path_of_table(self, identifier: TableIdentifier) -> dict[str, str]:
+        """Return the namespace and the name of a table as they stand in the path of a request."""
+        return dict(self._split_identifier_for_path(identifier))
+
+    def _create_session(self) -> requests.Session:
+        session, authenticator = self.open_session()
+        self._config_headers(session)
+        self.set_headers(session)
+        self._auth_manager = authenticator
+        return session
+
+    def _fetch_config(self) -> None:
+        self.fetch_config()
+
+    def _response_to_table(self, identifier_tuple: tuple[str, ...], table_response: TableResponse) -> Table:
+        return self.table_of(identifier_tuple, table_response)
+
+    def _response_to_staged_table(
+        self, identifier_tuple: tuple[str, ...], table_response: TableResponse
+    ) -> StagedTable:
+        return self.staged_table_of(identifier_tuple, table_response)
