@@ -12,7 +12,7 @@ from urllib.parse import quote
 from pydantic import ValidationError
 from pyiceberg import exceptions as pyiceberg_errors
 from pyiceberg.catalog import PropertiesUpdateSummary
-from pyiceberg.catalog.rest import Capability, Endpoints, RestCatalog
+from pyiceberg.catalog.rest import Capability, Endpoints
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import CommitTableRequest, CommitTableResponse, Namespace, TableIdentifier
 from pyiceberg.table.update import AddSchemaUpdate
@@ -29,6 +29,7 @@ from floe_core.retry import CircuitBreaker
 from floe_core.schemas import AccessDelegation
 from floe_core.telemetry import traced
 from floe_iceberg.catalog.namespaces import NamespaceName, Namespaces, missing_parents, parse_namespace
+from floe_iceberg.pyiceberg_internals.rest import RestCatalogHook
 from floe_iceberg.read.integrity import unreadable
 from floe_polaris.credentials.vending import VendedFileIO, are_credentials, credentials_in
 from floe_polaris.errors import CatalogServerError, server_message, unreadable_metadata
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
     import requests
     from pyiceberg.catalog.rest import TableResponse
+    from pyiceberg.catalog.rest.auth import AuthManager
     from pyiceberg.io import FileIO
     from pyiceberg.table import StagedTable, Table
     from pyiceberg.table.update import TableRequirement, TableUpdate
@@ -86,7 +88,7 @@ def create_catalog(config: PolarisCatalogConfig, *, breaker: CircuitBreaker | No
     return PolarisCatalog(config, breaker=breaker)
 
 
-class PolarisCatalog(RestCatalog):
+class PolarisCatalog(RestCatalogHook):
     """A connected REST catalog; usable wherever PyIceberg takes a catalog.
 
     Attributes:
@@ -255,13 +257,13 @@ class PolarisCatalog(RestCatalog):
         Raises:
             NoSuchNamespaceError: The namespace does not exist.
         """
-        if not any(endpoint.path.strip("/") == _GENERIC_TABLES for endpoint in self._supported_endpoints):
+        if not any(endpoint.path.strip("/") == _GENERIC_TABLES for endpoint in self.supported_endpoints):
             return []
         names: list[str] = []
         token: str | None = None
         while True:
             parameters = {"pageToken": token} if token else {}
-            response = self._session.get(self._generic_tables(namespace), params=parameters)
+            response = self.session.get(self._generic_tables(namespace), params=parameters)
             if response.status_code == _NOT_FOUND:
                 raise pyiceberg_errors.NoSuchNamespaceError(server_message(response) or str(namespace))
             _require_ok(response)
@@ -273,13 +275,13 @@ class PolarisCatalog(RestCatalog):
 
     def drop_generic_table(self, namespace: NamespaceName, name: str) -> None:
         """Drop a table of another format; one that is gone already is no error."""
-        response = self._session.delete(f"{self._generic_tables(namespace)}/{quote(name, safe='')}")
+        response = self.session.delete(f"{self._generic_tables(namespace)}/{quote(name, safe='')}")
         if response.status_code != _NOT_FOUND:
             _require_ok(response)
 
     def _generic_tables(self, namespace: NamespaceName) -> str:
         # As the server has it: it may hold names that floe itself would refuse.
-        place = self._encode_namespace_path(self.identifier_to_tuple(namespace))
+        place = self.path_of_namespace(self.identifier_to_tuple(namespace))
         path = _GENERIC_TABLES.format(prefix=self.properties.get("prefix", ""), namespace=place)
         return f"{self.uri.rstrip('/')}/{path}"
 
@@ -293,12 +295,12 @@ class PolarisCatalog(RestCatalog):
             NoSuchTableError: The table does not exist.
             CatalogConnectionError: Nobody can tell how it ended; ``ReconcilingCatalog`` looks.
         """
-        self._check_endpoint(Capability.V1_UPDATE_TABLE)
+        self.require_endpoint(Capability.V1_UPDATE_TABLE)
         *namespace, name = table.name()
         identifier = TableIdentifier(namespace=Namespace(namespace), name=name)
         request = CommitTableRequest(identifier=identifier, requirements=requirements, updates=updates)
-        url = self.url(Endpoints.update_table, prefixed=True, **self._split_identifier_for_path(identifier))
-        response = self._session.post(url, data=_commit_body(request, table.metadata.last_column_id))
+        url = self.url(Endpoints.update_table, prefixed=True, **self.path_of_table(identifier))
+        response = self.session.post(url, data=_commit_body(request, table.metadata.last_column_id))
         if not response.ok:
             said = server_message(response) or f"status {response.status_code}"
             raise _COMMIT_ERRORS.get(response.status_code, pyiceberg_errors.RESTError)(said)
@@ -306,26 +308,28 @@ class PolarisCatalog(RestCatalog):
 
     def _vend(self, identifier: Identifier) -> dict[str, str]:
         """Ask for credentials: by their own endpoint where the server has one, else by loading the table."""
-        if Capability.V1_LOAD_CREDENTIALS in self._supported_endpoints:
+        if Capability.V1_LOAD_CREDENTIALS in self.supported_endpoints:
             location = self.load_table(identifier).metadata_location
             return credentials_in(self.load_credentials(identifier, location))
         # What came with the table is what the server vended; our own keys are no news.
         properties = self.load_table(identifier).io.properties
         return credentials_in({key: value for key, value in properties.items() if self.properties.get(key) != value})
 
-    def _create_session(self) -> requests.Session:
+    def open_session(self) -> tuple[requests.Session, AuthManager | None]:
+        """Return a session with deadlines, retries and the token that all connections share."""
         session = DeadlineSession(
             self.config, url=self.config.uri, breaker=self._breaker, authenticator=self._authenticator
         )
         session.idempotency_keys = self._idempotency_keys
         session.on_answer = self._note_answer
-        self._config_headers(session)
+        return session, self._authenticator
+
+    def set_headers(self, session: requests.Session) -> None:
+        """Say whether the server should vend credentials."""
         if self.config.access_delegation is AccessDelegation.NONE:
             session.headers.pop(DELEGATION_HEADER, None)
         else:
             session.headers[DELEGATION_HEADER] = self.config.access_delegation.value
-        self._auth_manager = self._authenticator
-        return session
 
     def _note_answer(self, response: requests.Response) -> None:
         self._note_clock(response)
@@ -351,10 +355,16 @@ class PolarisCatalog(RestCatalog):
             return
         self._idempotency_keys = isinstance(content, dict) and bool(content.get("idempotency-key-lifetime"))
 
-    def _fetch_config(self) -> None:
+    def fetch_config(self) -> None:
+        """Read the server's configuration.
+
+        Raises:
+            CatalogConnectionError: The server is not an Iceberg REST catalog, or sends its clients to another server.
+            WarehouseNotFoundError: The server does not know the warehouse.
+        """
         place = shown(self.config.uri)
         try:
-            super()._fetch_config()
+            super().fetch_config()
         except ValidationError as err:
             msg = f"{place} does not answer as an Iceberg REST catalog."
             raise CatalogConnectionError(msg, hint="Check catalog.uri; Polaris wants …/api/catalog.") from err
@@ -369,25 +379,30 @@ class PolarisCatalog(RestCatalog):
             msg = f"The catalog at {place} sends its clients on to {shown(self.uri)}; credentials are not sent there."
             raise CatalogConnectionError(msg, hint="Set catalog.uri to that address if it is yours.")
 
-    def _load_file_io(self, properties: Properties | None = None, location: str | None = None) -> FileIO:
-        signer = str((properties or {}).get(_SIGNER_URI) or self.properties.get(_SIGNER_URI) or self.config.uri)
+    def open_file_io(self, properties: Properties, location: str | None) -> FileIO:
+        """Open files.
+
+        Raises:
+            CatalogConnectionError: Requests would be signed by another server, which must not get the token.
+        """
+        signer = str(properties.get(_SIGNER_URI) or self.properties.get(_SIGNER_URI) or self.config.uri)
         if origin_of(signer) != self.config.origin:
             msg = f"The catalog wants requests signed by {shown(signer)}; the token is not sent there."
             raise CatalogConnectionError(msg, hint="Only a signer on the catalog's own host is used.")
-        return super()._load_file_io(properties or {}, location)
+        return super().open_file_io(properties, location)
 
-    def _response_to_table(self, identifier_tuple: tuple[str, ...], table_response: TableResponse) -> Table:
-        table = super()._response_to_table(identifier_tuple, _without_properties(table_response))
-        table.metadata = table_response.metadata
-        table.io = self._renewing(table.io, identifier_tuple, table_response)
+    def table_of(self, identifier: Identifier, response: TableResponse) -> Table:
+        """Return the table in an answer; its properties are not settings of the client."""
+        table = super().table_of(identifier, _without_properties(response))
+        table.metadata = response.metadata
+        table.io = self._renewing(table.io, identifier, response)
         return table
 
-    def _response_to_staged_table(
-        self, identifier_tuple: tuple[str, ...], table_response: TableResponse
-    ) -> StagedTable:
-        table = super()._response_to_staged_table(identifier_tuple, _without_properties(table_response))
-        table.metadata = table_response.metadata
-        table.io = self._renewing(table.io, identifier_tuple, table_response)
+    def staged_table_of(self, identifier: Identifier, response: TableResponse) -> StagedTable:
+        """Return the staged table in an answer; its properties are not settings of the client."""
+        table = super().staged_table_of(identifier, _without_properties(response))
+        table.metadata = response.metadata
+        table.io = self._renewing(table.io, identifier, response)
         return table
 
     def _renewing(self, io: FileIO, identifier: Identifier, response: TableResponse) -> FileIO:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import boto3
 from botocore import exceptions as aws
 from botocore.config import Config
-from pyiceberg.catalog.glue import GlueCatalog, _register_glue_catalog_id_with_glue_client
+from pyiceberg.catalog.glue import GlueCatalog
 
 from floe_catalogs.flat_namespaces import FlatNamespaces
 from floe_core.errors import (
@@ -111,8 +112,13 @@ def glue_client(config: CatalogConfig, properties: Mapping[str, str]) -> Transla
         msg = "The region of the Glue catalog is not known."
         raise ConfigurationError(msg, problems=[problem]) from err
     if catalog_id := properties.get("glue.id"):
-        _register_glue_catalog_id_with_glue_client(client, catalog_id)
+        client.meta.events.register("provide-client-params.glue", partial(_name_catalog, catalog_id))
     return TranslatingGlueClient(client, config)
+
+
+def _name_catalog(catalog_id: str, params: dict[str, Any], **_: object) -> None:
+    """Name the data catalog in a call; without it, a call is about that of the caller's account."""
+    params.setdefault("CatalogId", catalog_id)
 
 
 def _first(properties: Mapping[str, str], *names: str) -> str | None:

@@ -12,8 +12,6 @@ from pyiceberg.catalog.hive import (
     HIVE_KERBEROS_AUTH,
     HIVE_KERBEROS_SERVICE_NAME,
     HIVE_KERBEROS_SERVICE_NAME_DEFAULT,
-    HiveCatalog,
-    _HiveClient,
 )
 from pyiceberg.exceptions import NoSuchNamespaceError
 from pyiceberg.utils.properties import property_as_bool
@@ -23,6 +21,7 @@ from thrift.transport import TSocket, TTransport
 from floe_catalogs.flat_namespaces import FlatNamespaces
 from floe_catalogs.retried import RetriedReads
 from floe_core.errors import CapabilityError, CatalogConnectionError, CatalogUnavailableError, DeadlineExceededError
+from floe_iceberg.pyiceberg_internals.hive import HiveCatalogHook, HiveConnectionHook
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -43,26 +42,23 @@ _COLUMNS_HINT = (
 )
 
 
-class _BoundedClient(_HiveClient):
-    """One connection that does not wait longer than it was told."""
+class _BoundedClient(HiveConnectionHook):
+    """One connection with deadlines."""
 
     def __init__(self, uri: str, timeouts: TimeoutConfig, properties: Properties) -> None:
+        self._place = urlsplit(uri)
         self._timeouts = timeouts
-        super().__init__(
-            uri,
-            properties.get("ugi"),
-            property_as_bool(properties, HIVE_KERBEROS_AUTH, default=False),
-            properties.get(HIVE_KERBEROS_SERVICE_NAME, HIVE_KERBEROS_SERVICE_NAME_DEFAULT),
-        )
+        self._kerberos = property_as_bool(properties, HIVE_KERBEROS_AUTH, default=False)
+        self._service = properties.get(HIVE_KERBEROS_SERVICE_NAME, HIVE_KERBEROS_SERVICE_NAME_DEFAULT)
+        super().__init__(uri, properties.get("ugi"), self._kerberos, self._service)
 
-    def _init_thrift_transport(self) -> TTransport.TTransportBase:
-        place = urlsplit(self._uri)
+    def make_transport(self) -> TTransport.TTransportBase:
+        """Return a transport whose socket gives up after the connect timeout."""
+        place = self._place
         self._socket = TSocket.TSocket(place.hostname, place.port or _DEFAULT_PORT)
         self._socket.setTimeout(self._timeouts.connect_seconds * 1000)
-        if self._kerberos_auth:
-            return TTransport.TSaslClientTransport(
-                self._socket, host=place.hostname, service=self._kerberos_service_name
-            )
+        if self._kerberos:
+            return TTransport.TSaslClientTransport(self._socket, host=place.hostname, service=self._service)
         return TTransport.TBufferedTransport(self._socket)
 
     def __enter__(self) -> Client:
@@ -129,16 +125,13 @@ class HiveConnections:
         return CatalogUnavailableError(msg, hint="Check that it runs and that catalog.uri is right, then try again.")
 
 
-class SharedHiveCatalog(FlatNamespaces, HiveCatalog):
-    """A Hive catalog whose databases lie where Iceberg's own Hive catalog for Spark would put them."""
-
-    # PyIceberg's own is one client, which threads must not share and which waits for ever.
-    _client: HiveConnections  # type: ignore[assignment]
+class SharedHiveCatalog(FlatNamespaces, HiveCatalogHook):
+    """A Hive catalog whose databases are located where Iceberg's own Hive catalog for Spark puts them."""
 
     def __init__(self, name: str, timeouts: TimeoutConfig, **properties: str) -> None:
         """Take the connection's settings; nothing is opened yet."""
         super().__init__(name, **properties)
-        self._client = HiveConnections(timeouts, self.properties)
+        self.use_connections(HiveConnections(timeouts, self.properties))
 
     def __repr__(self) -> str:
         """Name the catalog and its address; its properties hold secrets and stay out."""
@@ -182,13 +175,18 @@ class SharedHiveCatalog(FlatNamespaces, HiveCatalog):
             msg = f"The Hive metastore {self.properties['uri']} refuses the change: {err.message}"
             raise CapabilityError(msg, hint=_COLUMNS_HINT, table=".".join(table.name())) from err
 
-    def _create_hive_table(self, open_client: Client, hive_table: HiveTable) -> None:
+    def create_in_metastore(self, client: Client, table: HiveTable) -> None:
+        """Create a table in the metastore.
+
+        Raises:
+            NoSuchNamespaceError: There is no such database.
+        """
         try:
-            super()._create_hive_table(open_client, hive_table)
+            super().create_in_metastore(client, table)
         except InvalidObjectException as err:
-            if self.namespace_exists(hive_table.dbName):
+            if self.namespace_exists(table.dbName):
                 raise
-            msg = f"Database does not exist: {hive_table.dbName}"
+            msg = f"Database does not exist: {table.dbName}"
             raise NoSuchNamespaceError(msg) from err
 
 

@@ -14,14 +14,10 @@ from typing import TYPE_CHECKING, cast
 
 from pydantic import Field
 from pyiceberg.table.snapshots import SnapshotLogEntry
-from pyiceberg.table.update import (
-    SetPropertiesUpdate,
-    TableUpdate,
-    _apply_table_update,
-    _TableMetadataUpdateContext,
-)
+from pyiceberg.table.update import SetPropertiesUpdate, TableUpdate
 
 from floe_iceberg.catalog.metadata_updates import with_version_1_fields
+from floe_iceberg.pyiceberg_internals.metadata import UpdateContext, register_update
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -82,7 +78,7 @@ class _End(SetPropertiesUpdate):
     updates: dict[str, str] = Field(default_factory=dict)
 
 
-class _Began(_TableMetadataUpdateContext):
+class _Began(UpdateContext):
     """Declares what ``_Begin`` leaves in the context."""
 
     base: TableMetadata
@@ -96,15 +92,15 @@ def clocked(updates: tuple[TableUpdate, ...]) -> tuple[TableUpdate, ...]:
     return (_Begin(), *updates, _End())
 
 
-@_apply_table_update.register(_Begin)
-def _(update: _Begin, base_metadata: TableMetadata, context: _TableMetadataUpdateContext) -> TableMetadata:
+@register_update(_Begin)
+def _(update: _Begin, base_metadata: TableMetadata, context: UpdateContext) -> TableMetadata:
     del update
     cast("_Began", context).base = base_metadata
     return base_metadata
 
 
-@_apply_table_update.register(_End)
-def _(update: _End, base_metadata: TableMetadata, context: _TableMetadataUpdateContext) -> TableMetadata:
+@register_update(_End)
+def _(update: _End, base_metadata: TableMetadata, context: UpdateContext) -> TableMetadata:
     del update
     if not context.has_changes():
         return base_metadata

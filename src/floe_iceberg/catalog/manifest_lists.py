@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import io as byte_io
 import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from pyiceberg.avro.encoder import BinaryEncoder
 from pyiceberg.avro.file import AvroOutputFile
 from pyiceberg.manifest import DEFAULT_READ_VERSION, MANIFEST_LIST_FILE_SCHEMAS, UNASSIGNED_SEQ, ManifestFile
+
+from floe_iceberg.pyiceberg_internals.avro import encoded_record, write_encoded_block
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -58,7 +58,7 @@ class ManifestLists:
         )
         with output:
             content = b"".join(self._encoded(manifest, output, format_version) for manifest in prepared)
-            _write_block(output, len(prepared), content)
+            write_encoded_block(output, len(prepared), content)
         self._keep(snapshot.manifest_list, prepared)
 
     def _encoded(self, manifest: ManifestFile, output: AvroOutputFile[ManifestFile], format_version: int) -> bytes:
@@ -66,9 +66,7 @@ class ManifestLists:
         key = (format_version, manifest.manifest_path, manifest.sequence_number)
         known = self._entries.get(key)
         if known is None:
-            buffer = byte_io.BytesIO()
-            output.writer.write(BinaryEncoder(buffer), manifest)
-            known = self._entries[key] = buffer.getvalue()
+            known = self._entries[key] = encoded_record(output, manifest)
         return known
 
     def _keep(self, path: str, manifests: list[ManifestFile]) -> None:
@@ -85,7 +83,7 @@ def _numbered(manifest: ManifestFile, snapshot: Snapshot) -> ManifestFile:
         return manifest
     number = snapshot.sequence_number or 0
     # PyIceberg's own copy shares its fields with the original, which the next attempt needs without a number.
-    numbered = ManifestFile(*manifest._data)  # noqa: SLF001 - a record copies no other way
+    numbered = ManifestFile(*(manifest[place] for place in range(len(manifest))))
     numbered.sequence_number = number
     if numbered.min_sequence_number == UNASSIGNED_SEQ:
         numbered.min_sequence_number = number
@@ -101,12 +99,3 @@ def _header(snapshot: Snapshot, format_version: int, codec: str) -> dict[str, st
         "avro.codec": codec,
     }
     return header | ({"sequence-number": str(snapshot.sequence_number)} if format_version > 1 else {})
-
-
-def _write_block(output: AvroOutputFile[ManifestFile], count: int, content: bytes) -> None:
-    output.encoder.write_int(count)
-    if (codec := output.compression_codec()) is not None:
-        content, _ = codec.compress(content)
-    output.encoder.write_int(len(content))
-    output.encoder.write(content)
-    output.encoder.write(output.sync_bytes)

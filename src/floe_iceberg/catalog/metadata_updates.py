@@ -17,9 +17,9 @@ from pyiceberg.table.update import (
     RemoveSnapshotsUpdate,
     RemoveStatisticsUpdate,
     TableUpdate,
-    _apply_table_update,
-    _TableMetadataUpdateContext,
 )
+
+from floe_iceberg.pyiceberg_internals.metadata import UpdateContext, apply_update, register_update
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,15 +33,15 @@ class RemoveSnapshots(RemoveSnapshotsUpdate):
 
 
 # PyIceberg dispatches on the update's class, so that only updates of ours are applied this way.
-@_apply_table_update.register(RemoveSnapshots)
-def _(update: RemoveSnapshots, base_metadata: TableMetadata, context: _TableMetadataUpdateContext) -> TableMetadata:
+@register_update(RemoveSnapshots)
+def _(update: RemoveSnapshots, base_metadata: TableMetadata, context: UpdateContext) -> TableMetadata:
     gone = set(update.snapshot_ids)
     if missing := sorted(gone - {snapshot.snapshot_id for snapshot in base_metadata.snapshots}):
         msg = f"Cannot remove unknown snapshots: {missing}"
         raise ValueError(msg)
     metadata = base_metadata
     for along in _removed_along(metadata, gone):
-        metadata = _apply_table_update(along, metadata, context)
+        metadata = apply_update(along, metadata, context)
     context.add_update(update)
     kept = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in gone]
     return metadata.model_copy(

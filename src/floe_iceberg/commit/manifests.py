@@ -18,21 +18,22 @@ from pyiceberg.manifest import (
     ManifestWriter,
     ManifestWriterV1,
     ManifestWriterV2,
-    _inherit_from_manifest,
     data_file_with_partition,
     manifest_entry_schema_with_data_file,
 )
 from pyiceberg.types import DoubleType, FloatType, StructType, UUIDType
 
 from floe_iceberg.formats.partitioning import spec_schema
+from floe_iceberg.pyiceberg_internals.avro import inherit_from_manifest
 
 if TYPE_CHECKING:
     from pyiceberg.avro.codecs import AvroCompressionCodec
     from pyiceberg.io import FileIO, OutputFile
     from pyiceberg.manifest import ManifestFile
+    from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.table.metadata import TableMetadata
-    from pyiceberg.typedef import TableVersion
+    from pyiceberg.typedef import Record, TableVersion
 
 
 # Where a summary of a partition field keeps its bounds, each with the sign that belongs there when both zeros occur.
@@ -54,19 +55,41 @@ class _OrderedAsInJava(ManifestWriter):
     It puts -0.0 below 0.0, where PyIceberg keeps the zero that came first, and takes a UUID for two signed numbers.
     """
 
+    def __init__(
+        self,
+        spec: PartitionSpec,
+        schema: Schema,
+        output_file: OutputFile,
+        snapshot_id: int,
+        avro_compression: AvroCompressionCodec,
+    ) -> None:
+        super().__init__(spec, schema, output_file, snapshot_id, avro_compression)
+        self.partition_type = spec.partition_type(schema)
+        self.schema_id = schema.schema_id
+        self.partitions: list[Record] = []
+
+    def add_entry(self, entry: ManifestEntry) -> ManifestWriter:
+        self.partitions.append(entry.data_file.partition)
+        return super().add_entry(entry)
+
+    def new_writer(self) -> AvroOutputFile[ManifestEntry]:
+        writer = super().new_writer()
+        writer.metadata = {**writer.metadata, "schema-id": str(self.schema_id)}
+        return writer
+
     def to_manifest_file(self) -> ManifestFile:
         manifest = super().to_manifest_file()
-        fields = self._spec.partition_type(self._schema).fields
+        fields = self.partition_type.fields
         for place, (field, summary) in enumerate(zip(fields, manifest.partitions or (), strict=True)):
             if isinstance(field.field_type, UUIDType) and summary[_LOWER] is not None:
                 known = sorted(
-                    (found[place] for found in self._partitions if found[place] is not None),
+                    (found[place] for found in self.partitions if found[place] is not None),
                     key=lambda value: value.int ^ _SIGNS,
                 )
                 summary[_LOWER], summary[_UPPER] = known[0].bytes, known[-1].bytes
             if not isinstance(field.field_type, DoubleType | FloatType):
                 continue
-            signs = {math.copysign(1.0, found[place]) for found in self._partitions if found[place] == 0}
+            signs = {math.copysign(1.0, found[place]) for found in self.partitions if found[place] == 0}
             for bound, sign in _BOUNDS.items():
                 zero: object = 0.0
                 if (
@@ -79,15 +102,11 @@ class _OrderedAsInJava(ManifestWriter):
 
 
 class _Version1(_OrderedAsInJava, ManifestWriterV1):
-    @property
-    def _meta(self) -> dict[str, str]:
-        return {**super()._meta, "schema-id": str(self._schema.schema_id)}
+    """Writes manifests of format version 1."""
 
 
 class _Version2(_OrderedAsInJava, ManifestWriterV2):
-    @property
-    def _meta(self) -> dict[str, str]:
-        return {**super()._meta, "schema-id": str(self._schema.schema_id)}
+    """Writes manifests of format version 2."""
 
 
 class _Deletes(_Version2):
@@ -96,22 +115,18 @@ class _Deletes(_Version2):
     def content(self) -> ManifestContent:
         return ManifestContent.DELETES
 
-    @property
-    def _meta(self) -> dict[str, str]:
-        return {**super()._meta, "content": "deletes"}
-
     def new_writer(self) -> AvroOutputFile[ManifestEntry]:
+        usual = super().new_writer()
         return AvroOutputFile[ManifestEntry](
-            output_file=self._output_file,
+            output_file=usual.output_file,
             file_schema=self._schema_without(_ONLY_IN_VERSION_3),
             record_schema=self._schema_without(frozenset()),
-            schema_name="manifest_entry",
-            metadata=self._meta,
+            schema_name=usual.schema_name,
+            metadata={**usual.metadata, "content": "deletes"},
         )
 
     def _schema_without(self, left_out: frozenset[int]) -> Schema:
-        partition = self._spec.partition_type(self._schema)
-        whole = data_file_with_partition(partition_type=partition, format_version=_WITH_REFERENCE)
+        whole = data_file_with_partition(partition_type=self.partition_type, format_version=_WITH_REFERENCE)
         kept = StructType(*(field for field in whole.fields if field.field_id not in left_out))
         return manifest_entry_schema_with_data_file(format_version=2, data_file=kept)
 
@@ -125,7 +140,7 @@ def delete_entries(manifest: ManifestFile, io: FileIO) -> list[ManifestEntry]:
         read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
     ) as reader:
         live = (entry for entry in reader if entry.status != ManifestEntryStatus.DELETED)
-        return [_inherit_from_manifest(entry, manifest) for entry in live]
+        return [inherit_from_manifest(entry, manifest) for entry in live]
 
 
 def manifest_writer(  # noqa: PLR0913 - options by keyword

@@ -28,6 +28,7 @@ from floe_iceberg.catalog.namespaces import Namespaces
 from floe_iceberg.catalog.reconciling import ReconcilingCatalog
 from floe_iceberg.commit.own_files import OwnFiles, declared_places, root_of
 from floe_iceberg.models import TableIdentifier
+from floe_iceberg.pyiceberg_internals.catalogs import default_table_location
 from floe_iceberg.read.integrity import load_table
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def _below_warehouse(context: ManagerContext, namespace: tuple[str, ...]) -> str
         return None
     # Without a warehouse there is no such place.
     with contextlib.suppress(ValueError, KeyError, NoSuchNamespaceError):
-        place = catalog._get_default_warehouse_location(".".join(namespace), "_")  # noqa: SLF001 - no public way to it
+        place = default_table_location(catalog, ".".join(namespace), "_")
         return place.removesuffix("/_")
     return None
 

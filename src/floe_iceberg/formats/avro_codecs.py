@@ -9,10 +9,10 @@ import zlib
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyiceberg.avro.codecs import KNOWN_CODECS
 from pyiceberg.avro.codecs.codec import Codec
 
 from floe_core.errors import ConfigurationError
+from floe_iceberg.pyiceberg_internals.avro import register_codec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,7 +70,7 @@ def _snappy_length(packed: bytes) -> int:
     raise ValueError(msg)
 
 
-KNOWN_CODECS["snappy"] = SnappyCodec
+register_codec("snappy", SnappyCodec)
 
 
 def manifest_codec(properties: Mapping[str, str], *, table: str) -> AvroCompressionCodec:

@@ -9,16 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyiceberg.avro import STRUCT_DOUBLE
-from pyiceberg.avro.reader import DoubleReader
+
+from floe_iceberg.pyiceberg_internals.avro import read_doubles_with
 
 if TYPE_CHECKING:
     from pyiceberg.avro.decoder import BinaryDecoder
+    from pyiceberg.avro.reader import DoubleReader
 
 
 def read_doubles_whole() -> None:
     """Make PyIceberg read doubles as they are; harmless to repeat."""
-    # The decoder is compiled and cannot be subclassed where PyIceberg makes it.
-    setattr(DoubleReader, "read", _read)  # noqa: B010 - see above
+    read_doubles_with(_read)
 
 
 def _read(_: DoubleReader, decoder: BinaryDecoder) -> float:

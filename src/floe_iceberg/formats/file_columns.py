@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyiceberg.io.pyarrow import (
+    ORC_FIELD_ID_KEY,
     PYARROW_PARQUET_FIELD_ID_KEY,
     UnsupportedPyArrowTypeException,
-    _get_field_id,
-    _HasIds,
     pyarrow_to_schema,
-    visit_pyarrow,
 )
 
 from floe_core.errors import CapabilityError
@@ -59,8 +57,8 @@ def file_columns(physical: pa.Schema, metadata: TableMetadata, *, downcast: bool
         CapabilityError: The file has no ids and the table no mapping, or a column has a type that is not read here.
     """
     mapped = False
-    if not visit_pyarrow(physical, _HasIds()):
-        mapped = not any(_ids(physical))
+    if not all(_have_ids(physical)):
+        mapped = not any(_have_ids(physical))
         columns = _Columns(path)
         physical = pa.schema(columns.by_name(physical, _mapping(metadata, path)) if mapped else columns.by_id(physical))
     try:
@@ -86,10 +84,15 @@ def _mapping(metadata: TableMetadata, path: str) -> list[MappedField]:
     return mapping.root
 
 
-def _ids(fields: Iterable[pa.Field]) -> Iterator[bool]:
+def _have_ids(fields: Iterable[pa.Field]) -> Iterator[bool]:
     for field in fields:
-        yield _get_field_id(field) is not None
-        yield from _ids(_children(field.type))
+        yield _has_id(field)
+        yield from _have_ids(_children(field.type))
+
+
+def _has_id(field: pa.Field) -> bool:
+    known = field.metadata or {}
+    return bool(known.get(PYARROW_PARQUET_FIELD_ID_KEY) or known.get(ORC_FIELD_ID_KEY))
 
 
 def _children(kind: pa.DataType) -> list[pa.Field]:
@@ -120,7 +123,7 @@ class _Columns:
         found = []
         for field in fields:
             name, kind = f"{parent}{field.name}", field.type
-            if _get_field_id(field) is None:
+            if not _has_id(field):
                 continue
             children = self.by_id(_children(kind), f"{name}.")
             if not isinstance(kind, pa.StructType) and len(children) < len(_children(kind)):

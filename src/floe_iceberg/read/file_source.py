@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from floe_core.errors import StorageError
 from floe_iceberg.context import identifier_of
+from floe_iceberg.pyiceberg_internals.catalogs import file_io_of
 from floe_iceberg.read.integrity import load_table, metadata_location, unreadable
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def locate(context: ManagerContext, target: TableTarget) -> tuple[str, FileIOSou
 
 def source_of(context: ManagerContext, location: str) -> FileIOSource:
     """Return the way to files of the catalog's storage."""
-    return FileIOSource(context.catalog._load_file_io(location=location))  # noqa: SLF001 - no public way to a catalog's FileIO without loading a table
+    return FileIOSource(file_io_of(context.catalog, location))
 
 
 def require_reachable(source: FileIOSource, path: str, *, table: str) -> None:

@@ -29,6 +29,7 @@ from floe_iceberg.catalog.reconciling import ReconcilingCatalog
 from floe_iceberg.context import identifier_of
 from floe_iceberg.errors import storage_error
 from floe_iceberg.formats.partitioning import record_key
+from floe_iceberg.pyiceberg_internals.catalogs import file_io_of
 from floe_iceberg.read.capabilities import require_known_partitions
 from floe_iceberg.read.versions import name_of
 
@@ -227,7 +228,7 @@ def _probe_metadata(catalog: Catalog, identifier: TableIdentifier) -> None:
     if path is None:
         return
     try:
-        FromInputFile.table_metadata(catalog._load_file_io(location=path).new_input(path))  # noqa: SLF001 - no public way to a catalog's FileIO without loading a table
+        FromInputFile.table_metadata(file_io_of(catalog, path).new_input(path))
     except Exception as err:
         raise unreadable(path, table=str(identifier), err=err) from err
 

@@ -18,6 +18,7 @@ from floe_iceberg.context import identifier_of
 from floe_iceberg.errors import beyond_pyiceberg, namespace_not_found
 from floe_iceberg.models import NullKeys, PurgeResult
 from floe_iceberg.names import is_usable
+from floe_iceberg.pyiceberg_internals.catalogs import file_io_of
 from floe_iceberg.read.capabilities import NEWEST_WRITTEN
 from floe_iceberg.read.integrity import load_table as load_checked
 from floe_iceberg.table.column_names import require_names
@@ -223,7 +224,7 @@ def require_metadata(context: ManagerContext, location: str, *, table: str) -> N
     """
     # The SQL catalog takes any text; a name that leads nowhere could not be loaded or dropped afterwards.
     try:
-        io = context.catalog._load_file_io({}, location)  # noqa: SLF001 - no public way to a catalog's FileIO
+        io = file_io_of(context.catalog, location)
         FromInputFile.table_metadata(io.new_input(location))
     except (OSError, ValueError, ValidationError) as err:
         if beyond := beyond_pyiceberg(err, table):

@@ -23,6 +23,7 @@ from floe_core.errors import (
 from floe_iceberg.catalog.namespaces import Namespaces
 from floe_iceberg.commit.own_places import folder_of
 from floe_iceberg.context import identifier_of
+from floe_iceberg.pyiceberg_internals.catalogs import file_io_of
 from floe_iceberg.read.integrity import metadata_location
 from floe_iceberg.table.files.file_listing import FileIOListing
 from floe_iceberg.table.files.live_files import METADATA_FILE
@@ -79,7 +80,7 @@ def newest_metadata(context: ManagerContext, target: TableTarget, broken: Corrup
         msg = f"Table '{name}' does not exist, so its metadata file is required."
         raise ConfigurationError(msg, hint="Pass the full location of a …metadata.json file.", table=name)
     folder = broken.path.rpartition("/")[0]
-    io = context.catalog._load_file_io({}, folder)  # noqa: SLF001 - no public way to a catalog's FileIO
+    io = file_io_of(context.catalog, folder)
     try:
         listing = FileIOListing(io, folder, table=name)
     except CapabilityError as err:

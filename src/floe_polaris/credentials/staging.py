@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pyarrow.fs import FileSystem
-    from pyiceberg.io import OutputStream
+    from pyiceberg.io import InputStream, OutputStream
 
 # Metadata stays in memory; data files go to the temporary folder.
 _MEMORY_BYTES = 16 * 1024**2
@@ -43,17 +43,29 @@ class StagedFile(PyArrowFile):
             file_system: Returns the file system with credentials that hold now.
             retried: Runs an upload, once more with new credentials when the store refuses those it had.
         """
+        self._place = path
         self._current = file_system
         self._retried = retried
         super().__init__(location, path, file_system())
 
-    @property
-    def _filesystem(self) -> FileSystem:
-        return self._current()
+    def _now(self) -> PyArrowFile:
+        return PyArrowFile(self.location, self._place, self._current())
 
-    @_filesystem.setter
-    def _filesystem(self, value: FileSystem) -> None:
-        """Take no file system for good; PyIceberg's constructor offers one."""
+    def __len__(self) -> int:
+        """Return the file's length in bytes."""
+        return len(self._now())
+
+    def exists(self) -> bool:
+        """Tell whether there is a file."""
+        return self._now().exists()
+
+    def open(self, seekable: bool = True) -> InputStream:  # noqa: FBT001, FBT002 - PyIceberg's signature
+        """Open the file for reading.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+        """
+        return self._now().open(seekable)
 
     def create(self, overwrite: bool = False) -> OutputStream:  # noqa: FBT001, FBT002 - PyIceberg's signature
         """Open a stream whose content is uploaded when it is closed.
@@ -69,7 +81,7 @@ class StagedFile(PyArrowFile):
     def _upload(self, content: IO[bytes]) -> None:
         def copy() -> None:
             content.seek(0)
-            with self._current().open_output_stream(self._path) as target:
+            with self._current().open_output_stream(self._place) as target:
                 shutil.copyfileobj(content, target, _COPY_BYTES)
 
         self._retried(copy)

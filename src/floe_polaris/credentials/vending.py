@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
@@ -78,7 +78,7 @@ class VendedFileIO(PyArrowFileIO):
         self._renew = renew
         self._lock = threading.Lock()
         self._due = _renewal_time(properties)
-        self._file_systems = lru_cache(self._initialize_fs)
+        self._file_systems = self.fs_by_scheme
         self.fs_by_scheme = self._current_file_system
 
     def new_output(self, location: str) -> PyArrowFile:
@@ -125,7 +125,7 @@ class VendedFileIO(PyArrowFileIO):
             raise StorageAuthenticationError(msg, hint=hint)
         self.properties = {**self.properties, **fresh}
         self._due = _renewal_time(self.properties)
-        self._file_systems = lru_cache(self._initialize_fs)
+        self._file_systems = PyArrowFileIO(self.properties).fs_by_scheme
         _log.info("polaris.credentials.renewed", expires_at=expiry_of(self.properties))
 
     def __getstate__(self) -> dict[str, Any]:

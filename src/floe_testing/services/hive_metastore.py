@@ -85,12 +85,13 @@ def _site(folder: Path) -> str:
 
 
 def _answers(port: int) -> bool:
-    from pyiceberg.catalog.hive import _HiveClient
     from thrift.Thrift import TException
+
+    from floe_iceberg.pyiceberg_internals.hive import HiveConnectionHook
 
     with contextlib.suppress(OSError, TException):
         with socket.create_connection(("127.0.0.1", port), timeout=1):
             pass
-        with _HiveClient(f"thrift://127.0.0.1:{port}") as client:
+        with HiveConnectionHook(f"thrift://127.0.0.1:{port}") as client:
             return bool(client.get_all_databases())
     return False

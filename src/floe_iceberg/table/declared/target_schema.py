@@ -12,7 +12,7 @@ from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructT
 from floe_iceberg.table.schema import declared_schema, widens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyiceberg.table.metadata import TableMetadata
 
@@ -54,19 +54,26 @@ def target_schema(metadata: TableMetadata, columns: Sequence[ColumnConfig], *, d
 
 def _identifiers(before: Schema, fields: Sequence[NestedField]) -> list[int]:
     """Return the identifier fields that still can be some: all of them are there and refuse null, or none is one."""
-    after = Schema(*fields)
-    kept = [number for number in before.identifier_field_ids if _refuses_null(after, number)]
+    sure = set(_never_null(StructType(*fields)))
+    kept = [number for number in before.identifier_field_ids if number in sure]
     return sorted(kept) if len(kept) == len(before.identifier_field_ids) else []
 
 
-def _refuses_null(schema: Schema, field_id: int) -> bool:
-    parents = schema._lazy_id_to_parent  # noqa: SLF001 - no public way to what a field lies in
-    number: int | None = field_id
-    while number is not None:
-        if number not in schema.field_ids or not schema.find_field(number).required:
-            return False
-        number = parents.get(number)
-    return True
+def _never_null(kind: IcebergType) -> Iterator[int]:
+    """Yield the ids of the fields that are never null: they and everything around them are required."""
+    match kind:
+        case StructType():
+            fields = kind.fields
+        case ListType():
+            fields = (kind.element_field,)
+        case MapType():
+            fields = (kind.key_field, kind.value_field)
+        case _:
+            return
+    for inner in fields:
+        if inner.required:
+            yield inner.field_id
+            yield from _never_null(inner.field_type)
 
 
 @dataclass(frozen=True)

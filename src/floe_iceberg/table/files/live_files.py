@@ -21,6 +21,7 @@ from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 from floe_core.declaration.locations import normal
 from floe_core.errors import CorruptFileError
+from floe_iceberg.pyiceberg_internals.avro import read_header
 from floe_iceberg.read.capabilities import require_known_partitions
 from floe_iceberg.read.integrity import CheckedIO, check_manifest_list, unreadable
 from floe_iceberg.read.versions import name_of
@@ -134,7 +135,7 @@ class _LeanAvroFile(AvroFile[Record]):
     def __enter__(self) -> Self:
         with self.input_file.open() as stream:
             self.decoder = new_decoder(stream.read())
-        self.header = self._read_header()
+        self.header = read_header(self)
         self.reader = _reader(self.header.meta["avro.schema"], self._wanted)
         return self
 
