@@ -1,1 +1,1 @@
-"""floe."""
+"""Catalog plugins: SQL databases, Hive and Glue."""

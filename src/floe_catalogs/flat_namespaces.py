@@ -1,4 +1,4 @@
-"""Catalogs whose namespaces are databases: one level, and nothing below it."""
+"""Catalogs whose namespaces have one level, such as databases."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class FlatNamespaces(OwnSettings):
-    """Refuses nested namespaces before a part of one is created."""
+    """Refuses nested namespaces before any level of one is created."""
 
     def namespace_exists(self, namespace: str | Identifier) -> bool:
-        """Tell whether the database is there.
+        """Tell whether the database exists.
 
         Raises:
             CapabilityError: The name has more than one level.

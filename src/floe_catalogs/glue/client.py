@@ -1,4 +1,4 @@
-"""Glue's client with deadlines and floe's errors, and PyIceberg's Glue catalog on top of it."""
+"""A Glue client with deadlines and floe's errors, and PyIceberg's Glue catalog on top of it."""
 
 from __future__ import annotations
 
@@ -48,26 +48,26 @@ _SERVER_ERROR = 500
 
 
 class SharedGlueCatalog(FlatNamespaces, GlueCatalog):
-    """A Glue catalog that refuses nested namespaces with an error of floe's."""
+    """A Glue catalog that refuses nested namespaces with one of floe's errors."""
 
     def __repr__(self) -> str:
-        """Name the catalog; its properties hold secrets and stay out."""
+        """Return the catalog's name; its properties hold secrets and are left out."""
         return f"{type(self).__name__}(name={self.name!r})"
 
 
 class TranslatingGlueClient:
-    """Passes calls on to boto3's Glue client, and turns outages and refusals into floe's errors.
+    """Passes calls on to boto3's Glue client, and translates outages and refusals into floe's errors.
 
-    What PyIceberg understands itself, such as a missing table, passes as it is.
+    Errors that PyIceberg handles itself, such as a missing table, are passed on unchanged.
     """
 
-    def __init__(self, client: Any, config: CatalogConfig) -> None:  # noqa: ANN401 - boto3 makes its clients' classes
-        """Speak through a client."""
+    def __init__(self, client: Any, config: CatalogConfig) -> None:  # noqa: ANN401 - boto3 creates the classes of its clients at run time
+        """Wrap a client."""
         self._client = client
         self._config = config
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the client has
-        """Return what the client has; a call is translated."""
+        """Return an attribute of the client; the errors of a method are translated."""
         member = getattr(self._client, name)
         if name in {"exceptions", "meta"}:
             return member
@@ -88,9 +88,9 @@ def glue_client(config: CatalogConfig, properties: Mapping[str, str]) -> Transla
     """Return a Glue client with the catalog section's deadlines and retries.
 
     Raises:
-        ConfigurationError: No region is configured, here or where AWS's tools look for one.
+        ConfigurationError: No region is configured, neither here nor for AWS's own tools.
     """
-    # Given keys go together; a lone one would be mixed with those of the environment.
+    # Keys that are set belong together; boto3 would complete a single one from the environment.
     session = boto3.Session(
         profile_name=_first(properties, "glue.profile-name", "client.profile-name"),
         region_name=_first(properties, "glue.region", "client.region"),
@@ -107,7 +107,7 @@ def glue_client(config: CatalogConfig, properties: Mapping[str, str]) -> Transla
         client = session.client("glue", endpoint_url=properties.get("glue.endpoint"), config=settings)
     except aws.NoRegionError as err:
         problem = ConfigProblem(
-            "the glue catalog needs a region", path="catalog.options", fix="Write client.region: eu-west-1, say."
+            "the glue catalog needs a region", path="catalog.options", fix="Set client.region, for example eu-west-1."
         )
         msg = "The region of the Glue catalog is not known."
         raise ConfigurationError(msg, problems=[problem]) from err
@@ -117,7 +117,7 @@ def glue_client(config: CatalogConfig, properties: Mapping[str, str]) -> Transla
 
 
 def _name_catalog(catalog_id: str, params: dict[str, Any], **_: object) -> None:
-    """Name the data catalog in a call; without it, a call is about that of the caller's account."""
+    """Name the data catalog in a call; Glue's default is that of the caller's account."""
     params.setdefault("CatalogId", catalog_id)
 
 
@@ -134,8 +134,8 @@ def _translation(err: Exception, config: CatalogConfig) -> FloeStorageError | No
             msg = f"There are no AWS credentials for {place[0].lower()}{place[1:]}."
             return CatalogAuthenticationError(msg, hint=_CREDENTIALS_HINT)
         case aws.SSLError():
-            msg = f"{place} shows a certificate that is not trusted."
-            return CatalogTlsError(msg, hint="Name the authority's file in AWS_CA_BUNDLE.")
+            msg = f"The certificate of {place[0].lower()}{place[1:]} is not trusted."
+            return CatalogTlsError(msg, hint="Set AWS_CA_BUNDLE to the file of the certificate authority.")
         case aws.ReadTimeoutError():
             msg = f"{place} did not answer within {config.timeouts.read_seconds:g} s."
             return DeadlineExceededError(msg, hint="Raise catalog.timeouts.read_seconds, or try again later.")
@@ -155,11 +155,11 @@ def _refusal(err: aws.ClientError, place: str) -> FloeStorageError | None:
         msg = f"{place} refuses {err.operation_name}."
         return CatalogAuthorizationError(msg, hint=f"Grant glue:{err.operation_name} to this identity.")
     if code in _THROTTLED:
-        return RateLimitedError(f"{place} asks to slow down.", hint="Try again later.")
+        return RateLimitedError(f"{place} limits the rate of requests.", hint="Try again later.")
     if status >= _SERVER_ERROR:
         msg = f"{place} failed: {redact_text(str(err))}"
         return CatalogUnavailableError(msg, hint="Try again later.")
     if code == "InvalidInputException":
-        msg = f"{place} does not take this: {redact_text(str(err))}"
-        return CatalogConnectionError(msg, hint="Glue takes names of lower-case letters, digits and _.")
+        msg = f"{place} rejected the request: {redact_text(str(err))}"
+        return CatalogConnectionError(msg, hint="Names in Glue consist of lower-case letters, digits and _.")
     return None

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 HADOOP_FILE_IO = "org.apache.iceberg.hadoop.HadoopFileIO"
 
-# Names that both clients share; keys stay with PyIceberg, because Spark's Glue client takes none by property.
+# Settings of both clients. Access keys are left out, because Spark's Glue client takes none as properties.
 _SHARED = ("glue.endpoint", "glue.id", "glue.skip-archive")
 
 
 class GlueCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
-    """Keeps tables in AWS Glue; both engines take their credentials from AWS's usual places."""
+    """Keeps tables in AWS Glue; both engines use AWS's default credential chain."""
 
     @property
     def name(self) -> str:
@@ -40,8 +40,8 @@ class GlueCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
 
     @property
     def capabilities(self) -> CatalogCapabilities:
-        """A database is a namespace, and has none below it."""
-        # The waits between attempts are those of AWS's own client.
+        """A namespace is a database, so there are no nested ones."""
+        # The AWS client has its own waits between attempts.
         return CatalogCapabilities(
             nested_namespaces=False, warehouse_is_location=True, resilience=("retry.max_attempts",)
         )
@@ -49,12 +49,12 @@ class GlueCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
     def connect(
         self, config: CatalogConfig, *, file_io: Mapping[str, str] | None = None, project_root: Path | None = None
     ) -> Catalog:
-        """Connect to Glue; ``catalog.uri`` names an endpoint other than Amazon's.
+        """Connect to Glue; set ``catalog.uri`` for an endpoint other than Amazon's.
 
         Raises:
             ConfigurationError: There is no warehouse, or no region is configured anywhere.
             MissingDependencyError: The extra ``glue`` is not installed.
-            CatalogAuthenticationError: There are no credentials, or Glue does not accept them.
+            CatalogAuthenticationError: There are no credentials, or Glue rejects them.
             CatalogAuthorizationError: The credentials may not list databases.
             CatalogUnavailableError: Glue cannot be reached.
         """

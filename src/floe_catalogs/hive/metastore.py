@@ -1,4 +1,4 @@
-"""PyIceberg's Hive catalog, made fit for threads, deadlines and metastores that come and go."""
+"""PyIceberg's Hive catalog with deadlines, one connection per call, and several metastores to choose from."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _DEFAULT_PORT = 9083
 _COLUMNS_HINT = (
-    "If it is about types of columns, set hive.metastore.disallow.incompatible.col.type.changes=false in the "
+    "For a refused column type, set hive.metastore.disallow.incompatible.col.type.changes=false in the "
     "metastore's hive-site.xml: Iceberg tables move and retype columns."
 )
 
@@ -68,10 +68,10 @@ class _BoundedClient(HiveConnectionHook):
 
 
 class HiveConnections:
-    """Opens a connection for each use, to the first metastore that takes it; threads never share one."""
+    """Opens a connection for each use, to the first metastore that accepts it; threads never share one."""
 
     def __init__(self, timeouts: TimeoutConfig, properties: Properties) -> None:
-        """Connect to nothing yet."""
+        """Take the settings; no connection is opened yet."""
         self._timeouts = timeouts
         self._properties = properties
         self._addresses = properties["uri"].split(",")
@@ -81,7 +81,7 @@ class HiveConnections:
         """Open a connection.
 
         Raises:
-            CatalogUnavailableError: No metastore takes it.
+            CatalogUnavailableError: No metastore accepts it.
         """
         refusal: TException | None = None
         for address in self._addresses:
@@ -98,7 +98,7 @@ class HiveConnections:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the connection, and translate a failure of the wire; what the metastore itself says passes."""
+        """Close the connection and translate transport errors; errors of the metastore itself are passed on."""
         self._stack.pop().__exit__(kind, error, trace)
         if isinstance(error, TTransport.TTransportException | TApplicationException):
             raise self._translation(error) from error
@@ -113,8 +113,8 @@ class HiveConnections:
     def _translation(self, error: TException | None) -> FloeStorageError:
         place = self._properties["uri"]
         if isinstance(error, TApplicationException) and error.type == TApplicationException.UNKNOWN_METHOD:
-            msg = f"The Hive metastore {place} does not know a call that floe needs: {error}."
-            return CatalogConnectionError(msg, hint="Use a metastore of Hive 2.3 or 3, or a REST catalog before it.")
+            msg = f"The Hive metastore {place} lacks a call that floe needs: {error}."
+            return CatalogConnectionError(msg, hint="Use Hive 2.3 or 3, or a REST catalog in front of it.")
         timed_out = TTransport.TTransportException.TIMED_OUT
         if isinstance(error, TTransport.TTransportException) and error.type == timed_out:
             msg = f"The Hive metastore {place} did not answer within {self._timeouts.read_seconds:g} s."
@@ -129,18 +129,18 @@ class SharedHiveCatalog(FlatNamespaces, HiveCatalogHook):
     """A Hive catalog whose databases are located where Iceberg's own Hive catalog for Spark puts them."""
 
     def __init__(self, name: str, timeouts: TimeoutConfig, **properties: str) -> None:
-        """Take the connection's settings; nothing is opened yet."""
+        """Take the settings; no connection is opened yet."""
         super().__init__(name, **properties)
         self.use_connections(HiveConnections(timeouts, self.properties))
 
     def __repr__(self) -> str:
-        """Name the catalog and its address; its properties hold secrets and stay out."""
+        """Return the catalog's name and address; its properties hold secrets and are left out."""
         return f"{type(self).__name__}(name={self.name!r}, uri={self.properties['uri']!r})"
 
     def create_namespace(self, namespace: str | Identifier, properties: Properties | None = None) -> None:
         """Create a database, in the warehouse unless a location is given."""
         database = self.identifier_to_database(namespace)
-        # Left out, the metastore would choose a folder below its own default.
+        # Without a location, the metastore would choose a folder below its own default.
         placed = {LOCATION: f"{self.properties['warehouse']}/{database}.db", **(properties or {})}
         super().create_namespace(namespace, placed)
 
@@ -167,7 +167,7 @@ class SharedHiveCatalog(FlatNamespaces, HiveCatalogHook):
 
         Raises:
             CommitFailedException: Another writer was first, or holds the table's lock.
-            CapabilityError: The metastore does not take the change.
+            CapabilityError: The metastore refuses the change.
         """
         try:
             return super().commit_table(table, requirements, updates)
@@ -191,4 +191,4 @@ class SharedHiveCatalog(FlatNamespaces, HiveCatalogHook):
 
 
 class RetriedHiveCatalog(RetriedReads, SharedHiveCatalog):
-    """The shared catalog with its looks repeated; what it changes is not."""
+    """The shared catalog; reads are retried, changes are not."""

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from floe_core.schemas import CatalogConfig, TimeoutConfig
 
 _DEFAULTS = {
-    # What Spark's Hive client writes as well; the columns that a metastore keeps are for Hive only.
+    # As Spark's Hive client writes; only Hive reads the columns in the metastore.
     "hive.hive2-compatible": "true",
-    # A commit holds its lock for a fraction of a second, so others look often rather than long.
+    # A commit holds its lock for a fraction of a second, so others check often rather than wait long.
     "lock-check-max-wait-time": "0.5",
     "lock-check-retries": "20",
 }
@@ -46,7 +46,7 @@ class HiveCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
 
     @property
     def capabilities(self) -> CatalogCapabilities:
-        """A database is a namespace, and has none below it."""
+        """A namespace is a database, so there are no nested ones."""
         return CatalogCapabilities(
             nested_namespaces=False, warehouse_is_location=True, resilience=("retry", "circuit_breaker")
         )
@@ -57,10 +57,10 @@ class HiveCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
         """Connect to the metastore.
 
         Raises:
-            ConfigurationError: The address is no thrift one, or there is no warehouse.
+            ConfigurationError: The address is not a thrift one, or there is no warehouse.
             MissingDependencyError: The extra ``hive`` is not installed.
             CatalogUnavailableError: The metastore cannot be reached.
-            DeadlineExceededError: It accepts connections and does not answer.
+            DeadlineExceededError: The metastore accepts connections and does not answer.
         """
         del project_root
         uri = _addresses(config)
@@ -99,7 +99,7 @@ def _addresses(config: CatalogConfig) -> str:
     problem = ConfigProblem(
         "the hive catalog needs the metastore's address",
         path="catalog.uri",
-        fix="Write thrift://host:9083, or several such addresses separated by commas.",
+        fix="Set thrift://host:9083, or several such addresses separated by commas.",
     )
-    msg = "The address of the Hive metastore cannot be used."
+    msg = "Invalid address of the Hive metastore."
     raise ConfigurationError(msg, problems=[problem])

@@ -1,8 +1,8 @@
-"""PyIceberg's SQL catalog for many processes, and for Spark's JDBC catalog beside them.
+"""PyIceberg's SQL catalog, for many processes and with Spark's JDBC catalog on the same database.
 
 PyIceberg's own commit reads, copies and validates the whole history several times, so each append costs more than the
-last. Here a metadata file that this process read or wrote is read no more, and one compare-and-swap on the catalog's
-row is the commit.
+last. Here a metadata file that this process read or wrote before is not read again, and the commit is one
+compare-and-swap on the catalog's row.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from floe_catalogs.sql.database import Database
     from floe_core.plugins import CatalogPlugin
 
-# Iceberg's JdbcCatalog keeps a namespace alive with this row and never shows it.
+# Iceberg's JdbcCatalog marks a namespace as existing with this property, and hides it.
 EXISTS_PROPERTY = "exists"
-# Any number will do, as long as every floe uses the same one.
+# An arbitrary number, the same in every process.
 _CREATE_TABLES_LOCK = 0x666C6F65
 
 
@@ -83,12 +83,12 @@ class SharedSqlCatalog(OwnSettings, TableLocationHook, SqlCatalog):
         create_sql_tables(self)
 
     def __repr__(self) -> str:
-        """Name the catalog and its address; its properties hold secrets and stay out."""
+        """Return the catalog's name and address; its properties hold secrets and are left out."""
         return f"SharedSqlCatalog(name={self.name!r}, uri={self._database.shown!r})"
 
     @property
     def catalog_plugin(self) -> CatalogPlugin:
-        """The plugin that knows what this catalog can do, and how Spark opens it."""
+        """The plugin with this catalog's capabilities and its Spark configuration."""
         from floe_catalogs.sql import SqlCatalogPlugin
 
         return SqlCatalogPlugin().adopt(self, self._database)
@@ -99,7 +99,7 @@ class SharedSqlCatalog(OwnSettings, TableLocationHook, SqlCatalog):
                 connection.execute(text("PRAGMA journal_mode=WAL"))
 
     def create_tables(self) -> None:
-        """Create the catalog's tables; several processes may do so at once."""
+        """Create the catalog's tables; safe to call from several processes at once."""
         with self.engine.begin() as connection:
             if not self._database.is_sqlite:
                 connection.execute(select(func.pg_advisory_xact_lock(_CREATE_TABLES_LOCK)))
@@ -190,7 +190,7 @@ class SharedSqlCatalog(OwnSettings, TableLocationHook, SqlCatalog):
         """Tell whether the namespace, or anything below it, exists. Names are case-sensitive."""
         namespace = Catalog.namespace_to_string(Catalog.identifier_to_tuple(identifier))
         with Session(self.engine) as session:
-            # A namespace of its own is found by key; only one that is merely implied needs a search.
+            # A namespace that was created is found by key; only one implied by what is below it needs a search.
             return any(
                 session.execute(
                     select(column).where(catalog == self.name, condition(column, namespace)).limit(1)
@@ -202,21 +202,29 @@ class SharedSqlCatalog(OwnSettings, TableLocationHook, SqlCatalog):
     def _below(self, column: InstrumentedAttribute[str], namespace: str) -> ColumnElement[bool]:
         below = f"{namespace}."
         if self._database.is_sqlite:
-            # A range of keys, so that the cost does not grow with the catalog; SQLite compares bytes.
+            # A range of keys, so that the cost does not grow with the catalog. SQLite compares bytes.
             return and_(column >= below, column < f"{namespace}{chr(ord('.') + 1)}")
         return func.substr(column, 1, len(below)) == below
 
     def create_namespace(self, namespace: str | Identifier, properties: Properties | None = None) -> None:
-        """Create a namespace that stays when its last property is removed."""
+        """Create a namespace that remains when its last property is removed.
+
+        Raises:
+            NamespaceAlreadyExistsError: It already exists.
+        """
         try:
             super().create_namespace(namespace, {**(properties or {}), EXISTS_PROPERTY: "true"})
         except IntegrityError as err:
-            # Another process inserted the same rows between the look and the insert.
+            # Another process inserted the same rows between the check and the insert.
             msg = f"Namespace {Catalog.namespace_to_string(namespace)} already exists"
             raise NamespaceAlreadyExistsError(msg) from err
 
     def drop_namespace(self, namespace: str | Identifier) -> None:
-        """Drop a namespace with nothing in it: no table, no view, no other namespace."""
+        """Drop an empty namespace.
+
+        Raises:
+            NamespaceNotEmptyError: It holds a table, a view or a namespace.
+        """
         if children := self.list_namespaces(namespace):
             msg = f"Namespace {Catalog.namespace_to_string(namespace)} holds {len(children)} namespaces."
             raise NamespaceNotEmptyError(msg)
@@ -227,7 +235,7 @@ class SharedSqlCatalog(OwnSettings, TableLocationHook, SqlCatalog):
         super().drop_namespace(namespace)
 
     def list_views(self, namespace: str | Identifier) -> list[Identifier]:
-        """List the views of a namespace, which Spark makes in the same table."""
+        """List the views of a namespace, which Spark registers among the tables."""
         statement = select(IcebergTables.table_name).where(self._is_view(namespace))
         with Session(self.engine) as session:
             return [(*Catalog.identifier_to_tuple(namespace), name) for name in sorted(session.scalars(statement))]
@@ -255,20 +263,20 @@ class SharedSqlCatalog(OwnSettings, TableLocationHook, SqlCatalog):
         )
 
     def load_namespace_properties(self, namespace: str | Identifier) -> Properties:
-        """Return the properties people set."""
+        """Return the properties that users set."""
         properties = super().load_namespace_properties(namespace)
         return {key: value for key, value in properties.items() if key != EXISTS_PROPERTY}
 
     def update_namespace_properties(
         self, namespace: str | Identifier, removals: set[str] | None = None, updates: Properties | None = None
     ) -> PropertiesUpdateSummary:
-        """Set and remove properties; the row that keeps the namespace alive is out of reach."""
+        """Set and remove properties, except the one that marks the namespace as existing."""
         kept = {key: value for key, value in (updates or {}).items() if key != EXISTS_PROPERTY}
         return super().update_namespace_properties(namespace, (removals or set()) - {EXISTS_PROPERTY}, kept)
 
 
 class RetriedSqlCatalog(RetriedReads, SharedSqlCatalog):
-    """The shared catalog with its looks repeated; what it changes is not."""
+    """The shared catalog; reads are retried, changes are not."""
 
 
 def _at(column: InstrumentedAttribute[str], namespace: str) -> ColumnElement[bool]:

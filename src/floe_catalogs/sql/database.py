@@ -1,4 +1,4 @@
-"""Where the catalog's tables lie: a SQLite file or a PostgreSQL database, for SQLAlchemy and for JDBC."""
+"""The database of a SQL catalog, a SQLite file or PostgreSQL, for SQLAlchemy and for JDBC."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Database:
     """One catalog database.
 
     Attributes:
-        url: SQLAlchemy address, without a password.
-        password: The password, when there is one.
+        url: SQLAlchemy URL, without a password.
+        password: The password, if there is one.
         timeouts: Deadlines for connecting and for a statement.
     """
 
@@ -47,8 +47,8 @@ class Database:
         """Read the ``catalog`` section.
 
         Raises:
-            ConfigurationError: The address is no SQLite or PostgreSQL one.
-            MissingDependencyError: PostgreSQL without its driver.
+            ConfigurationError: The address is not that of a SQLite or PostgreSQL database.
+            MissingDependencyError: The address is a PostgreSQL one, and the extra ``postgres`` is not installed.
         """
         uri = config.uri or DEFAULT_SQLITE_FILE
         if "://" not in uri:
@@ -74,7 +74,7 @@ class Database:
         if password is None and url.password:
             password = SecretStr(str(url.password))
         username = config.credentials.username or url.username
-        # URL.set() cannot unset a password, so the address is put together anew.
+        # URL.set() cannot remove a password, so the URL is built again.
         bare = URL.create(
             "postgresql+psycopg", username, host=url.host, port=url.port, database=url.database, query=url.query
         )
@@ -82,25 +82,29 @@ class Database:
 
     @property
     def is_sqlite(self) -> bool:
-        """Whether this is a file."""
+        """Whether the database is a SQLite file."""
         return self.url.drivername == "sqlite"
 
     @property
     def shown(self) -> str:
-        """The address, fit to be shown."""
+        """The address without a password, for messages."""
         if self.is_sqlite:
             return f"sqlite:///{self.url.database}"
         return self.url.set(drivername="postgresql").render_as_string(hide_password=True)
 
     def engine(self) -> Engine:
-        """Return an engine that waits for other writers and gives up within the configured deadlines."""
+        """Return an engine that waits for other writers within the configured deadlines.
+
+        Raises:
+            StorageError: The folder of a SQLite file cannot be created.
+        """
         if self.is_sqlite:
             try:
                 Path(str(self.url.database)).parent.mkdir(parents=True, exist_ok=True)
             except OSError as err:
-                msg = f"The folder of the catalog file {self.url.database} cannot be made: {err.strerror}."
+                msg = f"Cannot create the folder of the catalog file {self.url.database}: {err.strerror}."
                 raise StorageError(msg, hint="Check catalog.uri and the folder's permissions.") from err
-            # Pooled, because the last connection to close copies the whole log back: 14 ms a commit instead of 1.
+            # Pooled: when its last connection closes, SQLite copies the whole log back. 14 ms per commit instead of 1.
             engine = create_engine(self.url, max_overflow=-1, connect_args={"timeout": BUSY_TIMEOUT_SECONDS})
         else:
             engine = create_engine(
@@ -116,7 +120,7 @@ class Database:
         return {
             "connect_timeout": max(1, round(self.timeouts.connect_seconds)),
             "options": f"-c statement_timeout={round(self.timeouts.total_seconds * 1000)}",
-            # A server that vanished without a word is noticed within the read deadline.
+            # Notices a server that disappeared without closing the connection, within the read deadline.
             "tcp_user_timeout": round(self.timeouts.read_seconds * 1000),
             "application_name": "floe",
         }
@@ -127,7 +131,7 @@ class Database:
         return SQLITE_JDBC if self.is_sqlite else POSTGRESQL_JDBC
 
     def jdbc_properties(self) -> dict[str, str]:
-        """Return what Iceberg's ``JdbcCatalog`` needs; holds the password."""
+        """Return the properties for Iceberg's ``JdbcCatalog``, including the password."""
         if self.is_sqlite:
             return {"uri": f"jdbc:sqlite:{self.url.database}", "jdbc.busy_timeout": str(BUSY_TIMEOUT_SECONDS * 1000)}
         query = "&".join(f"{key}={value}" for key, value in self.url.normalized_query.items() for value in value)
@@ -143,12 +147,12 @@ class Database:
 
 
 def _forget_connections_in_forks(engine: Engine) -> None:
-    """Give a forked child connections of its own: neither SQLite nor PostgreSQL ones may be used on both sides."""
+    """Give a forked child its own connections: SQLite and PostgreSQL connections must not be shared across a fork."""
     known = weakref.ref(engine)
 
     def forget() -> None:
         if (inherited := known()) is not None:
-            # Kept alive unused, because closing them would speak for the parent.
+            # Kept alive unused: closing them would end the parent's sessions.
             _inherited_pools.append(inherited.pool)
             inherited.dispose(close=False)
 
@@ -162,9 +166,9 @@ def _sqlite_url(path: Path) -> URL:
 
 def _unusable(scheme: str) -> ConfigurationError:
     problem = ConfigProblem(
-        f"the sql catalog does not speak '{scheme}'",
+        f"'{scheme}' is not a database that the sql catalog supports",
         path="catalog.uri",
-        fix="Write a file such as .floe/catalog.db, sqlite:///path/catalog.db or postgresql://host/database.",
+        fix="Set a file such as .floe/catalog.db, sqlite:///path/catalog.db or postgresql://host/database.",
     )
-    msg = "The address of the sql catalog cannot be used."
+    msg = "Invalid address of the sql catalog."
     return ConfigurationError(msg, problems=[problem])

@@ -1,4 +1,4 @@
-"""Where database errors become floe's, once: for every statement of the catalog's engine."""
+"""Translates the errors of a catalog's database into floe's, for every statement of its engine."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def translate_failure(database: Database) -> Callable[[ExceptionContext], FloeSt
 
     def translate(context: ExceptionContext) -> FloeStorageError | None:
         if context.is_pre_ping:
-            # The pool asks whether a connection still lives, and opens a new one when it does not.
+            # The pool checks whether a connection still works, and opens a new one if it does not.
             return None
         if context.statement is None and context.connection is not None:
-            # A COMMIT that failed may leave the transaction open: the connection must not serve anybody else.
+            # A COMMIT that failed may leave the transaction open, so the connection must not be used again.
             context.is_disconnect = True
             context.invalidate_pool_on_disconnect = False
         error = _sqlite_error(context, database) if database.is_sqlite else _postgres_error(context, database)
@@ -50,12 +50,12 @@ def _sqlite_error(context: ExceptionContext, database: Database) -> FloeStorageE
     place = database.url.database
     if "is locked" in text or "busy" in text:
         msg = f"The catalog file {place} was locked by another process for too long."
-        return CatalogUnavailableError(msg, hint="Look for a process that keeps the file open, then try again.")
+        return CatalogUnavailableError(msg, hint="Find the process that keeps the file open, then try again.")
     if "disk is full" in text:
         msg = f"No space is left for the catalog file {place}."
         return StorageFullError(msg, hint="Free some space and try again; nothing was committed.")
     if "unable to open" in text or "readonly" in text or "disk I/O error" in text:
-        msg = f"The catalog file {place} cannot be used: {text}."
+        msg = f"Cannot use the catalog file {place}: {text}."
         return CatalogConnectionError(msg, hint="Check catalog.uri and the permissions of the file and its folder.")
     if "not a database" in text or "malformed" in text:
         msg = f"The catalog file {place} is not a SQLite database, or it is damaged."
@@ -69,7 +69,7 @@ def _postgres_error(context: ExceptionContext, database: Database) -> FloeStorag
     state = getattr(original, "sqlstate", None) or ""
     connecting = context.connection is None
     if connecting and any(word in text for word in _AUTHENTICATION):
-        msg = f"The catalog database {database.shown} refuses the login."
+        msg = f"The catalog database {database.shown} refused the login."
         return CatalogAuthenticationError(
             msg, hint="Check catalog.credentials.username and catalog.credentials.password."
         )

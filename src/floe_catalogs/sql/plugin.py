@@ -50,15 +50,15 @@ class SqlCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
     def connect(
         self, config: CatalogConfig, *, file_io: Mapping[str, str] | None = None, project_root: Path | None = None
     ) -> Catalog:
-        """Open the database, creating a SQLite file and the catalog's tables when they are missing.
+        """Open the database; create a SQLite file and the catalog's tables if they are missing.
 
         Raises:
-            ConfigurationError: The address is no SQLite or PostgreSQL one, or there is no warehouse.
-            MissingDependencyError: PostgreSQL without the extra ``postgres``.
+            ConfigurationError: The address is not that of a SQLite or PostgreSQL database, or there is no warehouse.
+            MissingDependencyError: The address is a PostgreSQL one, and the extra ``postgres`` is not installed.
             CatalogConnectionError: The database cannot be reached.
-            CatalogAuthenticationError: The database refuses the user or password.
+            CatalogAuthenticationError: The database refused the user or the password.
         """
-        # Imported on connection: listing plugins and compiling a project should not cost a database library.
+        # Imported on connection: listing plugins and compiling a project do not need a database library.
         from floe_catalogs.retried import policy_for
         from floe_catalogs.sql.catalog import RetriedSqlCatalog
         from floe_catalogs.sql.database import Database
@@ -74,12 +74,12 @@ class SqlCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
         return catalog
 
     def adopt(self, catalog: Catalog, database: Database) -> Self:
-        """Take a catalog that is connected already, and the database that it is in."""
+        """Take a catalog that is already connected, and its database."""
         self._catalog, self._database = catalog, database
         return self
 
     def get_spark_conf(self, catalog_name: str, properties: Mapping[str, str]) -> dict[str, str]:
-        """Return the Spark configuration of the same database; holds its password."""
+        """Return the Spark configuration of the same database, including its password."""
         del properties
         prefix = f"spark.sql.catalog.{catalog_name}"
         catalog, database = self.catalog, self._database
@@ -92,6 +92,6 @@ class SqlCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
         return conf
 
     def get_spark_packages(self, properties: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the database's JDBC driver."""
+        """Return the Maven package of the database's JDBC driver."""
         del properties
         return (self._database.jdbc_package,) if self._database is not None else ()

@@ -170,7 +170,7 @@ def test_a_file_that_is_no_database_says_so(tmp_path):
 
 def test_a_folder_in_the_file_s_place_says_so(tmp_path):
     (tmp_path / "catalog.db").mkdir()
-    with pytest.raises(CatalogConnectionError, match="cannot be used"):
+    with pytest.raises(CatalogConnectionError, match="Cannot use"):
         connect(tmp_path, uri="catalog.db")
 
 
@@ -276,5 +276,5 @@ def test_a_folder_that_may_not_be_written_is_explained(tmp_path):
     blocker = tmp_path / "file"
     blocker.write_text("")
     blocker.chmod(stat.S_IRUSR)
-    with pytest.raises(Exception, match=r"cannot be made.*catalog\.uri"):
+    with pytest.raises(Exception, match=r"Cannot create.*catalog\.uri"):
         connect(tmp_path, uri="file/catalog.db")
