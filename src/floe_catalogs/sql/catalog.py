@@ -60,7 +60,7 @@ class SharedSqlCatalog(OwnSettings, TableLocationHook, SqlCatalog):
     """A SQL catalog that several processes may set up at once, with the namespaces of Iceberg's JdbcCatalog.
 
     Attributes:
-        reports_outcomes: A commit whose outcome is unknown says so; see ``floe_iceberg.catalog_traits``.
+        reports_outcomes: A commit whose outcome is unknown says so; see ``floe_iceberg.catalog.traits``.
         answers_once: The database runs a statement once.
     """
 

@@ -10,7 +10,7 @@ one to drop or a new one of another client; a 404 or 409 is about this call, sen
 A wrong conclusion would make the caller repeat a drop and lose another client's table, or take over a namespace that
 is not its own. These calls are rare, so one more read each is acceptable.
 
-The wrapper works on any PyIceberg catalog; ``floe_iceberg.catalog_traits`` lists what a catalog may declare.
+The wrapper works on any PyIceberg catalog; ``floe_iceberg.catalog.traits`` lists what a catalog may declare.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from floe_iceberg.catalog.outcomes import (
     landed,
     overtaken,
 )
-from floe_iceberg.catalog_traits import answers_once, clock_offset_of, reports_outcomes
+from floe_iceberg.catalog.traits import answers_once, clock_offset_of, reports_outcomes
 from floe_iceberg.pyiceberg_internals.catalogs import FileIOHook, file_io_of
 
 if TYPE_CHECKING:
