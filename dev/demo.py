@@ -267,13 +267,13 @@ def prepare() -> None:
 
 def discard_leftovers() -> None:
     """Throw away rows that an interrupted run left waiting."""
-    from floe_iceberg.staging.staged import discard_held, list_held
+    from floe_iceberg.staging.staged import discard_staged, list_staged
 
     with tables() as manager:
         for name in ("bronze.flights", SILVER, "gold.daily"):
             if manager.table_exists(name):
-                for held in list_held(manager, name):
-                    discard_held(manager, name, held.branch)
+                for held in list_staged(manager, name):
+                    discard_staged(manager, name, held.branch)
 
 
 def main() -> int:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from floe_dagster.plugin import DagsterOrchestratorPlugin
     from floe_dagster.resources import create_iceberg_resources, create_io_manager, create_io_manager_from_artifacts
     from floe_dagster.tenants import partition_keys_of, tenant_of
-    from floe_iceberg.staging.staged import discard_held, list_held, publish_held
+    from floe_iceberg.staging.staged import discard_staged, list_staged, publish_staged
 
 __all__ = [
     "DagsterOrchestratorPlugin",
@@ -25,10 +25,10 @@ __all__ = [
     "create_iceberg_resources",
     "create_io_manager",
     "create_io_manager_from_artifacts",
-    "discard_held",
-    "list_held",
+    "discard_staged",
+    "list_staged",
     "partition_keys_of",
-    "publish_held",
+    "publish_staged",
     "tenant_of",
 ]
 
@@ -43,10 +43,10 @@ _HOMES = {
     "create_iceberg_resources": "floe_dagster.resources",
     "create_io_manager": "floe_dagster.resources",
     "create_io_manager_from_artifacts": "floe_dagster.resources",
-    "discard_held": "floe_iceberg.staging.staged",
-    "list_held": "floe_iceberg.staging.staged",
+    "discard_staged": "floe_iceberg.staging.staged",
+    "list_staged": "floe_iceberg.staging.staged",
     "partition_keys_of": "floe_dagster.tenants",
-    "publish_held": "floe_iceberg.staging.staged",
+    "publish_staged": "floe_iceberg.staging.staged",
     "tenant_of": "floe_dagster.tenants",
 }
 

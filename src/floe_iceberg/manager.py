@@ -60,23 +60,23 @@ if TYPE_CHECKING:
         TableHealth,
     )
     from floe_iceberg.options import (
-        ApplyKeywords,
-        BranchKeywords,
-        CompactionKeywords,
-        DeleteKeywords,
-        DropKeywords,
-        ExpiryKeywords,
-        FrameKeywords,
-        IncrementKeywords,
-        ManagerKeywords,
-        ModeKeywords,
-        OverwriteKeywords,
-        PublishKeywords,
-        ScanKeywords,
-        SweepKeywords,
-        TagKeywords,
-        VersionKeywords,
-        WriteKeywords,
+        ApplyOptions,
+        BranchOptions,
+        CompactionOptions,
+        DeleteOptions,
+        DropOptions,
+        ExpiryOptions,
+        FrameOptions,
+        IncrementOptions,
+        ManagerOptions,
+        ModeOptions,
+        OverwriteOptions,
+        PublishOptions,
+        ScanOptions,
+        SweepOptions,
+        TagOptions,
+        VersionOptions,
+        WriteOptions,
     )
     from floe_iceberg.read.predicates import RowFilter
     from floe_iceberg.read.versions import Moment
@@ -139,14 +139,14 @@ class IcebergTableManager:
         )
 
     @classmethod
-    def from_artifacts(cls, artifacts: CompiledArtifacts, **options: Unpack[ManagerKeywords]) -> Self:
+    def from_artifacts(cls, artifacts: CompiledArtifacts, **options: Unpack[ManagerOptions]) -> Self:
         """Open the tables of a compiled project; ``close`` ends the connection."""
         from floe_iceberg.catalog.connection import open_project
 
         return cls.from_project(open_project(artifacts), **options)
 
     @classmethod
-    def from_project(cls, connection: ProjectConnection, **options: Unpack[ManagerKeywords]) -> Self:
+    def from_project(cls, connection: ProjectConnection, **options: Unpack[ManagerOptions]) -> Self:
         """Open the tables of an open project; ``close`` ends the connection."""
         manager = cls(connection.catalog, **options)
         manager._connection = connection
@@ -265,7 +265,7 @@ class IcebergTableManager:
         """Register a table that exists as files; see ``lifecycle.register_table``."""
         return lifecycle.register_table(self._context, identifier, metadata_location)
 
-    def drop_table(self, identifier: TableTarget, purge: bool = False, **options: Unpack[DropKeywords]) -> PurgeResult:  # noqa: FBT001, FBT002 - the contract's signature
+    def drop_table(self, identifier: TableTarget, purge: bool = False, **options: Unpack[DropOptions]) -> PurgeResult:  # noqa: FBT001, FBT002 - the contract's signature
         """Drop a table, with ``purge`` its files too; see ``lifecycle.drop_table``."""
         return lifecycle.drop_table(self._context, identifier, purge=purge, **options)
 
@@ -280,37 +280,37 @@ class IcebergTableManager:
         *,
         keys: Sequence[str] | None = None,
         overwrite_filter: RowFilter | None = None,
-        **options: Unpack[WriteKeywords],
+        **options: Unpack[WriteOptions],
     ) -> SnapshotInfo:
         """Write data, exactly once; see ``operations.write_data``."""
-        chosen = operations.WriteOptions.of(commit_strategy=commit_strategy, **options)
+        chosen = operations.WriteSettings.of(commit_strategy=commit_strategy, **options)
         return operations.write_data(
             self._context, table, data, mode=mode, keys=keys, overwrite_filter=overwrite_filter, options=chosen
         )
 
-    def append(self, identifier: TableTarget, data: object, **options: Unpack[ModeKeywords]) -> SnapshotInfo:
+    def append(self, identifier: TableTarget, data: object, **options: Unpack[ModeOptions]) -> SnapshotInfo:
         """Append data; options are those of ``write_data``."""
         return self.write_data(identifier, data, WriteMode.APPEND, **options)
 
-    def overwrite(self, identifier: TableTarget, data: object, **options: Unpack[OverwriteKeywords]) -> SnapshotInfo:
+    def overwrite(self, identifier: TableTarget, data: object, **options: Unpack[OverwriteOptions]) -> SnapshotInfo:
         """Replace all rows, or those ``overwrite_filter`` matches; options are those of ``write_data``."""
         return self.write_data(identifier, data, WriteMode.OVERWRITE, **options)
 
     def overwrite_partitions(
-        self, identifier: TableTarget, data: object, **options: Unpack[ModeKeywords]
+        self, identifier: TableTarget, data: object, **options: Unpack[ModeOptions]
     ) -> SnapshotInfo:
         """Replace the partitions that the data touches; options are those of ``write_data``."""
         return self.write_data(identifier, data, WriteMode.OVERWRITE_PARTITIONS, **options)
 
     def upsert(
-        self, identifier: TableTarget, data: object, keys: Sequence[str] | None = None, **options: Unpack[ModeKeywords]
+        self, identifier: TableTarget, data: object, keys: Sequence[str] | None = None, **options: Unpack[ModeOptions]
     ) -> SnapshotInfo:
         """Replace rows by key and add the others; options are those of ``write_data``."""
         return self.write_data(identifier, data, WriteMode.UPSERT, keys=keys, **options)
 
-    def delete(self, identifier: TableTarget, row_filter: RowFilter, **options: Unpack[DeleteKeywords]) -> SnapshotInfo:
+    def delete(self, identifier: TableTarget, row_filter: RowFilter, **options: Unpack[DeleteOptions]) -> SnapshotInfo:
         """Delete the rows a filter matches; see ``operations.delete``."""
-        return operations.delete(self._context, identifier, row_filter, options=operations.WriteOptions.of(**options))
+        return operations.delete(self._context, identifier, row_filter, options=operations.WriteSettings.of(**options))
 
     # Schema
 
@@ -347,7 +347,7 @@ class IcebergTableManager:
         return applying.plan_declaration(self._context, table, declared, drop_columns=drop_columns)
 
     def apply_declaration(
-        self, table: TableTarget, declared: TableConfig, **options: Unpack[ApplyKeywords]
+        self, table: TableTarget, declared: TableConfig, **options: Unpack[ApplyOptions]
     ) -> DeclaredPlan:
         """Bring a table to its declaration in one commit, or make it; see ``applying.apply_declaration``."""
         return applying.apply_declaration(self._context, table, declared, **options)
@@ -377,19 +377,19 @@ class IcebergTableManager:
             limit=limit,
         )
 
-    def scan_batches(self, identifier: TableTarget, **options: Unpack[ScanKeywords]) -> pa.RecordBatchReader:
+    def scan_batches(self, identifier: TableTarget, **options: Unpack[ScanOptions]) -> pa.RecordBatchReader:
         """Stream rows; options are those of ``scan``."""
         return scan.scan_batches(self._context, identifier, **options)
 
-    def incremental_scan(self, identifier: TableTarget, **options: Unpack[IncrementKeywords]) -> pa.Table:
+    def incremental_scan(self, identifier: TableTarget, **options: Unpack[IncrementOptions]) -> pa.Table:
         """Read what was appended between two snapshots; see ``scan.incremental_scan``."""
         return scan.incremental_scan(self._context, identifier, **options)
 
-    def incremental_frame(self, identifier: TableTarget, **options: Unpack[IncrementKeywords]) -> Any:  # noqa: ANN401 - the engine's own frame
+    def incremental_frame(self, identifier: TableTarget, **options: Unpack[IncrementOptions]) -> Any:  # noqa: ANN401 - the engine's own frame
         """Return the engine's lazy frame over what was appended; see ``scan.incremental_frame``."""
         return scan.incremental_frame(self._context, identifier, **options)
 
-    def frame(self, identifier: TableTarget, **options: Unpack[FrameKeywords]) -> Any:  # noqa: ANN401 - the engine's own frame
+    def frame(self, identifier: TableTarget, **options: Unpack[FrameOptions]) -> Any:  # noqa: ANN401 - the engine's own frame
         """Return the engine's lazy frame; see ``scan.frame``."""
         return scan.frame(self._context, identifier, **options)
 
@@ -409,11 +409,11 @@ class IcebergTableManager:
         """Make an earlier snapshot current again; see ``refs.rollback``."""
         return refs.rollback(self._context, identifier, snapshot_id=snapshot_id, to=to)
 
-    def create_tag(self, identifier: TableTarget, name: str, **options: Unpack[TagKeywords]) -> RefInfo:
+    def create_tag(self, identifier: TableTarget, name: str, **options: Unpack[TagOptions]) -> RefInfo:
         """Name a snapshot; see ``refs.create_tag``."""
         return refs.create_tag(self._context, identifier, name, **options)
 
-    def create_branch(self, identifier: TableTarget, name: str, **options: Unpack[BranchKeywords]) -> RefInfo:
+    def create_branch(self, identifier: TableTarget, name: str, **options: Unpack[BranchOptions]) -> RefInfo:
         """Start a branch; see ``refs.create_branch``."""
         return refs.create_branch(self._context, identifier, name, **options)
 
@@ -429,7 +429,7 @@ class IcebergTableManager:
         """List branches and tags, main first."""
         return refs.list_refs(self._context, identifier)
 
-    def publish_branch(self, identifier: TableTarget, branch: str, **options: Unpack[PublishKeywords]) -> SnapshotInfo:
+    def publish_branch(self, identifier: TableTarget, branch: str, **options: Unpack[PublishOptions]) -> SnapshotInfo:
         """Move main forward to the head of a branch; see ``refs.publish_branch``."""
         return refs.publish_branch(self._context, identifier, branch, **options)
 
@@ -440,7 +440,7 @@ class IcebergTableManager:
         identifier: TableTarget,
         older_than: Moment | None = None,
         retain_last: int | None = None,
-        **options: Unpack[ExpiryKeywords],
+        **options: Unpack[ExpiryOptions],
     ) -> ExpiredSnapshots:
         """Expire snapshots and delete the files only they reached; see ``maintenance.expire_snapshots``."""
         return maintenance.expire_snapshots(
@@ -455,7 +455,7 @@ class IcebergTableManager:
         self,
         identifier: TableTarget,
         strategy: CompactionStrategy = CompactionStrategy.BINPACK,
-        **options: Unpack[CompactionKeywords],
+        **options: Unpack[CompactionOptions],
     ) -> CompactionResult:
         """Rewrite data files into fewer or sorted ones; see ``maintenance.compact_table``."""
         return maintenance.compact_table(self._context, identifier, strategy, **options)
@@ -464,21 +464,21 @@ class IcebergTableManager:
         """Rewrite manifests into fewer ones; see ``maintenance.rewrite_manifests``."""
         return maintenance.rewrite_manifests(self._context, identifier, engine=engine)
 
-    def sweep_orphans(self, identifier: TableTarget, **options: Unpack[SweepKeywords]) -> OrphanSweepResult:
+    def sweep_orphans(self, identifier: TableTarget, **options: Unpack[SweepOptions]) -> OrphanSweepResult:
         """Find, and on demand delete, files no snapshot refers to; see ``maintenance.sweep_orphans``."""
         return maintenance.sweep_orphans(self._context, identifier, **options)
 
     # Inspection
 
-    def files(self, identifier: TableTarget, **version: Unpack[VersionKeywords]) -> list[FileInfo]:
+    def files(self, identifier: TableTarget, **version: Unpack[VersionOptions]) -> list[FileInfo]:
         """List the data and delete files of a version."""
         return inspection.files(self._context, identifier, **version)
 
-    def partitions(self, identifier: TableTarget, **version: Unpack[VersionKeywords]) -> list[PartitionInfo]:
+    def partitions(self, identifier: TableTarget, **version: Unpack[VersionOptions]) -> list[PartitionInfo]:
         """Sum up the partitions of a version."""
         return inspection.partitions(self._context, identifier, **version)
 
-    def manifests(self, identifier: TableTarget, **version: Unpack[VersionKeywords]) -> list[ManifestInfo]:
+    def manifests(self, identifier: TableTarget, **version: Unpack[VersionOptions]) -> list[ManifestInfo]:
         """List the manifests of a version."""
         return inspection.manifests(self._context, identifier, **version)
 
@@ -486,7 +486,7 @@ class IcebergTableManager:
         """Tell which snapshot was current when, newest first."""
         return inspection.history(self._context, identifier)
 
-    def find_snapshot(self, identifier: TableTarget, **version: Unpack[VersionKeywords]) -> SnapshotInfo | None:
+    def find_snapshot(self, identifier: TableTarget, **version: Unpack[VersionOptions]) -> SnapshotInfo | None:
         """Return the snapshot that an id, a moment, a branch or a tag means."""
         return inspection.find_snapshot(self._context, identifier, **version)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from floe_iceberg.read.versions import Moment
 
 
-class ManagerKeywords(TypedDict, total=False):
+class ManagerOptions(TypedDict, total=False):
     """Options of a table manager."""
 
     config: IcebergTableManagerConfig | None
@@ -29,7 +29,7 @@ class ManagerKeywords(TypedDict, total=False):
     logger: FilteringBoundLogger | None
 
 
-class WriteKeywords(TypedDict, total=False):
+class WriteOptions(TypedDict, total=False):
     """Options of every write.
 
     Attributes:
@@ -51,7 +51,7 @@ class WriteKeywords(TypedDict, total=False):
     null_keys: NullKeys | None
 
 
-class ModeKeywords(WriteKeywords, total=False):
+class ModeOptions(WriteOptions, total=False):
     """Options of a write whose mode is settled.
 
     Attributes:
@@ -61,7 +61,7 @@ class ModeKeywords(WriteKeywords, total=False):
     commit_strategy: CommitStrategy | None
 
 
-class OverwriteKeywords(ModeKeywords, total=False):
+class OverwriteOptions(ModeOptions, total=False):
     """Options of an overwrite.
 
     Attributes:
@@ -71,8 +71,8 @@ class OverwriteKeywords(ModeKeywords, total=False):
     overwrite_filter: RowFilter | None
 
 
-class DeleteKeywords(TypedDict, total=False):
-    """Options of a delete; see ``WriteKeywords``."""
+class DeleteOptions(TypedDict, total=False):
+    """Options of a delete; see ``WriteOptions``."""
 
     snapshot_properties: Mapping[str, str] | None
     operation_id: str | None
@@ -80,7 +80,7 @@ class DeleteKeywords(TypedDict, total=False):
     engine: Engine | None
 
 
-class ScanKeywords(TypedDict, total=False):
+class ScanOptions(TypedDict, total=False):
     """Options of a read.
 
     Attributes:
@@ -100,7 +100,7 @@ class ScanKeywords(TypedDict, total=False):
     limit: int | None
 
 
-class VersionKeywords(TypedDict, total=False):
+class VersionOptions(TypedDict, total=False):
     """Which version to look at, the current one by default; at most one is given.
 
     Attributes:
@@ -114,8 +114,8 @@ class VersionKeywords(TypedDict, total=False):
     ref: str | None
 
 
-class FrameKeywords(TypedDict, total=False):
-    """Options of an engine's frame; see ``ScanKeywords``."""
+class FrameOptions(TypedDict, total=False):
+    """Options of an engine's frame; see ``ScanOptions``."""
 
     columns: Sequence[str] | None
     row_filter: RowFilter | None
@@ -125,7 +125,7 @@ class FrameKeywords(TypedDict, total=False):
     limit: int | None
 
 
-class IncrementKeywords(TypedDict, total=False):
+class IncrementOptions(TypedDict, total=False):
     """Options of an incremental read.
 
     Attributes:
@@ -141,35 +141,35 @@ class IncrementKeywords(TypedDict, total=False):
     row_filter: RowFilter | None
 
 
-class TagKeywords(TypedDict, total=False):
+class TagOptions(TypedDict, total=False):
     """Options of a tag; see ``refs.create_tag``."""
 
     snapshot_id: int | None
     max_ref_age: timedelta | int | None
 
 
-class BranchKeywords(TagKeywords, total=False):
+class BranchOptions(TagOptions, total=False):
     """Options of a branch; see ``refs.create_branch``."""
 
     max_snapshot_age: timedelta | int | None
     min_snapshots_to_keep: int | None
 
 
-class PublishKeywords(TypedDict, total=False):
+class PublishOptions(TypedDict, total=False):
     """Options of publishing a branch; see ``refs.publish_branch``."""
 
     to: str
     remove: bool
 
 
-class ApplyKeywords(TypedDict, total=False):
+class ApplyOptions(TypedDict, total=False):
     """Options of bringing a table to its declaration; see ``applying.apply_declaration``."""
 
     drop_columns: bool
     agreed: Sequence[DriftItem] | None
 
 
-class ExpiryKeywords(TypedDict, total=False):
+class ExpiryOptions(TypedDict, total=False):
     """Options of expiry; see ``maintenance.expire_snapshots``."""
 
     older_than_days: float | None
@@ -180,13 +180,13 @@ class ExpiryKeywords(TypedDict, total=False):
     allow_below_retention: bool
 
 
-class DropKeywords(TypedDict, total=False):
+class DropOptions(TypedDict, total=False):
     """Options of a drop; see ``lifecycle.drop_table``."""
 
     allow_below_retention: bool
 
 
-class CompactionKeywords(TypedDict, total=False):
+class CompactionOptions(TypedDict, total=False):
     """Options of compaction; see ``maintenance.compact_table``."""
 
     target_file_size: int | None
@@ -195,7 +195,7 @@ class CompactionKeywords(TypedDict, total=False):
     engine: Engine | None
 
 
-class SweepKeywords(TypedDict, total=False):
+class SweepOptions(TypedDict, total=False):
     """Options of orphan removal; see ``maintenance.sweep_orphans``."""
 
     older_than: Moment | None

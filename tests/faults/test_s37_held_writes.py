@@ -1,4 +1,4 @@
-"""S37: a held write is published after its repaired rerun."""
+"""S37: a staged write is published after its repaired rerun."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from floe_core.errors import ConcurrencyConflictError, WriteError
 from floe_iceberg import Engine, WriteMode
 from floe_iceberg.commit.read_marks import read_mark, since_mark
-from floe_iceberg.staging.staged import HeldMark, list_held, open_held, publish_held, retire_older
+from floe_iceberg.staging.staged import StagedMark, list_staged, open_staged, publish_staged, retire_older
 
 FIRST, RERUN, OTHER = "audit.orders.mon.run1", "audit.orders.mon.run2", "audit.orders.tue.run3"
 
@@ -26,14 +26,14 @@ def hold(manager, name, branch, row, *, mode=WriteMode.OVERWRITE, properties=())
     """Write rows to a branch of their own, as a run with checks does."""
     number, day = row
     row_filter = f"day = '{day}'" if mode is WriteMode.OVERWRITE else None
-    open_held(manager, name, branch)
+    open_staged(manager, name, branch)
     manager.write_data(
         name,
         pa.table({"id": [number], "day": [day]}),
         mode,
         overwrite_filter=row_filter,
         branch=branch,
-        snapshot_properties={**HeldMark(branch, mode, row_filter).properties(), **dict(properties)},
+        snapshot_properties={**StagedMark(branch, mode, row_filter).properties(), **dict(properties)},
     )
 
 
@@ -45,20 +45,20 @@ def rows(manager, name):
 def test_s37_a_held_write_is_refused_once_a_later_run_of_the_same_partition_is_published(manager, name, mode):
     hold(manager, name, FIRST, (13, "mon"), mode=mode)
     hold(manager, name, RERUN, (1, "mon"), mode=mode)
-    publish_held(manager, name, RERUN)
+    publish_staged(manager, name, RERUN)
     repaired = rows(manager, name)
     with pytest.raises(WriteError, match=re.escape(RERUN)) as caught:
-        publish_held(manager, name, FIRST)
+        publish_staged(manager, name, FIRST)
     assert "floe discard" in caught.value.hint
     assert rows(manager, name) == repaired
-    assert [held.branch for held in list_held(manager, name)] == [FIRST]
+    assert [held.branch for held in list_staged(manager, name)] == [FIRST]
 
 
 def test_s37_an_earlier_run_does_not_stand_in_the_way_of_a_later_one(manager, name):
     hold(manager, name, FIRST, (13, "mon"))
-    publish_held(manager, name, FIRST)
+    publish_staged(manager, name, FIRST)
     hold(manager, name, RERUN, (1, "mon"))
-    publish_held(manager, name, RERUN)
+    publish_staged(manager, name, RERUN)
     assert rows(manager, name) == [("mon", 1), ("tue", 0)]
 
 
@@ -66,24 +66,24 @@ def test_s37_of_two_held_writes_of_the_same_new_rows_one_is_published(manager, n
     read = {**read_mark("bronze.raw", 7), **since_mark("bronze.raw", None)}
     for branch in (FIRST, RERUN):
         hold(manager, name, branch, (1, "mon"), mode=WriteMode.APPEND, properties=read)
-    publish_held(manager, name, RERUN, outdated=True)
+    publish_staged(manager, name, RERUN, outdated=True)
     with pytest.raises(ConcurrencyConflictError, match="Another run has read the same rows"):
-        publish_held(manager, name, FIRST, outdated=True)
+        publish_staged(manager, name, FIRST, outdated=True)
     assert rows(manager, name) == [("mon", 0), ("mon", 1), ("tue", 0)]
 
 
 def test_s37_another_partition_does_not_stand_in_the_way(manager, name):
     hold(manager, name, OTHER, (2, "tue"))
-    publish_held(manager, name, OTHER)
+    publish_staged(manager, name, OTHER)
     hold(manager, name, FIRST, (1, "mon"))
-    publish_held(manager, name, FIRST)
+    publish_staged(manager, name, FIRST)
     assert rows(manager, name) == [("mon", 1), ("tue", 2)]
 
 
 def hold_rows(manager, name, branch, data, mode, *, engine=None, **mark):
     """Write rows to a branch of their own, with whatever its run says about them."""
-    properties = {**HeldMark(branch, mode, **mark).properties(), "floe.tenant": "acme", "team": "shop"}
-    open_held(manager, name, branch)
+    properties = {**StagedMark(branch, mode, **mark).properties(), "floe.tenant": "acme", "team": "shop"}
+    open_staged(manager, name, branch)
     manager.write_data(
         name,
         data,
@@ -102,17 +102,17 @@ def days(*pairs):
 
 def test_s37_a_rerun_over_a_range_that_holds_the_partition_makes_the_write_outdated(manager, name):
     properties = {"dagster.asset-key": "shop/orders", "dagster.partition-key": "mon"}
-    open_held(manager, name, FIRST)
-    mark = HeldMark(FIRST, WriteMode.APPEND, partitions=("mon",)).properties()
+    open_staged(manager, name, FIRST)
+    mark = StagedMark(FIRST, WriteMode.APPEND, partitions=("mon",)).properties()
     manager.append(name, days((13, "mon")), branch=FIRST, snapshot_properties={**mark, **properties})
     wide = "audit.orders.mon-tue-1a2b.run2"
-    open_held(manager, name, wide)
-    mark = HeldMark(wide, WriteMode.APPEND, partitions=("mon", "tue")).properties()
+    open_staged(manager, name, wide)
+    mark = StagedMark(wide, WriteMode.APPEND, partitions=("mon", "tue")).properties()
     properties = {"dagster.asset-key": "shop/orders", "dagster.run-id": "0123456789"}
     manager.append(name, days((1, "mon"), (2, "tue")), branch=wide, snapshot_properties={**mark, **properties})
-    publish_held(manager, name, wide)
+    publish_staged(manager, name, wide)
     with pytest.raises(WriteError, match=r"a later run of the same work.*by run 01234567 of shop/orders"):
-        publish_held(manager, name, FIRST)
+        publish_staged(manager, name, FIRST)
 
 
 def test_s37_an_overwrite_of_all_rows_is_outdated_once_main_has_others(manager, name):
@@ -121,25 +121,25 @@ def test_s37_an_overwrite_of_all_rows_is_outdated_once_main_has_others(manager, 
     with pytest.raises(
         WriteError, match=rf"have changed on main: snapshot {appended.snapshot_id} \(append by run f00d"
     ):
-        publish_held(manager, name, FIRST)
+        publish_staged(manager, name, FIRST)
     assert rows(manager, name) == [("mon", 0), ("tue", 0), ("tue", 2)]
 
 
 def test_s37_a_published_rerun_retires_older_writes_of_its_partitions(manager, name):
     for branch, day in ((FIRST, "mon"), (OTHER, "tue"), (RERUN, "mon")):
         hold_rows(manager, name, branch, days((1, day)), WriteMode.APPEND, partitions=(day,))
-    [rerun] = [held for held in list_held(manager, name) if held.branch == RERUN]
-    publish_held(manager, name, RERUN, outdated=True)
+    [rerun] = [held for held in list_staged(manager, name) if held.branch == RERUN]
+    publish_staged(manager, name, RERUN, outdated=True)
     assert retire_older(manager, name, rerun) == [FIRST]
-    assert [held.branch for held in list_held(manager, name)] == [OTHER]
+    assert [held.branch for held in list_staged(manager, name)] == [OTHER]
 
 
 @pytest.mark.parametrize(("mode", "retired"), [(WriteMode.OVERWRITE, ["audit.orders.run1"]), (WriteMode.APPEND, [])])
 def test_s37_without_partitions_only_what_replaces_all_rows_retires_older_writes(manager, name, mode, retired):
     for run in ("run1", "run2"):
         hold_rows(manager, name, f"audit.orders.{run}", days((1, "mon")), mode)
-    [_, newer] = list_held(manager, name)
-    publish_held(manager, name, newer.branch)
+    [_, newer] = list_staged(manager, name)
+    publish_staged(manager, name, newer.branch)
     assert retire_older(manager, name, newer) == retired
 
 
@@ -168,12 +168,12 @@ class LateRival:
 
 @pytest.mark.spark
 def test_s37_what_a_killed_driver_lands_late_is_not_published_with_the_write(site, manager, plane, name):
-    table = open_held(manager, name, FIRST)
+    table = open_staged(manager, name, FIRST)
     rival = LateRival(plane, lambda: manager.append(name, days((7, "sun")), branch=FIRST))
     engine_manager = site.open_manager(compute=rival)
-    mark = HeldMark(FIRST, WriteMode.APPEND).properties()
+    mark = StagedMark(FIRST, WriteMode.APPEND).properties()
     engine_manager.append(name, days((1, "mon")), branch=FIRST, engine=Engine.SPARK, snapshot_properties=mark)
-    publish_held(manager, table, FIRST)
+    publish_staged(manager, table, FIRST)
     assert rival._rival is None
     assert rows(manager, name) == [("mon", 0), ("mon", 1), ("tue", 0)]
 
@@ -184,8 +184,8 @@ def test_s37_an_earlier_run_that_was_published_late_does_not_stand_in_the_way(en
     hold(manager, name, FIRST, (13, "mon"))
     hold(manager, name, RERUN, (1, "mon"))
     manager.append(name, days((9, "tue")))
-    publish_held(manager, name, FIRST)
-    publish_held(manager, name, RERUN)
+    publish_staged(manager, name, FIRST)
+    publish_staged(manager, name, RERUN)
     assert rows(manager, name) == [("mon", 1), ("tue", 0), ("tue", 9)]
 
 
@@ -197,9 +197,9 @@ def test_s37_a_repair_of_the_same_rows_by_another_hand_makes_the_write_outdated(
     with pytest.raises(
         WriteError, match=f"rows that it replaces have changed on main: snapshot {repaired.snapshot_id}"
     ):
-        publish_held(manager, name, FIRST)
+        publish_staged(manager, name, FIRST)
     assert rows(manager, name) == [("mon", 7), ("tue", 0)]
-    assert [held.branch for held in list_held(manager, name)] == [FIRST]
+    assert [held.branch for held in list_staged(manager, name)] == [FIRST]
 
 
 @pytest.mark.spark
@@ -210,7 +210,7 @@ def test_s37_rows_that_others_changed_elsewhere_and_compaction_let_the_write_thr
     manager.append(name, days((8, "tue")))
     manager.compact_table(name)
     seen = []
-    publish_held(manager, name, FIRST, audit=seen.append)
+    publish_staged(manager, name, FIRST, audit=seen.append)
     assert seen == [f"{FIRST}.redo1"]
     assert rows(manager, name) == [("mon", 13), ("tue", 7), ("tue", 8)]
 
@@ -224,11 +224,11 @@ def test_s37_a_held_upsert_is_outdated_by_newer_values_of_its_keys_only(engine_m
     hold_rows(manager, name, FIRST, late, WriteMode.UPSERT, **mark)
     manager.upsert(name, days((3, "thu")), keys=["id"])
     hold_rows(manager, name, OTHER, days((3, "fri")), WriteMode.UPSERT, keys=("id",), columns=("id", "day"))
-    publish_held(manager, name, FIRST)
+    publish_staged(manager, name, FIRST)
     assert rows(manager, name) == [("mon", 1), ("thu", 3), ("wed", 2), ("wed", 4)]
     manager.upsert(name, days((3, "sat")), keys=["id"])
     with pytest.raises(WriteError, match="rows that it replaces have changed"):
-        publish_held(manager, name, OTHER)
+        publish_staged(manager, name, OTHER)
 
 
 @pytest.mark.spark
@@ -243,7 +243,7 @@ def test_s37_a_write_that_is_done_again_keeps_all_its_snapshot_properties(engine
     }[mode]
     hold_rows(manager, name, FIRST, days((5, "mon")), mode, engine=engine, partitions=("mon",), **mark)
     manager.append(name, days((9, "wed")))
-    published = publish_held(manager, name, FIRST)
+    published = publish_staged(manager, name, FIRST)
     summary = published.summary
     assert (summary["floe.tenant"], summary["team"]) == ("acme", "shop")
     assert summary["floe.audit.partitions"] == '["mon"]'

@@ -1,4 +1,4 @@
-"""What ``floe doctor`` looks at on the machine; the project's part is in ``project_checkup``."""
+"""What ``floe doctor`` looks at on the machine; the project's part is in ``project``."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def _warnings(troubles: Sequence[_Trouble]) -> list[str]:
 def _reasons(assets: Sequence[AssetProgress]) -> list[str]:
     lines = []
     for asset in assets:
-        lines += [f"{asset.table}: discarded {branch}, an older held write." for branch in asset.retired]
+        lines += [f"{asset.table}: discarded {branch}, an older staged write." for branch in asset.retired]
         if asset.results_not_kept is not None:
             lines += [f"{asset.table}: the results of its checks were not kept: {asset.results_not_kept}"]
         if asset.reason is None:

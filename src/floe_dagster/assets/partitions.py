@@ -180,12 +180,12 @@ def _column(name: str, partitions_def: PartitionsDefinition, schema: Schema, cho
         for field in (choice.spec.fields if choice.spec else ())
         if isinstance(field.transform, transforms)
     ]
-    fitting = [field.name for field in schema.fields if isinstance(field.field_type, _TIME_TYPES) is time]
+    candidates = [field.name for field in schema.fields if isinstance(field.field_type, _TIME_TYPES) is time]
     # A key of no time could be a value of any column, so it is never guessed from types alone.
-    for guess in (in_spec, fitting if time else []):
+    for guess in (in_spec, candidates if time else []):
         if len(guess) == 1:
             return guess[0]
-    raise _no_column(name, choice, in_spec or fitting or list(schema.column_names))
+    raise _no_column(name, choice, in_spec or candidates or list(schema.column_names))
 
 
 def _no_column(name: str, choice: ColumnChoice, candidates: Sequence[str]) -> ConfigurationError:

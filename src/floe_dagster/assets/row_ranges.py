@@ -50,7 +50,7 @@ class RowSelection:
     Attributes:
         expression: As PyIceberg takes it.
         column: A column that the selection speaks of.
-        text: As a row filter, which a held write keeps in its snapshot.
+        text: As a row filter, which a staged write keeps in its snapshot.
     """
 
     expression: BooleanExpression

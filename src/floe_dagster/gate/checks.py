@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from floe_dagster.gate.conditions import Condition
 
 PUBLISHED = "published"
-# Metadata that names the older held writes that a published one made pointless.
+# Metadata that names the older staged writes that a published one made pointless.
 RETIRED = "retired"
 # Metadata of a result that Dagster asks for and that nothing was looked at for.
 NOT_EVALUATED = "not_evaluated"

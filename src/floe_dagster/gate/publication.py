@@ -26,13 +26,13 @@ from floe_dagster.gate.results import CheckRecord, results_operation
 from floe_dagster.tenants import Scope, own_partitions
 from floe_iceberg.read.integrity import find_table
 from floe_iceberg.staging.staged import (
-    discard_held,
+    discard_staged,
     find_published,
-    held_writes,
-    list_held,
-    publish_held,
+    list_staged,
+    publish_staged,
     retire_older,
     settled_branch,
+    staged_writes,
 )
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from floe_core.schemas import CheckConfig
 
-__all__ = ["audited", "discard_held", "failing_checks", "gate_name", "list_held", "plan_of", "publish_held"]
+__all__ = ["audited", "discard_staged", "failing_checks", "gate_name", "list_staged", "plan_of", "publish_staged"]
 
 _PLAN = "floe_plan"
 
@@ -165,22 +165,24 @@ class _Audit(Checker):
         waiting = settled_branch(self.manager, table, branch)
         results = self.check(waiting, table)
         published: dict[str, Any] = {}
-        held: str | None = None
+        unpublished: str | None = None
         if waiting is None:
             published = self._already(table, branch)
         elif self.holding_back(results):
-            held = waiting
+            unpublished = waiting
         else:
-            results, held, published = self._publish(table, waiting, results)
-        not_kept = self._keep(results, held, published)
+            results, unpublished, published = self._publish(table, waiting, results)
+        not_kept = self._keep(results, unpublished, published)
         yield from results
-        yield self._verdict(held, published, not_kept)
+        yield self._verdict(unpublished, published, not_kept)
 
-    def _keep(self, results: Sequence[AssetCheckResult], held: str | None, published: Mapping[str, Any]) -> str | None:
+    def _keep(
+        self, results: Sequence[AssetCheckResult], unpublished: str | None, published: Mapping[str, Any]
+    ) -> str | None:
         """Append the results to their table, and return why that failed: the rows are where they belong by then."""
         if not results or (kept := self.io_manager.check_results) is None:
             return None
-        blocking, ref = self.plan.blocking_names, held or MAIN_BRANCH
+        blocking, ref = self.plan.blocking_names, unpublished or MAIN_BRANCH
         try:
             snapshot = (
                 published.get("snapshot_id") or self.manager.load_table(self.table).metadata.refs[ref].snapshot_id
@@ -211,14 +213,14 @@ class _Audit(Checker):
             if self.holding_back(latest):
                 raise _HeldBackError
 
-        held = next((write for write in held_writes(table) if write.branch == branch), None)
+        unpublished = next((write for write in staged_writes(table) if write.branch == branch), None)
         try:
             # Whatever main got since the rows were written a moment ago, the run goes on with what it has.
-            snapshot = publish_held(self.manager, self.table, branch, audit=audit, outdated=True, loaded=table)
+            snapshot = publish_staged(self.manager, self.table, branch, audit=audit, outdated=True, loaded=table)
         except _HeldBackError:
             return latest, last, {}
         published: dict[str, Any] = {"snapshot_id": snapshot.snapshot_id}
-        if held is not None and (retired := retire_older(self.manager, self.table, held)):
+        if unpublished is not None and (retired := retire_older(self.manager, self.table, unpublished)):
             published[RETIRED] = ", ".join(retired)
         return latest, None, published
 
@@ -246,23 +248,23 @@ class _Audit(Checker):
             for event in events
         )
 
-    def _verdict(self, held: str | None, published: Mapping[str, Any], not_kept: str | None) -> AssetCheckResult:
+    def _verdict(self, unpublished: str | None, published: Mapping[str, Any], not_kept: str | None) -> AssetCheckResult:
         metadata: dict[str, Any] = {"table": self.table, **published}
         if not_kept is not None:
             metadata[NOT_KEPT] = not_kept
         description = None if published else "Nothing was returned: nothing was published, the table is unchanged."
         if RETIRED in published:
-            description = f"Discarded older held writes that this one replaces: {published[RETIRED]}."
-        if held is not None:
-            metadata["branch"] = held
-            metadata["look"] = MetadataValue.text(f"floe tables scan {self.table} --ref {held}")
-            metadata["publish"] = MetadataValue.text(f"floe publish {self.table} {held}")
-            metadata["discard"] = MetadataValue.text(f"floe discard {self.table} {held}")
-            description = f"Held back on branch {held}; the rows of main are as they were.{self._came_along()}"
+            description = f"Discarded older staged writes that this one replaces: {published[RETIRED]}."
+        if unpublished is not None:
+            metadata["branch"] = unpublished
+            metadata["look"] = MetadataValue.text(f"floe tables scan {self.table} --ref {unpublished}")
+            metadata["publish"] = MetadataValue.text(f"floe publish {self.table} {unpublished}")
+            metadata["discard"] = MetadataValue.text(f"floe discard {self.table} {unpublished}")
+            description = f"Held back on branch {unpublished}; the rows of main are as they were.{self._came_along()}"
         return AssetCheckResult(
             asset_key=self.plan.spec.key,
             check_name=PUBLISHED,
-            passed=held is None,
+            passed=unpublished is None,
             metadata=metadata,
             description=description,
         )

@@ -1,4 +1,4 @@
-"""The checks of an asset, run again by hand on a held write that had to be done again."""
+"""The checks of an asset, run again by hand on a staged write that had to be done again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from floe_core.schemas import CompiledArtifacts
     from floe_iceberg.manager import IcebergTableManager
-    from floe_iceberg.staging.staged import HeldWrite
+    from floe_iceberg.staging.staged import StagedWrite
 
     Failing = Callable[[str], list[str]]
 
@@ -28,24 +28,24 @@ _TENANT = "floe.tenant"
 
 
 @contextmanager
-def rechecking(artifacts: CompiledArtifacts, manager: IcebergTableManager, held: HeldWrite) -> Iterator[Failing]:
+def rechecking(artifacts: CompiledArtifacts, manager: IcebergTableManager, staged: StagedWrite) -> Iterator[Failing]:
     """Give a function that names the checks that hold a write back, as it is on a branch.
 
     The checks are those of the asset that made the write, its own ones included. Where the project does not have that
     asset, they are those that floe.yaml declares for the table.
     """
-    tenant, asset = held.summary.get(_TENANT), held.summary.get(_ASSET)
+    tenant, asset = staged.summary.get(_TENANT), staged.summary.get(_ASSET)
     pipeline = Pipeline.of(artifacts, tenant=tenant) if asset and artifacts.orchestration.module else None
     key = AssetKey(asset.split("/")) if asset else None
     gate = _gate(pipeline, key) if pipeline is not None and key is not None else None
     if gate is None or pipeline is None:
-        yield lambda branch: _declared(artifacts, manager, held, branch)
+        yield lambda branch: _declared(artifacts, manager, staged, branch)
         return
     resources = pipeline.definitions.resources or {}
     needed = {name: resources[name] for name in gate.required_resource_keys if name in resources}
     with DagsterInstance.ephemeral() as instance, build_resources(needed, instance=instance) as opened:
         yield lambda branch: failing_checks(
-            gate, opened, branch, tenant=tenant, partitions=held.partitions, instance=instance
+            gate, opened, branch, tenant=tenant, partitions=staged.partitions, instance=instance
         )
 
 
@@ -55,16 +55,18 @@ def _gate(pipeline: Pipeline, key: AssetKey) -> AssetChecksDefinition | None:
     return next((gate for gate in gates if gate.op.name == name), None)
 
 
-def _declared(artifacts: CompiledArtifacts, manager: IcebergTableManager, held: HeldWrite, branch: str) -> list[str]:
-    asset = held.summary.get(_ASSET)
-    name = table_of(asset.split("/"), default_namespace="public") if asset else held.table
+def _declared(
+    artifacts: CompiledArtifacts, manager: IcebergTableManager, staged: StagedWrite, branch: str
+) -> list[str]:
+    asset = staged.summary.get(_ASSET)
+    name = table_of(asset.split("/"), default_namespace="public") if asset else staged.table
     declared = artifacts.tables.get(name)
     if declared is None or not declared.checks:
         return []
-    schema = manager.load_table(held.table).schema()
-    rows = parse_row_filter(held.row_filter, schema, table=held.table).sql if held.row_filter else None
-    checks = expand_checks(declared.checks, table=held.table)
-    prefix = held.table.removesuffix(name)
-    of = CheckedRows(held.table, branch, rows, held.partitions, lambda other: f"{prefix}{other}")
+    schema = manager.load_table(staged.table).schema()
+    rows = parse_row_filter(staged.row_filter, schema, table=staged.table).sql if staged.row_filter else None
+    checks = expand_checks(declared.checks, table=staged.table)
+    prefix = staged.table.removesuffix(name)
+    of = CheckedRows(staged.table, branch, rows, staged.partitions, lambda other: f"{prefix}{other}")
     outcomes = require_evaluated(evaluate(manager, checks, of))
     return [outcome.check.name for outcome in outcomes if outcome.holds_back]

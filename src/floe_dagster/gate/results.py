@@ -16,7 +16,7 @@ from floe_core.schemas import ColumnConfig, TableConfig
 from floe_dagster.assets.keys import shortened
 from floe_iceberg.models import Engine, WriteMode
 from floe_iceberg.read.integrity import find_table
-from floe_iceberg.write.operations import WriteOptions, write_table
+from floe_iceberg.write.operations import WriteSettings, write_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -148,7 +148,7 @@ class CheckResults:
         if found is None:
             manager.create_namespace(table.rpartition(".")[0])
             found = manager.create_from_config(table, self._declaration(tenant), if_not_exists=True)
-        options = WriteOptions(operation_id=operation_id, engine=Engine.ARROW)
+        options = WriteSettings(operation_id=operation_id, engine=Engine.ARROW)
         write_table(manager.context, table, rows, mode=WriteMode.APPEND, options=options, loaded=found)
 
     def _row(self, record: CheckRecord, kind: str, run_id: str) -> dict[str, Any]:

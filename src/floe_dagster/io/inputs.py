@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from floe_dagster.assets.row_ranges import RowSelection
     from floe_dagster.io.increments import Increment
     from floe_iceberg.manager import IcebergTableManager
-    from floe_iceberg.options import IncrementKeywords
+    from floe_iceberg.options import IncrementOptions
 
 COLUMNS_METADATA = "floe/columns"
 _COLUMN_SCHEMAS = ("dagster/column_schema", "schema")
@@ -204,7 +204,7 @@ def _spark(manager: IcebergTableManager, table: str, asked: InputSelection, rows
     return manager.frame(table, columns=asked.columns, row_filter=row_filter, **asked.version)
 
 
-def _bounds(asked: InputSelection, row_filter: Any) -> IncrementKeywords | None:  # noqa: ANN401 - a row filter
+def _bounds(asked: InputSelection, row_filter: Any) -> IncrementOptions | None:  # noqa: ANN401 - a row filter
     """Return what an incremental read asks for; None to read a version whole."""
     increment = asked.increment
     if increment is None or increment.start is None:

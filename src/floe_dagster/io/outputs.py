@@ -20,12 +20,12 @@ from floe_iceberg.models import Engine, NullKeys, SnapshotInfo, WriteMode
 from floe_iceberg.read.integrity import find_table
 from floe_iceberg.read.scan import plain_arrow_schema
 from floe_iceberg.staging.left_branches import remove_unwritten
-from floe_iceberg.staging.staged import HeldMark, open_held, require_branches
+from floe_iceberg.staging.staged import StagedMark, open_staged, require_branches
 from floe_iceberg.table.declared.applying import follow_declaration
 from floe_iceberg.table.keys.row_keys import recorded_keys, recorded_null_keys, records_keys
 from floe_iceberg.table.lifecycle import declared_properties
 from floe_iceberg.table.schema import declared_schema, fits, iceberg_schema
-from floe_iceberg.write.operations import WriteOptions, write_table
+from floe_iceberg.write.operations import WriteSettings, write_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -282,7 +282,7 @@ class _Write:
             return None, table
         if operation and (found := find_operation(table.metadata, operation)):
             return SnapshotInfo.of(found), table
-        return None, open_held(self._manager, table, branch, loaded=table)
+        return None, open_staged(self._manager, table, branch, loaded=table)
 
     def _close_branch(self, err: BaseException) -> None:
         """Drop the branch that was opened for a write that failed; one that may still land keeps it."""
@@ -305,7 +305,7 @@ class _Write:
                 mode=mode,
                 keys=self._keys or None,
                 overwrite_filter=row_filter,
-                options=WriteOptions(
+                options=WriteSettings(
                     null_keys=self._null_keys,
                     evolve_schema=self._defaults.evolve if output.settings.evolve is None else output.settings.evolve,
                     # Nulls do not take a table away from its declaration.
@@ -327,7 +327,7 @@ class _Write:
         text = replaced.text if replaced is not None else None
         names = self._data.columns if _is_spark(self._data) else self._data.schema.names
         columns = tuple(names) if mode is WriteMode.UPSERT else ()
-        mark = HeldMark(
+        mark = StagedMark(
             self._output.branch,
             mode,
             text,

@@ -17,7 +17,7 @@ from floe_core.runtime.processes import ProcessMark
 from floe_dagster.assets.keys import origin_run_id, run_digits, table_of
 from floe_dagster.gate.checks import PUBLISHED
 from floe_dagster.tenants import tenant_of_run
-from floe_iceberg.commit.branches import HELD_PREFIX
+from floe_iceberg.commit.branches import STAGING_PREFIX
 from floe_iceberg.write.abandoned import clear_operations, own_snapshots
 from floe_tenancy import tenant_namespace
 
@@ -144,7 +144,7 @@ def _clear(
     digits = run_digits(origin_run_id(run, instance))
     cleared = clear_operations(manager.context, table)
     for branch in list(table.metadata.refs):
-        mine = branch.startswith(HELD_PREFIX) and digits in branch.split(".")
+        mine = branch.startswith(STAGING_PREFIX) and digits in branch.split(".")
         if not mine or branch in told or not _made_by(table, branch, run.run_id):
             continue
         try:

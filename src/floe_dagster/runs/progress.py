@@ -109,7 +109,7 @@ class AssetProgress:
         started: When its step began, in seconds since the epoch.
         ended: When nothing more happened to it.
         reason: Why it failed or was held back.
-        retired: Branches of older held writes that it made pointless, and that are gone.
+        retired: Branches of older staged writes that it made pointless, and that are gone.
         error: Class of the error it failed with, one of floe's where floe knows what happened.
         results_not_kept: Why the results of its checks could not be kept; None when they were.
     """

@@ -10,7 +10,7 @@ from floe_core.runtime.processes import ProcessMark
 
 OPERATION_PREFIX = "floe.operation."
 FIRST_PREFIX = "floe.first."
-HELD_PREFIX = "audit."
+STAGING_PREFIX = "audit."
 """Branches on which writes wait for their checks: nobody but the run that opened one writes there."""
 
 _DIGITS = 16

@@ -95,7 +95,7 @@ def stage(table: Table, edit: Callable[[Transaction], object]) -> Staged:
 
 
 @dataclass(frozen=True)
-class Attempt:
+class CommitAttempt:
     """One try at a commit.
 
     Attributes:
@@ -113,10 +113,10 @@ class Attempt:
     files: tuple[str, ...] = ()
 
 
-class PendingWrite(Protocol):
+class PreparedWrite(Protocol):
     """A write that can build its commit on any state of the table."""
 
-    def attempt(self, table: Table) -> Attempt | None:
+    def attempt(self, table: Table) -> CommitAttempt | None:
         """Build the commit on top of the table as it is; None when nothing would change."""
         ...
 
@@ -215,7 +215,7 @@ class WriteScope:
 def commit(
     context: ManagerContext,
     target: TableTarget,
-    pending: PendingWrite,
+    prepared: PreparedWrite,
     scope: WriteScope,
     *,
     loaded: Table | None = None,
@@ -226,7 +226,7 @@ def commit(
         ConcurrencyConflictError: Others won every race within the budget; nothing was written.
         CommitStateUnknownError: Nobody can tell whether the commit landed; no file was deleted.
     """
-    return _CommitLoop(context, target, pending, scope, loaded or context.load(target)).run()
+    return _CommitLoop(context, target, prepared, scope, loaded or context.load(target)).run()
 
 
 class _CommitLoop:
@@ -236,16 +236,16 @@ class _CommitLoop:
         self,
         context: ManagerContext,
         target: TableTarget,
-        pending: PendingWrite,
+        prepared: PreparedWrite,
         scope: WriteScope,
         table: Table,
     ) -> None:
         self._context = context
         self._target = target
-        self._pending = pending
+        self._prepared = prepared
         self._scope = scope
         self._table = table
-        self._lost: list[Attempt] = []
+        self._lost: list[CommitAttempt] = []
         self._may_have_landed = False
         self._refused: tuple[str, ...] = ()
         self._uuid = table.metadata.table_uuid
@@ -276,7 +276,7 @@ class _CommitLoop:
             if found is not None:
                 return self._already_done(found)
         require_writable(table)
-        attempt = self._pending.attempt(table)
+        attempt = self._prepared.attempt(table)
         if attempt is None:
             return Outcome(table, None)
         before = table.metadata
@@ -288,7 +288,7 @@ class _CommitLoop:
         delete_old_metadata(self._context, table, before)
         return Outcome(table, landed)
 
-    def _left_over(self, last: Attempt, landed: Snapshot) -> set[str]:
+    def _left_over(self, last: CommitAttempt, landed: Snapshot) -> set[str]:
         """Return the files of attempts that did not land; attempts share a snapshot id, not a manifest list."""
         attempts = [*self._lost, last]
         kept = {
@@ -299,7 +299,7 @@ class _CommitLoop:
         }
         return {path for attempt in attempts for path in attempt.files} - kept if kept else set()
 
-    def _commit(self, attempt: Attempt) -> bool:
+    def _commit(self, attempt: CommitAttempt) -> bool:
         """Commit an attempt and bring the table up to date; False when another writer was first."""
         self._may_have_landed = True
         try:
@@ -347,7 +347,7 @@ class _CommitLoop:
         dead = replaced or all(_dead(attempt, metadata, self._scope.branch) for attempt in self._lost)
         if dead:
             _delete(self._table.io, {*self._refused, *(path for attempt in self._lost for path in attempt.files)})
-            self._pending.discard(self._table.io)
+            self._prepared.discard(self._table.io)
 
 
 def _find_landed(context: ManagerContext, table: Table, scope: WriteScope, err: Exception) -> CommitTableResponse:
@@ -365,7 +365,7 @@ def _find_landed(context: ManagerContext, table: Table, scope: WriteScope, err: 
     raise CommitStateUnknownError(msg, operation_id=operation_id, hint=hint, table=name) from err
 
 
-def _dead(attempt: Attempt, metadata: TableMetadata, branch: str | None) -> bool:
+def _dead(attempt: CommitAttempt, metadata: TableMetadata, branch: str | None) -> bool:
     """Whether an attempt can never land: its branch has moved on, without its snapshot."""
     ref = metadata.refs.get(branch or MAIN_BRANCH)
     head = ref.snapshot_id if ref else None

@@ -34,7 +34,7 @@ from floe_iceberg.catalog.locations import location_provider
 from floe_iceberg.catalog.manifest_lists import ManifestLists
 from floe_iceberg.catalog.reconciling import ReconcilingCatalog
 from floe_iceberg.commit.manifests import delete_entries, manifest_writer
-from floe_iceberg.commit.protocol import Attempt, Staged
+from floe_iceberg.commit.protocol import CommitAttempt, Staged
 from floe_iceberg.commit.read_marks import carried_marks, require_unread
 from floe_iceberg.commit.summaries import summarize
 from floe_iceberg.formats.avro_codecs import manifest_codec
@@ -84,7 +84,7 @@ class SnapshotDraft:
         added: Sequence[DataFile] = (),
         removed: Sequence[DataFile] = (),
         staged: Staged | None = None,
-    ) -> Attempt:
+    ) -> CommitAttempt:
         """Write the manifests of a snapshot on top of the branch as it is.
 
         Args:
@@ -106,7 +106,9 @@ class SnapshotDraft:
         snapshot = build.snapshot(manifests, operation, added, removed)
         return self._as_attempt(table, snapshot, staged, tuple(build.files))
 
-    def _as_attempt(self, table: Table, snapshot: Snapshot, staged: Staged | None, files: tuple[str, ...]) -> Attempt:
+    def _as_attempt(
+        self, table: Table, snapshot: Snapshot, staged: Staged | None, files: tuple[str, ...]
+    ) -> CommitAttempt:
         branch = self.branch or MAIN_BRANCH
         ref = table.metadata.refs.get(branch)
         parent_id = ref.snapshot_id if ref else None
@@ -129,7 +131,7 @@ class SnapshotDraft:
             for requirement in (staged.requirements if staged else ())
             if not isinstance(requirement, AssertTableUUID | AssertCurrentSchemaId)
         )
-        return Attempt(
+        return CommitAttempt(
             updates=(*(staged.updates if staged else ()), AddSnapshotUpdate(snapshot=snapshot), moved),
             requirements=(*requirements, *schema_requirements),
             snapshot=snapshot,

@@ -14,7 +14,7 @@ from floe_iceberg.commit.summaries import summary_of
 from floe_iceberg.context import identifier_of
 from floe_iceberg.maintenance.engines import plane_for
 from floe_iceberg.maintenance.lease import maintenance_lease
-from floe_iceberg.maintenance.rewrite import PendingReplace, Rewriter, discard, live_tasks
+from floe_iceberg.maintenance.rewrite import PreparedReplace, Rewriter, discard, live_tasks
 from floe_iceberg.models import CompactionResult, Engine
 from floe_iceberg.read.integrity import load_table
 from floe_iceberg.read.predicates import check_columns, parse_row_filter
@@ -232,9 +232,9 @@ def _pass(  # noqa: PLR0913, PLR0917 - one step of the loop above
     rewritten = rewriter.rewrite(groups)
     operation_id = new_operation_id()
     draft = SnapshotDraft({OPERATION_ID_PROPERTY: operation_id})
-    pending = PendingReplace(rewritten, table.metadata.current_snapshot_id, draft)
-    outcome = commit(context, target, pending, WriteScope(operation_id, may_be_repeated=False))
-    taken = pending.taken if outcome.snapshot is not None else []
+    prepared = PreparedReplace(rewritten, table.metadata.current_snapshot_id, draft)
+    outcome = commit(context, target, prepared, WriteScope(operation_id, may_be_repeated=False))
+    taken = prepared.taken if outcome.snapshot is not None else []
     dropped = [entry for entry in rewritten if entry not in taken]
     for entry in dropped:
         discard(table.io, entry)

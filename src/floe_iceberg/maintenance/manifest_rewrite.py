@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from floe_core.dataplane import DataPlane
-    from floe_iceberg.commit.protocol import Attempt
+    from floe_iceberg.commit.protocol import CommitAttempt
     from floe_iceberg.context import ManagerContext, TableTarget
     from floe_iceberg.models import Engine
 
@@ -52,8 +52,8 @@ def rewrite_manifests(
                 plane.rewrite_manifests(str(identifier_of(target)))
             elif manifests > 1:
                 operation_id = new_operation_id()
-                pending = _PendingMerge(SnapshotDraft({OPERATION_ID_PROPERTY: operation_id}, merge=True))
-                commit(context, target, pending, WriteScope(operation_id, may_be_repeated=False))
+                prepared = _PreparedMerge(SnapshotDraft({OPERATION_ID_PROPERTY: operation_id}, merge=True))
+                commit(context, target, prepared, WriteScope(operation_id, may_be_repeated=False))
         after = load_table(context, target)
         changed = after.metadata.current_snapshot_id != before.metadata.current_snapshot_id
         result = ManifestRewriteResult(
@@ -66,12 +66,12 @@ def rewrite_manifests(
 
 
 @dataclass
-class _PendingMerge:
+class _PreparedMerge:
     """Builds the merge on whatever the table is by then, so that no change of others can be lost."""
 
     draft: SnapshotDraft
 
-    def attempt(self, table: Table) -> Attempt | None:
+    def attempt(self, table: Table) -> CommitAttempt | None:
         if _count(table) <= _specs(table):
             return None
         return as_replace(self.draft.attempt(table, operation=Operation.OVERWRITE))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask, Table
     from pyiceberg.table.sorting import SortOrder
 
-    from floe_iceberg.commit.protocol import Attempt
+    from floe_iceberg.commit.protocol import CommitAttempt
     from floe_iceberg.read.predicates import RowPredicate
     from floe_iceberg.table.files.groups import FileGroup
 
@@ -176,7 +176,7 @@ class Rewriter:
 
 
 @dataclass
-class PendingReplace:
+class PreparedReplace:
     """The swap of rewritten files, which holds whatever others do meanwhile.
 
     A group takes part only while each of its files is still in the table with the same delete files applying to it:
@@ -195,7 +195,7 @@ class PendingReplace:
     draft: SnapshotDraft
     taken: list[Rewritten] = field(default_factory=list)
 
-    def attempt(self, table: Table) -> Attempt | None:
+    def attempt(self, table: Table) -> CommitAttempt | None:
         """Build the commit on the table as it is; None when no group is left."""
         self.taken = self._untouched(table)
         removed = [task.file for entry in self.taken for task in entry.group.tasks]
@@ -231,7 +231,7 @@ def discard(io: FileIO, entry: Rewritten) -> None:
         _delete(io, file.file_path)
 
 
-def as_replace(attempt: Attempt) -> Attempt:
+def as_replace(attempt: CommitAttempt) -> CommitAttempt:
     """Say in the snapshot that files changed and rows did not."""
     summary = attempt.snapshot.summary
     properties = dict(summary.additional_properties) if summary else {}

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
     from floe_iceberg.context import ManagerContext, TableTarget
-    from floe_iceberg.options import FrameKeywords, IncrementKeywords, ScanKeywords
+    from floe_iceberg.options import FrameOptions, IncrementOptions, ScanOptions
     from floe_iceberg.read.predicates import RowFilter, RowPredicate
     from floe_iceberg.read.versions import Moment, Version
 
 
-def scan(context: ManagerContext, target: TableTarget, **options: Unpack[ScanKeywords]) -> pa.Table:
-    """Read rows into memory; the options are described with ``ScanKeywords``.
+def scan(context: ManagerContext, target: TableTarget, **options: Unpack[ScanOptions]) -> pa.Table:
+    """Read rows into memory; the options are described with ``ScanOptions``.
 
     Raises:
         InvalidScanError: Unknown columns, an unreadable filter, or more than one version asked for.
@@ -53,7 +53,7 @@ def scan(context: ManagerContext, target: TableTarget, **options: Unpack[ScanKey
         return rows
 
 
-def scan_batches(context: ManagerContext, target: TableTarget, **options: Unpack[ScanKeywords]) -> pa.RecordBatchReader:
+def scan_batches(context: ManagerContext, target: TableTarget, **options: Unpack[ScanOptions]) -> pa.RecordBatchReader:
     """Stream rows, one batch in memory at a time; options and errors are those of ``scan``."""
     asked = _Asked(**options)
     with context.operation("iceberg.scan", target, **asked.attributes) as operation:
@@ -107,7 +107,7 @@ def incremental_scan(  # noqa: PLR0913 - options by keyword
         return rows
 
 
-def frame(context: ManagerContext, target: TableTarget, **options: Unpack[FrameKeywords]) -> Any:  # noqa: ANN401 - the engine's own lazy frame
+def frame(context: ManagerContext, target: TableTarget, **options: Unpack[FrameOptions]) -> Any:  # noqa: ANN401 - the engine's own lazy frame
     """Return the engine's lazy frame over the table, such as a PySpark DataFrame.
 
     Options and errors are those of ``scan``.
@@ -134,7 +134,7 @@ def frame(context: ManagerContext, target: TableTarget, **options: Unpack[FrameK
         return context.plane().frame(request)
 
 
-def incremental_frame(context: ManagerContext, target: TableTarget, **options: Unpack[IncrementKeywords]) -> Any:  # noqa: ANN401 - the engine's own lazy frame
+def incremental_frame(context: ManagerContext, target: TableTarget, **options: Unpack[IncrementOptions]) -> Any:  # noqa: ANN401 - the engine's own lazy frame
     """Return the engine's lazy frame over the rows that were appended between two snapshots.
 
     Options and errors are those of ``incremental_scan``, but that ``from_snapshot`` has to be given.

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from floe_core.errors import WriteError
-from floe_iceberg.commit.branches import HELD_PREFIX, is_operation_branch, opened
+from floe_iceberg.commit.branches import STAGING_PREFIX, is_operation_branch, opened
 from floe_iceberg.commit.protocol import ancestry
 from floe_iceberg.models import Value
 from floe_iceberg.read.versions import name_of
-from floe_iceberg.staging.staged import discard_held
+from floe_iceberg.staging.staged import discard_staged
 from floe_iceberg.write.abandoned import own_snapshots
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def list_left(table: Table) -> list[LeftBranch]:
             seconds = who.seconds if who.seconds is not None else _moment(table, name)
             here = who.process.here if who.process else None
             found.append(_left(table, name, seconds, here=here, abandoned=who.abandoned))
-        elif name.startswith(HELD_PREFIX) and not own_snapshots(table, name, published):
+        elif name.startswith(STAGING_PREFIX) and not own_snapshots(table, name, published):
             found.append(_left(table, name, _moment(table, name), here=None, abandoned=False))
     return found
 
@@ -68,7 +68,7 @@ def discard_left(manager: IcebergTableManager, target: TableTarget, branch: str)
         WriteError: A process of this host is at work on it.
     """
     if not is_operation_branch(branch):
-        discard_held(manager, target, branch)
+        discard_staged(manager, target, branch)
         return
     process = opened(branch).process
     if process is not None and process.here and not process.dead:

@@ -1,6 +1,6 @@
-"""What happened to main since a held write was made, and whether that makes the write outdated.
+"""What happened to main since a staged write was made, and whether that makes the write outdated.
 
-A held write may be published as long as the rows that it replaces are as they were when it was written, and no later
+A staged write may be published as long as the rows that it replaces are as they were when it was written, and no later
 run of the same work is on main. Otherwise it would bring back what was repaired or changed meanwhile.
 """
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
     from floe_iceberg.manager import IcebergTableManager
-    from floe_iceberg.staging.staged import HeldWrite
+    from floe_iceberg.staging.staged import StagedWrite
 
 _SHOWN = 5
 _RUN_DIGITS = 8
 
 
 class Movement(Value):
-    """One snapshot that main has, and the base of a held write has not.
+    """One snapshot that main has, and the base of a staged write has not.
 
     Attributes:
         snapshot_id: The snapshot.
@@ -44,9 +44,9 @@ class Movement(Value):
         asset: The asset that wrote it, if one did.
         partition: The asset's partition, if it was one.
         run_id: The Dagster run.
-        branch: The held branch that it was published from.
+        branch: The staged branch that it was published from.
         rerun: Whether it is a later run of the same work.
-        touches: Whether it may have changed rows that the held write replaces.
+        touches: Whether it may have changed rows that the staged write replaces.
     """
 
     snapshot_id: int
@@ -69,42 +69,42 @@ class Movement(Value):
         return f"snapshot {self.snapshot_id} ({self.operation}{by}{of}{partition}{branch}, {moment:%Y-%m-%d %H:%M} UTC)"
 
 
-def movements_since(table: Table, held: HeldWrite) -> tuple[Movement, ...]:
-    """List what main got since a held write was made, oldest first.
+def movements_since(table: Table, staged: StagedWrite) -> tuple[Movement, ...]:
+    """List what main got since a staged write was made, oldest first.
 
     Raises:
         CapabilityError: The history in between has expired.
     """
-    base = base_of(table, held.branch)
+    base = base_of(table, staged.branch)
     since = takewhile(lambda snapshot: snapshot.snapshot_id != base.snapshot_id, ancestry(table.metadata))
-    return tuple(_movement(table, snapshot, held) for snapshot in reversed(list(since)))
+    return tuple(_movement(table, snapshot, staged) for snapshot in reversed(list(since)))
 
 
-def require_current(manager: IcebergTableManager, table: Table, held: HeldWrite) -> tuple[Movement, ...]:
-    """Refuse a held write that would put old rows over newer ones; return what main got meanwhile.
+def require_current(manager: IcebergTableManager, table: Table, staged: StagedWrite) -> tuple[Movement, ...]:
+    """Refuse a staged write that would put old rows over newer ones; return what main got meanwhile.
 
     Raises:
         WriteError: The write is outdated, or it went by keys that the table does not have any more.
         CapabilityError: The history in between has expired.
     """
-    _require_keys(table, held)
-    moved = movements_since(table, held)
+    _require_keys(table, staged)
+    moved = movements_since(table, staged)
     outdated = [movement for movement in moved if movement.rerun]
     if not outdated:
         outdated = [movement for movement in moved if movement.touches]
-        if outdated and _may_be_untouched(held) and not replaced_rows_changed(manager, table, held):
+        if outdated and _may_be_untouched(staged) and not replaced_rows_changed(manager, table, staged):
             outdated = []
     if outdated:
-        raise _outdated(held, outdated)
+        raise _outdated(staged, outdated)
     return moved
 
 
-def _movement(table: Table, snapshot: Snapshot, held: HeldWrite) -> Movement:
+def _movement(table: Table, snapshot: Snapshot, staged: StagedWrite) -> Movement:
     summary = summary_of(snapshot)
     changes = changes_anything(snapshot) and _operation(snapshot) != Operation.REPLACE.value
-    same_work = held.is_rerun_by(summary)
-    # An earlier run that was published late has nothing that the held one lacks.
-    rerun = changes and same_work and written_at(snapshot) > held.timestamp_ms
+    same_work = staged.is_rerun_by(summary)
+    # An earlier run that was published late has nothing that the staged one lacks.
+    rerun = changes and same_work and written_at(snapshot) > staged.timestamp_ms
     return Movement(
         snapshot_id=snapshot.snapshot_id,
         timestamp_ms=snapshot.timestamp_ms,
@@ -114,7 +114,7 @@ def _movement(table: Table, snapshot: Snapshot, held: HeldWrite) -> Movement:
         run_id=summary.get("dagster.run-id"),
         branch=summary.get("floe.audit.branch"),
         rerun=rerun,
-        touches=rerun or (changes and not same_work and _touches(table, snapshot, held)),
+        touches=rerun or (changes and not same_work and _touches(table, snapshot, staged)),
     )
 
 
@@ -122,44 +122,44 @@ def _operation(snapshot: Snapshot) -> str:
     return snapshot.summary.operation.value if snapshot.summary else "unknown"
 
 
-def _touches(table: Table, snapshot: Snapshot, held: HeldWrite) -> bool:
-    """Whether a snapshot may have changed rows that a held write replaces, by the files it added and removed."""
-    if held.mode is WriteMode.APPEND:
+def _touches(table: Table, snapshot: Snapshot, staged: StagedWrite) -> bool:
+    """Whether a snapshot may have changed rows that a staged write replaces, by the files it added and removed."""
+    if staged.mode is WriteMode.APPEND:
         return False
-    if held.mode is not WriteMode.OVERWRITE or held.row_filter is None:
+    if staged.mode is not WriteMode.OVERWRITE or staged.row_filter is None:
         return True
     parent = table.metadata.snapshot_by_id(snapshot.parent_snapshot_id) if snapshot.parent_snapshot_id else None
     try:
-        before, after = (read_set(Branch(table, state).tasks(held.row_filter)) for state in (parent, snapshot))
+        before, after = (read_set(Branch(table, state).tasks(staged.row_filter)) for state in (parent, snapshot))
     except CapabilityError:
         # Only the engine knows which rows such files hold.
         return True
     return before != after
 
 
-def _may_be_untouched(held: HeldWrite) -> bool:
+def _may_be_untouched(staged: StagedWrite) -> bool:
     """Whether a look at the rows can show that files changed for the sake of others."""
-    return held.mode is WriteMode.UPSERT or (held.mode is WriteMode.OVERWRITE and held.row_filter is not None)
+    return staged.mode is WriteMode.UPSERT or (staged.mode is WriteMode.OVERWRITE and staged.row_filter is not None)
 
 
-def _require_keys(table: Table, held: HeldWrite) -> None:
+def _require_keys(table: Table, staged: StagedWrite) -> None:
     """Refuse an upsert by keys that are not those of the table any more: its rows were matched by the wrong ones."""
     recorded = recorded_keys(table)
-    if held.mode is WriteMode.UPSERT and held.keys and recorded and not same_keys(held.keys, recorded):
+    if staged.mode is WriteMode.UPSERT and staged.keys and recorded and not same_keys(staged.keys, recorded):
         msg = (
-            f"The write on branch '{held.branch}' of table '{held.table}' matched rows by {keys_shown(held.keys)}; "
-            f"the keys of the table are {keys_shown(recorded)} now."
+            f"The write on branch '{staged.branch}' of table '{staged.table}' matched rows by "
+            f"{keys_shown(staged.keys)}; the keys of the table are {keys_shown(recorded)} now."
         )
-        raise WriteError(msg, hint=_way_out(held), table=held.table)
+        raise WriteError(msg, hint=_way_out(staged), table=staged.table)
 
 
-def _outdated(held: HeldWrite, by: Sequence[Movement]) -> WriteError:
+def _outdated(staged: StagedWrite, by: Sequence[Movement]) -> WriteError:
     why = "a later run of the same work was published" if by[0].rerun else "rows that it replaces have changed on main"
     more = f" and {len(by) - _SHOWN} more" if len(by) > _SHOWN else ""
     shown = "; ".join(str(movement) for movement in by[:_SHOWN])
-    msg = f"The write on branch '{held.branch}' of table '{held.table}' is outdated: {why}: {shown}{more}."
-    return WriteError(msg, hint=_way_out(held), table=held.table)
+    msg = f"The write on branch '{staged.branch}' of table '{staged.table}' is outdated: {why}: {shown}{more}."
+    return WriteError(msg, hint=_way_out(staged), table=staged.table)
 
 
-def _way_out(held: HeldWrite) -> str:
-    return f"Discard it with: floe discard {held.table} {held.branch}. To have its rows, run the asset again."
+def _way_out(staged: StagedWrite) -> str:
+    return f"Discard it with: floe discard {staged.table} {staged.branch}. To have its rows, run the asset again."

@@ -1,4 +1,4 @@
-"""The rows of a held write, as lazy frames of the engine: what it brought, and what it replaces."""
+"""The rows of a staged write, as lazy frames of the engine: what it brought, and what it replaces."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
     from floe_iceberg.manager import IcebergTableManager
-    from floe_iceberg.staging.staged import HeldWrite
+    from floe_iceberg.staging.staged import StagedWrite
 
 WRITTEN_PROPERTY = "floe.audit.written-ms"
 
@@ -35,7 +35,7 @@ def written_at(snapshot: Snapshot) -> int:
 
 
 def base_of(table: Table, branch: str) -> Snapshot:
-    """Return the snapshot of main that a held branch grew out of.
+    """Return the snapshot of main that a staged branch grew out of.
 
     Raises:
         CapabilityError: It has expired.
@@ -49,45 +49,45 @@ def base_of(table: Table, branch: str) -> Snapshot:
     raise CapabilityError(msg, hint="Discard it and write it again.", table=name)
 
 
-def brought_rows(manager: IcebergTableManager, table: Table, held: HeldWrite) -> Any:  # noqa: ANN401 - the engine's frame
-    """Return the rows that a held write brought.
+def brought_rows(manager: IcebergTableManager, table: Table, staged: StagedWrite) -> Any:  # noqa: ANN401 - the engine's frame
+    """Return the rows that a staged write brought.
 
     Raises:
         CapabilityError: They cannot be told from the others.
     """
-    plane, name = manager.context.plane(), held.table
-    base = base_of(table, held.branch)
-    if held.mode is WriteMode.APPEND:
-        return plane.frame(ReadRequest(name, start_snapshot_id=base.snapshot_id, snapshot_id=held.snapshot_id))
-    if held.mode is WriteMode.OVERWRITE:
-        written = parse_row_filter(held.row_filter, table.schema(), table=name)
-        return plane.frame(ReadRequest(name, row_filter=written.sql, snapshot_id=held.snapshot_id))
-    if held.mode is WriteMode.UPSERT:
+    plane, name = manager.context.plane(), staged.table
+    base = base_of(table, staged.branch)
+    if staged.mode is WriteMode.APPEND:
+        return plane.frame(ReadRequest(name, start_snapshot_id=base.snapshot_id, snapshot_id=staged.snapshot_id))
+    if staged.mode is WriteMode.OVERWRITE:
+        written = parse_row_filter(staged.row_filter, table.schema(), table=name)
+        return plane.frame(ReadRequest(name, row_filter=written.sql, snapshot_id=staged.snapshot_id))
+    if staged.mode is WriteMode.UPSERT:
         # Whatever the branch has and its base has not are the rows that were changed or added.
-        columns = _columns(table, held)
+        columns = _columns(table, staged)
         before = _rows_at(manager, table, base.snapshot_id, columns)
-        return _rows_at(manager, table, held.snapshot_id, columns).exceptAll(before)
-    msg = f"A held write of mode {held.mode.value} cannot be done again on table '{name}'."
+        return _rows_at(manager, table, staged.snapshot_id, columns).exceptAll(before)
+    msg = f"A staged write of mode {staged.mode.value} cannot be done again on table '{name}'."
     raise CapabilityError(msg, hint="Discard it and write it again.", table=name)
 
 
-def replaced_rows_changed(manager: IcebergTableManager, table: Table, held: HeldWrite) -> bool:
-    """Whether main holds other values than it did, in the rows and columns that a held write replaces."""
-    columns = _columns(table, held)
-    snapshots = [base_of(table, held.branch).snapshot_id, table.metadata.current_snapshot_id]
+def replaced_rows_changed(manager: IcebergTableManager, table: Table, staged: StagedWrite) -> bool:
+    """Whether main holds other values than it did, in the rows and columns that a staged write replaces."""
+    columns = _columns(table, staged)
+    snapshots = [base_of(table, staged.branch).snapshot_id, table.metadata.current_snapshot_id]
     before, after = (_rows_at(manager, table, snapshot, columns) for snapshot in snapshots if snapshot is not None)
-    if held.mode is WriteMode.UPSERT:
-        struct = _key_struct(table, held.keys or recorded_keys(table))
-        keys = brought_rows(manager, table, held).selectExpr(f"{struct} as `{_KEY}`").distinct()
+    if staged.mode is WriteMode.UPSERT:
+        struct = _key_struct(table, staged.keys or recorded_keys(table))
+        keys = brought_rows(manager, table, staged).selectExpr(f"{struct} as `{_KEY}`").distinct()
         before, after = (_of_keys(frame, struct, keys) for frame in (before, after))
-    elif held.row_filter is not None:
-        sql = parse_row_filter(held.row_filter, table.schema(), table=held.table).sql
+    elif staged.row_filter is not None:
+        sql = parse_row_filter(staged.row_filter, table.schema(), table=staged.table).sql
         before, after = before.where(sql), after.where(sql)
     return not (before.exceptAll(after).isEmpty() and after.exceptAll(before).isEmpty())
 
 
-def _columns(table: Table, held: HeldWrite) -> Sequence[str]:
-    return held.columns or [field.name for field in table.schema().fields]
+def _columns(table: Table, staged: StagedWrite) -> Sequence[str]:
+    return staged.columns or [field.name for field in table.schema().fields]
 
 
 def _rows_at(manager: IcebergTableManager, table: Table, snapshot_id: int, columns: Sequence[str]) -> Any:  # noqa: ANN401

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from floe_core.dataplane import OPERATION_ID_PROPERTY, SOURCE_ROWS_PROPERTY
 from floe_core.errors import CapabilityError, ConcurrencyConflictError, RefNotFoundError
 from floe_core.failed_writes import failing_as_writes
-from floe_iceberg.commit.branches import HELD_PREFIX
+from floe_iceberg.commit.branches import STAGING_PREFIX
 from floe_iceberg.commit.protocol import Backoff, ancestry
 from floe_iceberg.commit.read_marks import require_unread
 from floe_iceberg.commit.summaries import summary_of
@@ -68,7 +68,7 @@ _COMPUTED = frozenset(
 )
 
 
-class HeldWrite(Value):
+class StagedWrite(Value):
     """A write that waits on a branch."""
 
     table: str
@@ -108,8 +108,8 @@ class HeldWrite(Value):
 
 
 @dataclass(frozen=True)
-class HeldMark:
-    """What a write on a waiting branch says about itself in its snapshot.
+class StagedMark:
+    """What a write on a staged branch says about itself in its snapshot.
 
     Attributes:
         branch: The branch it was first written to.
@@ -145,13 +145,15 @@ class HeldMark:
         return marks
 
 
-def open_held(manager: IcebergTableManager, target: TableTarget, branch: str, *, loaded: Table | None = None) -> Table:
-    """Start a waiting branch at main as it is, in place of whatever an earlier try left under its name.
+def open_staged(
+    manager: IcebergTableManager, target: TableTarget, branch: str, *, loaded: Table | None = None
+) -> Table:
+    """Start a staged branch at main as it is, in place of whatever an earlier try left under its name.
 
     Args:
         manager: The table manager.
         target: The table.
-        branch: The waiting branch.
+        branch: The staged branch.
         loaded: The table as the caller has just seen it.
 
     Returns:
@@ -182,7 +184,7 @@ def require_branches(manager: IcebergTableManager, target: TableTarget) -> None:
 
 
 def branches_of(table: Table, branch: str) -> list[str]:
-    """List a waiting branch and its redone successors, oldest first."""
+    """List a staged branch and its redone successors, oldest first."""
     own = [name for name in table.metadata.refs if name == branch or _number(name, branch)]
     return sorted(own, key=lambda name: _number(name, branch))
 
@@ -194,7 +196,7 @@ def settled_branch(manager: IcebergTableManager, table: Table, branch: str) -> s
     other one is removed.
     """
     own = branches_of(table, branch)
-    written = [name for name in own if _held(table, name) is not None]
+    written = [name for name in own if _staged(table, name) is not None]
     last = (written or own)[-1] if own else None
     for left in own:
         if left != last:
@@ -208,15 +210,15 @@ def _number(name: str, branch: str) -> int:
     return int(suffix) if suffix != name and suffix.isdigit() else 0
 
 
-def list_held(manager: IcebergTableManager, target: TableTarget) -> list[HeldWrite]:
+def list_staged(manager: IcebergTableManager, target: TableTarget) -> list[StagedWrite]:
     """List the writes of a table that wait to be published, oldest first."""
-    return held_writes(manager.load_table(target))
+    return staged_writes(manager.load_table(target))
 
 
-def held_writes(table: Table) -> list[HeldWrite]:
+def staged_writes(table: Table) -> list[StagedWrite]:
     """List the writes that wait on a table as it was loaded, oldest first."""
-    held = [_held(table, name) for name in table.metadata.refs if name.startswith(HELD_PREFIX)]
-    return sorted((write for write in held if write), key=lambda write: write.timestamp_ms)
+    staged = [_staged(table, name) for name in table.metadata.refs if name.startswith(STAGING_PREFIX)]
+    return sorted((write for write in staged if write), key=lambda write: write.timestamp_ms)
 
 
 def find_published(table: Table, branch: str) -> SnapshotInfo | None:
@@ -228,7 +230,7 @@ def find_published(table: Table, branch: str) -> SnapshotInfo | None:
 
 
 @failing_as_writes()
-def publish_held(  # noqa: PLR0913 - options by keyword
+def publish_staged(  # noqa: PLR0913 - options by keyword
     manager: IcebergTableManager,
     target: TableTarget,
     branch: str,
@@ -237,12 +239,12 @@ def publish_held(  # noqa: PLR0913 - options by keyword
     outdated: bool = False,
     loaded: Table | None = None,
 ) -> SnapshotInfo:
-    """Publish a waiting write; when main has moved meanwhile, do it again on top of main first.
+    """Publish a staged write; when main has moved meanwhile, do it again on top of main first.
 
     Args:
         manager: The table manager.
         target: The table.
-        branch: The waiting branch.
+        branch: The staged branch.
         audit: Called with the new branch after each redo; what it raises stops the publication. Without it, nobody
             checks the write again.
         outdated: Whether a write is published whose rows have changed on main since it was made, for a run that
@@ -262,23 +264,23 @@ def publish_held(  # noqa: PLR0913 - options by keyword
     backoff = Backoff(manager.config.commit_timeout_seconds)
     while True:
         table, loaded = loaded or manager.load_table(target), None
-        held = _held(table, branch)
-        if held is None:
+        staged = _staged(table, branch)
+        if staged is None:
             return _drop_unwritten(manager, table, branch)
         if not outdated:
-            require_current(manager, table, held)
+            require_current(manager, table, staged)
         try:
             return publish_branch(manager.context, target, branch, remove=True, loaded=table)
         except ConcurrencyConflictError:
             if not backoff.wait():
                 raise
-        branch = _redo(manager, table, held)
+        branch = _redo(manager, table, staged)
         if audit is not None:
             audit(branch)
 
 
-def retire_older(manager: IcebergTableManager, target: TableTarget, published: HeldWrite) -> list[str]:
-    """Discard the older held writes that a published one makes pointless, and return their branches.
+def retire_older(manager: IcebergTableManager, target: TableTarget, published: StagedWrite) -> list[str]:
+    """Discard the older staged writes that a published one makes pointless, and return their branches.
 
     These are writes of the same asset to no other partitions. Without partitions, an append or upsert may have brought
     rows that the published one has not: such writes are left to a person.
@@ -286,23 +288,23 @@ def retire_older(manager: IcebergTableManager, target: TableTarget, published: H
     if not published.partitioned and published.mode is not WriteMode.OVERWRITE:
         return []
     older = [
-        held
-        for held in list_held(manager, target)
-        if held.timestamp_ms < published.timestamp_ms and _replaced_by(held, published)
+        staged
+        for staged in list_staged(manager, target)
+        if staged.timestamp_ms < published.timestamp_ms and _replaced_by(staged, published)
     ]
-    for held in older:
+    for staged in older:
         with suppress(RefNotFoundError):
-            manager.remove_branch(target, held.branch)
-    return [held.branch for held in older]
+            manager.remove_branch(target, staged.branch)
+    return [staged.branch for staged in older]
 
 
-def _replaced_by(held: HeldWrite, published: HeldWrite) -> bool:
-    if held.first_branch == published.first_branch:
+def _replaced_by(staged: StagedWrite, published: StagedWrite) -> bool:
+    if staged.first_branch == published.first_branch:
         return False
-    if _work(held.first_branch) == _work(published.first_branch):
+    if _work(staged.first_branch) == _work(published.first_branch):
         return True
-    same_asset = _ASSET in held.summary and held.summary[_ASSET] == published.summary.get(_ASSET)
-    return same_asset and bool(held.partitions) and set(held.partitions) <= set(published.partitions)
+    same_asset = _ASSET in staged.summary and staged.summary[_ASSET] == published.summary.get(_ASSET)
+    return same_asset and bool(staged.partitions) and set(staged.partitions) <= set(published.partitions)
 
 
 def partitions_of(summary: Mapping[str, str]) -> tuple[str, ...]:
@@ -313,29 +315,29 @@ def partitions_of(summary: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _work(branch: str) -> str:
-    """Return what a waiting branch is named after, without the run."""
+    """Return what a staged branch is named after, without the run."""
     return branch.rpartition(".")[0]
 
 
-def discard_held(manager: IcebergTableManager, target: TableTarget, branch: str) -> None:
-    """Give up a waiting write; its files go when its snapshots expire.
+def discard_staged(manager: IcebergTableManager, target: TableTarget, branch: str) -> None:
+    """Give up a staged write; its files go when its snapshots expire.
 
     Raises:
         RefNotFoundError: No such branch, or one that is not waiting to be published.
     """
-    if not branch.startswith(HELD_PREFIX):
-        raise _no_held(manager, target, branch)
+    if not branch.startswith(STAGING_PREFIX):
+        raise _no_staged(manager, target, branch)
     manager.remove_branch(target, branch)
 
 
-def _no_held(manager: IcebergTableManager, target: TableTarget, branch: str) -> RefNotFoundError:
-    waiting = ", ".join(write.branch for write in list_held(manager, target)) or "none"
+def _no_staged(manager: IcebergTableManager, target: TableTarget, branch: str) -> RefNotFoundError:
+    waiting = ", ".join(write.branch for write in list_staged(manager, target)) or "none"
     name = str(identifier_of(target))
-    msg = f"Table '{name}' has no waiting write on a branch '{branch}'."
+    msg = f"Table '{name}' has no staged write on a branch '{branch}'."
     return RefNotFoundError(msg, hint=f"Waiting: {waiting}.", table=name)
 
 
-def _held(table: Table, branch: str) -> HeldWrite | None:
+def _staged(table: Table, branch: str) -> StagedWrite | None:
     """Describe what a branch has and main has not; None when there is nothing."""
     published = {snapshot.snapshot_id for snapshot in ancestry(table.metadata)}
     for snapshot in ancestry(table.metadata, branch):
@@ -343,7 +345,7 @@ def _held(table: Table, branch: str) -> HeldWrite | None:
             return None
         summary = summary_of(snapshot)
         if _BRANCH in summary:
-            return HeldWrite(
+            return StagedWrite(
                 table=".".join(table.name()),
                 branch=branch,
                 snapshot_id=table.metadata.refs[branch].snapshot_id,
@@ -372,34 +374,40 @@ def _drop_unwritten(manager: IcebergTableManager, table: Table, branch: str) -> 
     return SnapshotInfo.of(current) if current else SnapshotInfo.nothing()
 
 
-def _redo(manager: IcebergTableManager, table: Table, held: HeldWrite) -> str:
-    """Do a waiting write again on a branch that starts at main as it is now, and drop the old one."""
-    first = held.summary[_BRANCH]
-    branch = f"{first}.redo{_number(held.branch, first) + 1}"
+def _redo(manager: IcebergTableManager, table: Table, staged: StagedWrite) -> str:
+    """Do a staged write again on a branch that starts at main as it is now, and drop the old one."""
+    first = staged.summary[_BRANCH]
+    branch = f"{first}.redo{_number(staged.branch, first) + 1}"
     metadata = manager.load_table(table).metadata
-    require_unread(metadata, metadata.current_snapshot_id, held.summary, table=held.table)
+    require_unread(metadata, metadata.current_snapshot_id, staged.summary, table=staged.table)
     if branch in metadata.refs:
         manager.remove_branch(table, branch)
     manager.create_branch(table, branch)
-    mark = HeldMark(
-        first, held.mode, held.row_filter, held.keys, held.columns, held.null_keys, partitions=held.partitions
+    mark = StagedMark(
+        first,
+        staged.mode,
+        staged.row_filter,
+        staged.keys,
+        staged.columns,
+        staged.null_keys,
+        partitions=staged.partitions,
     )
     manager.write_data(
         table,
-        brought_rows(manager, table, held),
-        held.mode,
-        keys=held.keys or None,
-        null_keys=held.null_keys,
-        overwrite_filter=held.row_filter,
-        operation_id=held.operation_id,
+        brought_rows(manager, table, staged),
+        staged.mode,
+        keys=staged.keys or None,
+        null_keys=staged.null_keys,
+        overwrite_filter=staged.row_filter,
+        operation_id=staged.operation_id,
         branch=branch,
         snapshot_properties={
-            **_foreign(held.summary),
+            **_foreign(staged.summary),
             **mark.properties(),
-            WRITTEN_PROPERTY: str(held.timestamp_ms),
+            WRITTEN_PROPERTY: str(staged.timestamp_ms),
         },
     )
-    manager.remove_branch(table, held.branch)
+    manager.remove_branch(table, staged.branch)
     return branch
 
 

@@ -208,8 +208,8 @@ def require_fit(
     difference = compare(table.schema(), data)
     if freed:
         free = {change.column for change in freed}
-        fitting = [found for found in difference.mismatches if found.data_type or found.column not in free]
-        difference = Difference((*difference.changes, *freed), tuple(fitting))
+        remaining = [found for found in difference.mismatches if found.data_type or found.column not in free]
+        difference = Difference((*difference.changes, *freed), tuple(remaining))
     mismatches = list(difference.mismatches)
     if not evolve:
         mismatches += [_unwanted(change, table.schema()) for change in difference.changes]

@@ -36,7 +36,7 @@ from floe_core.errors import (
 from floe_core.observing.metrics import timed_commit
 from floe_iceberg.catalog.clocks import seconds_ahead, seconds_until_java_writes
 from floe_iceberg.catalog.metadata_updates import RemoveSnapshots
-from floe_iceberg.commit.branches import HELD_PREFIX, operation_branch
+from floe_iceberg.commit.branches import STAGING_PREFIX, operation_branch
 from floe_iceberg.commit.engine import commit_metadata
 from floe_iceberg.commit.metadata import Change, commit_change
 from floe_iceberg.commit.protocol import Backoff, Outcome, WriteScope, ancestry, find_operation, require_branch
@@ -131,7 +131,7 @@ def _carried_out(
     context: ManagerContext, table: Table, write: EngineWrite, scope: WriteScope, properties: Mapping[str, str]
 ) -> Outcome:
     loop = _EngineLoop(context, table, write, scope, properties)
-    if scope.branch is not None and scope.branch.startswith(HELD_PREFIX):
+    if scope.branch is not None and scope.branch.startswith(STAGING_PREFIX):
         return loop.alone(table)
     if context.branches and (write.kind in _ROW_LEVEL or reads_on(properties)):
         return loop.on_branch()

@@ -25,8 +25,8 @@ from floe_iceberg.read.predicates import parse_row_filter
 from floe_iceberg.read.versions import name_of
 from floe_iceberg.table.files.delete_files import has_equality_deletes, plane_for_equality_deletes
 from floe_iceberg.table.keys.row_keys import recorded_keys, recorded_null_keys
-from floe_iceberg.write.attempt import Append, NewRows, Replace, Upsert
 from floe_iceberg.write.engine import EngineWrite, write_on_engine
+from floe_iceberg.write.prepared import Append, NewRows, Replace, Upsert
 from floe_iceberg.write.upsert import require_keys
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from floe_core.telemetry import Operation
     from floe_iceberg.context import ManagerContext, TableTarget
-    from floe_iceberg.options import ModeKeywords
+    from floe_iceberg.options import ModeOptions
     from floe_iceberg.read.predicates import RowFilter, RowPredicate
 
 _RESERVED = {"operation", OPERATION_ID_PROPERTY}
@@ -50,7 +50,7 @@ _SPANS = {
 
 
 @dataclass(frozen=True)
-class WriteOptions:
+class WriteSettings:
     """How a write is done.
 
     Attributes:
@@ -74,7 +74,7 @@ class WriteOptions:
     null_keys: NullKeys | None = None
 
     @classmethod
-    def of(cls, **options: Unpack[ModeKeywords]) -> WriteOptions:
+    def of(cls, **options: Unpack[ModeOptions]) -> WriteSettings:
         """Take options by keyword; None is the default."""
         return cls(**{key: value for key, value in options.items() if value is not None})  # type: ignore[arg-type]
 
@@ -87,7 +87,7 @@ def write_data(  # noqa: PLR0913 - options by keyword
     mode: WriteMode = WriteMode.APPEND,
     keys: Sequence[str] | None = None,
     overwrite_filter: RowFilter | None = None,
-    options: WriteOptions | None = None,
+    options: WriteSettings | None = None,
 ) -> SnapshotInfo:
     """Write data to a table, exactly once.
 
@@ -112,7 +112,7 @@ def write_data(  # noqa: PLR0913 - options by keyword
         ConcurrencyConflictError: Others won every race; nothing was written.
         CommitStateUnknownError: Nobody can tell whether the write landed; no file was deleted.
     """
-    given = options or WriteOptions()
+    given = options or WriteSettings()
     return describe(
         write_table(context, target, data, mode=mode, keys=keys, overwrite_filter=overwrite_filter, options=given)
     )
@@ -124,7 +124,7 @@ def write_table(  # noqa: PLR0913 - options by keyword
     data: object,
     *,
     mode: WriteMode,
-    options: WriteOptions,
+    options: WriteSettings,
     keys: Sequence[str] | None = None,
     overwrite_filter: RowFilter | None = None,
     loaded: Table | None = None,
@@ -164,14 +164,14 @@ def write_table(  # noqa: PLR0913 - options by keyword
 
 
 def delete(
-    context: ManagerContext, target: TableTarget, row_filter: RowFilter, *, options: WriteOptions | None = None
+    context: ManagerContext, target: TableTarget, row_filter: RowFilter, *, options: WriteSettings | None = None
 ) -> SnapshotInfo:
     """Delete the rows a filter matches; rows for which it is unknown stay.
 
     Returns:
         The snapshot it made; the current one when no row matched.
     """
-    options = options or WriteOptions()
+    options = options or WriteSettings()
     scope = _scope(options)
     with (
         failing_as_writes(),
@@ -183,7 +183,7 @@ def delete(
         return describe(outcome)
 
 
-def _scope(options: WriteOptions) -> WriteScope:
+def _scope(options: WriteSettings) -> WriteScope:
     if reserved := sorted(_RESERVED & set(options.snapshot_properties)):
         msg = f"snapshot_properties may not set {', '.join(reserved)}."
         raise ConfigurationError(msg, hint="Pass operation_id for the operation's id.")
@@ -211,7 +211,7 @@ class _Write:
         self,
         context: ManagerContext,
         target: TableTarget,
-        options: WriteOptions,
+        options: WriteSettings,
         scope: WriteScope,
         loaded: Table | None = None,
     ) -> None:
@@ -338,8 +338,8 @@ class _Write:
             loaded=self._table,
         )
 
-    def _commit(self, pending: Append | Replace | Upsert) -> Outcome:
-        return commit(self._context, self._target, pending, self._scope, loaded=self._table)
+    def _commit(self, prepared: Append | Replace | Upsert) -> Outcome:
+        return commit(self._context, self._target, prepared, self._scope, loaded=self._table)
 
     def _draft(self) -> SnapshotDraft:
         strategy = CommitStrategy(self._options.commit_strategy or self._context.config.commit_strategy)

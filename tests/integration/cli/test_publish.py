@@ -11,7 +11,7 @@ import pytest
 from floe_cli.app import main
 from floe_core.compile import compile_project
 from floe_iceberg import IcebergTableManager
-from floe_iceberg.staging.staged import list_held
+from floe_iceberg.staging.staged import list_staged
 
 pytestmark = pytest.mark.spark
 
@@ -80,7 +80,7 @@ class Shop:
         with IcebergTableManager.from_artifacts(compile_project(self.folder)) as tables:
             rows = tables.scan("silver.orders").to_pylist()
             found = sorted((row["day"].day, row["id"], row["total"]) for row in rows)
-            return found, [held.branch for held in list_held(tables, "silver.orders")]
+            return found, [held.branch for held in list_staged(tables, "silver.orders")]
 
 
 def test_a_write_is_done_again_on_top_of_other_days_and_published_on_demand(shop, monkeypatch):
@@ -119,5 +119,5 @@ def test_a_published_rerun_retires_the_older_write_of_its_day_and_says_so(shop):
     _, held = shop.state()
     code, said = shop.run(1, (1, 10))
     assert code == 0, said
-    assert f"discarded {held[0]}, an older held write" in said
+    assert f"discarded {held[0]}, an older staged write" in said
     assert shop.state() == ([(1, 1, 10)], held[1:])

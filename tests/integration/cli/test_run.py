@@ -13,7 +13,7 @@ from floe_cli.app import main
 from floe_core.compile import compile_project
 from floe_iceberg import IcebergTableManager
 from floe_iceberg.models import WriteMode
-from floe_iceberg.staging.staged import HeldMark, list_held, open_held
+from floe_iceberg.staging.staged import StagedMark, list_staged, open_staged
 
 PROJECT = """\
 name: shop
@@ -185,8 +185,8 @@ def held(shop):
         tables.create_namespace("gold")
         tables.create_table("gold.sales", pa.schema([("total", pa.int64())]))
         tables.append("gold.sales", pa.table({"total": [1]}))
-        open_held(tables, "gold.sales", branch)
-        mark = HeldMark(branch, WriteMode.APPEND)
+        open_staged(tables, "gold.sales", branch)
+        mark = StagedMark(branch, WriteMode.APPEND)
         data = pa.table({"total": [2, 3]})
         tables.append("gold.sales", data, branch=branch, operation_id="op", snapshot_properties=mark.properties())
     return branch
@@ -194,7 +194,7 @@ def held(shop):
 
 def totals(shop):
     with tables_of(shop) as tables:
-        waiting = [write.branch for write in list_held(tables, "gold.sales")]
+        waiting = [write.branch for write in list_staged(tables, "gold.sales")]
         return sorted(tables.scan("gold.sales")["total"].to_pylist()), waiting
 
 

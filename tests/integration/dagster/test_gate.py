@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 
 from floe_core.errors import CapabilityError, ConfigurationError, RefNotFoundError
 from floe_core.schemas import CheckConfig
-from floe_dagster import audited, discard_held, list_held, publish_held
+from floe_dagster import audited, discard_staged, list_staged, publish_staged
 from floe_iceberg.staging import staged
 
 pytestmark = pytest.mark.spark
@@ -64,7 +64,7 @@ def test_rows_that_pass_are_published_before_anybody_reads_them(run, tables):
     assert verdicts(result) == {"not_null_id": True, "published": True}
     assert seen == [[1, 2]]
     assert [ref.name for ref in tables.list_refs("public.orders")] == ["main"]
-    assert list_held(tables, "public.orders") == []
+    assert list_staged(tables, "public.orders") == []
 
 
 def test_rows_that_fail_leave_main_untouched_and_stop_what_is_downstream(run, tables):
@@ -75,7 +75,7 @@ def test_rows_that_fail_leave_main_untouched_and_stop_what_is_downstream(run, ta
     assert verdicts(result) == {"not_null_id": False, "published": False}
     assert seen == []
     assert sorted(tables.scan("public.orders")["id"].to_pylist()) == [1, 2]
-    [staged] = list_held(tables, "public.orders")
+    [staged] = list_staged(tables, "public.orders")
     assert tables.scan("public.orders", ref=staged.branch).num_rows == 4
     [failed] = [e for e in result.get_asset_check_evaluations() if e.check_name == "published"]
     assert failed.metadata["branch"].value == staged.branch
@@ -98,29 +98,29 @@ def test_the_verdict_names_columns_that_came_with_rows_held_back(run, tables):
 def test_the_first_write_of_all_waits_as_well(run, tables):
     assert not run(orders_asset([None]), NO_NULLS).success
     assert tables.scan("public.orders").num_rows == 0
-    [staged] = list_held(tables, "public.orders")
+    [staged] = list_staged(tables, "public.orders")
     assert tables.scan("public.orders", ref=staged.branch).num_rows == 1
 
 
 def test_a_held_write_can_be_published_or_discarded_by_hand(run, tables):
     run(orders_asset([None, 1]), NO_NULLS)
     run(orders_asset([None, 2]), NO_NULLS)
-    first, second = list_held(tables, "public.orders")
-    publish_held(tables, "public.orders", first.branch)
+    first, second = list_staged(tables, "public.orders")
+    publish_staged(tables, "public.orders", first.branch)
     assert tables.scan("public.orders").num_rows == 2
     # Main has moved: the second write is done again on top of it.
-    publish_held(tables, "public.orders", second.branch)
+    publish_staged(tables, "public.orders", second.branch)
     assert sorted(tables.scan("public.orders")["id"].to_pylist(), key=str) == [1, 2, None, None]
     run(orders_asset([None, 3]), NO_NULLS)
-    [third] = list_held(tables, "public.orders")
-    discard_held(tables, "public.orders", third.branch)
-    assert list_held(tables, "public.orders") == []
+    [third] = list_staged(tables, "public.orders")
+    discard_staged(tables, "public.orders", third.branch)
+    assert list_staged(tables, "public.orders") == []
     assert tables.scan("public.orders").num_rows == 4
-    for call in (discard_held, publish_held):
+    for call in (discard_staged, publish_staged):
         with pytest.raises(RefNotFoundError):
             call(tables, "public.orders", third.branch)
     with pytest.raises(RefNotFoundError, match="Waiting: none"):
-        discard_held(tables, "public.orders", "main")
+        discard_staged(tables, "public.orders", "main")
 
 
 def test_warnings_and_checks_that_do_not_block_publish_all_the_same(run, tables):
@@ -191,10 +191,10 @@ def test_a_bad_partition_is_held_while_others_are_published(run, tables):
     assert run(daily(3), NO_NULLS, partition_key="2024-01-01").success
     assert ids_by_day(tables) == {1: 3, 2: 1}
     # The held partition grew out of an older main; publishing it must not bring the first day back.
-    [staged] = list_held(tables, "public.orders")
-    publish_held(tables, "public.orders", staged.branch)
+    [staged] = list_staged(tables, "public.orders")
+    publish_staged(tables, "public.orders", staged.branch)
     assert ids_by_day(tables) == {1: 3, 2: None}
-    assert list_held(tables, "public.orders") == []
+    assert list_staged(tables, "public.orders") == []
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite", "upsert"])
@@ -263,7 +263,7 @@ def test_what_the_redone_write_makes_of_main_is_checked_again(run, tables, monke
     result = run(orders_asset([2]), unique)
     assert verdicts(result) == {"unique_id": False, "published": False}
     assert sorted(tables.scan("public.orders")["id"].to_pylist()) == [1, 2]
-    [waiting] = list_held(tables, "public.orders")
+    [waiting] = list_staged(tables, "public.orders")
     assert waiting.branch.endswith(".redo1")
 
 

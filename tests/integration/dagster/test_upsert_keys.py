@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 
 from floe_core.errors import ConfigurationError, WriteError
 from floe_core.schemas import CheckConfig, TableConfig
-from floe_dagster import IcebergIOManager, audited, list_held, publish_held
+from floe_dagster import IcebergIOManager, audited, list_staged, publish_staged
 from floe_dagster.io.tables_source import TablesSource
 from floe_iceberg.table.keys.row_keys import recorded_keys
 
@@ -73,19 +73,19 @@ def test_keys_are_compared_on_spark_where_the_table_is_large(upsert, tables):
 def test_a_checked_upsert_is_staged_and_published_by_the_declared_keys(upsert, tables):
     assert upsert([{"id": 1, "line": 1, "qty": 5}], ["id"], checks=[NO_NULLS]).success
     assert not upsert([{"id": 1, "line": 2, "qty": None}], ["id", "line"], checks=[NO_NULLS]).success
-    [held] = list_held(tables, TABLE)
+    [held] = list_staged(tables, TABLE)
     assert held.keys == ("id", "line")
     assert found(tables) == [(1, 1, 5)]
     assert found(tables, ref=held.branch) == [(1, 1, 5), (1, 2, None)]
-    publish_held(tables, TABLE, held.branch)
+    publish_staged(tables, TABLE, held.branch)
     assert found(tables) == [(1, 1, 5), (1, 2, None)]
 
 
 def test_a_held_upsert_is_refused_once_the_table_has_other_keys(upsert, tables):
     assert upsert([{"id": 1, "line": 1, "qty": 5}], ["id"], checks=[NO_NULLS]).success
     assert not upsert([{"id": 1, "line": 2, "qty": None}], ["id"], checks=[NO_NULLS]).success
-    [held] = list_held(tables, TABLE)
+    [held] = list_staged(tables, TABLE)
     tables.set_keys(TABLE, ["id", "line"])
     with pytest.raises(WriteError, match="by id; the keys of the table are id, line"):
-        publish_held(tables, TABLE, held.branch)
+        publish_staged(tables, TABLE, held.branch)
     assert found(tables) == [(1, 1, 5)]

@@ -20,7 +20,7 @@ from floe_core.errors import (
 from floe_core.schemas import TableConfig
 from floe_iceberg import IcebergTableManager, SchemaChange, SchemaChangeKind
 from floe_iceberg.models import WriteMode
-from floe_iceberg.staging.staged import HeldMark, open_held
+from floe_iceberg.staging.staged import StagedMark, open_staged
 from floe_iceberg.table.declared import changes as declared_changes
 from floe_iceberg.table.keys.row_keys import recorded_keys
 from floe_testing.audit import assert_audited
@@ -434,8 +434,8 @@ def test_a_column_that_a_held_write_may_need_is_neither_renamed_nor_dropped(mana
     manager.create_from_config(NAME, config())
     manager.append(NAME, pa.Table.from_pylist([ROW], SCHEMA))
     branch = "audit.orders.run"
-    open_held(manager, manager.load_table(NAME), branch)
-    mark = HeldMark(branch, WriteMode.APPEND, None, (), (), None)
+    open_staged(manager, manager.load_table(NAME), branch)
+    mark = StagedMark(branch, WriteMode.APPEND, None, (), (), None)
     manager.append(NAME, pa.Table.from_pylist([OTHER], SCHEMA), branch=branch, snapshot_properties=mark.properties())
     renamed = config(columns=columns(region={"name": "area", "renamed_from": "region"}))
     with pytest.raises(ConfigurationError, match=r"waits for it on audit\.orders\.run"):

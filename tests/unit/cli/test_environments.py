@@ -13,7 +13,7 @@ import pytest
 import floe_cli.commands
 from floe_cli.workspace import Workspace
 from floe_iceberg.models import WriteMode
-from floe_iceberg.staging.staged import HeldMark, open_held
+from floe_iceberg.staging.staged import StagedMark, open_staged
 
 
 class Terminal(io.StringIO):
@@ -121,8 +121,8 @@ def filled(shop):
         manager.create_tag("x.t", "v1")
         manager.create_branch("x.t", "side")
         branch = "audit.x_t.0123abcd"
-        open_held(manager, "x.t", branch)
-        marks = HeldMark(branch, WriteMode.APPEND).properties()
+        open_staged(manager, "x.t", branch)
+        marks = StagedMark(branch, WriteMode.APPEND).properties()
         manager.append("x.t", pa.table({"id": [9]}), branch=branch, operation_id="op", snapshot_properties=marks)
         location = manager.load_table("x.t").location().removeprefix("file://")
     orphan = Path(location) / "data" / "orphan.parquet"

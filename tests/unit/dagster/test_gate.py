@@ -11,7 +11,7 @@ import pytest
 
 from floe_core.errors import ConfigurationError, RefNotFoundError
 from floe_core.schemas import CheckConfig, CompiledArtifacts
-from floe_dagster import IcebergIOManager, audited, create_iceberg_resources, list_held
+from floe_dagster import IcebergIOManager, audited, create_iceberg_resources, list_staged
 from floe_dagster.assets.settings import GATE_KEY
 from floe_dagster.gate.publication import _Audit, failing_checks, plan_of
 from floe_dagster.gate.results import CheckResults
@@ -85,7 +85,7 @@ def test_rows_that_fail_wait_and_the_verdict_says_what_to_do_with_them(run, tabl
     assert run(orders_asset(1)).success
     result = run(orders_asset(-2))
     assert not result.success
-    [waiting] = list_held(tables, TABLE)
+    [waiting] = list_staged(tables, TABLE)
     verdict = verdict_of(result)
     assert not verdict.passed
     assert plain(verdict) == {
@@ -144,11 +144,11 @@ def test_a_step_that_returns_nothing_publishes_nothing_and_says_so(run, tables):
 
 def test_the_published_rows_of_an_older_held_write_replace_it(run, tables):
     assert not run(orders_asset(-1, metadata=OVERWRITE)).success
-    [older] = list_held(tables, TABLE)
+    [older] = list_staged(tables, TABLE)
     verdict = verdict_of(run(orders_asset(2, metadata=OVERWRITE)))
     assert plain(verdict)["retired"] == older.branch
-    assert verdict.description == f"Discarded older held writes that this one replaces: {older.branch}."
-    assert list_held(tables, TABLE) == []
+    assert verdict.description == f"Discarded older staged writes that this one replaces: {older.branch}."
+    assert list_staged(tables, TABLE) == []
 
 
 def daily(*, bad=()):
@@ -182,7 +182,7 @@ def test_a_gate_looks_at_the_partitions_of_its_run(run, tables):
     assert sorted(str(day) for day in tables.scan(TABLE)["day"].to_pylist()) == [
         *("2024-01-01", "2024-01-03", "2024-01-04", "2024-01-05")
     ]
-    [waiting] = list_held(tables, TABLE)
+    [waiting] = list_staged(tables, TABLE)
     assert waiting.branch.startswith("audit.orders.2024-01-02.")
 
 
@@ -203,7 +203,7 @@ def test_an_asset_without_partitions_is_checked_whole_in_a_run_over_partitions(i
 def main_moves(tables, monkeypatch):
     """Let another writer append rows to main just before a publication, once.
 
-    Spark would read the rows of the waiting write for the second try; here they are told.
+    Spark would read the rows of the staged write for the second try; here they are told.
     """
 
     def arrange(*numbers, waiting):
@@ -346,7 +346,7 @@ def test_a_gate_that_is_run_again_publishes_the_rows_that_wait(failed, again, ta
 
 def test_a_gate_that_died_before_it_wrote_its_rows_again_still_has_them(failed, again, tables):
     """It had begun a new branch on top of a main that moved, and nothing is on that yet."""
-    [waiting] = list_held(tables, TABLE)
+    [waiting] = list_staged(tables, TABLE)
     tables.create_branch(TABLE, f"{waiting.branch}.redo1")
     seen = []
     assert again(failed, "orders__gate", check=few(seen)).passed
@@ -357,14 +357,14 @@ def test_a_gate_that_died_before_it_wrote_its_rows_again_still_has_them(failed, 
 
 def test_a_gate_that_died_after_it_wrote_its_rows_again_goes_on_with_those(failed, again, tables, monkeypatch):
     """Both branches are there: the rows as they were first written, and on top of a main that moved."""
-    [waiting] = list_held(tables, TABLE)
+    [waiting] = list_staged(tables, TABLE)
     tables.append(TABLE, pa.table({"id": pa.array([9], pa.int64())}))
     monkeypatch.setattr(held, "brought_rows", lambda *_: pa.table({"id": pa.array([1], pa.int64())}))
     with monkeypatch.context() as killed:
         killed.setattr(tables, "remove_branch", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             held._redo(tables, tables.load_table(TABLE), waiting)
-    assert len(list_held(tables, TABLE)) == 2
+    assert len(list_staged(tables, TABLE)) == 2
     seen = []
     assert again(failed, "orders__gate", check=few(seen)).passed
     assert seen == [[1, 9]]
@@ -373,7 +373,7 @@ def test_a_gate_that_died_after_it_wrote_its_rows_again_goes_on_with_those(faile
 
 
 def test_a_gate_does_not_pass_when_its_rows_were_removed(failed, again, tables):
-    [waiting] = list_held(tables, TABLE)
+    [waiting] = list_staged(tables, TABLE)
     tables.remove_branch(TABLE, waiting.branch)
     with pytest.raises(RefNotFoundError, match=f"branch '{waiting.branch}' .* removed before they were published"):
         again(failed, "orders__gate")
@@ -414,7 +414,7 @@ def test_results_are_kept_with_the_snapshot_that_was_looked_at(run, kept):
         ("positive", True, True, "main", published),
     ]
     assert not run(orders_asset(-1), positive(), io=kept).success
-    [waiting] = list_held(kept.tables, TABLE)
+    [waiting] = list_staged(kept.tables, TABLE)
     assert ("positive", False, True, waiting.branch, waiting.snapshot_id) in results_in(kept)
 
 
@@ -454,7 +454,7 @@ def test_only_assets_with_checks_get_a_gate():
 
 def test_the_checks_of_a_gate_can_be_run_by_hand(io_manager, run, tables, instance):
     run(orders_asset(-1))
-    [waiting] = list_held(tables, TABLE)
+    [waiting] = list_staged(tables, TABLE)
     _, [gate] = audited(orders_asset(-1), {}, asset_checks=[positive()])
     resources = Mock(spec=["io_manager"], io_manager=io_manager)
     asked = {"tenant": None, "partitions": (), "instance": instance}

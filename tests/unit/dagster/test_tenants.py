@@ -28,7 +28,7 @@ from floe_dagster.runs.plans import plan_assets
 from floe_dagster.tenants import TENANTS, Scope, multi_key, own_partitions, partition_tags, tenants_sensor
 from floe_iceberg import IcebergTableManager
 from floe_iceberg.catalog.connection import open_project
-from floe_iceberg.staging.staged import list_held, publish_held
+from floe_iceberg.staging.staged import list_staged, publish_staged
 from floe_tenancy import TenantTables, project_bootstrapper, tenancy_config, verify_tenant
 
 pytestmark = [
@@ -225,11 +225,11 @@ def test_rows_that_fail_their_checks_wait_on_the_tenants_own_table(project, inst
     assert sales.state == "held back"
     assert held["tenants.bad.gold.total"].state == "not run"
     with IcebergTableManager.from_artifacts(artifacts) as tables:
-        [waiting] = list_held(tables, "tenants.bad.silver.sales")
+        [waiting] = list_staged(tables, "tenants.bad.silver.sales")
         assert waiting.branch == sales.branch
         assert waiting.branch.startswith("audit.silver_sales.2024-01-01")
-        assert not list_held(tables, "tenants.acme.silver.sales")
-        publish_held(tables, "tenants.bad.silver.sales", waiting.branch)
+        assert not list_staged(tables, "tenants.acme.silver.sales")
+        publish_staged(tables, "tenants.bad.silver.sales", waiting.branch)
         assert tables.scan("tenants.bad.silver.sales").num_rows == 3
 
 

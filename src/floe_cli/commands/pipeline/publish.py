@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from floe_iceberg import IcebergTableManager
     from floe_iceberg.models import SnapshotInfo
     from floe_iceberg.staging.movements import Movement
-    from floe_iceberg.staging.staged import HeldWrite
+    from floe_iceberg.staging.staged import StagedWrite
 
 app = single_command()
 
@@ -59,28 +59,28 @@ def publish(
     with workspace.tables() as manager:
         if table is None:
             return waiting_report(workspace, manager, tenant)
-        held = waiting_write(manager, table, branch)
+        staged = waiting_write(manager, table, branch)
         with working("Comparing with main"):
-            moved = require_current(manager, manager.load_table(table), held)
-        data = {"table": table, "branch": held.branch, "moved": [one.model_dump(mode="json") for one in moved]}
+            moved = require_current(manager, manager.load_table(table), staged)
+        data = {"table": table, "branch": staged.branch, "moved": [one.model_dump(mode="json") for one in moved]}
         if dry_run:
-            return Report(data=data | {"dry_run": True}, text=_preview(held, moved))
-        workspace.confirm(f"Publish the rows on {held.branch} to {table}?", yes=yes)
+            return Report(data=data | {"dry_run": True}, text=_preview(staged, moved))
+        workspace.confirm(f"Publish the rows on {staged.branch} to {table}?", yes=yes)
         with working("Publishing"):
-            snapshot = _publish(workspace, manager, held, moved)
-            retired = retire_older(manager, table, held)
+            snapshot = _publish(workspace, manager, staged, moved)
+            retired = retire_older(manager, table, staged)
     return Report(
         data=data | {"snapshot_id": snapshot.snapshot_id, "retired": retired},
         text=[
-            f"Published {held.branch}: {table} is at snapshot {snapshot.snapshot_id}.",
+            f"Published {staged.branch}: {table} is at snapshot {snapshot.snapshot_id}.",
             *([f"Main had moved on by {_snapshots(moved)}: the write was done again on top of it."] if moved else []),
-            *(f"Discarded {older}, an older held write that this one replaces." for older in retired),
+            *(f"Discarded {older}, an older staged write that this one replaces." for older in retired),
         ],
     )
 
 
-def _preview(held: "HeldWrite", moved: "Sequence[Movement]") -> list[str]:
-    lines = [f"Would publish the rows on {held.branch} to {held.table}; nothing was changed."]
+def _preview(staged: "StagedWrite", moved: "Sequence[Movement]") -> list[str]:
+    lines = [f"Would publish the rows on {staged.branch} to {staged.table}; nothing was changed."]
     if moved:
         lines += [
             f"Main has moved on by {_snapshots(moved)}, which changed none of the rows that it replaces:",
@@ -95,48 +95,48 @@ def _snapshots(moved: "Sequence[Movement]") -> str:
 
 
 def _publish(
-    workspace: Workspace, manager: "IcebergTableManager", held: "HeldWrite", moved: "Sequence[Movement]"
+    workspace: Workspace, manager: "IcebergTableManager", staged: "StagedWrite", moved: "Sequence[Movement]"
 ) -> "SnapshotInfo":
-    from floe_iceberg.staging.staged import publish_held
+    from floe_iceberg.staging.staged import publish_staged
 
     if not moved:
-        return publish_held(manager, held.table, held.branch, audit=lambda redone: _stop(held, redone, ()))
+        return publish_staged(manager, staged.table, staged.branch, audit=lambda redone: _stop(staged, redone, ()))
 
     from floe_dagster.gate.rechecks import rechecking
 
-    with rechecking(workspace.artifacts, manager, held) as failing:
-        known = failing(held.branch)
+    with rechecking(workspace.artifacts, manager, staged) as failing:
+        known = failing(staged.branch)
 
         def audit(redone: str) -> None:
             if new := [name for name in failing(redone) if name not in known]:
-                _stop(held, redone, new)
+                _stop(staged, redone, new)
 
-        return publish_held(manager, held.table, held.branch, audit=audit)
+        return publish_staged(manager, staged.table, staged.branch, audit=audit)
 
 
-def _stop(held: "HeldWrite", redone: str, failing: "Sequence[str]") -> None:
+def _stop(staged: "StagedWrite", redone: str, failing: "Sequence[str]") -> None:
     """Leave a write that was done again where it is: nobody has seen it like this."""
     why = f"There these checks fail that did not before: {', '.join(failing)}." if failing else "Main moved meanwhile."
-    msg = f"The write on {held.branch} was done again on top of main, as {redone}. {why} Nothing was published."
-    hint = f"Look at it with: floe tables scan {held.table} --ref {redone}. Then publish or discard it."
-    raise WriteError(msg, hint=hint, table=held.table)
+    msg = f"The write on {staged.branch} was done again on top of main, as {redone}. {why} Nothing was published."
+    hint = f"Look at it with: floe tables scan {staged.table} --ref {redone}. Then publish or discard it."
+    raise WriteError(msg, hint=hint, table=staged.table)
 
 
 def waiting_report(workspace: Workspace, manager: "IcebergTableManager", tenant: str | None) -> Report:
     """List the writes that wait on any table of the catalog, or of a tenant."""
     from floe_iceberg.table.recovery import concerns_it_alone
 
-    held, failures = [], {}
+    staged, failures = [], {}
     for table in _tables_of(workspace, manager, tenant):
         try:
-            held += _held(manager, table)
+            staged += _staged(manager, table)
         except FloeStorageError as err:
             # One table that cannot be read does not hide what waits on the others.
             if not (isinstance(err, CapabilityError) or concerns_it_alone(manager.context, table, err)):
                 raise
             failures[table] = err
     rows = [
-        (write.table, write.branch, _waiting(write), write.mode, write.summary.get("added-records")) for write in held
+        (write.table, write.branch, _waiting(write), write.mode, write.summary.get("added-records")) for write in staged
     ]
     headers = ["TABLE", "BRANCH", "WRITTEN", "MODE", "ROWS"]
     return Report(
@@ -144,7 +144,7 @@ def waiting_report(workspace: Workspace, manager: "IcebergTableManager", tenant:
             *(
                 write.model_dump(mode="json", exclude={"summary"})
                 | {"rows": int(write.summary.get("added-records", 0))}
-                for write in held
+                for write in staged
             ),
             *({"table": table, "problem": str(err)} for table, err in failures.items()),
         ],
@@ -156,16 +156,16 @@ def waiting_report(workspace: Workspace, manager: "IcebergTableManager", tenant:
     )
 
 
-def waiting_write(manager: "IcebergTableManager", table: str, branch: str | None) -> "HeldWrite":
+def waiting_write(manager: "IcebergTableManager", table: str, branch: str | None) -> "StagedWrite":
     """Return the write that is meant.
 
     Raises:
         RefNotFoundError: Nothing waits there.
         ConfigurationError: Several do, and none was named.
     """
-    held = _held(manager, table)
-    names = ", ".join(write.branch for write in held) or "nothing"
-    found = [write for write in held if branch in {None, write.branch}]
+    staged = _staged(manager, table)
+    names = ", ".join(write.branch for write in staged) or "nothing"
+    found = [write for write in staged if branch in {None, write.branch}]
     if not found:
         what = f"on a branch '{branch}' of" if branch else "on"
         msg = f"Nothing waits {what} table '{table}' to be published."
@@ -176,14 +176,14 @@ def waiting_write(manager: "IcebergTableManager", table: str, branch: str | None
     return found[0]
 
 
-def _waiting(write: "HeldWrite") -> str:
+def _waiting(write: "StagedWrite") -> str:
     return ago(datetime.fromtimestamp(write.timestamp_ms / 1000, UTC))
 
 
-def _held(manager: "IcebergTableManager", table: str) -> "list[HeldWrite]":
-    from floe_iceberg.staging.staged import list_held
+def _staged(manager: "IcebergTableManager", table: str) -> "list[StagedWrite]":
+    from floe_iceberg.staging.staged import list_staged
 
-    return list_held(manager, table)
+    return list_staged(manager, table)
 
 
 def _tables_of(workspace: Workspace, manager: "IcebergTableManager", tenant: str | None) -> list[str]:

@@ -24,7 +24,7 @@ from pyiceberg.transforms import VoidTransform
 
 from floe_core.declaration.drift import DriftItem, DriftKind, DriftRemedy, DriftSeverity
 from floe_core.errors import CapabilityError, ConfigurationError, FloeStorageError, LegalHoldError
-from floe_iceberg.commit.branches import HELD_PREFIX
+from floe_iceberg.commit.branches import STAGING_PREFIX
 from floe_iceberg.commit.engine import commits_by_engine
 from floe_iceberg.commit.metadata import Change
 from floe_iceberg.read.versions import name_of
@@ -146,7 +146,7 @@ class DeclaredChange:
         if not drops and item.kind is not DriftKind.RENAME:
             return item
         why = self._needed(item.path) if drops else None
-        if held := sorted(name for name in self.table.metadata.refs if name.startswith(HELD_PREFIX)):
+        if held := sorted(name for name in self.table.metadata.refs if name.startswith(STAGING_PREFIX)):
             why = f"A write waits for it on {held[0]}: publish or discard it first, with floe publish or floe discard."
         return item.model_copy(update={"remedy": DriftRemedy.NONE, "fix": why}) if why else item
 

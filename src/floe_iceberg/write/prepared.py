@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
 
-    from floe_iceberg.commit.protocol import Attempt, Staged
+    from floe_iceberg.commit.protocol import CommitAttempt, Staged
     from floe_iceberg.commit.snapshot import SnapshotDraft
     from floe_iceberg.read.predicates import RowFilter
 
@@ -132,7 +132,7 @@ class Append:
         self._rows = rows
         self._draft = draft
 
-    def attempt(self, table: Table) -> Attempt | None:
+    def attempt(self, table: Table) -> CommitAttempt | None:
         """Build the commit."""
         staged, files = self._rows.ready(table)
         if not files:
@@ -163,7 +163,7 @@ class Replace:
         self._partitions = partitions
         self._kept: _Kept | None = None
 
-    def attempt(self, table: Table) -> Attempt | None:
+    def attempt(self, table: Table) -> CommitAttempt | None:
         """Build the commit."""
         staged, files = self._rows.ready(table) if self._rows else (None, [])
         metadata = staged.metadata if staged else table.metadata
@@ -231,7 +231,7 @@ class Upsert:
         self._draft = draft
         self._kept: _Kept | None = None
 
-    def attempt(self, table: Table) -> Attempt | None:
+    def attempt(self, table: Table) -> CommitAttempt | None:
         """Build the commit."""
         if self._data.num_rows == 0:
             return None
