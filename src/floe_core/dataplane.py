@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
 OPERATION_ID_PROPERTY = "floe.operation-id"
@@ -53,7 +53,7 @@ class WriteRequest:
         table: ``namespace.table``.
         kind: What happens to the rows already there.
         data: Engine frame, or Arrow table or reader; None for a delete.
-        row_filter: SQL predicate for OVERWRITE_FILTER and DELETE.
+        row_filter: Rows of OVERWRITE_FILTER and DELETE; as in a ``ReadRequest``.
         keys: Columns that identify a row, for UPSERT; dotted for fields of structs.
         null_keys: Whether null in a key is refused or equals null, for UPSERT.
         branch: Target branch; None means main.
@@ -64,7 +64,7 @@ class WriteRequest:
     table: str
     kind: WriteKind
     data: object | None = None
-    row_filter: str | None = None
+    row_filter: object | None = None
     keys: tuple[str, ...] = ()
     null_keys: NullKeys = NullKeys.REFUSE
     branch: str | None = None
@@ -79,7 +79,9 @@ class ReadRequest:
     Attributes:
         table: ``namespace.table``.
         columns: Projection, None for all.
-        row_filter: SQL predicate.
+        row_filter: A row filter that fits the table (``floe_iceberg``'s ``RowPredicate``), which the engine writes in its
+            own language; or a predicate in the engine's SQL.
+        where: A condition of a user in the engine's SQL, beside the row filter.
         snapshot_id: Snapshot to read.
         as_of: Moment to read at, with zone.
         ref: Branch or tag to read.
@@ -89,12 +91,76 @@ class ReadRequest:
 
     table: str
     columns: tuple[str, ...] | None = None
-    row_filter: str | None = None
+    row_filter: object | None = None
+    where: str | None = None
     snapshot_id: int | None = None
     as_of: datetime | None = None
     ref: str | None = None
     start_snapshot_id: int | None = None
     limit: int | None = None
+
+
+class Measure(StrEnum):
+    """What an aggregate measures over rows.
+
+    ``ROWS``: how many there are. ``NULLS``: how many have null in the column. ``REPEATED``: how many are beyond the
+    first of their key; a key with a null in it is not a key. ``OUTSIDE``: how many values are below ``low`` or above
+    ``high``. ``OTHER``: how many values are not among ``values``. ``VIOLATIONS``: for how many rows ``condition`` is
+    false. ``NEWEST``: the newest value, in seconds since the epoch; a value without a zone is UTC. Null is never outside,
+    other, or a violation.
+    """
+
+    ROWS = "rows"
+    NULLS = "nulls"
+    REPEATED = "repeated"
+    OUTSIDE = "outside"
+    OTHER = "other"
+    VIOLATIONS = "violations"
+    NEWEST = "newest"
+
+
+# The names that lead to a column, from the top-level one down.
+ColumnPath = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One figure over the rows of a read.
+
+    Attributes:
+        name: Its name among the figures of one pass.
+        measure: What is measured.
+        columns: The columns that are measured; for VIOLATIONS, those that an example shows.
+        row_filter: Rows that count, as in a ``ReadRequest``; None for all.
+        where: Rows that count, as a condition of a user in the engine's SQL; None for all.
+        condition: What VIOLATIONS tests, in the engine's SQL.
+        low: Least value that is not OUTSIDE, None for no limit.
+        high: Largest value that is not OUTSIDE, None for no limit.
+        values: Values that are not OTHER.
+    """
+
+    name: str
+    measure: Measure
+    columns: tuple[ColumnPath, ...] = ()
+    row_filter: object | None = None
+    where: str | None = None
+    condition: str | None = None
+    low: float | str | None = None
+    high: float | str | None = None
+    values: tuple[float | str | bool, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What an aggregate found.
+
+    Attributes:
+        value: The count, or the newest value; None when there is no newest one.
+        example: The least of the counted values as text; of several columns, a JSON object. None without any.
+    """
+
+    value: float | None
+    example: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +238,19 @@ class DataPlane(Protocol):
         ...
 
     def accepts(self, data: object) -> bool:
-        """Whether the data is one of the engine's own frames."""
+        """Whether the data is one of the engine's own frames; the engine is not started for the answer."""
+        ...
+
+    def gives(self, kind: type) -> bool:
+        """Whether a class is, or is a parent of, the engine's own frames; the engine is not started for the answer."""
+        ...
+
+    def columns(self, data: object) -> tuple[str, ...]:
+        """Return the names of the columns of one of the engine's own frames."""
+        ...
+
+    def empty_frame(self) -> Any:  # noqa: ANN401 - the engine's own lazy frame
+        """Return a frame without columns and rows."""
         ...
 
     def arrow_schema(self, data: object) -> Any:  # noqa: ANN401 - a pyarrow.Schema, which floe_core does not import
@@ -199,6 +277,82 @@ class DataPlane(Protocol):
         """Return a lazy frame over the table."""
         ...
 
+    def query(self, frames: Mapping[str, Any], text: Callable[[Mapping[str, str]], str]) -> Any:  # noqa: ANN401 - the engine's own lazy frame
+        """Run a query whose tables are frames.
+
+        Args:
+            frames: What the query reads, by table.
+            text: Makes the query out of the name that each table has in it.
+        """
+        ...
+
+    def guard_rows(self, data: object, row_filter: object, *, column: str, message: str) -> Any:  # noqa: ANN401 - a frame
+        """Return a frame of the same rows that fails with a message when it is computed and a row does not pass a filter.
+
+        Args:
+            data: One of the engine's own frames.
+            row_filter: Rows that are allowed; as in a ``ReadRequest``.
+            column: A column that the filter reads, dotted for a field of a struct.
+            message: Part of the error, whatever the engine makes of it.
+        """
+        ...
+
+    def aggregate(self, request: ReadRequest, aggregates: Sequence[Aggregate]) -> dict[str, Figure]:
+        """Compute figures by name in one pass over the rows of a read.
+
+        Raises:
+            InvalidScanError: A condition of a user does not fit the table or its values; the message is the reason alone.
+        """
+        ...
+
+    def unmatched(
+        self, aggregate: Aggregate, request: ReadRequest, other: ReadRequest, other_columns: Sequence[ColumnPath]
+    ) -> Figure:
+        """Count the rows whose values in the columns of an aggregate are not found in columns of another read.
+
+        A row with a null in one of the columns is not counted. The measure of the aggregate is ignored.
+
+        Raises:
+            InvalidScanError: A condition of a user does not fit the table or its values; the message is the reason alone.
+        """
+        ...
+
+    def repeated_keys(
+        self, request: ReadRequest, keys: Sequence[ColumnPath], *, null_keys: NullKeys, limit: int
+    ) -> list[tuple[Any, ...]]:
+        """Return examples of keys that several rows of a read have; where null is refused, a key with null is none."""
+        ...
+
+    def added_rows(self, before: ReadRequest, after: ReadRequest, columns: Sequence[str]) -> Any:  # noqa: ANN401 - a frame
+        """Return the rows that one read has and an earlier one has not, each as often as it was added.
+
+        Args:
+            before: The earlier read.
+            after: The later read.
+            columns: Top-level columns to compare and to return; one that a read lacks is null there.
+        """
+        ...
+
+    def rows_changed(
+        self,
+        before: ReadRequest,
+        after: ReadRequest,
+        columns: Sequence[str],
+        *,
+        keys: Sequence[ColumnPath] = (),
+        keyed: object | None = None,
+    ) -> bool:
+        """Whether two reads differ in some columns, each row counted as often as it is there.
+
+        Args:
+            before: The earlier read.
+            after: The later read.
+            columns: Top-level columns to compare; one that a read lacks is null there.
+            keys: With ``keyed``: only rows whose key one of the frame's rows has are compared; null equals null.
+            keyed: One of the engine's own frames.
+        """
+        ...
+
     def read_arrow(self, request: ReadRequest) -> Any:  # noqa: ANN401 - a pyarrow.Table, which floe_core does not import
         """Read rows as an Arrow table."""
         ...
@@ -209,7 +363,7 @@ class DataPlane(Protocol):
         *,
         kind: CompactionKind,
         order: Sequence[str] = (),
-        row_filter: str | None = None,
+        row_filter: object | None = None,
         options: Mapping[str, str] | None = None,
     ) -> MaintenanceFigures:
         """Rewrite data files into fewer, larger or sorted ones."""
