@@ -185,4 +185,4 @@ def test_every_figure_of_a_materialization_is_described(run):
         run.instance.get_latest_materialization_event(dg.AssetKey(["bronze", key])) for key in ("customers", "orders")
     ]
     found = {name for event in events for name in event.asset_materialization.metadata}
-    assert documented("What a materialization tells") == found | {"note"}
+    assert documented("Materialization metadata") == found | {"note"}
