@@ -79,8 +79,8 @@ class ReadRequest:
     Attributes:
         table: ``namespace.table``.
         columns: Projection, None for all.
-        row_filter: A row filter that fits the table (``floe_iceberg``'s ``RowPredicate``), which the engine writes in its
-            own language; or a predicate in the engine's SQL.
+        row_filter: A row filter that fits the table (``floe_iceberg``'s ``RowPredicate``), which the engine writes in
+            its own language; or a predicate in the engine's SQL.
         where: A condition of a user in the engine's SQL, beside the row filter.
         snapshot_id: Snapshot to read.
         as_of: Moment to read at, with zone.
@@ -106,8 +106,8 @@ class Measure(StrEnum):
     ``ROWS``: how many there are. ``NULLS``: how many have null in the column. ``REPEATED``: how many are beyond the
     first of their key; a key with a null in it is not a key. ``OUTSIDE``: how many values are below ``low`` or above
     ``high``. ``OTHER``: how many values are not among ``values``. ``VIOLATIONS``: for how many rows ``condition`` is
-    false. ``NEWEST``: the newest value, in seconds since the epoch; a value without a zone is UTC. Null is never outside,
-    other, or a violation.
+    false. ``NEWEST``: the newest value, in seconds since the epoch; a value without a zone is UTC. Null is never
+    outside, other, or a violation.
     """
 
     ROWS = "rows"
@@ -287,7 +287,7 @@ class DataPlane(Protocol):
         ...
 
     def guard_rows(self, data: object, row_filter: object, *, column: str, message: str) -> Any:  # noqa: ANN401 - a frame
-        """Return a frame of the same rows that fails with a message when it is computed and a row does not pass a filter.
+        """Return a frame of the same rows that fails when it is computed and a row does not pass a filter.
 
         Args:
             data: One of the engine's own frames.
@@ -301,7 +301,7 @@ class DataPlane(Protocol):
         """Compute figures by name in one pass over the rows of a read.
 
         Raises:
-            InvalidScanError: A condition of a user does not fit the table or its values; the message is the reason alone.
+            InvalidScanError: A user's condition does not fit the table or its values; the message is the reason alone.
         """
         ...
 
@@ -313,7 +313,7 @@ class DataPlane(Protocol):
         A row with a null in one of the columns is not counted. The measure of the aggregate is ignored.
 
         Raises:
-            InvalidScanError: A condition of a user does not fit the table or its values; the message is the reason alone.
+            InvalidScanError: A user's condition does not fit the table or its values; the message is the reason alone.
         """
         ...
 
