@@ -91,9 +91,22 @@ _ICEBERG: dict[int, IcebergType] = {
 }
 
 
+_PLAIN_LIBRARIES = frozenset({"builtins", "pandas", "polars", "pyarrow"})
+
+
 @runtime_checkable
 class _ArrowStream(Protocol):
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+
+
+def is_plain(data: object) -> bool:
+    """Whether data is of a library that no engine makes frames with: plain rows, PyArrow, pandas or Polars."""
+    return isinstance(data, list) or type(data).__module__.partition(".")[0] in _PLAIN_LIBRARIES
+
+
+def is_stream(data: object) -> bool:
+    """Whether data gives its rows as an Arrow stream, whatever made it."""
+    return isinstance(data, _ArrowStream)
 
 
 def to_arrow(data: object) -> pa.Table | pa.RecordBatchReader:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyiceberg.table.refs import MAIN_BRANCH
 
 from floe_core.dataplane import OPERATION_ID_PROPERTY, WriteKind
-from floe_core.errors import CapabilityError, ConfigurationError, FloeStorageError
+from floe_core.errors import CapabilityError, ConfigurationError, FloeStorageError, MissingDependencyError
 from floe_core.failed_writes import failing_as_writes
 from floe_core.observing.metrics import count_written
 from floe_iceberg.commit.engine import engine_only, required_plane
@@ -18,7 +18,7 @@ from floe_iceberg.commit.protocol import Outcome, WriteScope, commit, describe, 
 from floe_iceberg.commit.snapshot import SnapshotDraft
 from floe_iceberg.commit.summaries import summary_of
 from floe_iceberg.context import identifier_of
-from floe_iceberg.formats.arrow_types import normalised, to_arrow
+from floe_iceberg.formats.arrow_types import is_plain, is_stream, normalised, to_arrow
 from floe_iceberg.formats.partitioning import column_path, require_partitions
 from floe_iceberg.models import CommitStrategy, Engine, NullKeys, SnapshotInfo, WriteMode
 from floe_iceberg.read.predicates import parse_row_filter
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
+    from floe_core.dataplane import DataPlane
     from floe_core.telemetry import Operation
     from floe_iceberg.context import ManagerContext, TableTarget
     from floe_iceberg.options import ModeOptions
@@ -236,8 +237,8 @@ class _Write:
         """
         if _is_engine_frame(self._context, data):
             if self._engine is Engine.ARROW:
-                msg = "A Spark DataFrame cannot be written by the arrow engine."
-                raise CapabilityError(msg, hint="Leave engine out, or pass data.toArrow().")
+                msg = f"A frame of the engine '{self._context.plane().name}' cannot be written by the arrow engine."
+                raise CapabilityError(msg, hint="Leave engine out, or pass the frame's rows as an Arrow table.")
             return True
         if self._engine is Engine.SPARK or self._needs_engine(row_level=row_level):
             return True
@@ -245,10 +246,11 @@ class _Write:
             return False
         size = data.nbytes if isinstance(data, pa.Table) else 0
         large = mode is WriteMode.UPSERT and size > self._context.config.spark_threshold_bytes
-        chosen = large and _engine_available(self._context)
-        reason = "a large upsert" if chosen else "no engine for it here" if large else f"{mode.value} runs in process"
-        self._context.logger.debug("engine chosen", engine="spark" if chosen else "arrow", reason=reason, bytes=size)
-        return chosen
+        plane = _available_engine(self._context) if large else None
+        reason = "a large upsert" if plane else "no engine for it here" if large else f"{mode.value} runs in process"
+        engine = plane.name if plane else Engine.ARROW.value
+        self._context.logger.debug("engine chosen", engine=engine, reason=reason, bytes=size)
+        return plane is not None
 
     def _needs_engine(self, *, row_level: bool) -> bool:
         """Whether only an engine can do the write; refuses when there is none."""
@@ -300,7 +302,7 @@ class _Write:
         """Delete rows, on the engine only when it is asked for or nothing else can."""
         parsed = self._parsed(row_filter)
         if self._engine is Engine.SPARK or self._needs_engine(row_level=True):
-            return self._on_engine(EngineWrite(WriteKind.DELETE, row_filter=parsed.sql))
+            return self._on_engine(EngineWrite(WriteKind.DELETE, row_filter=parsed))
         return self._commit(Replace(None, self._draft(), row_filter=parsed))
 
     def on_engine(
@@ -308,10 +310,10 @@ class _Write:
     ) -> Outcome:
         """Write with the data plane."""
         kind = WriteKind(mode.value)
-        sql = None
+        replaced = None
         if overwrite_filter is not None:
-            # Spark gets the filter as floe understood it, so that both engines replace the same rows.
-            sql = self._parsed(overwrite_filter).sql
+            # The engine gets the filter as floe understood it, so that both engines replace the same rows.
+            replaced = self._parsed(overwrite_filter)
             kind = WriteKind.OVERWRITE_FILTER
         plane = self._context.plane()
         arrow = None if plane.accepts(data) else to_arrow(data)
@@ -324,7 +326,7 @@ class _Write:
         null_keys = self._null_keys() if chosen else NullKeys.REFUSE
         # Null in such keys fails the write, which must not change the table first.
         kept = (*self._options.keep_required, *(chosen if null_keys is NullKeys.REFUSE else ()))
-        return self._on_engine(EngineWrite(kind, frame, schema, chosen, null_keys, sql, kept))
+        return self._on_engine(EngineWrite(kind, frame, schema, chosen, null_keys, replaced, kept))
 
     def _on_engine(self, write: EngineWrite) -> Outcome:
         properties = self._properties()
@@ -376,13 +378,22 @@ def _has(schema: Schema, column: str) -> bool:
 
 
 def _is_engine_frame(context: ManagerContext, data: object) -> bool:
-    # Only an engine's own frame can belong to an engine; everything else must not start one.
-    return type(data).__module__.startswith("pyspark.") and context.plane().accepts(data)
-
-
-def _engine_available(context: ManagerContext) -> bool:
-    try:
-        context.plane()
-    except FloeStorageError:
+    """Whether data is a frame of the engine, which is asked only about what no other library made."""
+    if is_plain(data):
         return False
-    return True
+    try:
+        return context.plane().accepts(data)
+    except MissingDependencyError:
+        return False
+    except FloeStorageError:
+        # An engine's frame names its columns; other data is refused for what it is, and a stream needs no engine.
+        if is_stream(data) or not hasattr(type(data), "columns"):
+            return False
+        raise
+
+
+def _available_engine(context: ManagerContext) -> DataPlane | None:
+    try:
+        return context.plane()
+    except FloeStorageError:
+        return None
