@@ -156,7 +156,8 @@ class Figure:
 
     Attributes:
         value: The count, or the newest value; None when there is no newest one.
-        example: The least of the counted values as text; of several columns, a JSON object. None without any.
+        example: The least of the counted values as text; of several columns, and of VIOLATIONS, a JSON object whose
+            names are the columns' full names. None without any.
     """
 
     value: float | None
@@ -242,7 +243,10 @@ class DataPlane(Protocol):
         ...
 
     def gives(self, kind: type) -> bool:
-        """Whether a class is, or is a parent of, the engine's own frames; the engine is not started for the answer."""
+        """Whether a class is that of the engine's own frames, or what they have in common.
+
+        The engine is not started for the answer, and a class such as ``object`` is none.
+        """
         ...
 
     def columns(self, data: object) -> tuple[str, ...]:
@@ -327,8 +331,8 @@ class DataPlane(Protocol):
         """Return the rows that one read has and an earlier one has not, each as often as it was added.
 
         Args:
-            before: The earlier read.
-            after: The later read.
+            before: The earlier read; its filters look at the columns that are compared.
+            after: The later read; as the earlier one.
             columns: Top-level columns to compare and to return; one that a read lacks is null there.
         """
         ...
@@ -345,8 +349,8 @@ class DataPlane(Protocol):
         """Whether two reads differ in some columns, each row counted as often as it is there.
 
         Args:
-            before: The earlier read.
-            after: The later read.
+            before: The earlier read; its filters look at the columns that are compared.
+            after: The later read; as the earlier one.
             columns: Top-level columns to compare; one that a read lacks is null there.
             keys: With ``keyed``: only rows whose key one of the frame's rows has are compared; null equals null.
             keyed: One of the engine's own frames.
