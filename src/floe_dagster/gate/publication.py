@@ -1,8 +1,8 @@
 """Write, audit, publish: one step checks a staged write on its branch and then publishes it.
 
 The IO manager writes an audited asset to a branch. The gate runs next, checks that branch, and moves main if no
-blocking check failed. The gate is a blocking check itself: downstream assets wait until the rows are on main. If a check
-fails, the branch is kept for inspection, to be published or discarded by hand.
+blocking check failed. The gate is a blocking check itself: downstream assets wait until the rows are on main. If a
+check fails, the branch is kept for inspection, to be published or discarded by hand.
 """
 
 from __future__ import annotations
