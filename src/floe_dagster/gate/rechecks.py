@@ -1,4 +1,4 @@
-"""The checks of an asset, run again by hand on a staged write that had to be done again."""
+"""The checks of an asset, run again by hand on a staged write that was redone."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from dagster import AssetChecksDefinition, AssetKey, DagsterInstance, build_resources
 
 from floe_dagster.assets.keys import table_of
+from floe_dagster.engine import ProjectEngine
 from floe_dagster.gate.checks import expand_checks
 from floe_dagster.gate.evaluation import CheckedRows, evaluate, require_evaluated
 from floe_dagster.gate.publication import failing_checks, gate_name
 from floe_dagster.runs.pipeline import Pipeline
-from floe_iceberg.read.predicates import parse_row_filter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,10 +29,10 @@ _TENANT = "floe.tenant"
 
 @contextmanager
 def rechecking(artifacts: CompiledArtifacts, manager: IcebergTableManager, staged: StagedWrite) -> Iterator[Failing]:
-    """Give a function that names the checks that hold a write back, as it is on a branch.
+    """Yield a function that returns the names of the checks that block publishing a branch.
 
-    The checks are those of the asset that made the write, its own ones included. Where the project does not have that
-    asset, they are those that floe.yaml declares for the table.
+    These are the checks of the asset that made the write, including the user's own. If the project does not have that
+    asset, they are the checks that floe.yaml declares for the table.
     """
     tenant, asset = staged.summary.get(_TENANT), staged.summary.get(_ASSET)
     pipeline = Pipeline.of(artifacts, tenant=tenant) if asset and artifacts.orchestration.module else None
@@ -63,10 +63,10 @@ def _declared(
     declared = artifacts.tables.get(name)
     if declared is None or not declared.checks:
         return []
-    schema = manager.load_table(staged.table).schema()
-    rows = parse_row_filter(staged.row_filter, schema, table=staged.table).sql if staged.row_filter else None
-    checks = expand_checks(declared.checks, table=staged.table)
+    dialect = ProjectEngine.of(artifacts.compute).sql_dialect
+    checks = expand_checks(declared.checks, table=staged.table, sql_dialect=dialect)
     prefix = staged.table.removesuffix(name)
+    rows = staged.row_filter or None
     of = CheckedRows(staged.table, branch, rows, staged.partitions, lambda other: f"{prefix}{other}")
     outcomes = require_evaluated(evaluate(manager, checks, of))
     return [outcome.check.name for outcome in outcomes if outcome.holds_back]

@@ -235,7 +235,7 @@ class _Write:
         Raises:
             CapabilityError: The table needs an engine that is not there or not wanted; nothing was written.
         """
-        if _is_engine_frame(self._context, data):
+        if is_engine_frame(self._context, data):
             if self._engine is Engine.ARROW:
                 msg = f"A frame of the engine '{self._context.plane().name}' cannot be written by the arrow engine."
                 raise CapabilityError(msg, hint="Leave engine out, or pass the frame's rows as an Arrow table.")
@@ -377,7 +377,7 @@ def _has(schema: Schema, column: str) -> bool:
     return column in schema.column_names
 
 
-def _is_engine_frame(context: ManagerContext, data: object) -> bool:
+def is_engine_frame(context: ManagerContext, data: object) -> bool:
     """Whether data is a frame of the engine, which is asked only about what no other library made."""
     if is_plain(data):
         return False
