@@ -48,7 +48,6 @@ def audit_table(
     *,
     depth: AuditDepth = AuditDepth.VALUES,
     snapshots: Snapshots = Snapshots.ALL,
-    progress: Callable[[str, int, int], None] | None = None,
 ) -> AuditReport:
     """Recompute everything a table's metadata says, from the files it names.
 
@@ -59,25 +58,21 @@ def audit_table(
         files: Where to read files from; this machine's by default.
         depth: How far down to read.
         snapshots: Every snapshot, or the current one.
-        progress: Is told the kind of file being read, how many are done, and how many there are.
 
     Returns:
         The breaches found, and how much was looked at.
     """
     findings = Findings()
-    run = _Run(files or LocalFiles(), depth, findings, progress or (lambda _kind, _done, _total: None))
+    run = _Run(files or LocalFiles(), depth, findings)
     live_rows = run.table(metadata_location, snapshots)
     return findings.report(metadata_location, depth, live_rows)
 
 
 class _Run:
-    def __init__(
-        self, files: FileSource, depth: AuditDepth, findings: Findings, progress: Callable[[str, int, int], None]
-    ) -> None:
+    def __init__(self, files: FileSource, depth: AuditDepth, findings: Findings) -> None:
         self._files = files
         self._depth = depth
         self._findings = findings
-        self._progress = progress
 
     def table(self, location: str, chosen: Snapshots) -> dict[int, int]:
         content = self._read(location)
@@ -89,7 +84,7 @@ class _Run:
         if chosen is Snapshots.CURRENT:
             wanted = [one for one in wanted if one["snapshot-id"] == current_snapshot_id(metadata)]
         self._findings.count("snapshots", len(wanted))
-        lists = self._each("manifest lists", wanted, lambda one: self._manifest_list(one, metadata))
+        lists = self._each(wanted, lambda one: self._manifest_list(one, metadata))
         listed = [(snapshot, read) for snapshot, read in zip(wanted, lists, strict=True) if read is not None]
         manifests = self._manifests(listed, metadata)
         pairs = self._judge_lines(listed, manifests, metadata)
@@ -114,7 +109,7 @@ class _Run:
             if deleted is not None:
                 positions[file.key] = deleted
 
-        self._each("files", described.values(), check)
+        self._each(described.values(), check)
         for key, deleted in positions.items():
             check_positions(deleted, described[key], {one.path: one for one in described.values()}, findings)
         findings.count("statistics_files", len(statistics) + len(partition_statistics))
@@ -208,7 +203,7 @@ class _Run:
             self._findings.count("manifests")
             return read_manifest(line.path, content, line.spec_id, metadata, self._findings)
 
-        read_ones = self._each("manifests", lines.values(), read)
+        read_ones = self._each(lines.values(), read)
         return {one.path: one for one in read_ones if one is not None}
 
     def _judge_lines(
@@ -256,11 +251,6 @@ class _Run:
             self._findings.breach(Rule.FILE_UNREADABLE, f"The file cannot be read: {err}", file=path)
         return None
 
-    def _each(self, kind: str, items: Iterable[_T], work: Callable[[_T], _R]) -> list[_R]:
-        todo = list(items)
-        results: list[_R] = []
+    def _each(self, items: Iterable[_T], work: Callable[[_T], _R]) -> list[_R]:
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="audit") as pool:
-            for result in pool.map(work, todo):
-                results.append(result)
-                self._progress(kind, len(results), len(todo))
-        return results
+            return list(pool.map(work, items))

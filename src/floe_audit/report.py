@@ -166,11 +166,9 @@ class Findings:
         """Check that a stated figure is the recomputed one."""
         return self.check(expected == found, rule, f"{what} is wrong", file=file, expected=expected, found=found)
 
-    def breach(
-        self, rule: Rule, message: str, *, file: str = "", expected: object = None, found: object = None
-    ) -> None:
+    def breach(self, rule: Rule, message: str, *, file: str = "") -> None:
         """Record a breach."""
-        self.check(False, rule, message, file=file, expected=expected, found=found)  # noqa: FBT003 - it did not hold
+        self.check(False, rule, message, file=file)  # noqa: FBT003 - it did not hold
 
     def count(self, kind: str, number: int = 1) -> None:
         """Count what was looked at, by the name of a field of ``Checked``."""

@@ -52,10 +52,10 @@ def _of_table(layers: Layers, name: str, config: TableConfig) -> Iterator[Config
         yield _located(layers, ("tables", name, "partition_by"), err)
 
 
-def unused_settings(config: CatalogConfig, registry: PluginRegistry | None = None) -> list[str]:
+def unused_settings(config: CatalogConfig) -> list[str]:
     """Return the keys of the ``catalog`` section that its catalog does not go by, each with its reason."""
     try:
-        plugin = (registry or PluginRegistry()).get(PluginType.CATALOG, config.type)
+        plugin = PluginRegistry().get(PluginType.CATALOG, config.type)
     except FloeStorageError:
         # Whoever connects says what is wrong with it.
         return []

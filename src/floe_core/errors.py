@@ -36,7 +36,6 @@ One base class; the branches say what a caller can do about it::
     │   ├── StorageAuthenticationError
     │   └── StorageFullError
     ├── NamespaceNotFoundError
-    ├── NamespaceExistsError
     ├── NamespaceNotEmptyError
     ├── TableNotFoundError
     ├── TableExistsError
@@ -317,12 +316,6 @@ class StorageFullError(StorageError):
 
 class NamespaceNotFoundError(FloeStorageError):
     """The namespace does not exist."""
-
-    exit_code: ClassVar[int] = USER_ERROR
-
-
-class NamespaceExistsError(FloeStorageError):
-    """The namespace is already there."""
 
     exit_code: ClassVar[int] = USER_ERROR
 

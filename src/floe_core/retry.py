@@ -158,9 +158,9 @@ class _NoTimeLeft(tenacity.stop.stop_base):
         return _wait_of(retry_state) >= self._deadline.remaining()
 
 
-def create_retry_decorator(config: RetryConfig, *, timeouts: TimeoutConfig | None = None) -> RetryPolicy:
+def create_retry_decorator(config: RetryConfig) -> RetryPolicy:
     """Return a decorator that retries a function's passing failures as the configuration says."""
-    return RetryPolicy(config, timeouts=timeouts)
+    return RetryPolicy(config)
 
 
 def _failure_of(state: RetryCallState) -> BaseException:

@@ -14,7 +14,7 @@ from floe_iceberg.catalog.namespaces import Namespaces
 from floe_iceberg.catalog.reconciling import ReconcilingCatalog
 from floe_iceberg.context import ManagerContext
 from floe_iceberg.models import CompactionStrategy, IcebergTableManagerConfig, WriteMode
-from floe_iceberg.read import scan
+from floe_iceberg.read import integrity, scan
 from floe_iceberg.table import inspection, lifecycle, refs, schema
 from floe_iceberg.table.declared import applying
 from floe_iceberg.table.declared.drift import DriftDetector
@@ -243,11 +243,9 @@ class IcebergTableManager:
         """Create a table as floe.yaml declares it; see ``lifecycle.create_from_config``."""
         return lifecycle.create_from_config(self._context, identifier, config, if_not_exists=if_not_exists)
 
-    create_table_from_config = create_from_config
-
     def load_table(self, identifier: TableTarget) -> Table:
-        """Load a table as it is now; see ``lifecycle.load_table``."""
-        return lifecycle.load_table(self._context, identifier)
+        """Load a table as it is now; see ``integrity.load_table``."""
+        return integrity.load_table(self._context, identifier, within=False)
 
     def table_exists(self, identifier: TableTarget) -> bool:
         """Tell whether a table exists."""

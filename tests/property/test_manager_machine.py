@@ -150,9 +150,9 @@ class Tables(RuleBasedStateMachine):
         return version
 
     def line(self):
-        from floe_iceberg.commit.protocol import ancestry
+        from floe_iceberg.read.versions import ref_history
 
-        return ancestry(self.manager.load_table("n.t").metadata)
+        return ref_history(self.manager.load_table("n.t").metadata)
 
     @staticmethod
     def sorted(rows):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import BinaryIO, Protocol
 from urllib.parse import unquote, urlsplit
@@ -36,11 +35,6 @@ def read_all(files: FileSource, path: str) -> bytes:
     """Read a whole file."""
     with files.open(path) as stream:
         return stream.read()
-
-
-def buffered(content: bytes) -> BinaryIO:
-    """Give bytes as an open file."""
-    return io.BytesIO(content)
 
 
 def _local(path: str) -> Path:

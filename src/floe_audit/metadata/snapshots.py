@@ -68,11 +68,9 @@ def _check_each(metadata: TableMetadata, findings: Findings) -> None:
 def _check_fields(metadata: TableMetadata, snapshot: dict[str, Any], findings: Findings) -> None:
     identity = snapshot["snapshot-id"]
 
-    def required(name: str, kind: type, *, since: int = 1) -> None:
+    def required(name: str, kind: type) -> None:
         value = snapshot.get(name)
         held = isinstance(value, kind) and not isinstance(value, bool)
-        if metadata.version < since:
-            held = held or value is None
         what = f"{name} of snapshot {identity} is missing or has the wrong type"
         findings.check(held, Rule.SNAPSHOT_FIELD, what, file=metadata.location)
 

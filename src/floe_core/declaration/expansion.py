@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -10,21 +10,15 @@ from floe_core.errors import ConfigProblem, ConfigurationError
 from floe_core.schemas import FrozenModel
 from floe_core.secrets import SecretReference, SecretSource, expand
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 Section = TypeVar("Section", bound=FrozenModel)
 
 
-def expand_section(
-    section: Section, *, path: str, environ: Mapping[str, str] | None = None, secrets: SecretSource | None = None
-) -> Section:
+def expand_section(section: Section, *, path: str, secrets: SecretSource | None = None) -> Section:
     """Replace ``${VAR}`` in every text of a section and validate the result.
 
     Args:
         section: A section of the compiled artifacts.
         path: Where it stands, such as ``catalog``, for error messages.
-        environ: Variables; the process's own by default.
         secrets: Where every ``secret_ref`` of the result is looked up first.
 
     Raises:
@@ -32,7 +26,7 @@ def expand_section(
         ConfigurationError: A value from the environment does not fit its setting.
     """
     try:
-        return type(section).model_validate({key: _expanded(value, environ, secrets) for key, value in section})
+        return type(section).model_validate({key: _expanded(value, secrets) for key, value in section})
     except ValidationError as err:
         problems = [
             ConfigProblem(item["msg"], path=".".join([path, *map(str, item["loc"])]))
@@ -42,16 +36,16 @@ def expand_section(
         raise ConfigurationError(msg, problems=problems) from None
 
 
-def _expanded(value: Any, environ: Mapping[str, str] | None, secrets: SecretSource | None) -> Any:  # noqa: ANN401 - any setting goes in and comes out
+def _expanded(value: Any, secrets: SecretSource | None) -> Any:  # noqa: ANN401 - any setting goes in and comes out
     if isinstance(value, str):
         # A str subclass such as an enum has no reference in it and must stay what it is.
-        return expand(value, environ) if type(value) is str else value
+        return expand(value) if type(value) is str else value
     if isinstance(value, SecretReference):
         return value if secrets is None else value.sought_in(secrets)
     if isinstance(value, FrozenModel):
-        return {key: _expanded(item, environ, secrets) for key, item in value}
+        return {key: _expanded(item, secrets) for key, item in value}
     if isinstance(value, dict):
-        return {key: _expanded(item, environ, secrets) for key, item in value.items()}
+        return {key: _expanded(item, secrets) for key, item in value.items()}
     if isinstance(value, tuple):
-        return tuple(_expanded(item, environ, secrets) for item in value)
+        return tuple(_expanded(item, secrets) for item in value)
     return value

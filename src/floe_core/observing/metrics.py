@@ -11,17 +11,23 @@ import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from opentelemetry.metrics import Counter, Histogram, Meter
-    from opentelemetry.metrics import _Gauge as Gauge
 
 # Buckets in seconds: an embedded catalog commits in milliseconds, a contended one retries for minutes.
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 _BREAKER_STATES = {"closed": 0, "half-open": 1, "open": 2}
+
+
+class Gauge(Protocol):
+    """What floe uses of a synchronous gauge; OpenTelemetry has no public name for its class."""
+
+    def set(self, amount: float, attributes: Mapping[str, str] | None = None) -> None:
+        """Set the value."""
 
 
 @dataclass(frozen=True)

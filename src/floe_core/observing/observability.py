@@ -28,7 +28,7 @@ from floe_core.telemetry import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     import requests
     from opentelemetry.context import Context
@@ -237,9 +237,9 @@ def handed_over() -> Iterator[None]:
             os.environ[TRACE_PARENT_VARIABLE] = before
 
 
-def inherited_parent(environment: Mapping[str, str] = os.environ) -> str | None:
+def inherited_parent() -> str | None:
     """Return the span that this process was started for, in W3C form; None when nobody said."""
-    return environment.get(TRACE_PARENT_VARIABLE) or None
+    return os.environ.get(TRACE_PARENT_VARIABLE) or None
 
 
 def _signal_url(endpoint: str, signal: str) -> str:

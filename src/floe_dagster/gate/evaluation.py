@@ -21,11 +21,10 @@ from floe_core.schemas import CheckKind
 from floe_dagster.gate.aggregates import aggregate_of, freshness, outcome_of, paths_of, rows_of
 from floe_dagster.gate.checks import CheckOutcome
 from floe_dagster.gate.quality import judge
-from floe_iceberg.commit.protocol import ancestry
 from floe_iceberg.commit.summaries import summary_of
 from floe_iceberg.read.predicates import check_columns, parse_row_filter
 from floe_iceberg.read.row_counts import RowCount
-from floe_iceberg.read.versions import ref_not_found
+from floe_iceberg.read.versions import ref_history, ref_not_found
 from floe_iceberg.staging.staged import partitions_of
 
 if TYPE_CHECKING:
@@ -167,7 +166,7 @@ class _Evaluation:
 
     @property
     def _head(self) -> Snapshot | None:
-        return next(ancestry(self._table.metadata, self._of.ref), None)
+        return next(ref_history(self._table.metadata, self._of.ref), None)
 
     @cached_property
     def _before(self) -> Snapshot | None:
@@ -179,13 +178,13 @@ class _Evaluation:
         refs = self._table.metadata.refs
         ref = self._of.ref or MAIN_BRANCH
         if ref != MAIN_BRANCH and ref in refs and refs[ref].snapshot_ref_type == "branch":
-            return next(ancestry(self._table.metadata), None)
+            return next(ref_history(self._table.metadata), None)
         writes = list(self._changes(ref))
         named = [one for one in writes if set(partitions_of(summary_of(one))) & set(self._of.partitions)]
         last = next(iter(named or writes), None)
         if last is None:
             return None
-        lineage = list(ancestry(self._table.metadata, ref))
+        lineage = list(ref_history(self._table.metadata, ref))
         earlier = lineage[[one.snapshot_id for one in lineage].index(last.snapshot_id) + 1 :]
         operation = summary_of(last).get(OPERATION_ID_PROPERTY)
         # One write can make several snapshots.
@@ -194,7 +193,7 @@ class _Evaluation:
 
     def _changes(self, ref: str | None) -> Iterator[Snapshot]:
         """Walk the snapshots that changed rows, newest first; an empty first one only carries a branch."""
-        for snapshot in ancestry(self._table.metadata, ref):
+        for snapshot in ref_history(self._table.metadata, ref):
             operation = snapshot.summary.operation.value if snapshot.summary else ""
             empty = snapshot.parent_snapshot_id is None and self._recorded_rows(snapshot) == 0
             if operation != _COMPACTION and not empty:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from dagster import ConfigurableIOManager, InputContext, OutputContext
+from dagster import InputContext, OutputContext
 from pydantic import Field, PrivateAttr
 
 from floe_core.errors import ConfigurationError
@@ -23,6 +23,7 @@ from floe_dagster.assets.keys import (
 )
 from floe_dagster.assets.partitions import ColumnChoice, tie
 from floe_dagster.assets.settings import settings_from, settings_of_output
+from floe_dagster.dagster_internals import LaunchHook
 from floe_dagster.io.contexts import RunOfOutput, scope_of, step_of, type_of_input
 from floe_dagster.io.increments import Increment, everything, increment_since
 from floe_dagster.io.inputs import load, load_nothing, selection_of
@@ -48,7 +49,7 @@ _SECRETS = frozenset({*SECRET_FIELDS, PROPERTIES_FIELD})
 _MODES = ("default_write_mode", "write_mode")
 
 
-class IcebergIOManager(ConfigurableIOManager):
+class IcebergIOManager(LaunchHook):
     """Writes assets to Iceberg tables and reads them back.
 
     An asset key is a table: ``["customers"]`` is ``{default_namespace}.customers``, ``["bronze", "raw"]`` is
@@ -132,18 +133,17 @@ class IcebergIOManager(ConfigurableIOManager):
 
     __str__ = __repr__
 
-    @property
-    def _config_schema(self) -> Any:  # noqa: ANN401 - Dagster does not export its type
-        # Otherwise Dagster uses the defaults of the class for every field that a launch leaves out.
-        return schema_of_launch(super()._config_schema, self._resolved_config_dict, unset=_MODES)
+    def launch_schema(self, schema: Any, given: Mapping[str, Any]) -> Any:  # noqa: ANN401 - Dagster does not export its type
+        """Return Dagster's schema with this IO manager's values as defaults, in place of the class's."""
+        return schema_of_launch(schema, given, unset=_MODES)
 
-    def _with_updated_values(self, values: Mapping[str, Any] | None) -> IcebergIOManager:
-        # Dagster copies a resource for every run from its fields; other attributes must be copied here.
-        given = dict(values or {})
+    def copy_for_run(self, values: Mapping[str, Any]) -> IcebergIOManager:
+        """Return a copy for one run, with the live objects of this IO manager, which are not fields."""
+        given = dict(values)
         at_launch = [mode for name in _MODES if (mode := given.pop(name, None)) is not None]
         if at_launch:
             given["default_write_mode"] = at_launch[0]
-        copy = cast("IcebergIOManager", super()._with_updated_values(given))
+        copy = self.plain_copy(given)
         copy._source = self._source  # noqa: SLF001 - our own copy
         copy._withheld = self._withheld.and_(copy._withheld)  # noqa: SLF001 - our own copy
         copy._chosen_mode = copy.write_mode if at_launch else self._chosen_mode  # noqa: SLF001 - our own copy

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dagster import AssetCheckKey, AssetRecordsFilter, DagsterEventType
-from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
+from dagster import AssetCheckEvaluation, AssetCheckKey, AssetRecordsFilter, DagsterEventType
 
 from floe_dagster.gate.checks import PUBLISHED
 from floe_dagster.tenants import Scope
@@ -76,7 +75,9 @@ class RunHistory:
         check = AssetCheckKey(key, PUBLISHED)
         verdicts: dict[str, bool] = {}
         for one in self._instance.event_log_storage.get_asset_check_execution_history(check, limit=_EVALUATIONS):
-            verdicts.setdefault(one.run_id, one.status is AssetCheckExecutionRecordStatus.SUCCEEDED)
+            # A check that is only planned has an evaluation of another type.
+            passed = isinstance(one.evaluation, AssetCheckEvaluation) and one.evaluation.passed
+            verdicts.setdefault(one.run_id, passed)
         if all(verdicts.values()):
             return set()
         wanted = AssetRecordsFilter(key, storage_ids=list(latest.values()))

@@ -33,7 +33,6 @@ from floe_iceberg.catalog.manifest_lists import ManifestLists
 from floe_iceberg.catalog.outcomes import (
     DEFINITE,
     PATIENCE_SECONDS,
-    PAUSES,
     Looks,
     guards_of_the_number,
     landed,
@@ -66,20 +65,16 @@ class ReconcilingCatalog(FileIOHook):
         manifest_lists: The manifest lists that were read and written through it.
     """
 
-    def __init__(
-        self, inner: Catalog, *, looks: tuple[float, ...] = PAUSES, patience: float = PATIENCE_SECONDS
-    ) -> None:
+    def __init__(self, inner: Catalog, *, patience: float = PATIENCE_SECONDS) -> None:
         """Wrap a connected catalog.
 
         Args:
             inner: The catalog.
-            looks: Pauses before each read after a doubtful answer, in seconds.
             patience: How long to wait for a catalog that answered before and is unavailable, in seconds.
         """
         self.name = inner.name
         self.properties = inner.properties
         self.inner = inner
-        self._pauses = looks
         self._patience = patience
         self._answered = False
         self.manifest_lists = ManifestLists()
@@ -211,7 +206,7 @@ class ReconcilingCatalog(FileIOHook):
 
     def _looks(self) -> Looks:
         # A catalog that never answered is down rather than restarting, so it is not waited for.
-        return Looks(self._pauses, patience=self._patience if self._answered else 0.0)
+        return Looks(patience=self._patience if self._answered else 0.0)
 
     def _patiently(self, read: Callable[[], T]) -> T:
         """Read; wait for a catalog that answered before and is unavailable now."""

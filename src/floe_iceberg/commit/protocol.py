@@ -34,9 +34,10 @@ from floe_iceberg.commit.own_files import is_collected
 from floe_iceberg.commit.own_places import own_files
 from floe_iceberg.models import SnapshotInfo
 from floe_iceberg.read.capabilities import require_writable
+from floe_iceberg.read.versions import ref_history
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from pyiceberg.io import FileIO
     from pyiceberg.table.metadata import TableMetadata
@@ -159,20 +160,9 @@ class Backoff:
         return True
 
 
-def ancestry(metadata: TableMetadata, ref: str | None = None) -> Iterator[Snapshot]:
-    """Walk a branch or tag from its head to its first snapshot still there."""
-    snapshots = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
-    head = metadata.refs.get(ref or MAIN_BRANCH)
-    current = snapshots.get(head.snapshot_id) if head else None
-    while current is not None:
-        yield current
-        parent = current.parent_snapshot_id
-        current = snapshots.get(parent) if parent is not None else None
-
-
 def find_operation(metadata: TableMetadata, operation_id: str, branch: str | None = None) -> Snapshot | None:
     """Return the last snapshot an operation made on a branch."""
-    for snapshot in ancestry(metadata, branch):
+    for snapshot in ref_history(metadata, branch):
         if snapshot.summary and snapshot.summary.additional_properties.get(OPERATION_ID_PROPERTY) == operation_id:
             return snapshot
     return None
@@ -284,7 +274,7 @@ class _CommitLoop:
             self._context.logger.debug("commit conflict", table=".".join(table.name()), attempt=len(self._lost))
             return None
         landed = table.metadata.snapshot_by_id(attempt.snapshot.snapshot_id) or attempt.snapshot
-        _delete(table.io, self._left_over(attempt, landed))
+        discard_files(table.io, self._left_over(attempt, landed))
         delete_old_metadata(self._context, table, before)
         return Outcome(table, landed)
 
@@ -346,7 +336,7 @@ class _CommitLoop:
         replaced = metadata.table_uuid != self._uuid
         dead = replaced or all(_dead(attempt, metadata, self._scope.branch) for attempt in self._lost)
         if dead:
-            _delete(self._table.io, {*self._refused, *(path for attempt in self._lost for path in attempt.files)})
+            discard_files(self._table.io, {*self._refused, *(path for attempt in self._lost for path in attempt.files)})
             self._prepared.discard(self._table.io)
 
 
@@ -372,7 +362,8 @@ def _dead(attempt: CommitAttempt, metadata: TableMetadata, branch: str | None) -
     return head != attempt.parent_id and metadata.snapshot_by_id(attempt.snapshot.snapshot_id) is None
 
 
-def _delete(io: FileIO, paths: Iterable[str]) -> None:
+def discard_files(io: FileIO, paths: Iterable[str]) -> None:
+    """Delete files that no table refers to, as far as the store lets it."""
     for path in paths:
         # A file that stays is an orphan for the next sweep, no reason to fail a write.
         with contextlib.suppress(Exception):
@@ -388,7 +379,7 @@ def delete_old_metadata(context: ManagerContext, table: Table, before: TableMeta
         # A registered table brings the log of another one along. What is in question is left to a sweep: a commit does
         # not open all other tables.
         if dropped:
-            _delete(table.io, own_files(context, table, search=False).split(dropped)[0])
+            discard_files(table.io, own_files(context, table, search=False).split(dropped)[0])
 
 
 def describe(outcome: Outcome) -> SnapshotInfo:

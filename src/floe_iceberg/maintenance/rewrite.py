@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -14,6 +13,7 @@ from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update import AddSnapshotUpdate
 
 from floe_core.errors import MaintenanceError
+from floe_iceberg.commit.protocol import discard_files
 from floe_iceberg.commit.snapshot import FileGoneError, SnapshotDraft
 from floe_iceberg.formats.cast import fit
 from floe_iceberg.formats.sorting import sorted_rows
@@ -83,8 +83,7 @@ class Rewriter:
             with ThreadPoolExecutor(max_workers=workers, thread_name_prefix="floe-compact") as pool:
                 return list(pool.map(self._group, groups))
         except BaseException:
-            for path in self._written:
-                _delete(self.table.io, path)
+            discard_files(self.table.io, self._written)
             raise
 
     def _group(self, group: FileGroup) -> Rewritten:
@@ -227,8 +226,7 @@ class PreparedReplace:
 
 def discard(io: FileIO, entry: Rewritten) -> None:
     """Delete a group's new files, which nothing refers to."""
-    for file in entry.added:
-        _delete(io, file.file_path)
+    discard_files(io, [file.file_path for file in entry.added])
 
 
 def as_replace(attempt: CommitAttempt) -> CommitAttempt:
@@ -257,9 +255,3 @@ def _slices(rows: pa.Table, chunk_bytes: int) -> Iterator[pa.Table]:
     step = max(1, int(chunk_bytes / width))
     for start in range(0, rows.num_rows, step):
         yield rows.slice(start, step)
-
-
-def _delete(io: FileIO, path: str) -> None:
-    # What stays behind is an orphan, which the sweep finds.
-    with contextlib.suppress(Exception):
-        io.delete(path)

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
-    from floe_core.telemetry import Operation
     from floe_iceberg.context import ManagerContext, TableTarget
     from floe_iceberg.models import TableIdentifier
     from floe_iceberg.read.predicates import RowPredicate
@@ -186,24 +185,26 @@ def unreadable(path: str, *, table: str, err: Exception) -> FloeStorageError:
     )
 
 
-def load_table(context: ManagerContext, target: TableTarget, *, operation: Operation | None = None) -> Table:
-    """Load a table as it is now, as the only thing an operation does where one is given.
+def load_table(context: ManagerContext, target: TableTarget, *, within: bool = True) -> Table:
+    """Load a table as it is now.
 
-    A damaged metadata file is named.
+    Args:
+        context: The manager's services.
+        target: The table.
+        within: Whether this is a part of another operation, which has a trace of its own.
 
     Raises:
-        TableNotFoundError: The table does not exist.
+        TableNotFoundError: The table does not exist; the error lists what is there.
         CorruptFileError: The table's metadata file is damaged or missing.
     """
     identifier = identifier_of(target)
-    try:
-        if operation is None:
-            return context.load(identifier)
-        with context.naming(identifier):
-            return context.loaded(operation, identifier)
-    except (ValueError, OSError, EOFError, ValidationError, StorageError):
-        _probe_metadata(context.catalog, identifier)
-        raise
+    with context.operation("iceberg.load_table", identifier, within=within) as operation:
+        try:
+            with context.naming(identifier):
+                return context.loaded(operation, identifier)
+        except (ValueError, OSError, EOFError, ValidationError, StorageError):
+            _probe_metadata(context.catalog, identifier)
+            raise
 
 
 def find_table(context: ManagerContext, target: TableTarget) -> Table | None:

@@ -92,6 +92,12 @@ def ancestors(metadata: TableMetadata, snapshot_id: int | None) -> Iterator[Snap
         snapshot_id = snapshot.parent_snapshot_id
 
 
+def ref_history(metadata: TableMetadata, ref: str | None = None) -> Iterator[Snapshot]:
+    """Walk a branch or tag, main by default, from its head to its oldest kept snapshot."""
+    head = metadata.refs.get(ref or MAIN_BRANCH)
+    return ancestors(metadata, head.snapshot_id if head else None)
+
+
 def resolve(
     table: Table, *, snapshot_id: int | None = None, as_of: Moment | None = None, ref: str | None = None
 ) -> Version:

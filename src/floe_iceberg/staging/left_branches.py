@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from floe_core.errors import WriteError
 from floe_iceberg.commit.branches import STAGING_PREFIX, is_operation_branch, opened
-from floe_iceberg.commit.protocol import ancestry
 from floe_iceberg.models import Value
-from floe_iceberg.read.versions import name_of
+from floe_iceberg.read.versions import name_of, ref_history
 from floe_iceberg.staging.staged import discard_staged
 from floe_iceberg.write.abandoned import own_snapshots
 
@@ -40,7 +39,7 @@ class LeftBranch(Value):
 
 def list_left(table: Table) -> list[LeftBranch]:
     """List the branches of operations, and those opened for rows that never came; running writes have such, too."""
-    published = {snapshot.snapshot_id for snapshot in ancestry(table.metadata)}
+    published = {snapshot.snapshot_id for snapshot in ref_history(table.metadata)}
     found = []
     for name in table.metadata.refs:
         if is_operation_branch(name):

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from pyiceberg.table.snapshots import Operation
 
 from floe_core.errors import CapabilityError, WriteError
-from floe_iceberg.commit.protocol import ancestry
 from floe_iceberg.commit.summaries import summary_of
 from floe_iceberg.models import Value, WriteMode
+from floe_iceberg.read.versions import ref_history
 from floe_iceberg.staging.rows import base_of, replaced_rows_changed, written_at
 from floe_iceberg.table.keys.row_keys import keys_shown, recorded_keys, same_keys
 from floe_iceberg.write.copy_on_write import Branch, read_set
@@ -76,7 +76,7 @@ def movements_since(table: Table, staged: StagedWrite) -> tuple[Movement, ...]:
         CapabilityError: The history in between has expired.
     """
     base = base_of(table, staged.branch)
-    since = takewhile(lambda snapshot: snapshot.snapshot_id != base.snapshot_id, ancestry(table.metadata))
+    since = takewhile(lambda snapshot: snapshot.snapshot_id != base.snapshot_id, ref_history(table.metadata))
     return tuple(_movement(table, snapshot, staged) for snapshot in reversed(list(since)))
 
 

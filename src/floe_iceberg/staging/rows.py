@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from floe_core.dataplane import ReadRequest
 from floe_core.errors import CapabilityError
-from floe_iceberg.commit.protocol import ancestry
 from floe_iceberg.commit.summaries import summary_of
 from floe_iceberg.models import WriteMode
 from floe_iceberg.read.predicates import parse_row_filter
+from floe_iceberg.read.versions import ref_history
 from floe_iceberg.table.keys.row_keys import recorded_keys
 from floe_iceberg.table.schema import column_parts
 
@@ -38,8 +38,8 @@ def base_of(table: Table, branch: str) -> Snapshot:
     Raises:
         CapabilityError: It has expired.
     """
-    published = {snapshot.snapshot_id for snapshot in ancestry(table.metadata)}
-    for snapshot in ancestry(table.metadata, branch):
+    published = {snapshot.snapshot_id for snapshot in ref_history(table.metadata)}
+    for snapshot in ref_history(table.metadata, branch):
         if snapshot.snapshot_id in published:
             return snapshot
     name = ".".join(table.name())

@@ -15,12 +15,12 @@ from floe_core.dataplane import OPERATION_ID_PROPERTY, SOURCE_ROWS_PROPERTY
 from floe_core.errors import CapabilityError, ConcurrencyConflictError, RefNotFoundError
 from floe_core.failed_writes import failing_as_writes
 from floe_iceberg.commit.branches import STAGING_PREFIX
-from floe_iceberg.commit.protocol import Backoff, ancestry
+from floe_iceberg.commit.protocol import Backoff
 from floe_iceberg.commit.read_marks import require_unread
 from floe_iceberg.commit.summaries import summary_of
 from floe_iceberg.context import identifier_of
 from floe_iceberg.models import NullKeys, SnapshotInfo, Value, WriteMode
-from floe_iceberg.read.versions import ref_not_found
+from floe_iceberg.read.versions import ref_history, ref_not_found
 from floe_iceberg.staging.movements import require_current
 from floe_iceberg.staging.rows import WRITTEN_PROPERTY, brought_rows, written_at
 from floe_iceberg.table.keys.key_property import keys_text, parse_keys
@@ -223,7 +223,7 @@ def staged_writes(table: Table) -> list[StagedWrite]:
 
 def find_published(table: Table, branch: str) -> SnapshotInfo | None:
     """Return main's snapshot of a write that once waited on a branch; None when it was not published."""
-    for snapshot in ancestry(table.metadata):
+    for snapshot in ref_history(table.metadata):
         if snapshot.summary and snapshot.summary.additional_properties.get(_BRANCH) == branch:
             return SnapshotInfo.of(snapshot)
     return None
@@ -339,8 +339,8 @@ def _no_staged(manager: IcebergTableManager, target: TableTarget, branch: str) -
 
 def _staged(table: Table, branch: str) -> StagedWrite | None:
     """Describe what a branch has and main has not; None when there is nothing."""
-    published = {snapshot.snapshot_id for snapshot in ancestry(table.metadata)}
-    for snapshot in ancestry(table.metadata, branch):
+    published = {snapshot.snapshot_id for snapshot in ref_history(table.metadata)}
+    for snapshot in ref_history(table.metadata, branch):
         if snapshot.snapshot_id in published:
             return None
         summary = summary_of(snapshot)
@@ -366,7 +366,7 @@ def _drop_unwritten(manager: IcebergTableManager, table: Table, branch: str) -> 
     """Remove a branch that has nothing main has not."""
     if branch not in table.metadata.refs:
         raise ref_not_found(table, branch, kind="branch")
-    ahead = {snapshot.snapshot_id for snapshot in ancestry(table.metadata)}
+    ahead = {snapshot.snapshot_id for snapshot in ref_history(table.metadata)}
     if table.metadata.refs[branch].snapshot_id not in ahead:
         return manager.publish_branch(table, branch, remove=True)
     manager.remove_branch(table, branch)

@@ -14,7 +14,7 @@ from floe_core.dataplane import CompactionKind
 from floe_iceberg.commit.summaries import summary_of
 from floe_iceberg.models import FileInfo, HistoryEntry, ManifestInfo, PartitionInfo, SnapshotInfo, TableHealth
 from floe_iceberg.read.integrity import CheckedIO, explain, load_table, manifests_of
-from floe_iceberg.read.versions import ancestors, name_of, resolve, to_millis
+from floe_iceberg.read.versions import name_of, ref_history, resolve, to_millis
 from floe_iceberg.table.files.groups import plan_groups
 from floe_iceberg.table.history.keeping import keeping_of
 from floe_iceberg.table.refs import visible_refs
@@ -106,7 +106,7 @@ def history(context: ManagerContext, target: TableTarget) -> list[HistoryEntry]:
     """Tell which snapshot was current when, newest first; a rolled back one is no ancestor any more."""
     with context.operation("iceberg.history", target):
         table = load_table(context, target)
-        line = {snapshot.snapshot_id for snapshot in ancestors(table.metadata, table.metadata.current_snapshot_id)}
+        line = {snapshot.snapshot_id for snapshot in ref_history(table.metadata)}
         entries = []
         for logged in reversed(table.metadata.snapshot_log):
             snapshot = table.metadata.snapshot_by_id(logged.snapshot_id)

@@ -20,7 +20,7 @@ from floe_iceberg.models import NullKeys, PurgeResult
 from floe_iceberg.names import is_usable
 from floe_iceberg.pyiceberg_internals.catalogs import file_io_of
 from floe_iceberg.read.capabilities import NEWEST_WRITTEN
-from floe_iceberg.read.integrity import load_table as load_checked
+from floe_iceberg.read.integrity import load_table
 from floe_iceberg.table.column_names import require_names
 from floe_iceberg.table.history.keeping import keeping_of
 from floe_iceberg.table.history.legal_hold import require_no_hold
@@ -148,16 +148,6 @@ def declared_properties(config: TableConfig) -> dict[str, str]:
     return {**properties, **config.properties}
 
 
-def load_table(context: ManagerContext, target: TableTarget) -> Table:
-    """Load a table as it is now.
-
-    Raises:
-        TableNotFoundError: The table does not exist; the error lists what is there.
-    """
-    with context.operation("iceberg.load_table", target) as operation:
-        return load_checked(context, target, operation=operation)
-
-
 def table_exists(context: ManagerContext, target: TableTarget) -> bool:
     """Tell whether a table exists."""
     with context.operation("iceberg.table_exists", target):
@@ -263,7 +253,7 @@ def drop_table(
             context.catalog.drop_table(identifier.parts)
             return PurgeResult()
         try:
-            table = load_checked(context, identifier)
+            table = load_table(context, identifier)
             require_collected(table.metadata, table=str(identifier), what="A purge")
             require_no_hold(context, table, what="A purge")
             if not allow_below_retention:

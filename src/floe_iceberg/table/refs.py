@@ -28,6 +28,7 @@ from floe_iceberg.read.versions import (
     local_text,
     name_of,
     newest_first,
+    ref_history,
     ref_not_found,
     resolve,
     snapshot_by_id,
@@ -385,7 +386,7 @@ def _rollback_goal(table: Table, snapshot_id: int | None, to: Moment | None) -> 
     if snapshot_id is not None:
         return snapshot_by_id(table, snapshot_id)
     millis = to_millis(to if to is not None else 0)
-    line = list(ancestors(table.metadata, table.metadata.current_snapshot_id))
+    line = list(ref_history(table.metadata))
     for snapshot in line:
         if snapshot.timestamp_ms <= millis:
             return snapshot
@@ -395,7 +396,7 @@ def _rollback_goal(table: Table, snapshot_id: int | None, to: Moment | None) -> 
 
 
 def _require_ancestor(table: Table, snapshot_id: int) -> None:
-    line = [snapshot.snapshot_id for snapshot in ancestors(table.metadata, table.metadata.current_snapshot_id)]
+    line = [snapshot.snapshot_id for snapshot in ref_history(table.metadata)]
     if snapshot_id in line:
         return
     msg = f"Snapshot {snapshot_id} is not in the history of 'main' of table '{name_of(table)}'."

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from floe_core.errors import FloeStorageError, RefNotFoundError
 from floe_iceberg.commit.branches import is_operation_branch, opened
-from floe_iceberg.commit.protocol import ancestry
-from floe_iceberg.read.versions import name_of
+from floe_iceberg.read.versions import name_of, ref_history
 from floe_iceberg.table.refs import remove_branch
 
 if TYPE_CHECKING:
@@ -24,9 +23,9 @@ if TYPE_CHECKING:
 def own_snapshots(table: Table, branch: str, published: set[int] | None = None) -> list[Snapshot]:
     """Return the snapshots that a branch has and main has not, newest first."""
     if published is None:
-        published = {snapshot.snapshot_id for snapshot in ancestry(table.metadata)}
+        published = {snapshot.snapshot_id for snapshot in ref_history(table.metadata)}
     own = []
-    for snapshot in ancestry(table.metadata, branch):
+    for snapshot in ref_history(table.metadata, branch):
         if snapshot.snapshot_id in published:
             break
         own.append(snapshot)

@@ -21,6 +21,7 @@ from pyiceberg.utils.concurrent import ExecutorFactory
 
 from floe_core.errors import CapabilityError
 from floe_iceberg.catalog.locations import location_provider
+from floe_iceberg.commit.protocol import discard_files
 from floe_iceberg.formats.cast import as_stored, fit, stored_names
 from floe_iceberg.formats.column_metrics import ColumnMetrics, column_modes, leaves
 from floe_iceberg.formats.parquet_options import row_group_rows, whole_number, with_statistics, writer_options
@@ -120,12 +121,10 @@ class Layout:
 
     def discard(self) -> None:
         """Delete every file written under this layout."""
-        for path in self.paths:
-            with contextlib.suppress(Exception):
-                self.io.delete(path)
+        discard_files(self.io, self.paths)
         self.paths.clear()
 
-    def sorted_rows(self, rows: pa.Table) -> tuple[pa.Table, int | None]:
+    def in_order(self, rows: pa.Table) -> tuple[pa.Table, int | None]:
         """Sort rows by the layout's order; also return the order's id, if it is one of the table's."""
         order = self.order or self.metadata.sort_order()
         if order.is_unsorted:
@@ -248,7 +247,7 @@ def _parts(rows: pa.Table) -> Iterator[pa.Table]:
 
 
 def _write_partition(layout: Layout, task: PartitionRows) -> list[DataFile]:
-    rows, order_id = layout.sorted_rows(task.rows)
+    rows, order_id = layout.in_order(task.rows)
     record = None if layout.spec.is_unpartitioned() else task.record
     files = []
     writer: DataFileWriter | None = None

@@ -39,11 +39,12 @@ from floe_iceberg.catalog.metadata_updates import RemoveSnapshots
 from floe_iceberg.commit.branches import STAGING_PREFIX, operation_branch
 from floe_iceberg.commit.engine import commit_metadata
 from floe_iceberg.commit.metadata import Change, commit_change
-from floe_iceberg.commit.protocol import Backoff, Outcome, WriteScope, ancestry, find_operation, require_branch
+from floe_iceberg.commit.protocol import Backoff, Outcome, WriteScope, find_operation, require_branch
 from floe_iceberg.commit.read_marks import reads_on, require_unread
 from floe_iceberg.commit.summaries import summary_of
 from floe_iceberg.context import identifier_of
 from floe_iceberg.read.capabilities import require_known_partitions
+from floe_iceberg.read.versions import ref_history
 from floe_iceberg.table.refs import branch_at, ensure_snapshot
 from floe_iceberg.table.schema import column_requests, require_fit, stage_changes
 from floe_iceberg.write.abandoned import clear_operations
@@ -419,8 +420,8 @@ class _EngineLoop:
             metadata = table.metadata
             if branch not in metadata.refs:
                 return
-            shared = {s.snapshot_id for name in metadata.refs if name != branch for s in ancestry(metadata, name)}
-            own = [s.snapshot_id for s in ancestry(metadata, branch) if s.snapshot_id not in shared]
+            shared = {s.snapshot_id for name in metadata.refs if name != branch for s in ref_history(metadata, name)}
+            own = [s.snapshot_id for s in ref_history(metadata, branch) if s.snapshot_id not in shared]
             updates: tuple[TableUpdate, ...] = (RemoveSnapshotRefUpdate(ref_name=branch),)
             if own:
                 updates += (RemoveSnapshots(snapshot_ids=own),)

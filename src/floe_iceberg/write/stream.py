@@ -104,7 +104,7 @@ class _OpenFiles:
         pending: list[Future[None]] = []
         for part in parts:
             writer = self._writer(part.record, pending)
-            pending.append(executor.submit(writer.write, self._layout.sorted_rows(part.rows)[0]))
+            pending.append(executor.submit(writer.write, self._layout.in_order(part.rows)[0]))
         _finish(pending)
         self._roll()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import time
 import uuid
 from dataclasses import dataclass, field, replace
@@ -236,10 +237,10 @@ class DeadlineSession(requests.Session):
 
 def _read_within(response: requests.Response, deadline: Deadline) -> None:
     """Read the whole answer; a server that sends it byte by byte does not outlast the deadline."""
-    chunks = []
+    body = io.BytesIO()
     try:
         while chunk := response.raw.read1(_CHUNK_BYTES, decode_content=True):
-            chunks.append(chunk)
+            body.write(chunk)
             deadline.check(f"reading the answer of {shown(response.url)}")
     except FloeStorageError:
         response.close()
@@ -251,9 +252,10 @@ def _read_within(response: requests.Response, deadline: Deadline) -> None:
         # urllib3 has errors of its own that no library of ours should have to know.
         response.close()
         raise requests.exceptions.ChunkedEncodingError(err) from err
-    response._content = b"".join(chunks)  # noqa: SLF001 - what requests itself sets after reading
-    response._content_consumed = True  # noqa: SLF001 - as above
-    response.close()
+    # The connection goes back to its pool now: the response takes its content from what was read.
+    response.raw.release_conn()
+    body.seek(0)
+    response.raw = body
 
 
 def _time_ordered_uuid() -> str:

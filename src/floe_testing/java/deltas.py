@@ -11,7 +11,9 @@ import datetime as dt
 import json
 import uuid
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
+
+from floe_testing.java.pyspark_internals import array_of_ints, java_session_of, jvm_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -111,7 +113,7 @@ def java_table(spark: SparkSession, name: str) -> Any:
     Java looks catalogs up by the settings of the active session, whatever session it is given, and an earlier test may
     have left one whose catalog is gone.
     """
-    jvm, session = cast("Any", spark._jvm), spark._jsparkSession  # noqa: SLF001 - a classic session's only way to Java
+    jvm, session = jvm_of(spark), java_session_of(spark)
     jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session)
     return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session, name)
 
@@ -120,9 +122,9 @@ class JavaDelta:
     """A table as Java sees it, and the parts of a row delta."""
 
     def __init__(self, spark: SparkSession, table_name: str) -> None:
-        self.jvm = cast("Any", spark._jvm)  # noqa: SLF001 - a classic session's only way to Java
+        self._spark = spark
+        self.jvm = jvm_of(spark)
         self.iceberg: Any = self.jvm.org.apache.iceberg
-        self._gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 - the same
         self.table: Any = java_table(spark, table_name)
         self._planned_on = self.table.currentSnapshot().snapshotId()
         planned = self.table.newScan().planFiles()
@@ -198,10 +200,7 @@ class JavaDelta:
 
     def java_ints(self, values: Sequence[int]) -> Any:
         """Return a Java array of int."""
-        found = self._gateway.new_array(self._gateway.jvm.int, len(values))
-        for place, value in enumerate(values):
-            found[place] = value
-        return found
+        return array_of_ints(self._spark, values)
 
     def commit(self, change: Any) -> int:
         """Commit a row delta and return its snapshot's id."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from floe_audit.files.avro import open_avro
 from floe_testing.java.deltas import java_table
+from floe_testing.java.pyspark_internals import jvm_of
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -127,9 +128,8 @@ class JavaJudge:
         assert sorted(log) == sorted(history), "history"
 
     def _parsed(self, location: str) -> Record:
-        java: Any = self.session
-        iceberg = java._jvm.org.apache.iceberg  # noqa: SLF001 - a classic session's only way to Java
-        table = java_table(java, self.name)
+        iceberg = jvm_of(self.session).org.apache.iceberg
+        table = java_table(self.session, self.name)
         parser = iceberg.TableMetadataParser
         return cast("Record", json.loads(parser.toJson(parser.read(table.io(), location))))
 

@@ -17,9 +17,10 @@ from floe_core.errors import (
     StorageFullError,
 )
 from floe_iceberg.commit import protocol
-from floe_iceberg.commit.protocol import Backoff, ancestry, stage
+from floe_iceberg.commit.protocol import Backoff, stage
 from floe_iceberg.commit.snapshot import SnapshotDraft
-from floe_iceberg.write import attempt, operations
+from floe_iceberg.read.versions import ref_history
+from floe_iceberg.write import operations, prepared
 from floe_testing.embedded_tables import files_of
 from floe_testing.faults.sites import EmbeddedAddress, open_site
 
@@ -321,7 +322,9 @@ def test_an_operation_is_found_below_later_ones_and_only_on_its_branch(manager, 
     other.create_branch(NAME, "trial", snapshot_id=other.list_snapshots(NAME, limit=None)[-1].snapshot_id)
     manager.append(NAME, rows(3), operation_id="op-1", branch="trial")
     assert ids(manager, ref="trial") == [1, 2, 3]
-    heads = [snapshot.summary.additional_properties.get("floe.operation-id") for snapshot in ancestry(_metadata(other))]
+    heads = [
+        snapshot.summary.additional_properties.get("floe.operation-id") for snapshot in ref_history(_metadata(other))
+    ]
     assert heads[:2] == ["op-2", "op-1"]
     assert len(heads) == 3
 
@@ -378,7 +381,7 @@ def test_old_metadata_files_go_only_when_the_table_says_so(manager, other, prope
 def test_a_table_that_cannot_be_written_is_refused_before_the_first_byte(manager, other, monkeypatch):
     other.create_table("bronze.odd", rows().schema, properties={"write.avro.compression-codec": "shorthand"})
     written = Mock()
-    monkeypatch.setattr(attempt, "write_rows", written)
+    monkeypatch.setattr(prepared, "write_rows", written)
     with pytest.raises(ConfigurationError, match="shorthand"):
         manager.append("bronze.odd", rows(1))
     written.assert_not_called()

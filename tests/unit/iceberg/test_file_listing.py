@@ -85,6 +85,15 @@ def test_a_file_of_unknown_age_has_no_time(tmp_path):
     assert (found.key, found.size, found.modified) == ("x", 1, None)
 
 
+@pytest.mark.parametrize("place", ["", "file://"], ids=["path", "url"])
+def test_fsspec_turns_the_url_of_a_missing_folder_into_a_path(tmp_path, place):
+    path = str(tmp_path / "missing")
+    assert LocalFileSystem()._strip_protocol(f"{place}{path}") == path, (
+        "fsspec no longer turns a URL into a path with _strip_protocol: "
+        "change _path_in in floe_iceberg/table/files/file_listing.py."
+    )
+
+
 @pytest.mark.parametrize("io", [FSSPEC, PYARROW], ids=["fsspec", "pyarrow"])
 def test_a_file_from_the_first_second_of_1970_has_a_time(tmp_path, io):
     (tmp_path / "x").write_bytes(b"1")

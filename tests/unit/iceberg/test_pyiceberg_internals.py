@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import io
 import json
 import struct
-from pathlib import Path
 from unittest.mock import MagicMock
 
 import pyarrow as pa
@@ -24,11 +22,7 @@ from pyiceberg.table.update import SetPropertiesUpdate, update_table_metadata
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DoubleType, LongType, NestedField, StringType
 
-import floe_iceberg
 from floe_testing.embedded_tables import open_catalog
-
-SRC = Path(floe_iceberg.__file__).parents[1]
-PACKAGE = SRC / "floe_iceberg" / "pyiceberg_internals"
 
 # Where PyIceberg has a name, and what of floe uses it.
 PINS = {
@@ -80,33 +74,6 @@ def test_the_name_is_there(name):
 
 
 PINS_OF_REST = "rest.RestCatalogHook"
-PRIVATE = {part for name in PINS for part in name.partition(":")[2].split(".") if part.startswith("_")}
-
-
-def modules():
-    return [path for path in sorted(SRC.rglob("*.py")) if PACKAGE not in path.parents]
-
-
-def test_no_other_module_imports_a_private_name_of_pyiceberg():
-    found = [
-        f"{path.relative_to(SRC)}: {alias.name}"
-        for path in modules()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "pyiceberg"
-        for alias in node.names
-        if alias.name.startswith("_")
-    ]
-    assert found == []
-
-
-def test_no_other_module_calls_or_overrides_a_private_method_of_pyiceberg():
-    found = []
-    for path in modules():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            name = {ast.Attribute: "attr", ast.FunctionDef: "name"}.get(type(node), "")
-            if name and getattr(node, name) in PRIVATE:
-                found.append(f"{path.relative_to(SRC)}: {getattr(node, name)}")
-    assert found == []
 
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "name", StringType()))

@@ -126,9 +126,9 @@ class ValueSet:
             object.__setattr__(self, "_normal", True)
 
     @classmethod
-    def all_values(cls, order: Order, *, nulls: bool = False) -> ValueSet:
-        """Return every value, null on request."""
-        return cls(order, (EVERYTHING,), nan=order.has_nan, nulls=nulls)
+    def all_values(cls, order: Order) -> ValueSet:
+        """Return every value, without null."""
+        return cls(order, (EVERYTHING,), nan=order.has_nan)
 
     @property
     def is_empty(self) -> bool:

@@ -127,12 +127,17 @@ class FileIOListing:
             # fsspec's file systems do not translate the errors of the store's client.
             msg = f"Cannot list {location}: {redact_text(str(err))}"
             raise StorageError(msg, table=self._table) from err
-        start = len(files._strip_protocol(location)) + 1  # noqa: SLF001 - fsspec's own way from a URL to a path
+        start = len(_path_in(files, location)) + 1
         for path, info in found.items():
             if info.get("islink") and files.isdir(path):
                 # A link to a local folder is neither a file nor followed.
                 continue
             yield path[start:], int(info.get("size") or 0), _modified(info)
+
+
+def _path_in(files: Any, location: str) -> str:  # noqa: ANN401 - a file system of fsspec, which floe does not import
+    # A file system of fsspec answers with paths, and has no public way from a folder's URL to its path.
+    return str(files._strip_protocol(location))  # noqa: SLF001 - pinned by tests/unit/iceberg/test_file_listing.py
 
 
 def _modified(info: dict[str, Any]) -> datetime | None:

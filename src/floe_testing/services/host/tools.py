@@ -148,11 +148,9 @@ def _go() -> str:
     return shutil.which("go") or "go"
 
 
-def lacks_go(dev_binary: Path | None = None) -> str | None:
-    """Name Go when it is missing and nothing was built before."""
-    if shutil.which("go") or (dev_binary is not None and dev_binary.is_file()):
-        return None
-    return "the Go toolchain (go) is not on the PATH"
+def lacks_go() -> str | None:
+    """Name Go when it is missing."""
+    return None if shutil.which("go") else "the Go toolchain (go) is not on the PATH"
 
 
 def lacks_java() -> str | None:

@@ -1,0 +1,32 @@
+"""PySpark's private API that floe uses: this module, and no other.
+
+``tests/unit/testing/test_pyspark_internals.py`` has a test for each use; it says which of them an upgrade changed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import SparkSession
+
+
+def jvm_of(session: SparkSession) -> Any:
+    """Return Java's packages, of a classic session: ``jvm_of(spark).org.apache.iceberg``."""
+    return cast("Any", session._jvm)  # noqa: SLF001 - PySpark has no public way to Java
+
+
+def java_session_of(session: SparkSession) -> Any:
+    """Return the Java object of a classic session."""
+    return session._jsparkSession  # noqa: SLF001 - as above
+
+
+def array_of_ints(session: SparkSession, values: Sequence[int]) -> Any:
+    """Return a Java ``int[]``."""
+    gateway: Any = session.sparkContext._gateway  # noqa: SLF001 - as above
+    array = gateway.new_array(gateway.jvm.int, len(values))
+    for place, value in enumerate(values):
+        array[place] = value
+    return array
