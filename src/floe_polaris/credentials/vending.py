@@ -44,7 +44,7 @@ _EXPIRY_KEYS = (
 _EXPIRY_PREFIX = "adls.sas-token-expires-at-ms"
 
 # Credentials are renewed this long before they expire, or when a third of their lifetime is left, whichever is later.
-# A file is written entirely with the credentials that were valid when it was opened.
+# One file must be written completely with the credentials that were valid when it was opened.
 _RENEW_BEFORE_SECONDS = 300.0
 _RENEW_BEFORE_SHARE = 1 / 3
 
