@@ -93,7 +93,7 @@ class AzureStoragePlugin(WarehousePlugin):
         return {SPARK_ACCOUNT_KEY: key} if key else {}
 
     def get_spark_conf(self, catalog_name: str) -> dict[str, str]:
-        """Return the Spark configuration for this store; the account key is taken out of a connection string."""
+        """Return the Spark configuration for this store; the account key is extracted from a connection string."""
         conf = super().get_spark_conf(catalog_name)
         if reference := self.config.credentials.connection_string:
             key = reference.resolve().get_secret_value().partition(_KEY_IN_STRING)[2].partition(";")[0]

@@ -42,7 +42,7 @@ def expand_section(
         raise ConfigurationError(msg, problems=problems) from None
 
 
-def _expanded(value: Any, environ: Mapping[str, str] | None, secrets: SecretSource | None) -> Any:  # noqa: ANN401 - any setting goes in and comes out
+def _expanded(value: Any, environ: Mapping[str, str] | None, secrets: SecretSource | None) -> Any:  # noqa: ANN401 - accepts and returns any setting
     if isinstance(value, str):
         # A str subclass such as an enum contains no reference and must keep its type.
         return expand(value, environ) if type(value) is str else value
