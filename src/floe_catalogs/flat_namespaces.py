@@ -1,4 +1,4 @@
-"""Catalogs whose namespaces have one level, such as databases."""
+"""Catalogs whose namespaces have a single level, such as databases."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 class FlatNamespaces(OwnSettings):
-    """Refuses nested namespaces before any level of one is created."""
+    """Rejects nested namespaces before any level is created."""
 
     def namespace_exists(self, namespace: str | Identifier) -> bool:
-        """Tell whether the database exists.
+        """Return whether the database exists.
 
         Raises:
             CapabilityError: The name has more than one level.
         """
         parts = Catalog.identifier_to_tuple(namespace)
         if len(parts) > 1:
-            msg = f"The catalog '{self.name}' has no nested namespaces, so there can be no '{'.'.join(parts)}'."
-            raise CapabilityError(msg, hint=f"Use one level, such as {'_'.join(parts)}.")
+            msg = f"Catalog '{self.name}' does not support nested namespaces: '{'.'.join(parts)}'."
+            raise CapabilityError(msg, hint=f"Use a single level, such as '{'_'.join(parts)}'.")
         return super().namespace_exists(namespace)

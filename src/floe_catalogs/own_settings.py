@@ -1,4 +1,4 @@
-"""Files are opened with the catalog's own settings."""
+"""Open files with the catalog's settings only."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class OwnSettings(FileIOHook, MetastoreCatalog):
-    """Takes no settings of the client from a table, whose properties may have been written by another party.
+    """Ignores client settings in table properties, which an untrusted party may have written.
 
-    PyIceberg lets a table's properties override the catalog's. One of them could send an administrator's requests to
-    another endpoint, or name the class that opens the files.
+    PyIceberg lets a table's properties override the catalog's. A table property could redirect an administrator's
+    requests to another endpoint, or name the class that opens the files.
     """
 
     def open_file_io(self, properties: Properties, location: str | None) -> FileIO:
-        """Open files; the properties of the table are not used."""
+        """Open files without using the table's properties."""
         del properties
         return super().open_file_io({}, location)

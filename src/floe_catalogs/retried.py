@@ -1,7 +1,7 @@
 """Retries for calls to a database or metastore that fail for a transient reason.
 
-Only reads and the opening of a connection are retried. A change may have taken effect before its answer was lost, so
-its caller has to find out.
+Only reads and opening a connection are retried. A change may have taken effect before its reply was lost, so the
+caller must check.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# A call that is retried as a whole does not retry its parts as well.
+# A call that is retried as a whole does not also retry its parts.
 _repeated: ContextVar[bool] = ContextVar("floe_repeated_call", default=False)
 
 
 def policy_for(config: CatalogConfig, *, place: str) -> RetryPolicy:
-    """Return the retry policy of the ``catalog`` section.
+    """Return the retry policy configured in the ``catalog`` section.
 
     Args:
         config: The section.
-        place: The catalog's address, for messages of the circuit breaker.
+        place: The catalog's address, shown in the circuit breaker's messages.
     """
     breaker = CircuitBreaker(config.circuit_breaker, name=f"catalog at {place}")
     return RetryPolicy(config.retry, timeouts=config.timeouts, breaker=breaker)
@@ -46,33 +46,33 @@ class RetriedReads(Catalog):
 
     def load_table(self, identifier: str | Identifier) -> Table:
         """Load a table."""
-        return self._retried(super().load_table, identifier)  # type: ignore[safe-super]  # the class beside it has one
+        return self._retried(super().load_table, identifier)  # type: ignore[safe-super]  # implemented by the next class in the MRO
 
     def table_exists(self, identifier: str | Identifier) -> bool:
-        """Tell whether a table exists."""
-        return self._retried(super().table_exists, identifier)  # type: ignore[safe-super]  # the class beside it has one
+        """Return whether a table exists."""
+        return self._retried(super().table_exists, identifier)  # type: ignore[safe-super]  # implemented by the next class in the MRO
 
     def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
         """List the tables of a namespace."""
-        return self._retried(super().list_tables, namespace)  # type: ignore[safe-super]  # the class beside it has one
+        return self._retried(super().list_tables, namespace)  # type: ignore[safe-super]  # implemented by the next class in the MRO
 
     def list_views(self, namespace: str | Identifier) -> list[Identifier]:
         """List the views of a namespace."""
-        return self._retried(super().list_views, namespace)  # type: ignore[safe-super]  # the class beside it has one
+        return self._retried(super().list_views, namespace)  # type: ignore[safe-super]  # implemented by the next class in the MRO
 
     def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
-        """List the namespaces directly below another."""
-        return self._retried(super().list_namespaces, namespace)  # type: ignore[safe-super]  # the class beside it has one
+        """List the direct children of a namespace."""
+        return self._retried(super().list_namespaces, namespace)  # type: ignore[safe-super]  # implemented by the next class in the MRO
 
     def namespace_exists(self, namespace: str | Identifier) -> bool:
-        """Tell whether a namespace exists."""
-        return self._retried(super().namespace_exists, namespace)  # type: ignore[safe-super]  # the class beside it has one
+        """Return whether a namespace exists."""
+        return self._retried(super().namespace_exists, namespace)  # type: ignore[safe-super]  # implemented by the next class in the MRO
 
     def load_namespace_properties(self, namespace: str | Identifier) -> Properties:
         """Return the properties of a namespace."""
-        return self._retried(super().load_namespace_properties, namespace)  # type: ignore[safe-super]  # the class beside it has one
+        return self._retried(super().load_namespace_properties, namespace)  # type: ignore[safe-super]  # implemented by the next class in the MRO
 
-    def _retried(self, call: Callable[..., T], *arguments: Any) -> T:  # noqa: ANN401 - those of the call
+    def _retried(self, call: Callable[..., T], *arguments: Any) -> T:  # noqa: ANN401 - the arguments of the call
         if self.retry_policy is None or _repeated.get():
             return call(*arguments)
         token = _repeated.set(True)

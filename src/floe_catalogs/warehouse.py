@@ -1,4 +1,4 @@
-"""The warehouse of a catalog, and the part of Spark's configuration that all catalogs share."""
+"""The warehouse of a catalog, and the Spark configuration shared by all catalogs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 
 
 def spark_catalog(prefix: str, kind: str, warehouse: str) -> dict[str, str]:
-    """Return the part of Spark's configuration that is the same for all of these catalogs."""
+    """Return the Spark configuration that these catalogs share."""
     return {
         prefix: SPARK_CATALOG,
         f"{prefix}.type": kind,
         f"{prefix}.warehouse": warehouse,
-        # A catalog with a cache does not see what PyIceberg commits.
+        # A caching catalog would not see PyIceberg's commits.
         f"{prefix}.cache-enabled": "false",
     }
 
@@ -36,5 +36,5 @@ def warehouse_of(config: CatalogConfig, *, catalog: str) -> str:
         path="catalog.warehouse",
         fix="Set a location such as s3://bucket/warehouse, or configure the storage section.",
     )
-    msg = f"The {catalog} catalog has no warehouse location."
+    msg = f"No warehouse location is configured for the {catalog} catalog."
     raise ConfigurationError(msg, problems=[problem])

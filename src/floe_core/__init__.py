@@ -1,6 +1,6 @@
-"""Configuration, plugin contracts, errors, resilience and telemetry: what every part of floe stands on.
+"""Configuration, plugin contracts, errors, resilience and telemetry: the foundation of every part of floe.
 
-Names are imported when they are first used, so that importing this package costs next to nothing.
+Names are imported on first use, so importing this package is cheap.
 """
 
 from typing import TYPE_CHECKING

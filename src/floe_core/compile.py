@@ -1,4 +1,4 @@
-"""``floe compile``: floe.yaml becomes one frozen value that everything else works from."""
+"""``floe compile``: turn floe.yaml into one frozen value that all other parts of floe use."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _SECTIONS_WITH_OPTIONS = ("catalog", "storage", "vault")
 
 
 class Plugins(Protocol):
-    """What compiling asks of a plugin registry."""
+    """The methods of a plugin registry that compiling needs."""
 
     def list(self) -> Iterable[PluginInfo]:
-        """List installed plugins, without loading them."""
+        """List installed plugins without loading them."""
 
     def get(self, plugin_type: PluginType, name: str, /) -> PluginMetadata:
         """Return a plugin."""
@@ -58,15 +58,15 @@ def compile_project(
     """Validate a project and resolve it for one environment; equal inputs give equal artifacts.
 
     Args:
-        path: floe.yaml, or the folder that holds it.
-        environment: Which of the file's environments to compile; the base alone by default.
-        registry: Where plugins come from; all installed ones by default.
-        environ: Variables that references are checked against; the process's own by default.
-        allow_missing_env: Accept references to variables that are not set here.
+        path: floe.yaml, or the folder that contains it.
+        environment: The environment to compile; only the base by default.
+        registry: The plugin registry; all installed plugins by default.
+        environ: Environment variables for checking references; those of the process by default.
+        allow_missing_env: Accept references to variables that are not set.
 
     Raises:
-        ConfigurationError: The file cannot be used; ``problems`` has every mistake with its place.
-        SchemaVersionError: The file was written for a newer floe.
+        ConfigurationError: The file is not valid; ``problems`` lists every mistake with its location.
+        SchemaVersionError: The file was written for a newer version of floe.
     """
     registry = registry or PluginRegistry()
     installed = list(registry.list())
@@ -139,7 +139,7 @@ def _option_problems(
         try:
             schema.model_validate(options)
         except ValidationError as err:
-            # A value that comes from the environment is checked when the plugin is configured with it.
+            # A value from the environment is checked when the plugin is configured with it.
             deferred = {key for key, value in options.items() if "${" in value}
             located = problems_of(err, project.layers, schema, at=(section, "options"))
             problems += [
@@ -151,7 +151,7 @@ def _option_problems(
 
 
 def _check_problems(project: LoadedProject, registry: Plugins, installed: Iterable[PluginInfo]) -> list[ConfigProblem]:
-    """Return the checks whose quality plugin nobody offers, or whose options it does not take."""
+    """Return the checks whose quality plugin is not installed, or whose options are not valid for it."""
     names = sorted(info.name for info in installed if info.type is PluginType.QUALITY)
     problems: list[ConfigProblem] = []
     for table, declared in project.config.tables.items():
@@ -160,8 +160,10 @@ def _check_problems(project: LoadedProject, registry: Plugins, installed: Iterab
             if check.plugin is None:
                 continue
             if check.plugin not in names:
-                message = f"a check of {table} names the quality plugin '{check.plugin}', which is not installed"
-                fix = f"Installed: {', '.join(names) or 'none'}. Write one of them, or install the package with it"
+                message = f"a check of {table} uses the quality plugin '{check.plugin}', which is not installed"
+                fix = (
+                    f"Installed: {', '.join(names) or 'none'}. Use one of them, or install the package that provides it"
+                )
                 problems.append(project.layers.problem(message, (*path, "plugin"), fix=fix))
                 continue
             schema = registry.get(PluginType.QUALITY, check.plugin).get_config_schema()
@@ -175,13 +177,13 @@ def _check_problems(project: LoadedProject, registry: Plugins, installed: Iterab
 def _options_schema(
     section: str, project: LoadedProject, chosen: Mapping[str, tuple[PluginType, str]], registry: Plugins
 ) -> type[BaseModel] | None:
-    """Return the plugin's model of ``options``; None when it has none, or cannot be asked here."""
+    """Return the plugin's model of ``options``; None if it has none or the plugin cannot be loaded here."""
     if section not in chosen:
         return None
     try:
         plugin = registry.get(*chosen[section])
     except PluginError as err:
-        # It may be installed where the project runs, and is asked for again there.
+        # It may be installed where the project runs, and is loaded again there.
         _log.warning("compile.plugin_not_checked", plugin=plugin_key(*chosen[section]), reason=str(err))
         return None
     return options_schema(plugin, type(getattr(project.config, section)))

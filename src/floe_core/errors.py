@@ -1,37 +1,37 @@
-"""Every error floe raises on purpose.
+"""All errors that floe raises deliberately.
 
-One base class; the branches say what a caller can do about it::
+They share one base class; the branches show what a caller can do about an error::
 
     FloeStorageError
     ├── ConfigurationError              floe.yaml, artifacts, arguments: fix the input
     │   ├── SchemaVersionError          written by a newer floe, or too old to load
     │   ├── SecretReferenceError        ${VAR} or secret_ref that resolves to nothing
-    │   └── InvalidIdentifierError      a table, namespace, branch or tenant name that cannot be
+    │   └── InvalidIdentifierError      an invalid table, namespace, branch or tenant name
     ├── PluginError
     │   ├── PluginNotFoundError
-    │   ├── PluginLoadError             its import, construction or start failed
+    │   ├── PluginLoadError             importing, constructing or starting it failed
     │   ├── PluginIncompatibleError     built for another plugin API
     │   └── PluginTimeoutError
     ├── MissingDependencyError          an extra is not installed; the message names it
-    ├── TransientError                  trying again later can succeed
+    ├── TransientError                  retrying later can succeed
     │   ├── CatalogUnavailableError     (also CatalogConnectionError)
     │   ├── RateLimitedError            (also CatalogConnectionError) carries retry_after
     │   ├── CircuitOpenError            (also CatalogConnectionError) carries retry_at
     │   ├── DeadlineExceededError       (also CatalogConnectionError)
-    │   ├── ConcurrencyConflictError    (also WriteError) another writer won within the whole budget
+    │   ├── ConcurrencyConflictError    (also WriteError) other writers won until the retry budget ran out
     │   └── ClockSkewError              (also WriteError) a writer's clock is too far ahead for the engine
     ├── CatalogConnectionError
-    │   ├── CatalogRequestError         the catalog rejects what it was asked for, and says why
+    │   ├── CatalogRequestError         the catalog rejected the request and gave a reason
     │   ├── CatalogTlsError
     │   ├── CredentialVendingError      the catalog cannot get storage credentials
     │   └── WarehouseNotFoundError
-    ├── CatalogAuthenticationError      who are you
-    ├── CatalogAuthorizationError       you may not
-    ├── CapabilityError                 this catalog or engine cannot do that
-    ├── LegalHoldError                  what is held may not be removed
+    ├── CatalogAuthenticationError      the credentials are not valid
+    ├── CatalogAuthorizationError       the caller lacks a privilege
+    ├── CapabilityError                 this catalog or engine does not support the operation
+    ├── LegalHoldError                  a legal hold prevents removal
     ├── EngineError
-    │   ├── EngineSetupError            Java, jars or settings the engine needs are not there
-    │   └── EngineUnavailableError      (also TransientError) the engine died, or cannot be reached
+    │   ├── EngineSetupError            Java, jars or settings that the engine needs are missing
+    │   └── EngineUnavailableError      (also TransientError) the engine died or cannot be reached
     ├── StorageError
     │   ├── StorageAuthenticationError
     │   └── StorageFullError
@@ -42,19 +42,19 @@ One base class; the branches say what a caller can do about it::
     ├── SnapshotNotFoundError
     ├── RefNotFoundError
     ├── RefExistsError
-    ├── SchemaEvolutionError            carries mismatches, one a column
-    ├── WriteError                      every failed write, beside what made it fail (StorageFullError, …)
-    │   ├── InvalidDataError            the data cannot become Iceberg rows
-    │   └── CommitStateUnknownError     nobody can tell whether the commit landed; nothing was deleted
+    ├── SchemaEvolutionError            carries mismatches, one per column
+    ├── WriteError                      every failed write, in addition to its cause (StorageFullError, …)
+    │   ├── InvalidDataError            the data cannot be converted to Iceberg rows
+    │   └── CommitStateUnknownError     it is unknown whether the commit succeeded; nothing was deleted
     ├── ScanError
-    │   ├── InvalidScanError            a column, filter or version that cannot be
+    │   ├── InvalidScanError            an invalid column, filter or version
     │   └── CorruptFileError            names the file
     └── MaintenanceError
         ├── MaintenanceInProgressError
         ├── SharedFilesError            gc.enabled=false: other tables may need the files
         └── UnsafeRetentionError
 
-``exit_code`` is what the command line exits with: 1 when the user can fix the input, 2 when the system failed.
+``exit_code`` is the exit code of the command line: 1 if the user can fix the input, 2 if the system failed.
 """
 
 from __future__ import annotations
@@ -73,29 +73,29 @@ SYSTEM_ERROR = 2
 
 
 class FloeStorageError(Exception):
-    """Base of all errors floe raises on purpose.
+    """Base class of all errors that floe raises deliberately.
 
     Attributes:
-        message: What happened, for a person.
-        hint: The way out, when there is one.
-        table: The table concerned, as ``namespace.name``.
+        message: What happened.
+        hint: How to fix it, if known.
+        table: The affected table, as ``namespace.name``.
     """
 
     exit_code: ClassVar[int] = SYSTEM_ERROR
 
     def __init__(self, message: str, *, hint: str | None = None, table: str | None = None) -> None:
-        """Keep the message for people and the fields for callers."""
+        """Store the message for users and the fields for callers."""
         super().__init__(message)
         self.message = message
         self.hint = hint
         self.table = table
 
     def __str__(self) -> str:
-        """Give the message with its way out."""
+        """Return the message with its hint."""
         return f"{self.message} {self.hint}" if self.hint else self.message
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Let errors cross process boundaries, whatever their constructors ask for."""
+        """Make errors picklable, regardless of their constructors' arguments."""
         return _restored, (type(self), self.args, self.__dict__)
 
 
@@ -110,11 +110,11 @@ class ConfigProblem:
     """One mistake in a configuration file.
 
     Attributes:
-        message: What is wrong, with the offending value.
-        file: The file as the user named it.
-        line: Line, counted from 1; 0 when the problem has no place.
-        column: Column, counted from 1; 0 when the problem has no place.
-        path: Where in the document, as ``catalog.retry.max_attempts``.
+        message: What is wrong, with the invalid value.
+        file: The file, as the user named it.
+        line: Line, counted from 1; 0 if the problem has no location.
+        column: Column, counted from 1; 0 if the problem has no location.
+        path: Path in the document, such as ``catalog.retry.max_attempts``.
         fix: What to write instead.
     """
 
@@ -133,7 +133,7 @@ class ConfigProblem:
 
 
 class ConfigurationError(FloeStorageError):
-    """The configuration cannot be used; ``problems`` lists every mistake found."""
+    """The configuration is not valid; ``problems`` lists every mistake found."""
 
     exit_code: ClassVar[int] = USER_ERROR
 
@@ -145,44 +145,44 @@ class ConfigurationError(FloeStorageError):
         hint: str | None = None,
         table: str | None = None,
     ) -> None:
-        """Collect all problems of one input."""
+        """Store all problems of one input."""
         super().__init__(message, hint=hint, table=table)
         self.problems = tuple(problems)
 
     def __str__(self) -> str:
-        """Give the message and every problem, one a line."""
+        """Return the message and every problem, one per line."""
         return "\n".join([super().__str__(), *(f"  {problem}" for problem in self.problems)])
 
 
 class SchemaVersionError(ConfigurationError):
-    """The file's schema version is one this floe cannot read."""
+    """This version of floe cannot read the file's schema version."""
 
 
 class SecretReferenceError(ConfigurationError):
-    """A secret reference leads nowhere."""
+    """A secret reference cannot be resolved."""
 
 
 class InvalidIdentifierError(ConfigurationError, ValueError):
-    """A name cannot be used for a table, namespace, branch or tenant."""
+    """A name is not valid for a table, namespace, branch or tenant."""
 
 
 class PluginError(FloeStorageError):
-    """A plugin cannot be used; ``plugin`` is its ``group:name``."""
+    """A plugin is not usable; ``plugin`` is its ``group:name``."""
 
     exit_code: ClassVar[int] = USER_ERROR
 
     def __init__(self, message: str, *, plugin: str, hint: str | None = None) -> None:
-        """Name the plugin."""
+        """Store the plugin's key."""
         super().__init__(message, hint=hint)
         self.plugin = plugin
 
 
 class PluginNotFoundError(PluginError):
-    """No installed distribution offers this plugin."""
+    """No installed distribution provides this plugin."""
 
 
 class PluginLoadError(PluginError):
-    """The plugin's import, construction or start failed."""
+    """Importing, constructing or starting the plugin failed."""
 
 
 class PluginIncompatibleError(PluginError):
@@ -190,7 +190,7 @@ class PluginIncompatibleError(PluginError):
 
 
 class PluginTimeoutError(PluginError):
-    """The plugin did not start or answer within its limit."""
+    """The plugin did not start or respond within its time limit."""
 
     exit_code: ClassVar[int] = SYSTEM_ERROR
 
@@ -201,17 +201,17 @@ class MissingDependencyError(FloeStorageError):
     exit_code: ClassVar[int] = USER_ERROR
 
     def __init__(self, what: str, *, extra: str) -> None:
-        """Name the extra that brings the dependency."""
+        """Store the extra that installs the dependency."""
         super().__init__(f"{what} needs the extra '{extra}'.", hint=install_hint(extra))
         self.extra = extra
 
 
 class TransientError(FloeStorageError):
-    """Trying again later can succeed."""
+    """Retrying later can succeed."""
 
 
 class CatalogConnectionError(FloeStorageError):
-    """The catalog could not be reached or did not answer as a catalog."""
+    """The catalog could not be reached or did not respond like a catalog."""
 
 
 class CatalogUnavailableError(CatalogConnectionError, TransientError):
@@ -219,35 +219,35 @@ class CatalogUnavailableError(CatalogConnectionError, TransientError):
 
 
 class RateLimitedError(CatalogConnectionError, TransientError):
-    """The catalog asks to slow down."""
+    """The catalog is throttling requests."""
 
     def __init__(self, message: str, *, retry_after: float | None = None, hint: str | None = None) -> None:
-        """Keep the seconds the server asked for."""
+        """Store the delay that the server requested, in seconds."""
         super().__init__(message, hint=hint)
         self.retry_after = retry_after
 
 
 class CircuitOpenError(CatalogConnectionError, TransientError):
-    """Too many calls failed in a row; calls fail at once until ``retry_at``."""
+    """Too many calls failed in a row; calls fail immediately until ``retry_at``."""
 
     def __init__(self, message: str, *, retry_at: datetime, hint: str | None = None) -> None:
-        """Keep the moment of the next try."""
+        """Store the time of the next attempt."""
         super().__init__(message, hint=hint)
         self.retry_at = retry_at
 
 
 class DeadlineExceededError(CatalogConnectionError, TransientError):
-    """A call did not answer within its deadline."""
+    """A call did not finish within its deadline."""
 
 
 class CatalogRequestError(CatalogConnectionError):
-    """The catalog rejects what it was asked for; the message has its words."""
+    """The catalog rejected the request; the message contains its reason."""
 
     exit_code: ClassVar[int] = USER_ERROR
 
 
 class CredentialVendingError(CatalogConnectionError):
-    """The catalog was asked for storage credentials and cannot get any, such as when its STS is down."""
+    """The catalog cannot get storage credentials, for example because its STS is down."""
 
 
 class CatalogTlsError(CatalogConnectionError):
@@ -257,7 +257,7 @@ class CatalogTlsError(CatalogConnectionError):
 
 
 class WarehouseNotFoundError(CatalogConnectionError):
-    """The catalog does not know the warehouse."""
+    """The catalog does not have this warehouse."""
 
     exit_code: ClassVar[int] = USER_ERROR
 
@@ -269,29 +269,29 @@ class CatalogAuthenticationError(FloeStorageError):
 
 
 class CatalogAuthorizationError(FloeStorageError):
-    """The catalog knows the caller and refuses the operation."""
+    """The caller is authenticated but lacks a privilege for the operation."""
 
     exit_code: ClassVar[int] = USER_ERROR
 
 
 class CapabilityError(FloeStorageError):
-    """This catalog or engine cannot do what was asked."""
+    """This catalog or engine does not support the operation."""
 
     exit_code: ClassVar[int] = USER_ERROR
 
 
 class LegalHoldError(FloeStorageError):
-    """A legal hold forbids to remove this."""
+    """A legal hold prevents the removal."""
 
     exit_code: ClassVar[int] = USER_ERROR
 
 
 class EngineError(FloeStorageError):
-    """The engine of the data plane failed, not the table."""
+    """The engine of the data plane failed; the table is not the cause."""
 
 
 class EngineSetupError(EngineError):
-    """Something the engine needs is not there or does not fit."""
+    """Something that the engine needs is missing or incompatible."""
 
     exit_code: ClassVar[int] = USER_ERROR
 
@@ -311,7 +311,7 @@ class StorageAuthenticationError(StorageError):
 
 
 class StorageFullError(StorageError):
-    """The disk is full or the bucket's quota is reached."""
+    """The disk is full or the bucket's quota is exhausted."""
 
 
 class NamespaceNotFoundError(FloeStorageError):
@@ -321,7 +321,7 @@ class NamespaceNotFoundError(FloeStorageError):
 
 
 class NamespaceNotEmptyError(FloeStorageError):
-    """The namespace still holds tables or namespaces."""
+    """The namespace still contains tables or namespaces."""
 
     exit_code: ClassVar[int] = USER_ERROR
 
@@ -333,13 +333,13 @@ class TableNotFoundError(FloeStorageError):
 
 
 class TableExistsError(FloeStorageError):
-    """A table of that name is already there."""
+    """A table with that name already exists."""
 
     exit_code: ClassVar[int] = USER_ERROR
 
 
 class SnapshotNotFoundError(FloeStorageError):
-    """The table has no such snapshot, or none that old."""
+    """The table has no such snapshot, or no snapshot that old."""
 
     exit_code: ClassVar[int] = USER_ERROR
 
@@ -351,20 +351,20 @@ class RefNotFoundError(FloeStorageError):
 
 
 class RefExistsError(FloeStorageError):
-    """A branch or tag of that name is already there."""
+    """A branch or tag with that name already exists."""
 
     exit_code: ClassVar[int] = USER_ERROR
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnMismatch:
-    """One column that stands in the way of a schema change or a write.
+    """One column that prevents a schema change or a write.
 
     Attributes:
         column: Full name, dotted for nested fields.
-        table_type: Type in the table, None when the table lacks the column.
-        data_type: Type offered, None when the data lacks the column.
-        reason: Why the two do not fit.
+        table_type: Type in the table; None if the table does not have the column.
+        data_type: Type in the data; None if the data does not have the column.
+        reason: Why the two are incompatible.
     """
 
     column: str
@@ -380,7 +380,7 @@ class ColumnMismatch:
 
 
 class SchemaEvolutionError(FloeStorageError):
-    """The schema cannot change that way; ``mismatches`` has one entry a column."""
+    """The schema cannot be changed that way; ``mismatches`` has one entry per column."""
 
     exit_code: ClassVar[int] = USER_ERROR
 
@@ -392,24 +392,24 @@ class SchemaEvolutionError(FloeStorageError):
         hint: str | None = None,
         table: str | None = None,
     ) -> None:
-        """Keep the columns that do not fit."""
+        """Store the incompatible columns."""
         super().__init__(message, hint=hint, table=table)
         self.mismatches = tuple(mismatches)
 
     def __str__(self) -> str:
-        """Give the message and every column, one a line."""
+        """Return the message and every column, one per line."""
         return "\n".join([super().__str__(), *(f"  {mismatch}" for mismatch in self.mismatches)])
 
 
 class WriteError(FloeStorageError):
-    """A write failed; the table is as it was. A more precise type says why: the disk is full, the catalog is down."""
+    """A write failed; the table is unchanged. A more specific type gives the cause, such as a full disk."""
 
 
 class InvalidDataError(WriteError):
-    """The data cannot become Iceberg rows.
+    """The data cannot be converted to Iceberg rows.
 
     Attributes:
-        nulls: Whether an engine refused nulls in a required column, which may become optional for them.
+        nulls: Whether the engine rejected nulls in a required column; making the column optional fixes that.
     """
 
     nulls: bool = False
@@ -417,18 +417,18 @@ class InvalidDataError(WriteError):
 
 
 class ConcurrencyConflictError(WriteError, TransientError):
-    """Other writers won every race within the commit budget; nothing was written."""
+    """Other writers won every race until the commit budget ran out; nothing was written."""
 
 
 class ClockSkewError(WriteError, TransientError):
-    """The table was changed by a writer whose clock is ahead, and the engine refuses to write before that moment."""
+    """A writer whose clock is ahead changed the table, and the engine cannot write before that time."""
 
 
 class CommitStateUnknownError(WriteError):
-    """The commit may or may not have landed; ``operation_id`` lets a later look decide."""
+    """The outcome of the commit is unknown; look for ``operation_id`` in the table's history to determine it."""
 
     def __init__(self, message: str, *, operation_id: str, hint: str | None = None, table: str | None = None) -> None:
-        """Keep the id that the table's history can be searched for."""
+        """Store the id to look for in the table's history."""
         super().__init__(message, hint=hint, table=table)
         self.operation_id = operation_id
 
@@ -438,32 +438,32 @@ class ScanError(FloeStorageError):
 
 
 class InvalidScanError(ScanError):
-    """The columns, the row filter or the version asked for cannot be."""
+    """The requested columns, row filter or version are not valid."""
 
     exit_code: ClassVar[int] = USER_ERROR
 
 
 class CorruptFileError(ScanError):
-    """A file of the table is damaged or missing; ``path`` names it."""
+    """A file of the table is corrupted or missing; ``path`` names it."""
 
     def __init__(self, message: str, *, path: str, hint: str | None = None, table: str | None = None) -> None:
-        """Name the file."""
+        """Store the file's path."""
         super().__init__(message, hint=hint, table=table)
         self.path = path
 
 
 class MaintenanceError(FloeStorageError):
-    """A maintenance operation failed; the table reads as before."""
+    """A maintenance operation failed; the table's content is unchanged."""
 
 
 class MaintenanceInProgressError(MaintenanceError):
-    """Another maintenance run holds the table."""
+    """Another maintenance run is working on the table."""
 
     exit_code: ClassVar[int] = USER_ERROR
 
 
 class SharedFilesError(MaintenanceError):
-    """The table shares its files with others, so they may not be deleted."""
+    """The table shares its files with other tables, so they must not be deleted."""
 
     exit_code: ClassVar[int] = USER_ERROR
 
@@ -475,9 +475,10 @@ class UnsafeRetentionError(MaintenanceError):
 
 
 def is_retryable(err: BaseException) -> bool:
-    """Whether the same call can succeed a moment later.
+    """Whether the same call can succeed shortly afterwards.
 
-    An open breaker has said when it will try again, and a lost commit race needs a new base rather than the same call.
+    An open circuit breaker fails until its next attempt is due, and a lost commit race needs a new base, so neither is
+    retryable.
     """
     if isinstance(err, CircuitOpenError | ConcurrencyConflictError):
         return False

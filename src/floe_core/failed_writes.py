@@ -1,4 +1,4 @@
-"""A failed write, whatever made it fail: ``except WriteError`` catches it, and so does the more precise type."""
+"""Failed writes: both ``except WriteError`` and the more specific type of the cause catch them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from floe_core.observing.redaction import redact_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# What a write meets on its way. A missing table, a schema that does not fit and a mistake in the arguments are answers
-# of their own: nothing was tried.
+# Errors that mean an attempted write failed. A missing table, an incompatible schema and invalid arguments are not
+# among them: nothing was attempted.
 _FAILURES = (
     CatalogAuthenticationError,
     CatalogAuthorizationError,
@@ -32,7 +32,7 @@ _FAILURES = (
     StorageError,
 )
 
-# What a write is done with; their errors mean that it failed, whether floe has a name for them or not.
+# The libraries that perform writes; their errors mean that the write failed, even if floe does not translate them.
 _LIBRARIES = frozenset(
     {
         "adlfs",
@@ -65,36 +65,36 @@ _made: dict[type[FloeStorageError], type[FloeStorageError]] = {}
 
 @contextmanager
 def failing_as_writes() -> Iterator[None]:
-    """Let what fails in the block be a ``WriteError`` beside what it is already.
+    """Turn errors raised in the block into ``WriteError``, in addition to their own type.
 
-    An error of a library that floe has no name for becomes the cause of one. What the caller's own code raises, such as
-    the source of a stream, rises as it is.
+    An untranslated library error becomes the cause of a ``WriteError``. Errors of the caller's own code, such as the
+    source of a stream, propagate unchanged.
     """
     try:
         yield
     except FloeStorageError as err:
         if isinstance(err, _FAILURES) and not isinstance(err, WriteError | InvalidScanError):
-            # The error itself, not a new one: its traceback and cause are those of the failure.
-            err.__class__ = failed_write(type(err))  # type: ignore[assignment]  # a class below its own
+            # Changes the error in place to keep its traceback and cause.
+            err.__class__ = failed_write(type(err))  # type: ignore[assignment]  # a subclass of its own class
         raise
     except Exception as err:
         if not is_of_library(err):
-            # A function of the caller's own, such as the source of a stream: not the write failed, but what it is of.
+            # The caller's own code failed, such as the source of a stream, not the write.
             raise
         reason = redact_text(str(err).strip().partition("\n")[0])
         msg = f"The write failed: {type(err).__name__}{f': {reason}' if reason else ''}"
-        raise WriteError(msg, hint="The cause of this error has the whole report.") from err
+        raise WriteError(msg, hint="See the cause of this error for details.") from err
 
 
 def is_of_library(err: Exception) -> bool:
-    """Whether an error is one of a library that writes are done with, and not of the caller's own code."""
+    """Whether an error comes from a library that performs writes, not from the caller's own code."""
     return type(err).__module__.partition(".")[0] in _LIBRARIES
 
 
 def failed_write(kind: type[FloeStorageError]) -> type[FloeStorageError]:
-    """Return the type of a write that failed with an error of this type; name and exit code are those of the type."""
+    """Return the subclass of an error type that is also a ``WriteError``, with the same name and exit code."""
     if kind not in _made:
-        # Threads that make it at once must agree on one.
+        # Threads that create it concurrently must agree on one class.
         _made.setdefault(kind, _both(kind))
     return _made[kind]
 
@@ -110,7 +110,7 @@ def _both(kind: type[FloeStorageError]) -> type[FloeStorageError]:
 
 
 def _reduced(err: FloeStorageError) -> tuple[object, ...]:
-    # A type that is made on the way has no address; another process makes it again.
+    # A class created at run time cannot be imported; the other process creates it again.
     return _restored, (type(err).__bases__[0], err.args, err.__dict__)
 
 

@@ -1,4 +1,4 @@
-"""How long history is kept: every level of the organisation may ask, the strictest wins."""
+"""How long history is kept: every level of the organization can set a minimum; the strictest wins."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PolicyInput = RetentionPolicy | RetentionConfig | Mapping[str, object] | int | N
 
 
 class RetentionDays(int):
-    """A number of days that knows where it comes from; use it wherever an ``int`` of days goes."""
+    """A number of days with its derivation; use it like an ``int``."""
 
     _derivation: tuple[str, ...]
 
@@ -29,23 +29,23 @@ class RetentionDays(int):
 
     @property
     def derivation(self) -> tuple[str, ...]:
-        """Which level asked for what, and which one wins; one line each."""
+        """The requirement of each level and the effective one; one line each."""
         return self._derivation
 
     def explain(self) -> str:
-        """Return the derivation as text for people."""
+        """Return the derivation as readable text."""
         return "\n".join(self._derivation)
 
 
 @dataclass(frozen=True, slots=True)
-class _Ask:
-    who: str
+class _Requirement:
+    source: str
     days: int
     line: str
 
 
 class PolicyEnforcer:
-    """Settles what the levels of the organisation ask for; it holds no state."""
+    """Combines the requirements of all levels of the organization; it has no state."""
 
     @staticmethod
     def get_snapshot_retention(
@@ -55,18 +55,18 @@ class PolicyEnforcer:
         *,
         table_policy: PolicyInput = None,
     ) -> RetentionDays:
-        """Return the days snapshots must be kept: the longest minimum any level or legal hold asks for.
+        """Return how many days snapshots must be kept: the longest minimum of all levels and legal holds.
 
-        Without any ask, seven days hold. A legal hold only ever lengthens: it never replaces that default.
+        The default is seven days. A legal hold can only extend the retention: it never replaces the default.
 
         Args:
-            enterprise_policy: What the company asks: a policy, its mapping, a number of days, or nothing.
-            domain_policy: What the business domain asks.
-            product_policy: What the data product asks.
-            table_policy: What the table itself asks, as its ``retention`` section.
+            enterprise_policy: The company's policy: a policy, a mapping, a number of days, or None.
+            domain_policy: The policy of the business domain.
+            product_policy: The policy of the data product.
+            table_policy: The policy of the table, as its ``retention`` section.
 
         Raises:
-            ConfigurationError: A policy is no valid one.
+            ConfigurationError: A policy is not valid.
         """
         policies = {
             level: _policy(level, given)
@@ -77,47 +77,47 @@ class PolicyEnforcer:
                 ("table", table_policy),
             )
         }
-        return _settle(policies)
+        return _strictest(policies)
 
     @staticmethod
     def retention_of(governance: GovernanceConfig, table: RetentionConfig | None = None) -> RetentionDays:
-        """Return the days that hold for a table of a project."""
+        """Return the effective retention of a table of a project."""
         return PolicyEnforcer.get_snapshot_retention(
             governance.enterprise, governance.domain, governance.product, table_policy=table
         )
 
     @staticmethod
     def legal_hold_of(governance: GovernanceConfig) -> RetentionDays | None:
-        """Return the days that the longest legal hold of a project asks for; None without one."""
+        """Return the longest legal hold of a project; None if it has no legal hold."""
         levels = {"enterprise": governance.enterprise, "domain": governance.domain, "product": governance.product}
         holds = [hold for level, policy in levels.items() if (hold := _legal_hold(level, policy))]
         return RetentionDays(max(hold.days for hold in holds), tuple(hold.line for hold in holds)) if holds else None
 
 
-def _settle(policies: Mapping[str, RetentionPolicy]) -> RetentionDays:
-    asks = [ask for level, policy in policies.items() if (ask := _ordinary(level, policy))]
-    if not asks:
-        line = f"no level asks for a retention: the default is {_days(DEFAULT_RETENTION_DAYS)}"
-        asks = [_Ask("the default", DEFAULT_RETENTION_DAYS, line)]
-    asks += [hold for level, policy in policies.items() if (hold := _legal_hold(level, policy))]
-    longest = max(ask.days for ask in asks)
-    winners = " and ".join(ask.who for ask in asks if ask.days == longest)
+def _strictest(policies: Mapping[str, RetentionPolicy]) -> RetentionDays:
+    requirements = [requirement for level, policy in policies.items() if (requirement := _regular(level, policy))]
+    if not requirements:
+        line = f"no level sets a retention: the default is {_days(DEFAULT_RETENTION_DAYS)}"
+        requirements = [_Requirement("the default", DEFAULT_RETENTION_DAYS, line)]
+    requirements += [hold for level, policy in policies.items() if (hold := _legal_hold(level, policy))]
+    longest = max(requirement.days for requirement in requirements)
+    winners = " and ".join(requirement.source for requirement in requirements if requirement.days == longest)
     verdict = f"effective: {_days(longest)}, from {winners} (the strictest wins)"
-    return RetentionDays(longest, (*(ask.line for ask in asks), verdict))
+    return RetentionDays(longest, (*(requirement.line for requirement in requirements), verdict))
 
 
-def _ordinary(level: str, policy: RetentionPolicy) -> _Ask | None:
+def _regular(level: str, policy: RetentionPolicy) -> _Requirement | None:
     days = policy.snapshot_retention_days
-    return None if days is None else _Ask(level, days, f"{level} asks for {_days(days)}{_because(policy)}")
+    return None if days is None else _Requirement(level, days, f"{level} requires {_days(days)}{_reason(policy)}")
 
 
-def _legal_hold(level: str, policy: RetentionPolicy) -> _Ask | None:
+def _legal_hold(level: str, policy: RetentionPolicy) -> _Requirement | None:
     days = policy.legal_hold_days
-    who = f"the legal hold of {level}"
-    return None if days is None else _Ask(who, days, f"{who} asks for {_days(days)}{_because(policy)}")
+    source = f"the legal hold of {level}"
+    return None if days is None else _Requirement(source, days, f"{source} requires {_days(days)}{_reason(policy)}")
 
 
-def _because(policy: RetentionPolicy) -> str:
+def _reason(policy: RetentionPolicy) -> str:
     return f" ({policy.reason})" if policy.reason else ""
 
 
@@ -134,7 +134,7 @@ def _policy(level: str, given: PolicyInput) -> RetentionPolicy:
         return RetentionPolicy()
     if isinstance(given, bool) or not isinstance(given, Mapping | int):
         msg = f"The {level} retention policy is {given!r}, which is neither a policy nor a number of days."
-        raise ConfigurationError(msg, hint="Give days as a whole number, or {snapshot_retention_days: 30}.")
+        raise ConfigurationError(msg, hint="Use a whole number of days, or {snapshot_retention_days: 30}.")
     fields = given if isinstance(given, Mapping) else {"snapshot_retention_days": int(given)}
     try:
         return RetentionPolicy.model_validate(fields)

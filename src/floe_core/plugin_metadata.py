@@ -1,4 +1,4 @@
-"""What every plugin says about itself, under its documented name."""
+"""The plugin metadata, under its documented module name."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The plugin registry under its documented name."""
+"""The plugin registry, under its documented module name."""
 
 from typing import TYPE_CHECKING
 

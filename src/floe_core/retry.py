@@ -1,4 +1,4 @@
-"""Which failures are tried again, how often, and how long in all."""
+"""Retries of transient failures, limited by attempts and total time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _log = get_logger(__name__)
 
 
 class RetryPolicy:
-    """Repeats catalog calls that failed for a passing reason; use ``call``, or as a decorator."""
+    """Retries catalog calls that fail for a transient reason; use ``call``, or use it as a decorator."""
 
     def __init__(
         self,
@@ -43,14 +43,14 @@ class RetryPolicy:
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Keep the settings; one policy serves any number of calls and threads.
+        """Store the settings; one policy serves any number of calls and threads.
 
         Args:
-            config: Attempts and waits.
-            timeouts: Its ``total_seconds`` limits each call with all its retries; without, nothing does.
-            breaker: Sees every attempt, and may refuse one.
-            sleep: How to wait.
-            clock: Seconds that only go forward.
+            config: Attempts and delays.
+            timeouts: Its ``total_seconds`` limits each call with all its retries; no limit by default.
+            breaker: A circuit breaker for every attempt.
+            sleep: The function that waits.
+            clock: A monotonic clock, in seconds.
         """
         self._config = config
         self._timeouts = timeouts
@@ -65,18 +65,18 @@ class RetryPolicy:
         )
 
     def named(self, name: str, *, kind: str) -> RetryPolicy:
-        """Return this policy for calls that do not go by the function's name.
+        """Return this policy with a name for calls, used instead of the function's name.
 
         Args:
-            name: The call in messages and logs.
-            kind: The call in metrics, where each different value is a series of its own.
+            name: Name of the call in messages and logs.
+            kind: Name of the call in metrics, where each distinct value is a separate series.
         """
         policy = copy.copy(self)
         vars(policy).update(_name=name, _kind=kind)
         return policy
 
     def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
-        """Return the function with its failures retried."""
+        """Return the function with retries."""
 
         @functools.wraps(function)
         def retried(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -85,18 +85,18 @@ class RetryPolicy:
         return retried
 
     def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call the function until it succeeds, fails for good, or attempts or time run out.
+        """Call the function until it succeeds, fails permanently, or attempts or time run out.
 
         Raises:
-            DeadlineExceededError: There is no time left for another attempt; the last failure is its cause.
-            RateLimitedError: The server asks to wait longer than there is time.
+            DeadlineExceededError: No time is left for another attempt; the last failure is the cause.
+            RateLimitedError: The server requested a delay longer than the time left.
             CircuitOpenError: The breaker is open.
         """
         deadline = Deadline(self._timeouts.total_seconds if self._timeouts else None, clock=self._clock)
         return self.call_within(deadline, function, *args, **kwargs)
 
     def call_within(self, deadline: Deadline, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do as ``call`` does within a deadline that several calls share."""
+        """Like ``call``, within a deadline that several calls share."""
         name = self._name if self._name is not None else getattr(function, "__qualname__", repr(function))
         deadline.check(f"calling {name}")
         retrying = tenacity.Retrying(
@@ -112,15 +112,15 @@ class RetryPolicy:
         )
         if self._breaker is None:
             return retrying(function, *args, **kwargs)
-        # tenacity's own annotation loses the signature when a callable is passed on.
+        # tenacity's annotation loses the signature of a callable that is passed on.
         guarded = cast("Callable[..., T]", self._breaker.call)
         return retrying(guarded, function, *args, **kwargs)
 
     def _wait(self, state: RetryCallState) -> float:
         backoff = min(self._backoff(state), self._config.max_wait_seconds)
         err = _failure_of(state)
-        asked = err.retry_after if isinstance(err, RateLimitedError) else None
-        return max(backoff, asked or 0.0)
+        requested_delay = err.retry_after if isinstance(err, RateLimitedError) else None
+        return max(backoff, requested_delay or 0.0)
 
     def _log_retry(self, name: str, state: RetryCallState) -> None:
         err = _failure_of(state)
@@ -141,15 +141,15 @@ class RetryPolicy:
         if state.attempt_number >= self._config.max_attempts or wait < left:
             raise err
         if isinstance(err, RateLimitedError):
-            msg = f"The catalog asks to wait {wait:.0f} s, and only {left:.0f} s are left of the deadline."
+            msg = f"The catalog requested a delay of {wait:.0f} s, but only {left:.0f} s of the deadline are left."
             hint = "Try again later, or raise catalog.timeouts.total_seconds."
             raise RateLimitedError(msg, retry_after=err.retry_after, hint=hint) from err
-        msg = f"No success within {deadline.seconds:g} s and {state.attempt_number} attempts: {redact_text(str(err))}"
+        msg = f"Gave up after {state.attempt_number} attempts within {deadline.seconds:g} s: {redact_text(str(err))}"
         raise DeadlineExceededError(msg, hint="Try again later, or raise catalog.timeouts.total_seconds.") from err
 
 
 class _NoTimeLeft(tenacity.stop.stop_base):
-    """Stops when the next wait would outlast the deadline, rather than sleep for nothing."""
+    """Stops if the next delay would exceed the deadline, instead of sleeping in vain."""
 
     def __init__(self, deadline: Deadline) -> None:
         self._deadline = deadline
@@ -159,7 +159,7 @@ class _NoTimeLeft(tenacity.stop.stop_base):
 
 
 def create_retry_decorator(config: RetryConfig) -> RetryPolicy:
-    """Return a decorator that retries a function's passing failures as the configuration says."""
+    """Return a decorator that retries a function's transient failures as configured."""
     return RetryPolicy(config)
 
 

@@ -1,4 +1,4 @@
-"""Secrets by reference: what files hold, and how it becomes a value in memory."""
+"""Secret references in files, and how they are resolved in memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ENV_REFERENCE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
 SECRETS_DIR_VARIABLE = "FLOE_SECRETS_DIR"
 REFERENCE_HINT = "Use a reference: ${MY_SECRET} reads an environment variable, {secret_ref: my-secret} a mounted secret"
-# Returns a secret by its name, None when it has none of that name.
+# Returns a secret by name; None if there is no such secret.
 SecretSource = Callable[[str], str | None]
 _VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
@@ -31,20 +31,20 @@ _WHOLE_REFERENCE = re.compile(rf"\$\{{(?P<name>{_VARIABLE})\}}")
 
 
 class SecretReference(BaseModel):
-    """Where a secret comes from: ``${ENV_VAR}``, or ``{secret_ref: name}`` for a mounted secret.
+    """A reference to a secret: ``${ENV_VAR}``, or ``{secret_ref: name}`` for a mounted secret.
 
-    A name is looked up by the plugin of the ``vault`` section, if there is one. Then
-    ``secret_ref: polaris`` is read from the file ``$FLOE_SECRETS_DIR/polaris`` (as Kubernetes and Docker mount
-    secrets), else from the variable ``FLOE_SECRET_POLARIS``.
+    The plugin of the ``vault`` section, if any, looks up the name first. Otherwise ``secret_ref: polaris`` is read
+    from the file ``$FLOE_SECRETS_DIR/polaris`` (as Kubernetes and Docker mount secrets), or else from the variable
+    ``FLOE_SECRET_POLARIS``.
     """
 
-    # A refused value may be the secret itself, so errors do not print it.
+    # An invalid value may be the secret itself, so errors do not show it.
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     env: str | None = Field(
-        default=None, pattern=f"^{_VARIABLE}$", description="Environment variable that holds the secret."
+        default=None, pattern=f"^{_VARIABLE}$", description="Environment variable that contains the secret."
     )
-    secret_ref: str | None = Field(default=None, pattern=f"^{_NAME}$", description="Secret's name.")
+    secret_ref: str | None = Field(default=None, pattern=f"^{_NAME}$", description="Name of the secret.")
 
     _source: SecretSource | None = PrivateAttr(default=None)
 
@@ -53,7 +53,7 @@ class SecretReference(BaseModel):
     def _from_text(cls, value: Any) -> Any:  # noqa: ANN401 - a before-validator sees raw input
         if isinstance(value, str):
             if not (reference := _WHOLE_REFERENCE.fullmatch(value.strip())):
-                msg = "a secret may not be written here; use a reference: ${MY_SECRET} or {secret_ref: my-secret}"
+                msg = "plain-text secrets are not allowed; use a reference: ${MY_SECRET} or {secret_ref: my-secret}"
                 raise ValueError(msg)
             return {"env": reference["name"]}
         return value
@@ -61,7 +61,7 @@ class SecretReference(BaseModel):
     @model_validator(mode="after")
     def _one_source(self) -> SecretReference:
         if (self.env is None) == (self.secret_ref is None):
-            msg = "name either an environment variable or a secret_ref"
+            msg = "set either an environment variable or a secret_ref"
             raise ValueError(msg)
         return self
 
@@ -71,7 +71,7 @@ class SecretReference(BaseModel):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Describe both ways to write a reference, for editors."""
+        """Describe both forms of a reference, for editors."""
         by_name = {"type": "string", "pattern": f"^{_NAME}$", "description": "Name of a mounted secret."}
         return {
             "title": "SecretReference",
@@ -88,16 +88,16 @@ class SecretReference(BaseModel):
         }
 
     def __str__(self) -> str:
-        """Render the reference, which is safe to show."""
+        """Return the reference, which is safe to show."""
         return f"${{{self.env}}}" if self.env else f"secret_ref:{self.secret_ref}"
 
     @property
     def variable(self) -> str:
-        """The environment variable that can hold the secret."""
+        """The environment variable that can contain the secret."""
         return self.env or "FLOE_SECRET_" + re.sub(r"[^A-Za-z0-9]", "_", str(self.secret_ref)).upper()
 
     def sought_in(self, source: SecretSource) -> SecretReference:
-        """Return the same reference, whose name is looked up there first."""
+        """Return the same reference, with its name looked up in a source first."""
         copy = self.model_copy()
         copy._source = source  # noqa: SLF001 - our own copy
         return copy
@@ -123,15 +123,15 @@ class SecretReference(BaseModel):
         if value := environ.get(self.variable):
             return _remembered(value)
         msg = f"The secret '{name}' was not found."
-        hint = f"Put it into ${SECRETS_DIR_VARIABLE}/{name} or the variable {self.variable}."
+        hint = f"Put it in ${SECRETS_DIR_VARIABLE}/{name} or the variable {self.variable}."
         raise SecretReferenceError(msg, hint=hint)
 
 
 def expand(text: str, environ: Mapping[str, str] | None = None) -> str:
-    """Replace each ``${VAR}`` and ``${VAR:-default}`` in a text that is not secret.
+    """Replace each ``${VAR}`` and ``${VAR:-default}`` in a text that is not a secret.
 
     Raises:
-        SecretReferenceError: A variable without default is not set.
+        SecretReferenceError: A variable without a default is not set.
     """
     environ = os.environ if environ is None else environ
 
@@ -139,14 +139,14 @@ def expand(text: str, environ: Mapping[str, str] | None = None) -> str:
         value = environ.get(match["name"]) or match["default"]
         if value is None:
             msg = f"The environment variable {match['name']} is not set."
-            raise SecretReferenceError(msg, hint=f"Set it, or give a default: ${{{match['name']}:-value}}.")
+            raise SecretReferenceError(msg, hint=f"Set it, or set a default: ${{{match['name']}:-value}}.")
         return value
 
     return ENV_REFERENCE.sub(value_of, text)
 
 
 def missing_variables(text: str, environ: Mapping[str, str] | None = None) -> list[str]:
-    """Return the variables a text refers to that are not set and have no default."""
+    """Return the variables in a text that are not set and have no default."""
     environ = os.environ if environ is None else environ
     matches = ENV_REFERENCE.finditer(text)
     return [match["name"] for match in matches if match["default"] is None and not environ.get(match["name"])]

@@ -1,8 +1,8 @@
-"""Logs for people and machines, spans for traces; no secret passes either.
+"""Structured logs and trace spans, with secrets masked in both.
 
-As a library floe is quiet: until the application configures structlog (``configure_logging`` does), events go to the
-standard library's logger ``floe``, which drops them unless the application asks for it. ``observability`` sends both
-where floe.yaml says.
+As a library, floe is silent by default: until the application configures structlog (for example with
+``configure_logging``), events go to the standard library's logger ``floe``, which drops them unless the application
+adds a handler. ``observability`` sends logs and spans to the targets configured in floe.yaml.
 """
 
 from __future__ import annotations
@@ -34,41 +34,41 @@ if TYPE_CHECKING:
 
     from floe_core.schemas import ObservabilityConfig
 
-# Attributes are named after what an operation is about; unless it is one of these, that is Iceberg.
+# Prefixes of span attributes by the first part of an operation's name; the default is "iceberg.".
 _PREFIXES = {"dagster": "dagster.", "floe": "floe."}
 
-# Spans inside an operation go where the operation's own span goes.
+# Spans inside an operation use the operation's tracer.
 _tracer_in_use: ContextVar[Tracer | None] = ContextVar("floe_tracer", default=None)
 wanted_span_id: ContextVar[int | None] = ContextVar("floe_span_id", default=None)
-"""Id that the next span of this context is to have."""
-# What this process works on, for threads that were started before or by others: they inherit no context.
+"""The id for the next span of this context."""
+# The parent spans of this process, for threads that do not inherit a context.
 _process_parents: list[Context] = []
 
 
 class Logger:
-    """A structured logger that masks secrets itself, whatever the application does with its events."""
+    """A structured logger that masks secrets itself, independently of the application's log configuration."""
 
     __slots__ = ("_context", "_name")
 
     def __init__(self, name: str, context: Mapping[str, Any] | None = None) -> None:
-        """Bind fields that every event carries."""
+        """Bind fields to every event."""
         self._name = name
         self._context = dict(context or {})
 
     def bind(self, **fields: Any) -> Logger:  # noqa: ANN401 - events take any value
-        """Return a logger whose events carry these fields as well."""
+        """Return a logger that adds these fields to its events."""
         return Logger(self._name, {**self._context, **fields})
 
     def debug(self, event: str, **fields: Any) -> None:  # noqa: ANN401 - events take any value
-        """Log what only a developer of floe wants to know."""
+        """Log details for developers of floe."""
         self._log(logging.DEBUG, event, fields)
 
     def info(self, event: str, **fields: Any) -> None:  # noqa: ANN401 - events take any value
-        """Log what happened."""
+        """Log a normal event."""
         self._log(logging.INFO, event, fields)
 
     def warning(self, event: str, **fields: Any) -> None:  # noqa: ANN401 - events take any value
-        """Log what somebody may have to look at."""
+        """Log an event that may need attention."""
         self._log(logging.WARNING, event, fields)
 
     def error(self, event: str, **fields: Any) -> None:  # noqa: ANN401 - events take any value
@@ -80,7 +80,7 @@ class Logger:
         self._log(logging.ERROR, event, {"exc_info": True, **fields})
 
     def is_enabled_for(self, level: int) -> bool:
-        """Whether an event of this level goes anywhere."""
+        """Whether events of this level are emitted."""
         if not structlog.is_configured():
             return _stdlib_logger(self._name).isEnabledFor(level)
         bound = structlog.get_logger(self._name).bind()
@@ -102,7 +102,7 @@ class Logger:
 def _safe_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     safe = {key: redact(value, key=key) for key, value in fields.items() if key != "exc_info"}
     if given := fields.get("exc_info"):
-        # Formatted here rather than by a later processor, which would not know what to mask.
+        # Formatted here because a later processor would not mask secrets.
         err = given if isinstance(given, BaseException) else sys.exc_info()[1]
         safe["exception"] = redact_text("".join(traceback.format_exception(err)).rstrip()) if err else ""
     return safe
@@ -122,7 +122,7 @@ def get_logger(name: str) -> Logger:
 
 
 def get_tracer(name: str) -> Tracer:
-    """Return a tracer; it records nothing until the application installs an OpenTelemetry SDK."""
+    """Return a tracer; it records no spans until the application installs an OpenTelemetry SDK."""
     return trace.get_tracer(name)
 
 
@@ -140,7 +140,7 @@ def redact_event(_logger: object, _method: str, event: MutableMapping[str, Any])
 
 
 def name_trace(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Add the ids of the trace and span that an event belongs to; a structlog processor."""
+    """Add the ids of the current trace and span to an event; a structlog processor."""
     span = trace.get_current_span(_parent()).get_span_context()
     if span.is_valid:
         event["trace_id"] = trace.format_trace_id(span.trace_id)
@@ -149,7 +149,7 @@ def name_trace(_logger: object, _method: str, event: MutableMapping[str, Any]) -
 
 
 def configure_logging(config: ObservabilityConfig, *, stream: TextIO | None = None) -> None:
-    """Send floe's logs to ``stream`` (standard error by default), for people or as JSON lines."""
+    """Send floe's logs to ``stream`` (standard error by default), as readable text or JSON lines."""
     stream = stream or sys.stderr
     level = config.log_level or "INFO"
     renderer: Any = (
@@ -164,7 +164,7 @@ def configure_logging(config: ObservabilityConfig, *, stream: TextIO | None = No
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             name_trace,
             structlog.processors.format_exc_info,
-            # Last before rendering, for events that did not come through floe's own logger.
+            # Last before rendering, for events that do not come from floe's own logger.
             redact_event,
             renderer,
         ],
@@ -175,7 +175,7 @@ def configure_logging(config: ObservabilityConfig, *, stream: TextIO | None = No
 
 
 def is_tracing() -> bool:
-    """Whether spans go anywhere: an OpenTelemetry SDK is installed, or a caller has brought a tracer of its own."""
+    """Whether spans are recorded: an OpenTelemetry SDK is installed, or a caller uses its own tracer."""
     return _has_sdk() or trace.get_current_span().get_span_context().is_valid
 
 
@@ -185,7 +185,7 @@ def _has_sdk() -> bool:
 
 @contextmanager
 def process_span(span: Span) -> Iterator[None]:
-    """Make a span the parent of whatever this process does for the length of a block, in any of its threads."""
+    """Make a span the parent of all operations of this process during the block, in all threads."""
     parent = trace.set_span_in_context(span)
     token = otel_context.attach(parent)
     _process_parents.append(parent)
@@ -197,43 +197,43 @@ def process_span(span: Span) -> Iterator[None]:
 
 
 def join_process(parent: Context) -> None:
-    """Make a span of another process the parent of whatever this one does outside of its own, until it ends."""
+    """Make a span of another process the parent of this process's root spans until it ends."""
     if _parent() is None and not trace.get_current_span().get_span_context().is_valid:
         _process_parents.append(parent)
 
 
 def request_headers() -> dict[str, str]:
-    """Return the headers that name the current span to a server, in W3C form; none outside of any."""
+    """Return the headers that pass the current span to a server, in W3C format; empty without a current span."""
     headers: dict[str, str] = {}
     trace_context.TraceContextTextMapPropagator().inject(headers, _parent())
     return headers
 
 
 def _parent() -> Context | None:
-    """Return the context a span belongs to: the current one, or that of the process in a thread without any."""
+    """Return the parent context from ``process_span`` or ``join_process``; None if there is a current span."""
     if not _process_parents or trace.get_current_span().get_span_context().is_valid:
         return None
     return _process_parents[-1]
 
 
 class Operation:
-    """A traced operation under way; what is set on it ends up on the span and in the log.
+    """A traced operation in progress; its attributes are added to the span and the log event.
 
     Attributes:
-        span: The span itself.
-        failure: Why the operation failed without an exception; None when it did not.
-        fields: What was set so far.
+        span: The span.
+        failure: Why the operation failed without an exception; None if it did not.
+        fields: The attributes set so far.
     """
 
     def __init__(self, span: Span, prefix: str = "iceberg.") -> None:
-        """Wrap the span; its attributes begin with the prefix."""
+        """Wrap the span; its attributes start with the prefix."""
         self.span = span
         self.failure: str | None = None
         self.fields: dict[str, Any] = {}
         self._prefix = prefix
 
     def set(self, **attributes: Any) -> None:  # noqa: ANN401 - spans take several types
-        """Record figures that are known only now; None is left out."""
+        """Set attributes; None values are ignored."""
         known = {key: value for key, value in attributes.items() if value is not None}
         self.fields.update(known)
         if self.span.is_recording():
@@ -241,7 +241,7 @@ class Operation:
                 self.span.set_attribute(self._prefix + key, _span_value(redact(value, key=key)))
 
     def fail(self, reason: str) -> None:
-        """Let the operation end as failed although no exception leaves it."""
+        """Mark the operation as failed without an exception."""
         self.failure = redact_text(reason)
         self.span.set_status(Status(StatusCode.ERROR, self.failure))
 
@@ -265,19 +265,19 @@ def traced(  # noqa: PLR0913 - options by keyword
     span_id: int | None = None,
     **attributes: Any,  # noqa: ANN401 - spans take several types
 ) -> Iterator[Operation]:
-    """Run a block as one span and one log line.
+    """Run a block as one span and one log event.
 
-    An error floe raises on purpose is logged as a warning; any other one is logged with its traceback.
+    floe's own errors are logged as warnings; all other errors are logged with their traceback.
 
     Args:
         name: Span name, such as ``iceberg.append``.
-        tracer: Tracer to use; by default that of the operation around it, or the global one.
+        tracer: Tracer to use; by default that of the enclosing operation, or the global tracer.
         logger: Logger to use; floe's own by default.
-        within: Whether this is a part of another operation: the log has a line for that one, and none for this.
-        started: When the span begins, in nanoseconds since 1970; now by default.
-        span_id: Id of the span, where floe's own configuration makes the ids; a random one by default.
+        within: Whether this is part of another operation, which is logged instead.
+        started: Start time of the span, in nanoseconds since 1970; now by default.
+        span_id: Id of the span, if floe configured the tracing; random by default.
         attributes: Become ``iceberg.<key>`` on the span, or ``dagster.<key>`` on spans of Dagster, and fields of the
-            log line.
+            log event.
     """
     tracer = tracer or _tracer_in_use.get() or _floe_tracer()
     logger = logger or _FLOE
@@ -299,7 +299,7 @@ def traced(  # noqa: PLR0913 - options by keyword
             logger.info(name, **{**operation.fields, "outcome": outcome, "took_ms": took})
 
 
-# Where nobody has installed an SDK, spans cost nothing.
+# Without an SDK, spans cost nothing.
 _NO_SPAN = nullcontext(trace.INVALID_SPAN)
 
 
@@ -317,7 +317,7 @@ def _current_span(tracer: Tracer, name: str, started: int | None, span_id: int |
         with trace.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
             yield span
     finally:
-        # A generator that holds an operation open may be closed by another thread, which has a context of its own.
+        # Another thread, with its own context, may close a generator that has an open operation.
         with suppress(ValueError):
             _tracer_in_use.reset(token)
 

@@ -1,4 +1,4 @@
-"""Polaris and any catalog that speaks the Iceberg REST specification."""
+"""Polaris, and any other catalog that implements the Iceberg REST specification."""
 
 from floe_polaris.client import PolarisCatalog, create_catalog
 from floe_polaris.config import PolarisCatalogConfig

@@ -1,4 +1,4 @@
-"""The connected catalog: PyIceberg's REST catalog with deadlines, one token for all, and errors that name the fix."""
+"""The connected catalog: PyIceberg's REST catalog with deadlines, a shared token, and errors that name the fix."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _COMMIT_ERRORS = {
     409: pyiceberg_errors.CommitFailedException,
 }
 _NOT_FOUND = 404
-# As Polaris announces it among its endpoints.
+# As listed among Polaris's endpoints.
 _GENERIC_TABLES = "polaris/v1/{prefix}/namespaces/{namespace}/generic-tables"
 _SMALL_OFFSET_SECONDS = 10
 _KNOWN_OPERATIONS = frozenset({"read", "write", "list", "delete"})
@@ -76,11 +76,11 @@ def create_catalog(config: PolarisCatalogConfig, *, breaker: CircuitBreaker | No
 
     Args:
         config: Address, warehouse, credentials and limits.
-        breaker: Shared with other connections to the same catalog; one of its own by default.
+        breaker: A breaker shared with other connections to the same catalog; a new one by default.
 
     Raises:
         CatalogAuthenticationError: The catalog does not accept the credentials.
-        WarehouseNotFoundError: The catalog does not know the warehouse.
+        WarehouseNotFoundError: The catalog does not have this warehouse.
         CatalogTlsError: The server's certificate is not trusted.
         CatalogUnavailableError: The catalog is down.
         DeadlineExceededError: The catalog did not answer in time.
@@ -89,11 +89,11 @@ def create_catalog(config: PolarisCatalogConfig, *, breaker: CircuitBreaker | No
 
 
 class PolarisCatalog(RestCatalogHook):
-    """A connected REST catalog; usable wherever PyIceberg takes a catalog.
+    """A connected REST catalog; usable wherever PyIceberg accepts a catalog.
 
     Attributes:
         config: Address, warehouse, credentials and limits.
-        clock_offset_ms: How far the server's clock is ahead of this machine's, negative when behind.
+        clock_offset_ms: How far the server's clock is ahead of this machine's clock; negative if it is behind.
     """
 
     def __init__(self, config: PolarisCatalogConfig, *, breaker: CircuitBreaker | None = None) -> None:
@@ -111,26 +111,26 @@ class PolarisCatalog(RestCatalogHook):
             super().__init__(config.name, **properties)
 
     def __repr__(self) -> str:
-        """Name the catalog and its address; its properties hold secrets and stay out."""
+        """Return the catalog's name and address; its properties hold secrets and are left out."""
         return f"PolarisCatalog(name={self.name!r}, uri={shown(self.config.uri)!r})"
 
     @property
     def catalog_plugin(self) -> CatalogPlugin:
-        """The plugin that knows what this catalog can do, and how Spark opens it."""
+        """The plugin with this catalog's capabilities and its Spark configuration."""
         from floe_polaris.plugin import RestCatalogPlugin
 
         return RestCatalogPlugin().adopt(self)
 
     @property
     def namespaces(self) -> Namespaces:
-        """The catalog's namespaces: idempotent to create, never deleted while something is inside."""
+        """The catalog's namespaces: creating one is idempotent, and one that is not empty is never deleted."""
         return Namespaces(self)
 
     def create_namespace(self, namespace: NamespaceName, properties: Properties | None = None) -> None:
         """Create a namespace and its missing parents.
 
         Raises:
-            NamespaceAlreadyExistsError: It is already there; ``namespaces.create`` takes that as success.
+            NamespaceAlreadyExistsError: The namespace exists; ``namespaces.create`` treats that as success.
         """
         parts = parse_namespace(namespace)
         given = dict(properties or {})
@@ -143,23 +143,23 @@ class PolarisCatalog(RestCatalogHook):
         try:
             super().create_namespace(parts)
         except pyiceberg_errors.NamespaceAlreadyExistsError:
-            # Another writer made it between the look and the creation.
+            # Another writer created it between the check and the creation.
             return
 
     def delete_namespace(self, namespace: NamespaceName) -> None:
         """Delete an empty namespace.
 
         Raises:
-            NamespaceNotEmptyError: Something is inside; the message names it.
+            NamespaceNotEmptyError: The namespace is not empty; the message lists its contents.
         """
         self.namespaces.delete(namespace)
 
     def update_namespace_properties(
         self, namespace: NamespaceName, removals: set[str] | None = None, updates: Properties | None = None
     ) -> PropertiesUpdateSummary:
-        """Set and remove properties of a namespace, each in a call of its own.
+        """Set and remove properties of a namespace in two separate calls.
 
-        Polaris carries out the first half of a call with both and refuses the second. Either call may be repeated.
+        Polaris applies the updates of a combined call but rejects its removals. Both calls are safe to repeat.
         """
         given = dict(updates or {})
         if not removals or not given:
@@ -170,10 +170,10 @@ class PolarisCatalog(RestCatalogHook):
         return PropertiesUpdateSummary(removed=removed.removed, updated=updated.updated, missing=removed.missing)
 
     def register_table(self, identifier: str | Identifier, metadata_location: str, overwrite: bool = False) -> Table:  # noqa: FBT001, FBT002 - PyIceberg's signature
-        """Register a table by its metadata file, and load it: the answer to a registration has no credentials.
+        """Register a table by its metadata file, and load it, because the reply to a registration has no credentials.
 
         Raises:
-            TableAlreadyExistsError: The name is taken.
+            TableAlreadyExistsError: The name is already in use.
         """
         registered: Table = super().register_table(identifier, metadata_location, overwrite)
         return registered if self.config.access_delegation is AccessDelegation.NONE else self.load_table(identifier)
@@ -186,7 +186,7 @@ class PolarisCatalog(RestCatalogHook):
         """
         found: list[Identifier] = super().list_tables(namespace)
         if not found and not self.namespace_exists(namespace):
-            # Nessie lists nothing where nothing is.
+            # Nessie returns an empty list for a missing namespace.
             msg = f"Namespace does not exist: {namespace}"
             raise pyiceberg_errors.NoSuchNamespaceError(msg)
         return found
@@ -196,7 +196,7 @@ class PolarisCatalog(RestCatalogHook):
 
         Raises:
             NoSuchTableError: The table does not exist.
-            CorruptFileError: The catalog knows the table, and its metadata file is missing.
+            CorruptFileError: The table is registered, but its metadata file is missing.
         """
         table = ".".join(self.identifier_to_tuple(identifier))
         try:
@@ -204,20 +204,20 @@ class PolarisCatalog(RestCatalogHook):
         except CorruptFileError as err:
             raise CorruptFileError(err.message, path=err.path, hint=err.hint, table=table) from err
         except (pyiceberg_errors.NoSuchTableError, pyiceberg_errors.BadRequestError) as err:
-            # Servers answer 404 or 400 to this, as they do to a table that was never there.
+            # Servers answer 404 or 400, the same as for a table that never existed.
             if (path := unreadable_metadata(str(err))) is None:
                 raise
             raise unreadable(path, table=table, err=FileNotFoundError(path)) from err
         return found
 
     def table_exists(self, identifier: str | Identifier) -> bool:
-        """Tell whether the catalog knows a table, whether or not its metadata can be read."""
+        """Return whether a table is registered, even if its metadata cannot be read."""
         try:
             found: bool = super().table_exists(identifier)
         except CorruptFileError:
             return True
         except pyiceberg_errors.BadRequestError:
-            # Metadata that is no metadata is answered with whatever is wrong with it first.
+            # If the file is not valid metadata, the server reports the first problem it finds in it.
             name = self.identifier_to_tuple(identifier)
             return name in self.list_tables(name[:-1])
         return found
@@ -227,16 +227,16 @@ class PolarisCatalog(RestCatalogHook):
 
         Args:
             table_path: Table, as ``namespace.table``.
-            operations: What they are wanted for. The REST protocol cannot ask for less than the principal may do, so
-                both ``read`` and ``write`` have to be among them; ``write`` covers ``list`` and ``delete``.
+            operations: What the credentials are used for. The REST protocol cannot request less than the principal may
+                do, so both ``read`` and ``write`` are required; ``write`` covers ``list`` and ``delete``.
 
         Raises:
-            CapabilityError: The catalog hands out none, cannot limit them, or delegation is switched off.
+            CapabilityError: The catalog vends no credentials or cannot limit them, or delegation is disabled.
             TableNotFoundError: The table does not exist.
         """
         _require_operations({operation.lower() for operation in operations})
         if self.config.access_delegation is AccessDelegation.NONE:
-            msg = "Access delegation is switched off, so the catalog vends no storage credentials."
+            msg = "Access delegation is disabled, so the catalog does not vend storage credentials."
             raise CapabilityError(msg, hint="Set catalog.access_delegation to vended-credentials.")
         identifier = self.identifier_to_tuple(table_path)
         with traced("polaris.vend_credentials", table=table_path, operations=",".join(operations)):
@@ -246,13 +246,13 @@ class PolarisCatalog(RestCatalogHook):
                 msg = f"Table '{table_path}' not found in catalog '{self.name}'."
                 raise TableNotFoundError(msg, table=table_path) from err
         if not are_credentials(vended):
-            msg = f"The catalog '{self.name}' vends no storage credentials for '{table_path}'."
-            hint = "Give the catalog a storage role (STS), or put the credentials into the storage section."
+            msg = f"Catalog '{self.name}' does not vend storage credentials for '{table_path}'."
+            hint = "Configure a storage role (STS) for the catalog, or set the credentials in the storage section."
             raise CapabilityError(msg, hint=hint, table=table_path)
         return vended
 
     def list_generic_tables(self, namespace: NamespaceName) -> list[str]:
-        """List the tables of other formats that Polaris keeps in a namespace; none on a server without them.
+        """List a namespace's Polaris generic tables (other formats); empty if the server does not support them.
 
         Raises:
             NoSuchNamespaceError: The namespace does not exist.
@@ -274,13 +274,13 @@ class PolarisCatalog(RestCatalogHook):
                 return sorted(names)
 
     def drop_generic_table(self, namespace: NamespaceName, name: str) -> None:
-        """Drop a table of another format; one that is gone already is no error."""
+        """Drop a generic table; a table that is already gone is not an error."""
         response = self.session.delete(f"{self._generic_tables(namespace)}/{quote(name, safe='')}")
         if response.status_code != _NOT_FOUND:
             _require_ok(response)
 
     def _generic_tables(self, namespace: NamespaceName) -> str:
-        # As the server has it: it may hold names that floe itself would refuse.
+        # Not validated: the server may have names that floe itself rejects.
         place = self.path_of_namespace(self.identifier_to_tuple(namespace))
         path = _GENERIC_TABLES.format(prefix=self.properties.get("prefix", ""), namespace=place)
         return f"{self.uri.rstrip('/')}/{path}"
@@ -291,9 +291,9 @@ class PolarisCatalog(RestCatalogHook):
         """Commit updates to a table.
 
         Raises:
-            CommitFailedException: A requirement does not hold any more; another writer was first.
+            CommitFailedException: A requirement no longer holds; another writer committed first.
             NoSuchTableError: The table does not exist.
-            CatalogConnectionError: Nobody can tell how it ended; ``ReconcilingCatalog`` looks.
+            CatalogConnectionError: The outcome is unknown; ``ReconcilingCatalog`` determines it.
         """
         self.require_endpoint(Capability.V1_UPDATE_TABLE)
         *namespace, name = table.name()
@@ -307,16 +307,16 @@ class PolarisCatalog(RestCatalogHook):
         return CommitTableResponse.model_validate_json(response.text)
 
     def _vend(self, identifier: Identifier) -> dict[str, str]:
-        """Ask for credentials: by their own endpoint where the server has one, else by loading the table."""
+        """Request credentials from the credentials endpoint if the server has one, otherwise by loading the table."""
         if Capability.V1_LOAD_CREDENTIALS in self.supported_endpoints:
             location = self.load_table(identifier).metadata_location
             return credentials_in(self.load_credentials(identifier, location))
-        # What came with the table is what the server vended; our own keys are no news.
+        # Properties that differ from ours were vended by the server with the table.
         properties = self.load_table(identifier).io.properties
         return credentials_in({key: value for key, value in properties.items() if self.properties.get(key) != value})
 
     def open_session(self) -> tuple[requests.Session, AuthManager | None]:
-        """Return a session with deadlines, retries and the token that all connections share."""
+        """Return a session with deadlines, retries and the shared token."""
         session = DeadlineSession(
             self.config, url=self.config.uri, breaker=self._breaker, authenticator=self._authenticator
         )
@@ -325,7 +325,7 @@ class PolarisCatalog(RestCatalogHook):
         return session, self._authenticator
 
     def set_headers(self, session: requests.Session) -> None:
-        """Say whether the server should vend credentials."""
+        """Set the header that tells the server whether to vend credentials."""
         if self.config.access_delegation is AccessDelegation.NONE:
             session.headers.pop(DELEGATION_HEADER, None)
         else:
@@ -336,17 +336,17 @@ class PolarisCatalog(RestCatalogHook):
         self._note_idempotency(response)
 
     def _note_clock(self, response: requests.Response) -> None:
-        """See in the answer's date how far the server's clock is from this machine's."""
+        """Derive the server's clock offset from the response's date."""
         try:
             answered = parsedate_to_datetime(response.headers.get("Date", "")).timestamp()
         except (TypeError, ValueError):
             return
         offset = answered - time.time()
-        # The date has whole seconds and was on its way; what matters to a table is a minute.
+        # The date has whole seconds and includes network latency; only offsets of about a minute matter to a table.
         self.clock_offset_ms = int(offset * 1000) if abs(offset) > _SMALL_OFFSET_SECONDS else 0
 
     def _note_idempotency(self, response: requests.Response) -> None:
-        """See in the server's configuration whether it takes idempotency keys."""
+        """Detect from the server's configuration whether it supports idempotency keys."""
         if self._idempotency_keys or not response.ok or not response.url.partition("?")[0].endswith("/v1/config"):
             return
         try:
@@ -359,54 +359,56 @@ class PolarisCatalog(RestCatalogHook):
         """Read the server's configuration.
 
         Raises:
-            CatalogConnectionError: The server is not an Iceberg REST catalog, or sends its clients to another server.
-            WarehouseNotFoundError: The server does not know the warehouse.
+            CatalogConnectionError: The server is not an Iceberg REST catalog, or redirects to another server.
+            WarehouseNotFoundError: The server does not have this warehouse.
         """
         place = shown(self.config.uri)
         try:
             super().fetch_config()
         except ValidationError as err:
-            msg = f"{place} does not answer as an Iceberg REST catalog."
-            raise CatalogConnectionError(msg, hint="Check catalog.uri; Polaris wants …/api/catalog.") from err
+            msg = f"{place} did not respond like an Iceberg REST catalog."
+            raise CatalogConnectionError(msg, hint="Check catalog.uri; for Polaris it ends in /api/catalog.") from err
         except (pyiceberg_errors.RESTError, CatalogServerError) as err:
             said = redact_text(str(err))
-            if not _speaks_of_the_warehouse(said, self.config.warehouse):
-                msg = f"{place} does not answer as an Iceberg REST catalog: {said}"
-                raise CatalogConnectionError(msg, hint="Check catalog.uri; Polaris wants …/api/catalog.") from err
-            msg = f"The catalog at {place} does not know the warehouse '{self.config.warehouse}'."
+            if not _mentions_warehouse(said, self.config.warehouse):
+                msg = f"{place} did not respond like an Iceberg REST catalog: {said}"
+                raise CatalogConnectionError(
+                    msg, hint="Check catalog.uri; for Polaris it ends in /api/catalog."
+                ) from err
+            msg = f"Warehouse '{self.config.warehouse}' not found in the catalog at {place}."
             raise WarehouseNotFoundError(msg, hint="Correct catalog.warehouse, or create it in the catalog.") from err
         if origin_of(self.uri) != self.config.origin:
-            msg = f"The catalog at {place} sends its clients on to {shown(self.uri)}; credentials are not sent there."
-            raise CatalogConnectionError(msg, hint="Set catalog.uri to that address if it is yours.")
+            msg = f"The catalog at {place} redirects to {shown(self.uri)}; floe does not send credentials there."
+            raise CatalogConnectionError(msg, hint="If you trust that address, set catalog.uri to it.")
 
     def open_file_io(self, properties: Properties, location: str | None) -> FileIO:
         """Open files.
 
         Raises:
-            CatalogConnectionError: Requests would be signed by another server, which must not get the token.
+            CatalogConnectionError: The signing server is not the catalog's own and must not receive the token.
         """
         signer = str(properties.get(_SIGNER_URI) or self.properties.get(_SIGNER_URI) or self.config.uri)
         if origin_of(signer) != self.config.origin:
-            msg = f"The catalog wants requests signed by {shown(signer)}; the token is not sent there."
-            raise CatalogConnectionError(msg, hint="Only a signer on the catalog's own host is used.")
+            msg = f"The catalog requires requests signed by {shown(signer)}; floe does not send the token there."
+            raise CatalogConnectionError(msg, hint="floe uses only a signer on the catalog's own host.")
         return super().open_file_io(properties, location)
 
     def table_of(self, identifier: Identifier, response: TableResponse) -> Table:
-        """Return the table in an answer; its properties are not settings of the client."""
+        """Return the table in a response; its properties do not configure the client."""
         table = super().table_of(identifier, _without_properties(response))
         table.metadata = response.metadata
         table.io = self._renewing(table.io, identifier, response)
         return table
 
     def staged_table_of(self, identifier: Identifier, response: TableResponse) -> StagedTable:
-        """Return the staged table in an answer; its properties are not settings of the client."""
+        """Return the staged table in a response; its properties do not configure the client."""
         table = super().staged_table_of(identifier, _without_properties(response))
         table.metadata = response.metadata
         table.io = self._renewing(table.io, identifier, response)
         return table
 
     def _renewing(self, io: FileIO, identifier: Identifier, response: TableResponse) -> FileIO:
-        """Let a file client with vended credentials ask for new ones, where PyArrow moves the bytes."""
+        """Let a PyArrow file client with vended credentials renew them."""
         vended = [response.config, *(credential.config for credential in response.storage_credentials)]
         if type(io) is not PyArrowFileIO or not any(are_credentials(properties) for properties in vended):
             return io
@@ -414,23 +416,21 @@ class PolarisCatalog(RestCatalogHook):
 
 
 def _require_operations(wanted: set[str]) -> None:
-    """Refuse operations that the credentials would go beyond: what is vended goes by the principal's privileges."""
+    """Reject a narrower set of operations: vended credentials always cover the principal's privileges."""
     if unknown := sorted(wanted - _KNOWN_OPERATIONS):
-        msg = f"Storage credentials cannot be asked for: {', '.join(unknown)}."
+        msg = f"Unknown operations for storage credentials: {', '.join(unknown)}."
         raise CapabilityError(msg, hint=f"Known operations: {', '.join(sorted(_KNOWN_OPERATIONS))}.")
     if beyond := sorted(_VENDED_OPERATIONS - wanted):
         only = ", ".join(sorted(wanted)) or "nothing"
-        msg = (
-            f"The catalog cannot limit storage credentials to {only}: they may allow to {' and '.join(beyond)} as well."
-        )
-        hint = "Ask for read and write, and connect as a principal that has only the privileges it needs."
+        msg = f"The catalog cannot limit storage credentials to {only}; they may also allow {' and '.join(beyond)}."
+        hint = "Request read and write, and connect as a principal with only the privileges it needs."
         raise CapabilityError(msg, hint=hint)
 
 
 def _without_properties(response: TableResponse) -> TableResponse:
-    """Return an answer whose table sets nothing of the client; what the server itself sets is in its ``config``.
+    """Return a response without table properties; the server's own client settings are in its ``config``.
 
-    PyIceberg lets a table's properties override the catalog's, and whoever writes them may be somebody else.
+    PyIceberg lets a table's properties override the catalog's, and an untrusted party may have written them.
     """
     metadata = response.metadata.model_copy(update={"properties": {}})
     return response.model_copy(update={"metadata": metadata})
@@ -443,7 +443,7 @@ def _require_ok(response: requests.Response) -> None:
 
 
 def _commit_body(request: CommitTableRequest, last_column_id: int) -> bytes:
-    """Return a commit as JSON, with a field that PyIceberg left out and servers such as Nessie 0.99 insist on."""
+    """Return a commit as JSON, with a field that PyIceberg omits but servers such as Nessie 0.99 require."""
     content = json.loads(request.model_dump_json())
     for update in content["updates"]:
         if update["action"] == "add-schema":
@@ -452,5 +452,5 @@ def _commit_body(request: CommitTableRequest, last_column_id: int) -> bytes:
     return json.dumps(content).encode()
 
 
-def _speaks_of_the_warehouse(said: str, warehouse: str | None) -> bool:
+def _mentions_warehouse(said: str, warehouse: str | None) -> bool:
     return warehouse is not None and (warehouse in said or "warehouse" in said.lower())

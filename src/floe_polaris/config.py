@@ -1,4 +1,4 @@
-"""What a connection to a REST catalog needs to know."""
+"""The configuration of a connection to a REST catalog."""
 
 from __future__ import annotations
 
@@ -29,35 +29,35 @@ _HEADER_PREFIX = "header."
 
 
 class PolarisCatalogConfig(FrozenModel):
-    """A connection to Polaris, or to any catalog that speaks the Iceberg REST specification.
+    """A connection to Polaris, or to any catalog that implements the Iceberg REST specification.
 
-    Authenticates with ``client_id`` and ``client_secret``, with a ``token`` fetched beforehand, or not at all.
+    Authenticates with ``client_id`` and ``client_secret``, with an existing ``token``, or not at all.
     """
 
     uri: Text = Field(description="Address of the REST catalog, such as https://polaris.example.com/api/catalog.")
-    warehouse: Text | None = Field(default=None, description="Warehouse name; in Polaris the catalog's name.")
+    warehouse: Text | None = Field(default=None, description="Warehouse name; for Polaris, the catalog's name.")
     name: Text = Field(default="polaris", description="Name of the catalog in messages and in Spark SQL.")
-    realm: Text | None = Field(default=None, description="Realm, on a Polaris server that has several.")
-    realm_header: Text = Field(default=REALM_HEADER, description="Header that names the realm to the server.")
+    realm: Text | None = Field(default=None, description="Realm, for a Polaris server with several realms.")
+    realm_header: Text = Field(default=REALM_HEADER, description="Name of the realm header.")
     client_id: Text | None = Field(default=None, description="OAuth2 client id.")
     client_secret: SecretStr | None = Field(default=None, description="OAuth2 client secret.")
-    token: SecretStr | None = Field(default=None, description="Bearer token fetched beforehand.")
+    token: SecretStr | None = Field(default=None, description="Existing bearer token.")
     scope: Text = Field(default=POLARIS_DEFAULT_SCOPE, description="OAuth2 scope.")
     token_endpoint: Text | None = Field(
-        default=None, description="Token endpoint; the catalog's own by default. It alone may be on another host."
+        default=None, description="Token endpoint; default: the catalog's own. May be on another host."
     )
     token_refresh_enabled: bool = Field(default=True, description="Fetch a new token before the old one expires.")
     access_delegation: AccessDelegation = Field(
-        default=AccessDelegation.VENDED_CREDENTIALS, description="Whether the catalog hands out storage credentials."
+        default=AccessDelegation.VENDED_CREDENTIALS, description="Whether the catalog vends storage credentials."
     )
     ca_bundle: Text | None = Field(
-        default=None, description="File with the certificates to trust, instead of the usual ones."
+        default=None, description="File with the certificates to trust instead of the default ones."
     )
     properties: dict[str, str] = Field(
-        default_factory=dict, repr=False, description="Storage and client properties, as PyIceberg knows them."
+        default_factory=dict, repr=False, description="Storage and client properties, as PyIceberg names them."
     )
-    timeouts: TimeoutConfig = Field(default_factory=TimeoutConfig, description="Deadlines of every call.")
-    retry: RetryConfig = Field(default_factory=RetryConfig, description="Retry policy of catalog calls.")
+    timeouts: TimeoutConfig = Field(default_factory=TimeoutConfig, description="Deadlines for every call.")
+    retry: RetryConfig = Field(default_factory=RetryConfig, description="Retry policy for catalog calls.")
     circuit_breaker: CircuitBreakerConfig = Field(
         default_factory=CircuitBreakerConfig, description="When to stop calling a failing catalog."
     )
@@ -69,10 +69,10 @@ class PolarisCatalogConfig(FrozenModel):
             return None
         parts = urlsplit(value)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            msg = "write an address such as https://polaris.example.com/api/catalog"
+            msg = "use an address such as https://polaris.example.com/api/catalog"
             raise ValueError(msg)
         if parts.username or parts.password:
-            msg = "an address may not hold a user or a password; use client_id and client_secret, or token"
+            msg = "an address must not contain a user or a password; use client_id and client_secret, or token"
             raise ValueError(msg)
         return value
 
@@ -83,7 +83,7 @@ class PolarisCatalogConfig(FrozenModel):
             msg = f"OAuth2 needs both client_id and client_secret; {lacking} is not set"
             raise ValueError(msg)
         if self.token is not None and self.client_id is not None:
-            msg = "give either a token, or client_id and client_secret"
+            msg = "set either token, or client_id and client_secret"
             raise ValueError(msg)
         return self
 
@@ -93,26 +93,26 @@ class PolarisCatalogConfig(FrozenModel):
         return origin_of(self.uri)
 
     def realm_headers(self, url: str) -> dict[str, str]:
-        """Return the header that names the realm; only the catalog's own server is told."""
+        """Return the realm header; it is sent only to the catalog's own server."""
         return {self.realm_header: self.realm} if self.realm and origin_of(url) == self.origin else {}
 
     @property
     def token_uri(self) -> str:
-        """Where tokens come from."""
+        """The address of the token endpoint."""
         return self.token_endpoint or f"{self.uri.rstrip('/')}/v1/oauth/tokens"
 
     @classmethod
     def from_catalog_config(cls, config: CatalogConfig, *, file_io: Mapping[str, str] | None = None) -> Self:
-        """Take the ``catalog`` section of floe.yaml and resolve its secrets.
+        """Build the configuration from the ``catalog`` section of floe.yaml and resolve its secrets.
 
         Raises:
-            SecretReferenceError: A secret reference leads nowhere.
-            ValidationError: The section lacks what a REST catalog needs.
+            SecretReferenceError: A secret reference cannot be resolved.
+            ValidationError: A setting required by a REST catalog is missing or invalid.
         """
         credentials = config.credentials
         options = dict(config.options)
         header = str(options.pop(REALM_HEADER_OPTION, REALM_HEADER))
-        # Given as any other header, it has to reach the token endpoint all the same.
+        # A realm given as a plain header must also reach the token endpoint.
         given = [options.pop(key) for key in list(options) if key.lower() == f"{_HEADER_PREFIX}{header}".lower()]
         return cls.model_validate(
             {

@@ -1,4 +1,4 @@
-"""Where answers and failures of a REST catalog become floe's errors: each names the setting to change."""
+"""Translate responses and failures of a REST catalog into floe's errors; each names the setting to change."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ _NOT_IMPLEMENTED = 501
 _SERVICE_UNAVAILABLE = 503
 _GATEWAY_FAILURES = frozenset({502, 504})
 _REDIRECTS = range(300, 400)
-# As Iceberg's Java says it of a file that is gone, and of one that is there and no metadata.
+# How Iceberg's Java library reports a metadata file that is missing, and one that is not valid metadata.
 _UNREADABLE_METADATA = re.compile(
     r"(?:Location does not exist|Failed to read file|Failed to open input stream for file): "
     r"(?P<path>[^\s\"]+\.metadata\.json(?:\.gz)?)"
 )
 _REJECTED = frozenset({400, 422})
-# What Polaris says; its statuses alone do not tell these from a lack of privileges or a mistake.
+# Polaris's messages: its status codes alone do not distinguish these cases from missing privileges or bad requests.
 _LOCATION_TAKEN = re.compile(
     r"conflicts with existing table or namespace at location|overlaps with an existing", re.IGNORECASE
 )
@@ -58,11 +58,11 @@ _VENDING_MISSING = re.compile(r"Credential vending was requested .* no credentia
 
 
 class CatalogServerError(CatalogConnectionError):
-    """The catalog failed inside; trying the same again is unlikely to help."""
+    """The catalog failed internally; repeating the request is unlikely to help."""
 
 
 class CatalogBusyError(CatalogUnavailableError, RateLimitedError):
-    """The catalog is unavailable and says when to come back."""
+    """The catalog is unavailable and says when to retry."""
 
 
 def was_never_sent(err: BaseException) -> bool:
@@ -75,7 +75,7 @@ def was_never_sent(err: BaseException) -> bool:
 
 
 def network_error(err: requests.RequestException, url: str, timeouts: TimeoutConfig) -> FloeStorageError:
-    """Say what a request that got no answer means."""
+    """Translate a request that got no response."""
     place = shown(url)
     if isinstance(err, requests.exceptions.SSLError):
         msg = f"The certificate of {place} is not trusted: {_reason(err)}"
@@ -85,21 +85,21 @@ def network_error(err: requests.RequestException, url: str, timeouts: TimeoutCon
         msg = f"{place} did not accept a connection within {timeouts.connect_seconds:g} s."
         return DeadlineExceededError(msg, hint="Check catalog.uri, or raise catalog.timeouts.connect_seconds.")
     if isinstance(err, requests.exceptions.Timeout) or "timed out" in str(err):
-        msg = f"{place} accepted the request and did not answer within {timeouts.read_seconds:g} s."
-        return DeadlineExceededError(msg, hint="Look at the server, or raise catalog.timeouts.read_seconds.")
+        msg = f"{place} accepted the request but did not answer within {timeouts.read_seconds:g} s."
+        return DeadlineExceededError(msg, hint="Check the server, or raise catalog.timeouts.read_seconds.")
     if isinstance(err, requests.exceptions.ConnectionError | requests.exceptions.ChunkedEncodingError):
         msg = f"{place} cannot be reached: {_reason(err)}"
-        return CatalogUnavailableError(msg, hint="Check that the server runs and that catalog.uri is right.")
-    msg = f"{place} cannot be asked: {_reason(err)}"
+        return CatalogUnavailableError(msg, hint="Check that the server is running and that catalog.uri is correct.")
+    msg = f"Request to {place} failed: {_reason(err)}"
     return CatalogConnectionError(msg, hint="Check catalog.uri.")
 
 
 def answer_error(response: requests.Response, *, credentials: str) -> FloeStorageError | None:
-    """Say what an answer means that PyIceberg has no error of floe's for; None when it is PyIceberg's to judge.
+    """Translate a response into one of floe's errors; None if PyIceberg handles it.
 
     Args:
-        response: The catalog's answer.
-        credentials: The settings that the credentials came from, for the hint.
+        response: The catalog's response.
+        credentials: The settings the credentials come from, for the hint.
     """
     if response.status_code >= 500:  # noqa: PLR2004 - the class of server errors
         return _failure(response)
@@ -110,10 +110,10 @@ def _refusal(response: requests.Response, *, credentials: str) -> FloeStorageErr
     status, said = response.status_code, _quoted(server_message(response))
     if status in _REDIRECTS:
         target = shown(response.headers.get("Location", ""))
-        msg = f"{shown(response.url)} redirects to {target}, and credentials are not sent after a redirect."
-        return CatalogConnectionError(msg, hint="Set catalog.uri to the address itself.")
+        msg = f"{shown(response.url)} redirects to {target}; floe does not send credentials after a redirect."
+        return CatalogConnectionError(msg, hint="Set catalog.uri to the final address.")
     if status in _UNAUTHORIZED:
-        # What the server says of a login is for the log alone.
+        # The server's message about a login goes only to the log.
         _log.warning("polaris.authenticate.refused", status=status, said=said.removeprefix(": "))
         msg = "The catalog does not accept the credentials."
         return CatalogAuthenticationError(msg, hint=f"Check {credentials} in floe.yaml.")
@@ -122,37 +122,37 @@ def _refusal(response: requests.Response, *, credentials: str) -> FloeStorageErr
     if status in _REJECTED:
         return _no_credentials(said)
     if status == _TOO_MANY_REQUESTS:
-        msg = f"The catalog asks to slow down{said}."
-        return RateLimitedError(msg, retry_after=retry_after(response), hint="Try again later, with fewer writers.")
+        msg = f"The catalog is throttling requests{said}."
+        return RateLimitedError(msg, retry_after=retry_after(response), hint="Try again later, or use fewer writers.")
     return None
 
 
 def _forbidden(said: str) -> CatalogAuthorizationError:
-    """Say what a refusal is about: a privilege is only one of the reasons that catalogs have."""
-    msg = f"The catalog refuses this operation{said}."
+    """Translate a denied operation: a missing privilege is only one of several reasons."""
+    msg = f"The catalog denied this operation{said}."
     hint = "Grant the privilege to the principal's role, or use another principal (catalog.credentials)."
     if _LOCATION_TAKEN.search(said):
-        msg = f"The catalog refuses the location{said}."
-        hint = "Choose a location that no other table or namespace uses, or leave it out."
+        msg = f"The catalog rejected the location{said}."
+        hint = "Choose a location that no other table or namespace uses, or omit the location."
     elif _LOCATION_FOREIGN.search(said):
-        msg = f"The catalog refuses the location{said}."
+        msg = f"The catalog rejected the location{said}."
         hint = (
-            "Choose one below the namespace's own location, or leave it out; floe catalog show lists what is allowed."
+            "Choose a location below the namespace's own, or omit it; 'floe catalog show' lists the allowed locations."
         )
     elif _NO_PURGE.search(said):
-        hint = "Set polaris.config.drop-with-purge.enabled to true on the catalog, or drop without a purge."
+        hint = "Set polaris.config.drop-with-purge.enabled to true on the catalog, or drop without purging."
     return CatalogAuthorizationError(msg, hint=hint)
 
 
 def _no_credentials(said: str) -> FloeStorageError | None:
-    """Tell storage credentials that a catalog cannot get from other rejections, which are PyIceberg's to judge."""
+    """Translate a failure to vend storage credentials; None for other rejections, which PyIceberg handles."""
     if _VENDING_FAILED.search(said):
         msg = f"The catalog cannot get storage credentials{said}."
-        hint = "Look at the catalog's storage role and STS endpoint: floe catalog show."
+        hint = "Check the catalog's storage role and STS endpoint with: floe catalog show."
         return CredentialVendingError(msg, hint=hint)
     if _VENDING_MISSING.search(said):
-        msg = f"The catalog vends no storage credentials{said}."
-        hint = "Set catalog.access_delegation to none and give storage.credentials, or give the catalog an STS."
+        msg = f"The catalog does not vend storage credentials{said}."
+        hint = "Set catalog.access_delegation to none and set storage.credentials, or configure an STS for the catalog."
         return CapabilityError(msg, hint=hint)
     return None
 
@@ -162,27 +162,27 @@ def _failure(response: requests.Response) -> FloeStorageError | None:
     if status == _NOT_IMPLEMENTED:
         return None
     if path := unreadable_metadata(response.text):
-        # One table is broken, whatever the status says; the server is as well as before.
-        msg = f"The catalog cannot read '{path}': it is damaged, or out of the server's reach."
+        # A single table is damaged, whatever the status; the server itself is healthy.
+        msg = f"The catalog cannot read '{path}': the file is corrupted, missing or not accessible to the server."
         return CorruptFileError(msg, path=path, hint="Restore the file from a backup, or drop the table.")
     if status == _SERVICE_UNAVAILABLE:
         msg = f"The catalog at {place} is not available{said}."
         return CatalogBusyError(msg, retry_after=retry_after(response), hint="Try again later.")
     if status in _GATEWAY_FAILURES:
         msg = f"The catalog at {place} is not available: a gateway answered {status}{said}."
-        return CatalogUnavailableError(msg, hint="Try again later, or look at what stands before the catalog.")
+        return CatalogUnavailableError(msg, hint="Try again later, or check the gateway in front of the catalog.")
     msg = f"The catalog at {place} failed with {status}{said}."
-    return CatalogServerError(msg, hint="Look at the server's log.")
+    return CatalogServerError(msg, hint="Check the server's log.")
 
 
 def unreadable_metadata(text: str) -> str | None:
-    """Return the metadata file that a server says it could not read; None when its answer is about something else."""
+    """Return the metadata file that a server reports as unreadable; None if the text is about something else."""
     found = _UNREADABLE_METADATA.search(text)
     return found["path"] if found else None
 
 
 def server_message(response: requests.Response) -> str:
-    """Return what the server said, short and without secrets; empty when it said nothing readable."""
+    """Return the server's message, shortened and without secrets; empty if there is no readable message."""
     try:
         content = json.loads(response.text)
     except ValueError:
@@ -198,7 +198,7 @@ def server_message(response: requests.Response) -> str:
 
 
 def retry_after(response: requests.Response) -> float | None:
-    """Return the seconds a ``Retry-After`` header asks for."""
+    """Return the number of seconds in a ``Retry-After`` header."""
     value = response.headers.get("Retry-After", "").strip()
     if value.isdigit():
         return float(value)
@@ -207,7 +207,7 @@ def retry_after(response: requests.Response) -> float | None:
 
 
 def _reason(err: BaseException) -> str:
-    """Return the innermost reason in plain words; urllib3 wraps it several times."""
+    """Return the innermost reason; urllib3 wraps it several times."""
     while True:
         inner = next((item for item in (*err.args, err.__cause__) if isinstance(item, BaseException)), None)
         inner = getattr(err, "reason", None) if isinstance(err, MaxRetryError) else inner

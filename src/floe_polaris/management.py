@@ -1,4 +1,4 @@
-"""Polaris's management API: catalogs, principals, roles and grants; every ``ensure_…`` may be repeated."""
+"""Polaris's management API: catalogs, principals, roles and grants; every ``ensure_…`` method is idempotent."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Value(BaseModel):
 
 
 class CatalogInfo(_Value):
-    """A catalog that Polaris holds; its name is the warehouse of a connection."""
+    """A Polaris catalog; its name is the warehouse of a connection."""
 
     name: str
     type: str = "INTERNAL"
@@ -46,14 +46,14 @@ class CatalogInfo(_Value):
 
 
 class PrincipalCredentials(_Value):
-    """What a principal authenticates with; Polaris tells it once."""
+    """The credentials of a principal; Polaris returns them only once."""
 
     client_id: str = Field(alias="clientId")
     client_secret: SecretStr = Field(alias="clientSecret")
 
 
 class GrantKind(StrEnum):
-    """What a grant is about."""
+    """The kind of object a grant applies to."""
 
     CATALOG = "catalog"
     NAMESPACE = "namespace"
@@ -73,16 +73,16 @@ class Grant(_Value):
     policy_name: str | None = Field(default=None, alias="policyName")
 
     def __str__(self) -> str:
-        """Name privilege and place."""
+        """Render as ``PRIVILEGE on kind name``."""
         leaf = self.table_name or self.view_name or self.policy_name
         place = ".".join((*(self.namespace or ()), *([leaf] if leaf else [])))
         return f"{self.privilege} on {self.type.value} {place}".rstrip()
 
 
-# What a tenant needs in its own namespace, and nothing beyond it. Never NAMESPACE_WRITE_PROPERTIES or what includes it:
-# without its namespace's location, a tenant's tables may lie wherever the parent's may. Never VIEW_CREATE or
-# VIEW_WRITE_PROPERTIES: Polaris does not check where a view's metadata is written. TABLE_WRITE_DATA includes writing a
-# table's properties and its location, which Polaris checks against the namespace's.
+# The minimum a tenant needs in its own namespace. Never NAMESPACE_WRITE_PROPERTIES or a privilege that includes it: a
+# tenant could remove its namespace's location and then store tables wherever the parent namespace may. Never
+# VIEW_CREATE or VIEW_WRITE_PROPERTIES: Polaris does not check where a view's metadata is written. TABLE_WRITE_DATA
+# includes writing a table's properties and location, which Polaris checks against the namespace's location.
 TENANT_PRIVILEGES = (
     "NAMESPACE_CREATE",
     "NAMESPACE_LIST",
@@ -99,7 +99,7 @@ TENANT_PRIVILEGES = (
 
 
 class PolarisManagement:
-    """Manages a Polaris server, with the credentials of a catalog connection.
+    """Manages a Polaris server with the credentials of a catalog connection.
 
     Attributes:
         uri: Address of the management API.
@@ -117,7 +117,7 @@ class PolarisManagement:
         Args:
             config: A connection whose principal may manage the server.
             management_uri: Address of the management API; derived from ``…/api/catalog`` by default.
-            breaker: Shared with a catalog connection; one of its own by default.
+            breaker: A breaker shared with a catalog connection; a new one by default.
 
         Raises:
             ConfigurationError: The address cannot be derived, or is on another server.
@@ -125,7 +125,7 @@ class PolarisManagement:
         self.uri = management_uri or _derived(config.uri)
         if origin_of(self.uri) != config.origin:
             msg = f"The management API at {shown(self.uri)} is not on the catalog's own server."
-            raise ConfigurationError(msg, hint="Credentials are sent to the server of catalog.uri only.")
+            raise ConfigurationError(msg, hint="floe sends credentials only to the server of catalog.uri.")
         token_breaker = CircuitBreaker(config.circuit_breaker, name=f"token endpoint at {shown(config.token_uri)}")
         self._session = DeadlineSession(
             config,
@@ -135,7 +135,7 @@ class PolarisManagement:
         )
 
     def __repr__(self) -> str:
-        """Name the address."""
+        """Return the address."""
         return f"PolarisManagement(uri={shown(self.uri)!r})"
 
     def list_catalogs(self) -> list[CatalogInfo]:
@@ -143,7 +143,7 @@ class PolarisManagement:
         return [CatalogInfo.model_validate(item) for item in self._get("catalogs").get("catalogs", [])]
 
     def find_catalog(self, name: str) -> CatalogInfo | None:
-        """Return a catalog, None when there is no such one."""
+        """Return a catalog; None if it does not exist."""
         content = self._find("catalogs", name)
         return CatalogInfo.model_validate(content) if content else None
 
@@ -156,14 +156,14 @@ class PolarisManagement:
         purge: bool = True,
         properties: Mapping[str, str] | None = None,
     ) -> bool:
-        """Create a catalog when it is missing, and tell whether it was.
+        """Create a catalog if it does not exist, and return whether it was created.
 
         Args:
-            name: Its name: the warehouse of a connection.
-            base_location: Where its tables lie by default.
-            storage: How the store is reached.
+            name: The catalog's name, which is the warehouse of a connection.
+            base_location: Default location of its tables.
+            storage: How Polaris accesses the store.
             purge: Whether dropping a table may delete its files.
-            properties: More properties of the catalog.
+            properties: Additional catalog properties.
         """
         body = {
             "name": name,
@@ -178,7 +178,7 @@ class PolarisManagement:
         return self._ensure("create_catalog", "catalogs", {"catalog": body})
 
     def delete_catalog(self, name: str) -> bool:
-        """Delete an empty catalog; tell whether there was one."""
+        """Delete an empty catalog and return whether it existed."""
         return self._delete("delete_catalog", "catalogs", name)
 
     def list_principals(self) -> list[str]:
@@ -186,7 +186,7 @@ class PolarisManagement:
         return [item["name"] for item in self._get("principals").get("principals", [])]
 
     def create_principal(self, name: str) -> PrincipalCredentials | None:
-        """Create a principal and return its credentials; None when it was already there."""
+        """Create a principal and return its credentials; None if it already exists."""
         body = {"principal": {"name": name}, "credentialRotationRequired": False}
         with traced("polaris.create_principal", principal=name):
             response = self._post("principals", body)
@@ -195,12 +195,12 @@ class PolarisManagement:
             return _credentials(_content(self._checked(response)))
 
     def reset_principal(self, name: str) -> PrincipalCredentials:
-        """Give a principal new credentials; the old ones end."""
+        """Replace a principal's credentials; the old ones become invalid."""
         with traced("polaris.reset_principal", principal=name):
             return _credentials(_content(self._checked(self._post(_path("principals", name, "reset"), {}))))
 
     def delete_principal(self, name: str) -> bool:
-        """Delete a principal; tell whether there was one."""
+        """Delete a principal and return whether it existed."""
         return self._delete("delete_principal", "principals", name)
 
     def list_principal_roles(self) -> list[str]:
@@ -208,64 +208,64 @@ class PolarisManagement:
         return [item["name"] for item in self._get("principal-roles").get("roles", [])]
 
     def ensure_principal_role(self, name: str) -> bool:
-        """Create a principal role when it is missing, and tell whether it was."""
+        """Create a principal role if it does not exist, and return whether it was created."""
         return self._ensure("create_principal_role", "principal-roles", {"principalRole": {"name": name}})
 
     def delete_principal_role(self, name: str) -> bool:
-        """Delete a principal role; tell whether there was one."""
+        """Delete a principal role and return whether it existed."""
         return self._delete("delete_principal_role", "principal-roles", name)
 
     def list_catalog_roles(self, catalog: str) -> list[str]:
-        """List the names of a catalog's roles."""
+        """List the names of a catalog's catalog roles."""
         content = self._get(_path("catalogs", catalog, "catalog-roles"))
         return [item["name"] for item in content.get("roles", [])]
 
     def ensure_catalog_role(self, catalog: str, name: str) -> bool:
-        """Create a role in a catalog when it is missing, and tell whether it was."""
+        """Create a catalog role if it does not exist, and return whether it was created."""
         path = _path("catalogs", catalog, "catalog-roles")
         return self._ensure("create_catalog_role", path, {"catalogRole": {"name": name}})
 
     def delete_catalog_role(self, catalog: str, name: str) -> bool:
-        """Delete a catalog's role; tell whether there was one."""
+        """Delete a catalog role and return whether it existed."""
         return self._delete("delete_catalog_role", "catalogs", catalog, "catalog-roles", name)
 
     def assign_principal_role(self, principal: str, role: str) -> None:
-        """Give a principal a role."""
+        """Assign a principal role to a principal."""
         self._put(_path("principals", principal, "principal-roles"), {"principalRole": {"name": role}})
 
     def roles_of_principal(self, principal: str) -> list[str] | None:
-        """List the principal roles that a principal has; None when there is no such principal."""
+        """List the principal roles of a principal; None if the principal does not exist."""
         found = self._find("principals", principal, "principal-roles")
         return None if found is None else [item["name"] for item in found.get("roles", [])]
 
     def catalog_roles_of(self, principal_role: str, catalog: str) -> list[str] | None:
-        """List the roles of a catalog that a principal role has; None when there is no such principal role."""
+        """List the catalog roles of a principal role in a catalog; None if the principal role does not exist."""
         found = self._find("principal-roles", principal_role, "catalog-roles", catalog)
         return None if found is None else [item["name"] for item in found.get("roles", [])]
 
     def assign_catalog_role(self, principal_role: str, catalog: str, catalog_role: str) -> None:
-        """Give a principal role a catalog's role."""
+        """Assign a catalog role to a principal role."""
         path = _path("principal-roles", principal_role, "catalog-roles", catalog)
         self._put(path, {"catalogRole": {"name": catalog_role}})
 
     def list_grants(self, catalog: str, role: str) -> list[Grant]:
-        """List the privileges of a catalog's role."""
+        """List the grants of a catalog role."""
         content = self._get(_path("catalogs", catalog, "catalog-roles", role, "grants"))
         return [Grant.model_validate(item) for item in content.get("grants", [])]
 
     def find_grants(self, catalog: str, role: str) -> list[Grant] | None:
-        """List the privileges of a catalog's role; None when there is no such role."""
+        """List the grants of a catalog role; None if the role does not exist."""
         content = self._find("catalogs", catalog, "catalog-roles", role, "grants")
         return None if content is None else [Grant.model_validate(item) for item in content.get("grants", [])]
 
     def grant(self, catalog: str, role: str, grants: Iterable[Grant]) -> None:
-        """Give a catalog's role privileges; those it has are left as they are."""
+        """Grant privileges to a catalog role; existing grants are kept."""
         path = _path("catalogs", catalog, "catalog-roles", role, "grants")
         for item in grants:
             self._put(path, {"grant": item.model_dump(mode="json", by_alias=True, exclude_none=True)})
 
     def revoke(self, catalog: str, role: str, grants: Iterable[Grant]) -> None:
-        """Take privileges from a catalog's role, each as ``list_grants`` tells it."""
+        """Revoke privileges from a catalog role, each as returned by ``list_grants``."""
         path = _path("catalogs", catalog, "catalog-roles", role, "grants")
         for item in grants:
             with traced("polaris.revoke", path=path, privilege=item.privilege):
@@ -275,7 +275,7 @@ class PolarisManagement:
     def grant_namespace(
         self, catalog: str, role: str, namespace: Sequence[str], privileges: Iterable[str] = TENANT_PRIVILEGES
     ) -> None:
-        """Let a catalog's role work in one namespace and nowhere else."""
+        """Grant a catalog role privileges in a single namespace."""
         self.grant(
             catalog,
             role,
@@ -324,26 +324,26 @@ class PolarisManagement:
         if response.ok:
             return response
         said = server_message(response) or f"status {response.status_code}"
-        msg = f"Polaris refuses {response.request.method} {shown(response.url)}: {said}"
+        msg = f"Polaris rejected {response.request.method} {shown(response.url)}: {said}"
         if response.status_code == _NOT_FOUND and not said.startswith("status"):
-            raise CatalogConnectionError(msg, hint="Create what the message names first.")
+            raise CatalogConnectionError(msg, hint="Create the missing object first.")
         if response.status_code == _NOT_FOUND:
             raise CapabilityError(msg, hint="This catalog has no Polaris management API; check management_uri.")
         silent = said.startswith("status")
-        hint = "Polaris gives no reason; check names, privileges and locations." if silent else None
-        raise CatalogRequestError(msg, hint=hint or "Correct what the message names.")
+        hint = "Polaris gave no reason. Check names, privileges and locations." if silent else None
+        raise CatalogRequestError(msg, hint=hint or "Correct the value that Polaris rejected.")
 
 
 def _path(*parts: str) -> str:
-    """Join path segments; names are escaped, so that none can climb."""
+    """Join path segments; names are escaped to prevent path traversal."""
     return "/".join(quote(part, safe="") for part in parts)
 
 
 def _derived(catalog_uri: str) -> str:
     trimmed = catalog_uri.rstrip("/")
     if not trimmed.endswith(_CATALOG_PATH):
-        msg = f"The management API cannot be derived from {shown(catalog_uri)}."
-        raise ConfigurationError(msg, hint="Give management_uri, such as https://host/api/management/v1.")
+        msg = f"Cannot derive the address of the management API from {shown(catalog_uri)}."
+        raise ConfigurationError(msg, hint="Set management_uri, such as https://host/api/management/v1.")
     return trimmed.removesuffix(_CATALOG_PATH) + _MANAGEMENT_PATH
 
 
@@ -351,8 +351,8 @@ def _content(response: requests.Response) -> dict[str, Any]:
     try:
         content = json.loads(response.text or "{}")
     except ValueError as err:
-        msg = f"{shown(response.url)} does not answer as Polaris's management API."
-        raise CatalogConnectionError(msg, hint="Check catalog.uri, or give management_uri.") from err
+        msg = f"{shown(response.url)} did not respond like the Polaris management API."
+        raise CatalogConnectionError(msg, hint="Check catalog.uri, or set management_uri.") from err
     return content if isinstance(content, dict) else {}
 
 

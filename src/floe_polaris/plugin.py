@@ -1,4 +1,4 @@
-"""The catalog plugins ``polaris`` and ``rest``: the same connection for PyIceberg and for Spark."""
+"""The catalog plugins ``polaris`` and ``rest``: one connection for PyIceberg and Spark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from floe_core.schemas import CatalogConfig
 
 _NESSIE_MARK = "nessie.is-nessie-catalog"
-# Field names of the connection that are written elsewhere in floe.yaml.
+# Fields of the connection whose settings are elsewhere in floe.yaml.
 _SETTINGS = {
     "client_id": "catalog.credentials.client_id",
     "client_secret": "catalog.credentials.client_secret",
@@ -34,7 +34,7 @@ _SETTINGS = {
 
 
 class RestCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
-    """Connects to any catalog that speaks the Iceberg REST specification."""
+    """Connects to any catalog that implements the Iceberg REST specification."""
 
     def __init__(self) -> None:
         """Start unconnected."""
@@ -42,7 +42,7 @@ class RestCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
         self._breaker: CircuitBreaker | None = None
 
     def fresh(self) -> Self:
-        """Return a plugin with the same configuration that is not connected."""
+        """Return an unconnected plugin with the same configuration."""
         plugin = super().fresh()
         plugin._config, plugin._breaker = None, None  # noqa: SLF001 - our own copy
         return plugin
@@ -54,12 +54,12 @@ class RestCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
 
     @property
     def description(self) -> str:
-        """One line for people."""
-        return "Any catalog that speaks the Iceberg REST specification"
+        """A one-line description."""
+        return "Any catalog that implements the Iceberg REST specification"
 
     @property
     def capabilities(self) -> CatalogCapabilities:
-        """What the server can do; Nessie keeps no Iceberg branches."""
+        """The server's capabilities; Nessie does not support Iceberg branches."""
         properties = self._catalog.properties if self._catalog is not None else {}
         return CatalogCapabilities(
             branches=properties.get(_NESSIE_MARK) != "true",
@@ -70,12 +70,12 @@ class RestCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
     def connect(
         self, config: CatalogConfig, *, file_io: Mapping[str, str] | None = None, project_root: Path | None = None
     ) -> PolarisCatalog:
-        """Connect with the ``catalog`` section; secrets are resolved now.
+        """Connect with the ``catalog`` section and resolve its secrets.
 
         Raises:
-            ConfigurationError: The section lacks what a REST catalog needs.
+            ConfigurationError: A setting required by a REST catalog is missing or invalid.
             CatalogAuthenticationError: The catalog does not accept the credentials.
-            WarehouseNotFoundError: The catalog does not know the warehouse.
+            WarehouseNotFoundError: The catalog does not have this warehouse.
             CatalogConnectionError: The catalog cannot be reached.
         """
         del project_root
@@ -88,7 +88,7 @@ class RestCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
         return catalog
 
     def adopt(self, catalog: PolarisCatalog) -> Self:
-        """Take a catalog that is connected already."""
+        """Use a catalog that is already connected."""
         self._catalog, self._config = catalog, catalog.config
         return self
 
@@ -104,7 +104,7 @@ class RestCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
                 ConfigProblem(item["msg"], path=_setting_of(item["loc"]))
                 for item in err.errors(include_input=False, include_url=False)
             ]
-            msg = f"The {self.name} catalog cannot be connected to with this configuration."
+            msg = f"Invalid connection settings for the {self.name} catalog."
             raise ConfigurationError(msg, problems=problems) from None
 
     @property
@@ -112,13 +112,13 @@ class RestCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
         return "Write catalog.uri: https://catalog.example.com"
 
     def health_check(self) -> HealthStatus:
-        """Ask the catalog for its namespaces; a tenant may be refused the list, which is an answer too."""
+        """List the catalog's namespaces; a denied list still shows that the catalog responds."""
         if self._catalog is not None:
             try:
                 self._catalog.list_namespaces()
             except CatalogAuthorizationError:
-                return HealthStatus(HealthState.HEALTHY, "answers, and does not list all namespaces to this principal")
-            except Exception as err:  # noqa: BLE001 - any failure is the answer to a health check
+                return HealthStatus(HealthState.HEALTHY, "responds, but this principal may not list all namespaces")
+            except Exception as err:  # noqa: BLE001 - a health check reports any failure
                 return HealthStatus(HealthState.UNHEALTHY, redact_text(f"{type(err).__name__}: {err}"))
             return HealthStatus(HealthState.HEALTHY)
         return super().health_check()
@@ -127,16 +127,16 @@ class RestCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
         """Return short-lived storage credentials for one table.
 
         Raises:
-            CapabilityError: The catalog hands out none.
+            CapabilityError: The catalog does not vend credentials.
         """
         catalog = self.catalog
         if not isinstance(catalog, PolarisCatalog):
-            msg = f"The catalog plugin '{self.name}' is connected to something else."
+            msg = f"The catalog plugin '{self.name}' is connected to another kind of catalog."
             raise CatalogConnectionError(msg)
         return catalog.vend_credentials(table_path, operations)
 
     def get_spark_conf(self, catalog_name: str, properties: Mapping[str, str]) -> dict[str, str]:
-        """Return the Spark configuration of the same connection; holds its credentials."""
+        """Return the Spark configuration for the same connection, including its credentials."""
         del properties
         config = self._config
         if config is None:
@@ -145,7 +145,7 @@ class RestCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
         return spark_conf(config, catalog_name)
 
     def get_spark_packages(self, properties: Mapping[str, str]) -> tuple[str, ...]:
-        """Return Iceberg's S3 client, which vended credentials are for."""
+        """Return Iceberg's AWS bundle, whose S3 client uses the vended credentials."""
         del properties
         return (ICEBERG_AWS_BUNDLE,)
 
@@ -160,7 +160,7 @@ class PolarisCatalogPlugin(RestCatalogPlugin):
 
     @property
     def description(self) -> str:
-        """One line for people."""
+        """A one-line description."""
         return "Apache Polaris"
 
     @property
@@ -170,9 +170,9 @@ class PolarisCatalogPlugin(RestCatalogPlugin):
     def _connection_settings(self, config: CatalogConfig, file_io: Mapping[str, str]) -> PolarisCatalogConfig:
         if config.warehouse is None:
             problem = ConfigProblem(
-                "the warehouse is missing", path="catalog.warehouse", fix="Write the name of the Polaris catalog."
+                "the warehouse is missing", path="catalog.warehouse", fix="Set it to the name of the Polaris catalog."
             )
-            msg = "Polaris needs the name of a warehouse."
+            msg = "Polaris needs a warehouse name."
             raise ConfigurationError(msg, problems=[problem])
         return super()._connection_settings(config, file_io)
 

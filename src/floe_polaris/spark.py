@@ -1,4 +1,4 @@
-"""The same connection for Spark."""
+"""The Spark configuration of a connection."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 S3_FILE_IO = "org.apache.iceberg.aws.s3.S3FileIO"
 DELEGATION_HEADER = "X-Iceberg-Access-Delegation"
 
-# Names that both clients share; what else PyIceberg knows of S3 is its own.
+# Properties with the same name in both clients; PyIceberg's other S3 properties are its own.
 _SHARED_STORAGE = ("s3.endpoint", "s3.access-key-id", "s3.secret-access-key", "s3.session-token")
 _HEADER_PREFIX = "header."
 
 
 def spark_conf(config: PolarisCatalogConfig, catalog_name: str) -> dict[str, str]:
-    """Return the Spark configuration that opens the same catalog; it holds the credentials.
+    """Return the Spark configuration that opens the same catalog, including its credentials.
 
     Args:
         config: The connection.
@@ -30,7 +30,7 @@ def spark_conf(config: PolarisCatalogConfig, catalog_name: str) -> dict[str, str
     settings = {
         "type": "rest",
         "uri": config.uri,
-        # A caching catalog misses what PyIceberg commits.
+        # A caching catalog would not see PyIceberg's commits.
         "cache-enabled": "false",
         "rest.client.connection-timeout-ms": _milliseconds(config.timeouts.connect_seconds),
         "rest.client.socket-timeout-ms": _milliseconds(config.timeouts.read_seconds),
@@ -58,7 +58,7 @@ def _credentials(config: PolarisCatalogConfig) -> dict[str, str]:
         "oauth2-server-uri": config.token_uri,
         "scope": config.scope,
         "token-refresh-enabled": str(config.token_refresh_enabled).lower(),
-        # A new token by the same grant; few servers exchange an old one.
+        # Fetch a new token with the same grant; few servers support token exchange.
         "token-exchange-enabled": "false",
     }
 
@@ -70,7 +70,7 @@ def _storage(properties: Mapping[str, str]) -> dict[str, str]:
     if not shared:
         return {}
     if "s3.endpoint" in shared:
-        # Stores of one's own rarely have a host name for each bucket.
+        # Self-hosted stores rarely have a host name per bucket.
         shared["s3.path-style-access"] = properties.get("s3.path-style-access", "true")
     return {"io-impl": S3_FILE_IO, **shared}
 

@@ -1,4 +1,4 @@
-"""How a Polaris catalog reaches its store: S3, Google Cloud Storage, Azure, or files of the server's own machine."""
+"""How a Polaris catalog accesses its store: S3, Google Cloud Storage, Azure, or files on the server itself."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _CAMEL_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class StorageInfo(BaseModel):
-    """What every kind of store has.
+    """The settings common to all kinds of store.
 
     Attributes:
-        allowed_locations: Where tables may lie.
+        allowed_locations: Locations where tables may be stored.
     """
 
     model_config = ConfigDict(frozen=True, populate_by_name=True, extra="forbid")
@@ -26,14 +26,14 @@ class StorageInfo(BaseModel):
 
 
 class S3StorageInfo(StorageInfo):
-    """How Polaris reaches an S3 store.
+    """How Polaris accesses an S3 store.
 
     Attributes:
-        endpoint: Where clients reach it, and Polaris too unless ``endpoint_internal`` says otherwise.
-        endpoint_internal: Where Polaris itself reaches it, such as by a name that only containers know.
-        sts_endpoint: Where Polaris asks for credentials; its own endpoint for the store by default.
-        sts_unavailable: The store has no STS: nothing is vended.
-        kms_unavailable: The store's STS refuses policies that speak of KMS, as MinIO's does.
+        endpoint: Endpoint for clients, and for Polaris unless ``endpoint_internal`` is set.
+        endpoint_internal: Endpoint for Polaris itself, such as a host name that resolves only inside containers.
+        sts_endpoint: Where Polaris requests credentials; by default its own endpoint for the store.
+        sts_unavailable: The store has no STS, so no credentials are vended.
+        kms_unavailable: The store's STS rejects policies that mention KMS, as MinIO's does.
     """
 
     storage_type: str = Field(default="S3", alias="storageType")
@@ -49,14 +49,14 @@ class S3StorageInfo(StorageInfo):
 
 
 class GcsStorageInfo(StorageInfo):
-    """How Polaris reaches Google Cloud Storage."""
+    """How Polaris accesses Google Cloud Storage."""
 
     storage_type: str = Field(default="GCS", alias="storageType")
     service_account: str | None = Field(default=None, alias="gcsServiceAccount")
 
 
 class AzureStorageInfo(StorageInfo):
-    """How Polaris reaches Azure Data Lake Storage."""
+    """How Polaris accesses Azure Data Lake Storage."""
 
     storage_type: str = Field(default="AZURE", alias="storageType")
     tenant_id: str = Field(alias="tenantId")
@@ -65,7 +65,7 @@ class AzureStorageInfo(StorageInfo):
 
 
 class FileStorageInfo(StorageInfo):
-    """Files on the server's own machine; for trials."""
+    """Files on the server's own machine, for evaluation only."""
 
     storage_type: str = Field(default="FILE", alias="storageType")
 
@@ -83,23 +83,23 @@ _BY_SCHEME: dict[str, type[StorageInfo]] = {
 
 
 def storage_info(base_location: str, *, allowed: tuple[str, ...] = (), **settings: object) -> StorageInfo:
-    """Return how a store is reached; the address tells its kind.
+    """Return the storage settings for a location; its scheme determines the kind of store.
 
     Args:
-        base_location: Where tables lie by default.
-        allowed: Where else they may lie.
-        settings: Those of the store's kind, by their names here; None leaves one out.
+        base_location: Default location of tables.
+        allowed: Other locations where tables may be stored.
+        settings: Settings of this kind of store, by field name; None values are ignored.
 
     Raises:
-        ConfigurationError: The address is of no known kind, or a setting is of another kind of store, or missing.
+        ConfigurationError: The scheme is not supported, or a setting is missing or belongs to another kind of store.
     """
     scheme = urlsplit(base_location).scheme
     kind = _BY_SCHEME.get(scheme)
     if kind is None:
         msg = f"'{base_location}' is not a location that Polaris can use."
-        raise ConfigurationError(msg, hint="Use an address with s3://, gs://, abfss:// or file://.")
+        raise ConfigurationError(msg, hint="Use an s3://, gs://, abfss:// or file:// location.")
     given = {name: value for name, value in settings.items() if value is not None}
-    # Polaris compares text: without a slash at its end, a location would cover neighbors of a longer name.
+    # Polaris compares prefixes: without a trailing slash, a location would also cover siblings with a longer name.
     places = tuple(dict.fromkeys(f"{place.rstrip('/')}/" for place in (base_location, *allowed)))
     try:
         return kind.model_validate({"allowed_locations": places, **given})
@@ -108,7 +108,7 @@ def storage_info(base_location: str, *, allowed: tuple[str, ...] = (), **setting
             ConfigProblem(_problem(_setting(str(item["loc"][0])), item["type"], item["msg"], scheme))
             for item in err.errors(include_input=False, include_url=False)
         ]
-        msg = f"A store at {scheme}:// cannot be described like this."
+        msg = f"Invalid storage settings for {scheme}:// locations."
         raise ConfigurationError(msg, problems=problems) from None
 
 
@@ -119,4 +119,4 @@ def _setting(field: str) -> str:
 def _problem(setting: str, kind: str, said: str, scheme: str) -> str:
     if kind == "extra_forbidden":
         return f"{setting} is not a setting of {scheme}:// stores"
-    return f"{setting} is needed" if kind == "missing" else f"{setting}: {said}"
+    return f"{setting} is required" if kind == "missing" else f"{setting}: {said}"

@@ -44,13 +44,13 @@ class AzureStoragePlugin(WarehousePlugin):
         found = bucket_problems(config, kind="container")
         credentials = config.credentials
         if not credentials.account_name:
-            text = "azure storage needs the name of an account"
+            text = "azure storage needs an account name"
             found.append(problem("credentials.account_name", text, "Set it to the account's name, as in NAME.dfs…"))
         if credentials.account_key and credentials.connection_string:
-            text = "both an account key and a connection string"
+            text = "both an account key and a connection string are set"
             found.append(problem("credentials", text, "Keep one of them."))
         if config.endpoint and not credentials.connection_string:
-            text = "an endpoint without a connection string"
+            text = "an endpoint is set without a connection string"
             fix = "Refer to a connection string with BlobEndpoint=…, which sets the endpoint."
             found.append(problem("credentials.connection_string", text, fix))
         return found
@@ -93,7 +93,7 @@ class AzureStoragePlugin(WarehousePlugin):
         return {SPARK_ACCOUNT_KEY: key} if key else {}
 
     def get_spark_conf(self, catalog_name: str) -> dict[str, str]:
-        """Return the Spark configuration for this store; the account key is taken out of a connection string."""
+        """Return the Spark configuration for this store; the account key is extracted from a connection string."""
         conf = super().get_spark_conf(catalog_name)
         if reference := self.config.credentials.connection_string:
             key = reference.resolve().get_secret_value().partition(_KEY_IN_STRING)[2].partition(";")[0]

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from floe_storage.opening import StoreLocation
 
 SCHEMES = frozenset({"gs", "gcs"})
-# PyArrow needs an expiry time with a token. The server decides when the token ends.
+# PyArrow requires an expiry time with a token. The server decides when the token expires.
 NO_KNOWN_EXPIRY = "4102444800000"
 ANONYMOUS = "anon"
-# The client insists on a project, even for requests that are not billed.
+# The client requires a project even for requests that are not billed.
 _NO_PROJECT = "floe"
 _TIMEOUT = (5, 60)
 
@@ -55,7 +55,7 @@ class GcsStoragePlugin(WarehousePlugin):
         found = bucket_problems(config, kind="bucket")
         key_file = config.credentials.service_account_file
         if key_file and config.credentials.token:
-            text = "both a token and a service account file"
+            text = "both a token and a service account file are set"
             found.append(problem("credentials", text, "Keep one of them."))
         if key_file and not (project_root / Path(key_file).expanduser()).is_file():
             text = f"the service account file {key_file} does not exist"
@@ -174,7 +174,7 @@ class GoogleObjectStore:
 
 
 def _status(err: Exception) -> int | None:
-    # The exception types could only be named by importing Google's client, which is an optional dependency.
+    # Naming the exception types would require importing Google's client, which is an optional dependency.
     return getattr(err, "code", None)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from floe_storage.opening import StoreLocation
 
 SCHEMES = frozenset({"file"})
-# These end the path of a URI, and neither PyIceberg nor Hadoop decodes escaped ones.
+# These characters end the path of a URI, and neither PyIceberg nor Hadoop decodes escapes.
 _UNFIT_FOR_A_URI = frozenset("?#")
 
 
@@ -69,9 +69,9 @@ class LocalObjectStore:
         self._root = root
 
     def create(self, key: str, content: bytes) -> bool:
-        """Write a file that does not exist yet; a process that is killed leaves no part of it."""
+        """Write a file that does not exist yet; a killed process never leaves a partial file."""
         path = self._root / key
-        # At the root: what a killed process leaves behind must not be in anybody's prefix.
+        # At the root, so that a temporary file left by a killed process is not listed under a prefix.
         temporary = self._root / f".{uuid.uuid4().hex}.tmp"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -132,7 +132,7 @@ class LocalObjectStore:
         return count
 
     def _remove_empty_folders(self, folder: Path) -> None:
-        # Also those below, which a killed delete may have left behind.
+        # Also the folders below, which a killed delete may have left behind.
         for below, _, _ in os.walk(folder, topdown=False):
             with contextlib.suppress(OSError):
                 Path(below).rmdir()
@@ -149,7 +149,7 @@ def _unless_missing(err: OSError) -> None:
 
 
 def _moment(seconds: float) -> datetime | None:
-    # A file system accepts times that a datetime cannot hold.
+    # A file system accepts times outside the range of datetime.
     with contextlib.suppress(OverflowError, ValueError, OSError):
         return datetime.fromtimestamp(seconds, UTC)
     return None

@@ -1,4 +1,4 @@
-"""The object store that S3 and Azure share, on obstore. Only importable where obstore is installed."""
+"""The object store for S3 and Azure, based on obstore. Importable only if obstore is installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opens the object store of a location."""
+"""Open the object store of a location."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ class StoreLocation(NamedTuple):
 def open_store(location: str, properties: Mapping[str, str]) -> ObjectStore:
     """Open the object store of a location with PyIceberg's file properties; keys are relative to the location.
 
-    Use ``StoragePlugin.object_store()`` where there is a storage plugin. Without credentials among the properties, the
-    provider's client looks for those of the environment or the machine.
+    Use ``StoragePlugin.object_store()`` if you have a storage plugin. If the properties contain no credentials, the
+    provider's client uses those of the environment or the machine.
 
     Args:
         location: URI of a bucket, a container or a folder in one, or a local path.
         properties: PyIceberg's ``s3.…``, ``gcs.…`` or ``adls.…`` properties.
 
     Raises:
-        CapabilityError: No provider has the location's scheme.
+        CapabilityError: No provider supports the location's scheme.
         MissingDependencyError: The provider's client is not installed.
     """
     from floe_storage import azure, gcs, local, s3
@@ -70,5 +70,5 @@ def open_store(location: str, properties: Mapping[str, str]) -> ObjectStore:
             except ImportError as err:
                 what = f"An object store at {place.scheme}://{place.container}"
                 raise MissingDependencyError(what, extra=extra) from err
-    msg = f"floe has no object store for '{place.scheme}' locations."
+    msg = f"floe does not support '{place.scheme}' locations."
     raise CapabilityError(msg, hint="Use a location on local, s3, gcs or azure storage.")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from floe_storage.opening import StoreLocation
 
 SCHEMES = frozenset({"s3", "s3a", "s3n"})
-# Self-hosted stores accept any region. Without one, PyArrow asks Amazon for it and waits.
+# Self-hosted stores accept any region. Without one, PyArrow queries Amazon for it and waits.
 SELF_HOSTED_REGION = "us-east-1"
 MINIO_PORT = 9000
 
@@ -42,12 +42,12 @@ class S3StoragePlugin(WarehousePlugin):
         found = bucket_problems(config, kind="bucket")
         credentials = config.credentials
         if credentials.access_key_id and not credentials.secret_access_key:
-            text = "an access key id without a secret key"
+            text = "an access key id is set without a secret key"
             found.append(
                 problem("credentials.secret_access_key", text, "Set it to a reference: ${AWS_SECRET_ACCESS_KEY}.")
             )
         if credentials.secret_access_key and not credentials.access_key_id:
-            text = "a secret key without an access key id"
+            text = "a secret key is set without an access key id"
             found.append(problem("credentials.access_key_id", text, "Set it to the id that belongs to the secret key."))
         return found
 

@@ -1,4 +1,4 @@
-"""How errors of object store clients become floe's."""
+"""Translate errors of object store clients into floe's errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from floe_core.telemetry import get_logger
 
 _log = get_logger(__name__)
 
-# Total time for retries when a store does not answer. Callers can repeat whatever they do with a store.
+# Total time for retries when a store does not respond. Every operation of a caller is safe to repeat.
 RETRY_SECONDS = 15
 
 _REFUSALS = frozenset(
@@ -18,11 +18,13 @@ _REFUSAL_WORDS = ("401 Unauthorized", "403 Forbidden", "AccessDenied")
 
 
 def store_error(err: Exception, verb: str, key: str) -> StorageError:
-    """Translate a client's error; the client's own message goes to the log."""
+    """Translate a client's error and log the client's own message."""
     _log.debug("object_store.failed", verb=verb, key=key, error=type(err).__name__, reason=redact_text(str(err)))
     # obstore has exception types for denied reads and writes; for denied listings and bulk deletes, only text.
     if type(err).__name__ in _REFUSALS or any(word in str(err) for word in _REFUSAL_WORDS):
         msg = f"The object store denied access: cannot {verb} '{key}'."
-        return StorageAuthenticationError(msg, hint="Check the credentials of the catalog configuration.")
+        return StorageAuthenticationError(msg, hint="Check the credentials in the catalog configuration.")
     msg = f"The object store failed to {verb} '{key}': {type(err).__name__}."
-    return StorageError(msg, hint="Check bucket, endpoint and network. --debug shows the store's own message.")
+    return StorageError(
+        msg, hint="Check the bucket, endpoint and network. Run with --debug to see the store's own message."
+    )

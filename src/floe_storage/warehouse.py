@@ -1,4 +1,4 @@
-"""What all storage plugins share: a bound ``storage`` section, in the forms that other components need."""
+"""The base of all storage plugins: a bound ``storage`` section and its configuration for other components."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class WarehousePlugin(BuiltInPlugin, StoragePlugin):
         self._project_root = Path()
 
     def __repr__(self) -> str:
-        """Show the warehouse, but no credentials."""
+        """Return the warehouse without credentials."""
         place = self.get_warehouse_uri() if self._config is not None else "unbound"
         return f"{type(self).__name__}({place})"
 
@@ -48,7 +48,7 @@ class WarehousePlugin(BuiltInPlugin, StoragePlugin):
             ConfigurationError: ``bind`` has not been called yet.
         """
         if self._config is None:
-            msg = f"The storage plugin '{self.name}' has no configuration yet."
+            msg = f"The storage plugin '{self.name}' is not configured."
             hint = "Configure it with registry.configure(…) or bind(…), or open the project with open_project()."
             raise ConfigurationError(msg, hint=hint)
         return self._config
@@ -68,13 +68,13 @@ class WarehousePlugin(BuiltInPlugin, StoragePlugin):
             ConfigurationError: The section is invalid for this store; every problem is listed.
         """
         if problems := self._problems(config, project_root):
-            msg = f"The storage section is not valid for '{self.name}'."
+            msg = f"Invalid storage section for '{self.name}'."
             raise ConfigurationError(msg, problems=problems)
         self._config = config
         self._project_root = project_root
 
     def _problems(self, config: StorageConfig, project_root: Path) -> list[ConfigProblem]:
-        """List what is wrong with the section."""
+        """List the problems of the section."""
         del config, project_root
         return []
 
@@ -173,13 +173,13 @@ def bucket_path(config: StorageConfig) -> str:
 
 
 def bucket_problems(config: StorageConfig, *, kind: str) -> list[ConfigProblem]:
-    """List what is wrong with the bucket and prefix."""
+    """List the problems of the bucket and prefix."""
     found: list[ConfigProblem] = []
     if not config.bucket:
-        found.append(problem("bucket", f"no {kind} is given", f"Set it to the {kind}'s name."))
+        found.append(problem("bucket", f"no {kind} is set", f"Set it to the {kind}'s name."))
     elif not _BUCKET_NAME.match(config.bucket):
         text = f"'{config.bucket}' is not a valid {kind} name"
-        found.append(problem("bucket", text, "Use 3 to 63 lower-case letters, digits, dots, - and _, no path."))
+        found.append(problem("bucket", text, "Use 3 to 63 lowercase letters, digits, dots, - and _, without a path."))
     if any(part in {"", ".", ".."} for part in config.prefix.strip("/").split("/")) and config.prefix.strip("/"):
         text = f"'{config.prefix}' is not a valid path in a {kind}"
         found.append(problem("prefix", text, "Use parts separated by single slashes, such as lake/warehouse."))

@@ -143,5 +143,5 @@ def test_when_the_catalog_stops_vending_the_error_says_so(vending, gateway, mana
     table = manager.load_table(name)
     gateway.clear()
     time.sleep(1.1)
-    with pytest.raises(StorageAuthenticationError, match="vends none now"):
+    with pytest.raises(StorageAuthenticationError, match="no longer vends storage credentials"):
         table.io.new_output(f"{table.location()}/x").exists()

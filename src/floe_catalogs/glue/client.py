@@ -48,7 +48,7 @@ _SERVER_ERROR = 500
 
 
 class SharedGlueCatalog(FlatNamespaces, GlueCatalog):
-    """A Glue catalog that refuses nested namespaces with one of floe's errors."""
+    """A Glue catalog that rejects nested namespaces with one of floe's errors."""
 
     def __repr__(self) -> str:
         """Return the catalog's name; its properties hold secrets and are left out."""
@@ -56,7 +56,7 @@ class SharedGlueCatalog(FlatNamespaces, GlueCatalog):
 
 
 class TranslatingGlueClient:
-    """Passes calls on to boto3's Glue client, and translates outages and refusals into floe's errors.
+    """Delegates calls to boto3's Glue client and translates outages and rejected requests into floe's errors.
 
     Errors that PyIceberg handles itself, such as a missing table, are passed on unchanged.
     """
@@ -66,13 +66,13 @@ class TranslatingGlueClient:
         self._client = client
         self._config = config
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the client has
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any attribute of the client
         """Return an attribute of the client; the errors of a method are translated."""
         member = getattr(self._client, name)
         if name in {"exceptions", "meta"}:
             return member
 
-        def call(**arguments: Any) -> Any:  # noqa: ANN401 - passed on as it is
+        def call(**arguments: Any) -> Any:  # noqa: ANN401 - passed through unchanged
             try:
                 return member(**arguments)
             except (aws.BotoCoreError, aws.ClientError) as err:
@@ -88,9 +88,9 @@ def glue_client(config: CatalogConfig, properties: Mapping[str, str]) -> Transla
     """Return a Glue client with the catalog section's deadlines and retries.
 
     Raises:
-        ConfigurationError: No region is configured, neither here nor for AWS's own tools.
+        ConfigurationError: No region is configured, either in the catalog options or for the AWS SDK.
     """
-    # Keys that are set belong together; boto3 would complete a single one from the environment.
+    # Pass the configured keys as a set: boto3 would otherwise fill in a missing one from the environment.
     session = boto3.Session(
         profile_name=_first(properties, "glue.profile-name", "client.profile-name"),
         region_name=_first(properties, "glue.region", "client.region"),
@@ -109,7 +109,7 @@ def glue_client(config: CatalogConfig, properties: Mapping[str, str]) -> Transla
         problem = ConfigProblem(
             "the glue catalog needs a region", path="catalog.options", fix="Set client.region, for example eu-west-1."
         )
-        msg = "The region of the Glue catalog is not known."
+        msg = "No region is configured for the Glue catalog."
         raise ConfigurationError(msg, problems=[problem]) from err
     if catalog_id := properties.get("glue.id"):
         client.meta.events.register("provide-client-params.glue", partial(_name_catalog, catalog_id))
@@ -117,7 +117,7 @@ def glue_client(config: CatalogConfig, properties: Mapping[str, str]) -> Transla
 
 
 def _name_catalog(catalog_id: str, params: dict[str, Any], **_: object) -> None:
-    """Name the data catalog in a call; Glue's default is that of the caller's account."""
+    """Add the catalog id to a call; Glue defaults to the caller's account."""
     params.setdefault("CatalogId", catalog_id)
 
 
@@ -131,7 +131,7 @@ def _translation(err: Exception, config: CatalogConfig) -> FloeStorageError | No
         case aws.ClientError():
             return _refusal(err, place)
         case aws.NoCredentialsError() | aws.PartialCredentialsError() | aws.CredentialRetrievalError():
-            msg = f"There are no AWS credentials for {place[0].lower()}{place[1:]}."
+            msg = f"No AWS credentials found for {place[0].lower()}{place[1:]}."
             return CatalogAuthenticationError(msg, hint=_CREDENTIALS_HINT)
         case aws.SSLError():
             msg = f"The certificate of {place[0].lower()}{place[1:]} is not trusted."
@@ -150,16 +150,18 @@ def _refusal(err: aws.ClientError, place: str) -> FloeStorageError | None:
     code = err.response.get("Error", {}).get("Code", "")
     status = err.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     if code in _UNKNOWN_CALLER:
-        return CatalogAuthenticationError(f"{place} does not accept the AWS credentials.", hint=_CREDENTIALS_HINT)
+        return CatalogAuthenticationError(f"{place} rejected the AWS credentials.", hint=_CREDENTIALS_HINT)
     if code in {"AccessDenied", "AccessDeniedException"}:
-        msg = f"{place} refuses {err.operation_name}."
+        msg = f"{place} denied access to {err.operation_name}."
         return CatalogAuthorizationError(msg, hint=f"Grant glue:{err.operation_name} to this identity.")
     if code in _THROTTLED:
-        return RateLimitedError(f"{place} limits the rate of requests.", hint="Try again later.")
+        return RateLimitedError(f"{place} is throttling requests.", hint="Try again later.")
     if status >= _SERVER_ERROR:
         msg = f"{place} failed: {redact_text(str(err))}"
         return CatalogUnavailableError(msg, hint="Try again later.")
     if code == "InvalidInputException":
         msg = f"{place} rejected the request: {redact_text(str(err))}"
-        return CatalogConnectionError(msg, hint="Names in Glue consist of lower-case letters, digits and _.")
+        return CatalogConnectionError(
+            msg, hint="Glue names may contain only lowercase letters, digits and underscores."
+        )
     return None

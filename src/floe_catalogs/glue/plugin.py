@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 HADOOP_FILE_IO = "org.apache.iceberg.hadoop.HadoopFileIO"
 
-# Settings of both clients. Access keys are left out, because Spark's Glue client takes none as properties.
+# Settings shared by both clients. Access keys are omitted: Spark's Glue client does not accept them as properties.
 _SHARED = ("glue.endpoint", "glue.id", "glue.skip-archive")
 
 
 class GlueCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
-    """Keeps tables in AWS Glue; both engines use AWS's default credential chain."""
+    """Registers tables in AWS Glue; PyIceberg and Spark use AWS's default credential chain."""
 
     @property
     def name(self) -> str:
@@ -35,13 +35,13 @@ class GlueCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
 
     @property
     def description(self) -> str:
-        """One line for people."""
+        """A one-line description."""
         return "AWS Glue data catalog"
 
     @property
     def capabilities(self) -> CatalogCapabilities:
-        """A namespace is a database, so there are no nested ones."""
-        # The AWS client has its own waits between attempts.
+        """A namespace is a database, so nested namespaces are not supported."""
+        # The AWS client chooses its own delays between attempts.
         return CatalogCapabilities(
             nested_namespaces=False, warehouse_is_location=True, resilience=("retry.max_attempts",)
         )
@@ -52,9 +52,9 @@ class GlueCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
         """Connect to Glue; set ``catalog.uri`` for an endpoint other than Amazon's.
 
         Raises:
-            ConfigurationError: There is no warehouse, or no region is configured anywhere.
+            ConfigurationError: No warehouse or no region is configured.
             MissingDependencyError: The extra ``glue`` is not installed.
-            CatalogAuthenticationError: There are no credentials, or Glue rejects them.
+            CatalogAuthenticationError: No credentials were found, or Glue rejected them.
             CatalogAuthorizationError: The credentials may not list databases.
             CatalogUnavailableError: Glue cannot be reached.
         """
@@ -77,7 +77,7 @@ class GlueCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
         return catalog
 
     def get_spark_conf(self, catalog_name: str, properties: Mapping[str, str]) -> dict[str, str]:
-        """Return the Spark configuration of the same Glue catalog."""
+        """Return the Spark configuration for the same Glue catalog."""
         del properties
         prefix = f"spark.sql.catalog.{catalog_name}"
         known = self.catalog.properties
@@ -89,7 +89,7 @@ class GlueCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
         return conf
 
     def get_spark_packages(self, properties: Mapping[str, str]) -> tuple[str, ...]:
-        """Return Iceberg's AWS bundle, which holds the Glue client."""
+        """Return Iceberg's AWS bundle, which contains the Glue client."""
         del properties
         return (ICEBERG_AWS_BUNDLE,)
 

@@ -1,4 +1,4 @@
-"""PyIceberg's Hive catalog with deadlines, one connection per call, and several metastores to choose from."""
+"""PyIceberg's Hive catalog with deadlines, one connection per call, and failover between metastores."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 _DEFAULT_PORT = 9083
 _COLUMNS_HINT = (
-    "For a refused column type, set hive.metastore.disallow.incompatible.col.type.changes=false in the "
-    "metastore's hive-site.xml: Iceberg tables move and retype columns."
+    "If a column type is rejected, set hive.metastore.disallow.incompatible.col.type.changes=false in the "
+    "metastore's hive-site.xml: Iceberg reorders columns and changes their types."
 )
 
 
@@ -53,7 +53,7 @@ class _BoundedClient(HiveConnectionHook):
         super().__init__(uri, properties.get("ugi"), self._kerberos, self._service)
 
     def make_transport(self) -> TTransport.TTransportBase:
-        """Return a transport whose socket gives up after the connect timeout."""
+        """Return a transport whose socket enforces the connect timeout."""
         place = self._place
         self._socket = TSocket.TSocket(place.hostname, place.port or _DEFAULT_PORT)
         self._socket.setTimeout(self._timeouts.connect_seconds * 1000)
@@ -68,10 +68,10 @@ class _BoundedClient(HiveConnectionHook):
 
 
 class HiveConnections:
-    """Opens a connection for each use, to the first metastore that accepts it; threads never share one."""
+    """Opens one connection per use, to the first metastore that accepts it; threads never share a connection."""
 
     def __init__(self, timeouts: TimeoutConfig, properties: Properties) -> None:
-        """Take the settings; no connection is opened yet."""
+        """Store the settings; no connection is opened yet."""
         self._timeouts = timeouts
         self._properties = properties
         self._addresses = properties["uri"].split(",")
@@ -81,7 +81,7 @@ class HiveConnections:
         """Open a connection.
 
         Raises:
-            CatalogUnavailableError: No metastore accepts it.
+            CatalogUnavailableError: No metastore accepts the connection.
         """
         refusal: TException | None = None
         for address in self._addresses:
@@ -98,7 +98,7 @@ class HiveConnections:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the connection and translate transport errors; errors of the metastore itself are passed on."""
+        """Close the connection and translate transport errors; the metastore's own errors propagate unchanged."""
         self._stack.pop().__exit__(kind, error, trace)
         if isinstance(error, TTransport.TTransportException | TApplicationException):
             raise self._translation(error) from error
@@ -113,23 +113,25 @@ class HiveConnections:
     def _translation(self, error: TException | None) -> FloeStorageError:
         place = self._properties["uri"]
         if isinstance(error, TApplicationException) and error.type == TApplicationException.UNKNOWN_METHOD:
-            msg = f"The Hive metastore {place} lacks a call that floe needs: {error}."
-            return CatalogConnectionError(msg, hint="Use Hive 2.3 or 3, or a REST catalog in front of it.")
+            msg = f"The Hive metastore {place} does not support a required call: {error}."
+            return CatalogConnectionError(msg, hint="Use Hive 2.3 or 3, or put a REST catalog in front of it.")
         timed_out = TTransport.TTransportException.TIMED_OUT
         if isinstance(error, TTransport.TTransportException) and error.type == timed_out:
             msg = f"The Hive metastore {place} did not answer within {self._timeouts.read_seconds:g} s."
             return DeadlineExceededError(
-                msg, hint="Raise catalog.timeouts.read_seconds, or look at the metastore's load."
+                msg, hint="Raise catalog.timeouts.read_seconds, or check the load on the metastore."
             )
         msg = f"The Hive metastore {place} is not available."
-        return CatalogUnavailableError(msg, hint="Check that it runs and that catalog.uri is right, then try again.")
+        return CatalogUnavailableError(
+            msg, hint="Check that it is running and that catalog.uri is correct, then try again."
+        )
 
 
 class SharedHiveCatalog(FlatNamespaces, HiveCatalogHook):
-    """A Hive catalog whose databases are located where Iceberg's own Hive catalog for Spark puts them."""
+    """A Hive catalog that places databases where Iceberg's Hive catalog for Spark places them."""
 
     def __init__(self, name: str, timeouts: TimeoutConfig, **properties: str) -> None:
-        """Take the settings; no connection is opened yet."""
+        """Store the settings; no connection is opened yet."""
         super().__init__(name, **properties)
         self.use_connections(HiveConnections(timeouts, self.properties))
 
@@ -166,13 +168,13 @@ class SharedHiveCatalog(FlatNamespaces, HiveCatalogHook):
         """Commit updates to a table.
 
         Raises:
-            CommitFailedException: Another writer was first, or holds the table's lock.
-            CapabilityError: The metastore refuses the change.
+            CommitFailedException: Another writer committed first or holds the table's lock.
+            CapabilityError: The metastore rejected the change.
         """
         try:
             return super().commit_table(table, requirements, updates)
         except InvalidOperationException as err:
-            msg = f"The Hive metastore {self.properties['uri']} refuses the change: {err.message}"
+            msg = f"The Hive metastore {self.properties['uri']} rejected the change: {err.message}"
             raise CapabilityError(msg, hint=_COLUMNS_HINT, table=".".join(table.name())) from err
 
     def create_in_metastore(self, client: Client, table: HiveTable) -> None:
@@ -191,4 +193,4 @@ class SharedHiveCatalog(FlatNamespaces, HiveCatalogHook):
 
 
 class RetriedHiveCatalog(RetriedReads, SharedHiveCatalog):
-    """The shared catalog; reads are retried, changes are not."""
+    """The shared catalog with retried reads; changes are not retried."""

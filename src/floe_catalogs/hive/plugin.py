@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from floe_core.schemas import CatalogConfig, TimeoutConfig
 
 _DEFAULTS = {
-    # As Spark's Hive client writes; only Hive reads the columns in the metastore.
+    # Matches what Spark's Hive client writes; only Hive reads the columns in the metastore.
     "hive.hive2-compatible": "true",
-    # A commit holds its lock for a fraction of a second, so others check often rather than wait long.
+    # A commit holds its lock for a fraction of a second, so waiting writers poll often.
     "lock-check-max-wait-time": "0.5",
     "lock-check-retries": "20",
 }
 
 
 class HiveCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
-    """Keeps tables in a Hive metastore that PyIceberg and Spark share."""
+    """Registers tables in a Hive metastore shared by PyIceberg and Spark."""
 
     def __init__(self) -> None:
         """Start unconnected."""
@@ -41,12 +41,12 @@ class HiveCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
 
     @property
     def description(self) -> str:
-        """One line for people."""
+        """A one-line description."""
         return "Hive metastore"
 
     @property
     def capabilities(self) -> CatalogCapabilities:
-        """A namespace is a database, so there are no nested ones."""
+        """A namespace is a database, so nested namespaces are not supported."""
         return CatalogCapabilities(
             nested_namespaces=False, warehouse_is_location=True, resilience=("retry", "circuit_breaker")
         )
@@ -57,10 +57,10 @@ class HiveCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
         """Connect to the metastore.
 
         Raises:
-            ConfigurationError: The address is not a thrift one, or there is no warehouse.
+            ConfigurationError: The URI does not start with ``thrift://``, or no warehouse is configured.
             MissingDependencyError: The extra ``hive`` is not installed.
             CatalogUnavailableError: The metastore cannot be reached.
-            DeadlineExceededError: The metastore accepts connections and does not answer.
+            DeadlineExceededError: The metastore accepts connections but does not answer.
         """
         del project_root
         uri = _addresses(config)
@@ -80,7 +80,7 @@ class HiveCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
         return catalog
 
     def get_spark_conf(self, catalog_name: str, properties: Mapping[str, str]) -> dict[str, str]:
-        """Return the Spark configuration of the same metastore."""
+        """Return the Spark configuration for the same metastore."""
         del properties
         prefix = f"spark.sql.catalog.{catalog_name}"
         known = self.catalog.properties
@@ -101,5 +101,5 @@ def _addresses(config: CatalogConfig) -> str:
         path="catalog.uri",
         fix="Set thrift://host:9083, or several such addresses separated by commas.",
     )
-    msg = "Invalid address of the Hive metastore."
+    msg = "Invalid Hive metastore address."
     raise ConfigurationError(msg, problems=[problem])

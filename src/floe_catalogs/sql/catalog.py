@@ -1,7 +1,7 @@
-"""PyIceberg's SQL catalog, for many processes and with Spark's JDBC catalog on the same database.
+"""PyIceberg's SQL catalog, safe for many processes and for Spark's JDBC catalog on the same database.
 
 PyIceberg's own commit reads, copies and validates the whole history several times, so each append costs more than the
-last. Here a metadata file that this process read or wrote before is not read again, and the commit is one
+last. This catalog does not reread a metadata file that this process has read or written, and a commit is a single
 compare-and-swap on the catalog's row.
 """
 
@@ -50,18 +50,18 @@ if TYPE_CHECKING:
     from floe_catalogs.sql.database import Database
     from floe_core.plugins import CatalogPlugin
 
-# Iceberg's JdbcCatalog marks a namespace as existing with this property, and hides it.
+# Iceberg's JdbcCatalog marks a namespace as existing with this property and hides it from users.
 EXISTS_PROPERTY = "exists"
 # An arbitrary number, the same in every process.
 _CREATE_TABLES_LOCK = 0x666C6F65
 
 
 class SharedSqlCatalog(OwnSettings, TableLocationHook, SqlCatalog):
-    """A SQL catalog that several processes may set up at once, with the namespaces of Iceberg's JdbcCatalog.
+    """A SQL catalog that several processes may initialize at once; its namespaces work like those of JdbcCatalog.
 
     Attributes:
-        reports_outcomes: A commit whose outcome is unknown says so; see ``floe_iceberg.catalog.traits``.
-        answers_once: The database runs a statement once.
+        reports_outcomes: A commit with an unknown outcome raises an error; see ``floe_iceberg.catalog.traits``.
+        answers_once: The database runs each statement once.
     """
 
     reports_outcomes = True
@@ -69,17 +69,17 @@ class SharedSqlCatalog(OwnSettings, TableLocationHook, SqlCatalog):
 
     def __init__(self, name: str, database: Database, **properties: str) -> None:
         """Open the database and create the catalog's tables if they are missing."""
-        # SqlCatalog's own constructor takes neither an engine nor connection arguments.
+        # SqlCatalog's constructor accepts neither an engine nor connection arguments.
         MetastoreCatalog.__init__(self, name, schema_version="v1", **properties)
         self._database = database
         self.engine = database.engine()
         self._rows = TableRows(self.engine, name)
         self._metadata = MetadataCache()
-        # A catalog that is never closed returns its connections when it is garbage-collected.
+        # Closes the connections of a catalog that is garbage-collected without being closed.
         weakref.finalize(self, self.engine.dispose)
         event.listen(self.engine, "handle_error", translate_failure(database))
         if database.is_sqlite:
-            self._allow_readers_beside_a_writer()
+            self._allow_readers_during_writes()
         create_sql_tables(self)
 
     def __repr__(self) -> str:
@@ -93,7 +93,7 @@ class SharedSqlCatalog(OwnSettings, TableLocationHook, SqlCatalog):
 
         return SqlCatalogPlugin().adopt(self, self._database)
 
-    def _allow_readers_beside_a_writer(self) -> None:
+    def _allow_readers_during_writes(self) -> None:
         with self.engine.connect() as connection:
             if connection.execute(text("PRAGMA journal_mode")).scalar() != "wal":
                 connection.execute(text("PRAGMA journal_mode=WAL"))
@@ -113,7 +113,7 @@ class SharedSqlCatalog(OwnSettings, TableLocationHook, SqlCatalog):
         return f"{base.rstrip('/')}/{table}"
 
     def load_table(self, identifier: str | Identifier) -> Table:
-        """Load a table; its metadata file is read only if it is not in the cache.
+        """Load a table; the metadata file is read only if it is not cached.
 
         Raises:
             NoSuchTableError: The table does not exist.
@@ -125,7 +125,7 @@ class SharedSqlCatalog(OwnSettings, TableLocationHook, SqlCatalog):
         return Table(identifier=name, metadata=metadata, metadata_location=location, io=io, catalog=self)
 
     def table_exists(self, identifier: str | Identifier) -> bool:
-        """Tell whether a table is registered, whether or not its metadata file can be read."""
+        """Return whether a table is registered, even if its metadata file cannot be read."""
         try:
             self._rows.metadata_location(Catalog.identifier_to_tuple(identifier))
         except NoSuchTableError:
@@ -140,7 +140,7 @@ class SharedSqlCatalog(OwnSettings, TableLocationHook, SqlCatalog):
         Raises:
             NoSuchTableError: The table does not exist.
             CommitFailedException: A requirement does not hold, or another writer swapped the row first.
-            CommitStateUnknownException: The answer to the swap was lost. After any other error nothing has changed.
+            CommitStateUnknownException: The reply to the swap was lost. After any other error, nothing has changed.
         """
         if any(isinstance(requirement, AssertCreate) for requirement in requirements):
             return super().commit_table(table, requirements, updates)
@@ -158,7 +158,7 @@ class SharedSqlCatalog(OwnSettings, TableLocationHook, SqlCatalog):
             except (ValueError, KeyError) as err:
                 if base is table.metadata:
                     raise
-                # The updates were made for another state of the table, such as one with snapshots that are gone.
+                # The updates were built against another state of the table.
                 msg = f"Table has been changed by another process: {'.'.join(name)}"
                 raise CommitFailedException(msg) from err
             if changed == base:
@@ -175,7 +175,7 @@ class SharedSqlCatalog(OwnSettings, TableLocationHook, SqlCatalog):
         except CommitStateUnknownException:
             raise
         except Exception:
-            # No row points at the file, and none ever will.
+            # No row references the file, and none ever will.
             with contextlib.suppress(Exception):
                 io.delete(location)
             raise
@@ -183,14 +183,14 @@ class SharedSqlCatalog(OwnSettings, TableLocationHook, SqlCatalog):
         return CommitTableResponse(metadata=changed, metadata_location=location)
 
     def _file_io(self, location: str) -> FileIO:
-        # Unlike in PyIceberg, a table's properties are not settings of the client; see OwnSettings.
+        # Unlike in PyIceberg, table properties do not configure the client; see OwnSettings.
         return load_file_io(self.properties, location)
 
     def namespace_exists(self, identifier: str | Identifier) -> bool:
-        """Tell whether the namespace, or anything below it, exists. Names are case-sensitive."""
+        """Return whether the namespace, or anything below it, exists. Names are case-sensitive."""
         namespace = Catalog.namespace_to_string(Catalog.identifier_to_tuple(identifier))
         with Session(self.engine) as session:
-            # A namespace that was created is found by key; only one implied by what is below it needs a search.
+            # A created namespace is found by key; only a namespace implied by its children needs a range scan.
             return any(
                 session.execute(
                     select(column).where(catalog == self.name, condition(column, namespace)).limit(1)
@@ -202,15 +202,15 @@ class SharedSqlCatalog(OwnSettings, TableLocationHook, SqlCatalog):
     def _below(self, column: InstrumentedAttribute[str], namespace: str) -> ColumnElement[bool]:
         below = f"{namespace}."
         if self._database.is_sqlite:
-            # A range of keys, so that the cost does not grow with the catalog. SQLite compares bytes.
+            # A key range keeps the cost independent of the catalog's size. SQLite compares bytes.
             return and_(column >= below, column < f"{namespace}{chr(ord('.') + 1)}")
         return func.substr(column, 1, len(below)) == below
 
     def create_namespace(self, namespace: str | Identifier, properties: Properties | None = None) -> None:
-        """Create a namespace that remains when its last property is removed.
+        """Create a namespace that persists even if its last property is removed.
 
         Raises:
-            NamespaceAlreadyExistsError: It already exists.
+            NamespaceAlreadyExistsError: The namespace already exists.
         """
         try:
             super().create_namespace(namespace, {**(properties or {}), EXISTS_PROPERTY: "true"})
@@ -223,19 +223,19 @@ class SharedSqlCatalog(OwnSettings, TableLocationHook, SqlCatalog):
         """Drop an empty namespace.
 
         Raises:
-            NamespaceNotEmptyError: It holds a table, a view or a namespace.
+            NamespaceNotEmptyError: The namespace contains a table, a view or another namespace.
         """
         if children := self.list_namespaces(namespace):
-            msg = f"Namespace {Catalog.namespace_to_string(namespace)} holds {len(children)} namespaces."
+            msg = f"Namespace {Catalog.namespace_to_string(namespace)} has {len(children)} child namespaces."
             raise NamespaceNotEmptyError(msg)
         if views := self.list_views(namespace):
             names = ", ".join(view[-1] for view in views)
-            msg = f"Namespace {Catalog.namespace_to_string(namespace)} holds views: {names}."
+            msg = f"Namespace {Catalog.namespace_to_string(namespace)} has views: {names}."
             raise NamespaceNotEmptyError(msg)
         super().drop_namespace(namespace)
 
     def list_views(self, namespace: str | Identifier) -> list[Identifier]:
-        """List the views of a namespace, which Spark registers among the tables."""
+        """List the views of a namespace; Spark registers them in the same database table as the tables."""
         statement = select(IcebergTables.table_name).where(self._is_view(namespace))
         with Session(self.engine) as session:
             return [(*Catalog.identifier_to_tuple(namespace), name) for name in sorted(session.scalars(statement))]
@@ -263,7 +263,7 @@ class SharedSqlCatalog(OwnSettings, TableLocationHook, SqlCatalog):
         )
 
     def load_namespace_properties(self, namespace: str | Identifier) -> Properties:
-        """Return the properties that users set."""
+        """Return the properties set by users."""
         properties = super().load_namespace_properties(namespace)
         return {key: value for key, value in properties.items() if key != EXISTS_PROPERTY}
 
@@ -276,7 +276,7 @@ class SharedSqlCatalog(OwnSettings, TableLocationHook, SqlCatalog):
 
 
 class RetriedSqlCatalog(RetriedReads, SharedSqlCatalog):
-    """The shared catalog; reads are retried, changes are not."""
+    """The shared catalog with retried reads; changes are not retried."""
 
 
 def _at(column: InstrumentedAttribute[str], namespace: str) -> ColumnElement[bool]:

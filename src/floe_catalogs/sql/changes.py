@@ -1,7 +1,7 @@
 """The metadata of a table after a commit.
 
-PyIceberg copies and validates the whole history for every update, so that each append costs more than the last. A
-commit that adds one snapshot to a branch, as nearly all do, skips that here.
+PyIceberg copies and validates the whole history for every update, so each append costs more than the last. This module
+skips that for a commit that adds one snapshot to a branch, which is the common case.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ _PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"
 
 
 def with_updates(base: TableMetadata, location: str, updates: tuple[TableUpdate, ...]) -> TableMetadata:
-    """Return metadata with updates applied; the table's clock does not run backwards.
+    """Return metadata with updates applied; timestamps never go backwards.
 
     Args:
         base: The metadata to change.
-        location: Its metadata file.
-        updates: What to change.
+        location: The location of its metadata file.
+        updates: The changes to apply.
 
     Raises:
-        CommitFailedException: The sequence number of a new snapshot is taken.
+        CommitFailedException: The sequence number of a new snapshot is already used.
         ValueError: The updates do not fit the metadata.
-        KeyError: The updates refer to something that the metadata does not have.
+        KeyError: The updates refer to something that is not in the metadata.
     """
     _require_new_numbers(base, updates)
     return update_table_metadata(base, clocked(updates), metadata_location=location)
 
 
 def next_version(location: str) -> int:
-    """Return the version number of the metadata file that follows another; 0 if that one has no number."""
+    """Return the version number for the next metadata file; 0 if the current file has no number."""
     name = location.rsplit("/", 1)[-1]
     version = name.split("-", 1)[0]
     return int(version) + 1 if version.isdigit() else 0
 
 
 def with_snapshot(base: TableMetadata, location: str, updates: tuple[TableUpdate, ...]) -> TableMetadata | None:
-    """Add one snapshot to a branch without copying the history; None when the updates are anything else."""
+    """Add one snapshot to a branch without copying the history; return None for any other kind of update."""
     match updates:
         case (AddSnapshotUpdate() as added, SetSnapshotRefUpdate() as moved) if (
             isinstance(base, TableMetadataV2)
@@ -68,7 +68,7 @@ def with_snapshot(base: TableMetadata, location: str, updates: tuple[TableUpdate
     )
     keep = max(1, int(base.properties.get(_PREVIOUS_VERSIONS, _KEPT_METADATA_FILES)))
     log = [*base.metadata_log, MetadataLogEntry(metadata_file=location, timestamp_ms=base.last_updated_ms)][-keep:]
-    # The table's metadata may have been changed since the snapshot was written.
+    # The table's metadata may have changed since the snapshot was written.
     moment = max(snapshot.timestamp_ms, earliest_moment(base))
     changes: dict[str, Any] = {
         "snapshots": [*base.snapshots, snapshot],
@@ -84,7 +84,7 @@ def with_snapshot(base: TableMetadata, location: str, updates: tuple[TableUpdate
 
 
 def _require_new_numbers(base: TableMetadata, updates: tuple[TableUpdate, ...]) -> None:
-    """Refuse snapshots whose sequence numbers were taken by a commit to another branch.
+    """Reject snapshots whose sequence numbers were used by a commit to another branch.
 
     PyIceberg accepts any number for a snapshot without a parent.
     """
@@ -94,5 +94,5 @@ def _require_new_numbers(base: TableMetadata, updates: tuple[TableUpdate, ...]) 
         if isinstance(change, AddSnapshotUpdate):
             number, last = change.snapshot.sequence_number or 0, base.last_sequence_number
             if number <= last:
-                msg = f"Sequence number {number} is taken; the last is {last}"
+                msg = f"Sequence number {number} is already used; the last is {last}"
                 raise CommitFailedException(msg)

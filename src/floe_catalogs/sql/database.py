@@ -1,4 +1,4 @@
-"""The database of a SQL catalog, a SQLite file or PostgreSQL, for SQLAlchemy and for JDBC."""
+"""The database of a SQL catalog (a SQLite file or PostgreSQL), as SQLAlchemy and JDBC connect to it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from floe_core.schemas import CatalogConfig, TimeoutConfig
 
 DEFAULT_SQLITE_FILE = ".floe/catalog.db"
-# Sixteen writers queue on one file; each holds the lock for milliseconds.
+# Long enough for sixteen writers to queue on one file; each holds the lock for milliseconds.
 BUSY_TIMEOUT_SECONDS = 60
 
 _inherited_pools: list[Pool] = []
@@ -34,8 +34,8 @@ class Database:
 
     Attributes:
         url: SQLAlchemy URL, without a password.
-        password: The password, if there is one.
-        timeouts: Deadlines for connecting and for a statement.
+        password: The password, if any.
+        timeouts: Deadlines for connecting and for each statement.
     """
 
     url: URL
@@ -47,8 +47,8 @@ class Database:
         """Read the ``catalog`` section.
 
         Raises:
-            ConfigurationError: The address is not that of a SQLite or PostgreSQL database.
-            MissingDependencyError: The address is a PostgreSQL one, and the extra ``postgres`` is not installed.
+            ConfigurationError: The URI does not name a SQLite or PostgreSQL database.
+            MissingDependencyError: The URI names a PostgreSQL database, and the extra ``postgres`` is not installed.
         """
         uri = config.uri or DEFAULT_SQLITE_FILE
         if "://" not in uri:
@@ -74,7 +74,7 @@ class Database:
         if password is None and url.password:
             password = SecretStr(str(url.password))
         username = config.credentials.username or url.username
-        # URL.set() cannot remove a password, so the URL is built again.
+        # URL.set() cannot remove a password, so the URL is rebuilt.
         bare = URL.create(
             "postgresql+psycopg", username, host=url.host, port=url.port, database=url.database, query=url.query
         )
@@ -102,9 +102,9 @@ class Database:
             try:
                 Path(str(self.url.database)).parent.mkdir(parents=True, exist_ok=True)
             except OSError as err:
-                msg = f"Cannot create the folder of the catalog file {self.url.database}: {err.strerror}."
+                msg = f"Cannot create the folder for the catalog file {self.url.database}: {err.strerror}."
                 raise StorageError(msg, hint="Check catalog.uri and the folder's permissions.") from err
-            # Pooled: when its last connection closes, SQLite copies the whole log back. 14 ms per commit instead of 1.
+            # Pooled: SQLite checkpoints the whole WAL when its last connection closes. 14 ms per commit instead of 1.
             engine = create_engine(self.url, max_overflow=-1, connect_args={"timeout": BUSY_TIMEOUT_SECONDS})
         else:
             engine = create_engine(
@@ -120,7 +120,7 @@ class Database:
         return {
             "connect_timeout": max(1, round(self.timeouts.connect_seconds)),
             "options": f"-c statement_timeout={round(self.timeouts.total_seconds * 1000)}",
-            # Notices a server that disappeared without closing the connection, within the read deadline.
+            # Detects, within the read deadline, a server that disappeared without closing the connection.
             "tcp_user_timeout": round(self.timeouts.read_seconds * 1000),
             "application_name": "floe",
         }
@@ -147,12 +147,12 @@ class Database:
 
 
 def _forget_connections_in_forks(engine: Engine) -> None:
-    """Give a forked child its own connections: SQLite and PostgreSQL connections must not be shared across a fork."""
+    """Give a forked child its own connections: SQLite and PostgreSQL connections must not cross a fork."""
     known = weakref.ref(engine)
 
     def forget() -> None:
         if (inherited := known()) is not None:
-            # Kept alive unused: closing them would end the parent's sessions.
+            # Keep the inherited connections alive but unused: closing them would end the parent's sessions.
             _inherited_pools.append(inherited.pool)
             inherited.dispose(close=False)
 
@@ -166,9 +166,9 @@ def _sqlite_url(path: Path) -> URL:
 
 def _unusable(scheme: str) -> ConfigurationError:
     problem = ConfigProblem(
-        f"'{scheme}' is not a database that the sql catalog supports",
+        f"the sql catalog does not support '{scheme}' databases",
         path="catalog.uri",
         fix="Set a file such as .floe/catalog.db, sqlite:///path/catalog.db or postgresql://host/database.",
     )
-    msg = "Invalid address of the sql catalog."
+    msg = "Invalid sql catalog address."
     return ConfigurationError(msg, problems=[problem])

@@ -1,4 +1,4 @@
-"""Translates the errors of a catalog's database into floe's, for every statement of its engine."""
+"""Translate database errors of a SQL catalog into floe's errors, for every statement of its engine."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _QUERY_CANCELED = "57014"
 
 
 def translate_failure(database: Database) -> Callable[[ExceptionContext], FloeStorageError | None]:
-    """Return a listener for SQLAlchemy's ``handle_error`` that turns outages into floe's errors."""
+    """Return a listener for SQLAlchemy's ``handle_error`` event that translates outages into floe's errors."""
 
     def translate(context: ExceptionContext) -> FloeStorageError | None:
         if context.is_pre_ping:
-            # The pool checks whether a connection still works, and opens a new one if it does not.
+            # The pool is testing a connection, and replaces it if the test fails.
             return None
         if context.statement is None and context.connection is not None:
-            # A COMMIT that failed may leave the transaction open, so the connection must not be used again.
+            # A failed COMMIT may leave the transaction open, so the connection must not be reused.
             context.is_disconnect = True
             context.invalidate_pool_on_disconnect = False
         error = _sqlite_error(context, database) if database.is_sqlite else _postgres_error(context, database)
@@ -50,15 +50,15 @@ def _sqlite_error(context: ExceptionContext, database: Database) -> FloeStorageE
     place = database.url.database
     if "is locked" in text or "busy" in text:
         msg = f"The catalog file {place} was locked by another process for too long."
-        return CatalogUnavailableError(msg, hint="Find the process that keeps the file open, then try again.")
+        return CatalogUnavailableError(msg, hint="Find the process that holds the lock, then try again.")
     if "disk is full" in text:
-        msg = f"No space is left for the catalog file {place}."
+        msg = f"No space left on the disk of the catalog file {place}."
         return StorageFullError(msg, hint="Free some space and try again; nothing was committed.")
     if "unable to open" in text or "readonly" in text or "disk I/O error" in text:
         msg = f"Cannot use the catalog file {place}: {text}."
         return CatalogConnectionError(msg, hint="Check catalog.uri and the permissions of the file and its folder.")
     if "not a database" in text or "malformed" in text:
-        msg = f"The catalog file {place} is not a SQLite database, or it is damaged."
+        msg = f"The catalog file {place} is not a SQLite database, or it is corrupted."
         return CatalogConnectionError(msg, hint="Check catalog.uri, or restore the file from a backup.")
     return None
 
@@ -69,7 +69,7 @@ def _postgres_error(context: ExceptionContext, database: Database) -> FloeStorag
     state = getattr(original, "sqlstate", None) or ""
     connecting = context.connection is None
     if connecting and any(word in text for word in _AUTHENTICATION):
-        msg = f"The catalog database {database.shown} refused the login."
+        msg = f"The catalog database {database.shown} rejected the login."
         return CatalogAuthenticationError(
             msg, hint="Check catalog.credentials.username and catalog.credentials.password."
         )
@@ -78,8 +78,12 @@ def _postgres_error(context: ExceptionContext, database: Database) -> FloeStorag
         return CatalogConnectionError(msg, hint="Create it (createdb), or correct catalog.uri.")
     if state == _QUERY_CANCELED:
         msg = f"The catalog database {database.shown} did not answer within {database.timeouts.total_seconds:g} s."
-        return DeadlineExceededError(msg, hint="Raise catalog.timeouts.total_seconds, or look at the database's load.")
+        return DeadlineExceededError(
+            msg, hint="Raise catalog.timeouts.total_seconds, or check the load on the database."
+        )
     if connecting or context.is_disconnect or state[:2] in _SQL_STATE_CLASSES_OF_OUTAGE:
         msg = f"The catalog database {database.shown} is not available."
-        return CatalogUnavailableError(msg, hint="Check that it runs and that catalog.uri is right, then try again.")
+        return CatalogUnavailableError(
+            msg, hint="Check that it is running and that catalog.uri is correct, then try again."
+        )
     return None

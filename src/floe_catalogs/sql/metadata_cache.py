@@ -1,7 +1,7 @@
-"""Metadata files, read and written with the help of the last version of each table.
+"""A cache of table metadata that speeds up reading and writing metadata files.
 
-Metadata files never change once written, so a version is kept by the location of its file. The catalog's row tells
-whether it is still the current one.
+Metadata files never change once written, so a cached version is identified by its file's location. The catalog's row
+shows whether that version is still current.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Version:
     """One version of a table.
 
     Attributes:
-        location: Its metadata file.
+        location: The location of its metadata file.
         metadata: The content of that file.
-        texts: Its snapshots as JSON, by id, if they were rendered.
+        texts: Its snapshots as JSON by snapshot id, if they were serialized.
     """
 
     location: str
@@ -40,9 +40,9 @@ class Version:
 
 
 class MetadataCache:
-    """Keeps the last version of each table that was read or written.
+    """Caches the last version of each table that was read or written.
 
-    Older versions are dropped, because they would keep expired snapshots in memory.
+    Older versions are evicted, because they would keep expired snapshots in memory.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class MetadataCache:
         self._lock = threading.Lock()
 
     def read(self, identifier: Identifier, location: str, io: FileIO) -> TableMetadata:
-        """Return a table's metadata; the file is read only if it is not the version in the cache."""
+        """Return a table's metadata; the file is read only if this version is not cached."""
         with self._lock:
             known = self._versions.get(identifier)
             if known is not None and known.location == location:
@@ -62,20 +62,20 @@ class MetadataCache:
         return metadata
 
     def write(self, identifier: Identifier, metadata: TableMetadata, location: str, io: FileIO) -> Version:
-        """Write a metadata file. Call ``keep`` once the catalog points at it."""
+        """Write a metadata file. Call ``keep`` once the catalog references it."""
         if not isinstance(metadata, TableMetadataV2):
             ToOutputFile.table_metadata(metadata, io.new_output(location))
             return Version(location, metadata)
         texts = self._texts(identifier, metadata)
         frame = metadata.model_copy(update={"snapshots": []}).model_dump_json(exclude_none=True)
-        # An unescaped quote ends a JSON string, so this text is the field itself and never part of a value.
+        # A quote inside a JSON string is escaped, so this text matches the field and never part of a value.
         snapshots = f'"snapshots":[{",".join(text for _, text in texts.values())}]'
         with io.new_output(location).create() as stream:
             stream.write(frame.replace('"snapshots":[]', snapshots, 1).encode())
         return Version(location, metadata, texts)
 
     def keep(self, identifier: Identifier, version: Version) -> None:
-        """Remember the current version of a table."""
+        """Cache the current version of a table."""
         for schema in version.metadata.schemas:
             build_schema_indexes(schema)
         with self._lock:
@@ -85,7 +85,7 @@ class MetadataCache:
                 self._versions.popitem(last=False)
 
     def _texts(self, identifier: Identifier, metadata: TableMetadata) -> dict[int, tuple[Snapshot, str]]:
-        """Render snapshots as JSON, reusing the texts of those that the last version has unchanged."""
+        """Serialize snapshots to JSON, reusing the text of snapshots that have not changed since the last version."""
         with self._lock:
             last = self._versions.get(identifier)
         known = last.texts if last is not None else {}

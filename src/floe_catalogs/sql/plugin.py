@@ -1,4 +1,4 @@
-"""The ``sql`` catalog plugin: the embedded catalog in a SQLite file, or one shared through PostgreSQL."""
+"""The ``sql`` catalog plugin: an embedded catalog in a SQLite file, or a shared catalog in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class SqlCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
-    """Keeps tables in a database that PyIceberg and Spark's JDBC catalog share."""
+    """Registers tables in a database shared by PyIceberg and Spark's JDBC catalog."""
 
     def __init__(self) -> None:
         """Start unconnected."""
         self._database: Database | None = None
 
     def fresh(self) -> Self:
-        """Return a plugin with the same configuration that is not connected."""
+        """Return an unconnected plugin with the same configuration."""
         plugin = super().fresh()
         plugin._database = None  # noqa: SLF001 - our own copy
         return plugin
@@ -39,12 +39,12 @@ class SqlCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
 
     @property
     def description(self) -> str:
-        """One line for people."""
+        """A one-line description."""
         return "Embedded catalog in a SQLite file, or shared through PostgreSQL"
 
     @property
     def capabilities(self) -> CatalogCapabilities:
-        """Everything but vended credentials."""
+        """Everything except vended credentials."""
         return CatalogCapabilities(warehouse_is_location=True, resilience=("retry", "circuit_breaker"))
 
     def connect(
@@ -53,12 +53,12 @@ class SqlCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
         """Open the database; create a SQLite file and the catalog's tables if they are missing.
 
         Raises:
-            ConfigurationError: The address is not that of a SQLite or PostgreSQL database, or there is no warehouse.
-            MissingDependencyError: The address is a PostgreSQL one, and the extra ``postgres`` is not installed.
+            ConfigurationError: The URI does not name a SQLite or PostgreSQL database, or no warehouse is configured.
+            MissingDependencyError: The URI names a PostgreSQL database, and the extra ``postgres`` is not installed.
             CatalogConnectionError: The database cannot be reached.
-            CatalogAuthenticationError: The database refused the user or the password.
+            CatalogAuthenticationError: The database rejected the user or the password.
         """
-        # Imported on connection: listing plugins and compiling a project do not need a database library.
+        # Imported when connecting: listing plugins and compiling a project must not need a database library.
         from floe_catalogs.retried import policy_for
         from floe_catalogs.sql.catalog import RetriedSqlCatalog
         from floe_catalogs.sql.database import Database
@@ -74,12 +74,12 @@ class SqlCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
         return catalog
 
     def adopt(self, catalog: Catalog, database: Database) -> Self:
-        """Take a catalog that is already connected, and its database."""
+        """Use a catalog that is already connected, and its database."""
         self._catalog, self._database = catalog, database
         return self
 
     def get_spark_conf(self, catalog_name: str, properties: Mapping[str, str]) -> dict[str, str]:
-        """Return the Spark configuration of the same database, including its password."""
+        """Return the Spark configuration for the same database, including its password."""
         del properties
         prefix = f"spark.sql.catalog.{catalog_name}"
         catalog, database = self.catalog, self._database

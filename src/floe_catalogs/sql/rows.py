@@ -1,4 +1,4 @@
-"""The rows that register a catalog's tables: each points at its table's current metadata file."""
+"""The database rows that register a catalog's tables; each references its table's current metadata file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyiceberg.typedef import Identifier
     from sqlalchemy import ColumnElement, Connection, Engine
 
-# SQLite's result codes. After these the transaction is still open and is rolled back, so nothing of it can land.
+# SQLite's result codes. The transaction is still open after these and is rolled back, so none of it takes effect.
 _BUSY = frozenset({5, 6})
 _FULL = 13
 
@@ -22,10 +22,10 @@ class TableRows:
     """Reads and swaps the metadata locations of one catalog's tables."""
 
     def __init__(self, engine: Engine, catalog_name: str) -> None:
-        """Use the catalog's database.
+        """Initialize from the catalog's database.
 
         Args:
-            engine: The database.
+            engine: The engine connected to the database.
             catalog_name: The catalog's name; several catalogs may share one database.
         """
         self._engine = engine
@@ -45,11 +45,11 @@ class TableRows:
         return str(row[0])
 
     def swap(self, identifier: Identifier, base_location: str, location: str) -> None:
-        """Point a table at a new metadata file if it still points at the one that the change is based on.
+        """Point a table at a new metadata file if it still points at the file the change is based on.
 
         Raises:
             CommitFailedException: Another writer changed the row first, or the database is locked.
-            CommitStateUnknownException: The answer to the transaction's commit was lost.
+            CommitStateUnknownException: The reply to the transaction's commit was lost.
         """
         statement = (
             update(IcebergTables)
@@ -78,7 +78,7 @@ class TableRows:
             IcebergTables.catalog_name == self._catalog_name,
             IcebergTables.table_namespace == Catalog.namespace_to_string(Catalog.namespace_from(identifier)),
             IcebergTables.table_name == Catalog.table_name_from(identifier),
-            # Other engines keep views in the same table; rows from before the column existed have no type.
+            # Other engines store views in the same table; rows written before the column existed have no type.
             or_(IcebergTables.iceberg_type == ICEBERG_TABLE_TYPE, IcebergTables.iceberg_type.is_(None)),
         ]
 
@@ -87,17 +87,16 @@ def _commit(connection: Connection, name: str) -> None:
     try:
         connection.commit()
     except Exception as err:
-        # SQLAlchemy would return the connection to the pool with the transaction still open, and the next user would
-        # commit it.
+        # Otherwise the connection returns to the pool with the transaction still open, and its next user commits it.
         connection.invalidate()
         if _sqlite_code(err) in {*_BUSY, _FULL}:
             raise
-        msg = f"The database gave no answer to the commit of {name}"
+        msg = f"The database did not confirm the commit of {name}"
         raise CommitStateUnknownException(msg) from err
 
 
 def _sqlite_code(err: BaseException | None) -> int | None:
-    """Return SQLite's primary result code, however the error was wrapped."""
+    """Return SQLite's primary result code from an error or from the errors it wraps."""
     while err is not None:
         code = getattr(err, "sqlite_errorcode", None)
         if code is not None:

@@ -1,4 +1,4 @@
-"""floe.yaml: found, read, checked and located."""
+"""Find, read and validate floe.yaml; errors carry their location in the file."""
 
 from floe_core.config.document import find_project_file
 from floe_core.config.editor_schema import json_schema

@@ -1,4 +1,4 @@
-"""What floe.yaml must hold to beyond its schema: variables are set, secrets absent, plugins and columns known."""
+"""Checks of floe.yaml beyond its schema: variables are set, secrets absent, plugins and columns known."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PLUGIN_SECTIONS = {
 
 _PROSE = frozenset({"description", "doc", "reason"})
 _SIGNED_URL = re.compile(r"[?&;](sig|signature|x-amz-signature|x-goog-signature|x-amz-security-token)=.", re.IGNORECASE)
-# Settings about a secret that hold none: where it lies, how long it lives, which class fetches it.
+# Settings about a secret that do not contain it: its location, its lifetime, the class that fetches it.
 _ABOUT_A_SECRET = re.compile(
     r"(file|path|dir|name|ref|id|class|provider|enabled|required|ms|seconds|minutes|size|length|uri|url|endpoint|type)$",
     re.IGNORECASE,
@@ -42,7 +42,7 @@ _TERM_COLUMN = re.compile(r"(?:\w+\(\s*(?:\d+\s*,\s*)?)?(?P<column>[\w.]+)")
 def missing_variable_problems(
     layers: Layers, data: Mapping[str, Any], environ: Mapping[str, str] | None
 ) -> list[ConfigProblem]:
-    """Return the ``${VAR}`` references without default whose variable is not set."""
+    """Return the ``${VAR}`` references without a default whose variable is not set."""
     return [
         layers.problem(
             f"{path_text(path)} needs the environment variable {name}, which is not set",
@@ -56,10 +56,10 @@ def missing_variable_problems(
 
 
 def literal_secret_problems(document: Document) -> list[ConfigProblem]:
-    """Return the secrets that are written into the file; their values are not repeated."""
+    """Return the secrets that the file contains as plain text; their values are not repeated."""
     layers = Layers(document)
     return [
-        layers.problem(f"{path_text(path)} holds a secret in the clear", path, fix=_SECRET_FIX)
+        layers.problem(f"{path_text(path)} contains a secret in plain text", path, fix=_SECRET_FIX)
         for path, text in _texts(document.data)
         if _is_literal_secret(path, text)
     ]
@@ -68,7 +68,7 @@ def literal_secret_problems(document: Document) -> list[ConfigProblem]:
 def unknown_plugin_problems(
     document: Document, known: Mapping[PluginType, Collection[str]], environ: Mapping[str, str] | None
 ) -> list[ConfigProblem]:
-    """Return the plugins that the file names and nobody offers; defaults are looked up when they are used."""
+    """Return the plugins that the file names but that are not installed; defaults are looked up when they are used."""
     layers = Layers(document)
     problems = []
     for prefix, data in _levels(document):
@@ -83,7 +83,7 @@ def unknown_plugin_problems(
 
 
 def unknown_column_problems(layers: Layers, data: Mapping[str, Any]) -> list[ConfigProblem]:
-    """Return the keys, partition and sort terms and checks that name a column their table does not declare."""
+    """Return the keys, partition and sort terms and checks that use a column their table does not declare."""
     declared = data.get("tables")
     tables: dict[str, Any] = declared if isinstance(declared, dict) else {}
     problems = []
@@ -107,7 +107,7 @@ def unknown_column_problems(layers: Layers, data: Mapping[str, Any]) -> list[Con
 def _unknown_in_other_tables(
     layers: Layers, name: str, table: object, tables: Mapping[str, Any]
 ) -> Iterator[ConfigProblem]:
-    """Yield the columns that a relationship looks up in another table, which does not declare them."""
+    """Yield the columns that a relationship looks up in another table but that table does not declare."""
     if not isinstance(table, dict) or not isinstance(table.get("checks"), list):
         return
     for index, check in enumerate(table["checks"]):
@@ -121,20 +121,20 @@ def _unknown_in_other_tables(
         looked_up = [(("to_columns", place), column) for place, column in enumerate(given or ())] if given else own
         for where, column in looked_up:
             if isinstance(column, str) and column not in columns and column.partition(".")[0] not in columns:
-                yield unknown_column(layers, (*path, *where), f"a check of {name} in {other}", column, columns)
+                yield unknown_column(layers, (*path, *where), f"a check of {name} against {other}", column, columns)
 
 
 def unknown_column(layers: Layers, path: Path, what: str, column: str, columns: Mapping[str, None]) -> ConfigProblem:
-    """Describe a column that is named and not declared."""
+    """Describe a column that is used but not declared."""
     close = nearest(column, columns)
-    message = f"{what} names the column '{column}', which is not declared"
+    message = f"column '{column}' in {what} is not declared"
     message += f", did you mean '{close}'?" if close else ""
     fix = f"Write '{close}'" if close else f"Declare it under columns; declared: {_some(columns)}"
     return layers.problem(message, path, fix=fix)
 
 
 def _checked_columns(name: str, table: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
-    """Yield the columns that the checks of a table name, with their places."""
+    """Yield the columns used by the checks of a table, with their paths."""
     checks = table.get("checks")
     for index, check in enumerate(checks) if isinstance(checks, list) else ():
         if not isinstance(check, dict):
@@ -152,7 +152,7 @@ def _unknown_plugin(layers: Layers, path: Path, section: str, name: str, names: 
     close = nearest(name, names)
     message = f"no {section} plugin {shown(name, ())} is installed" + (f", did you mean '{close}'?" if close else "")
     installed = f"Installed: {', '.join(names) or 'none'}"
-    fix = f"Write '{close}'" if close else f"{installed}. Write one of them, or install the package that offers it"
+    fix = f"Write '{close}'" if close else f"{installed}. Use one of them, or install the package that provides it"
     return layers.problem(message, path, fix=fix)
 
 
@@ -166,7 +166,7 @@ def _levels(document: Document) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 def _is_literal_secret(path: Path, text: str) -> bool:
     references = list(ENV_REFERENCE.finditer(text))
-    # A default that is written out is as clear as any other text.
+    # A default value is plain text as well.
     rest = ENV_REFERENCE.sub(lambda match: match["default"] or "", text)
     free = len(path) > 1 and path[-2] in FREE_TEXT_MAPS
     if free and is_secret_key(str(path[-1])) and not _ABOUT_A_SECRET.search(str(path[-1])):
@@ -180,7 +180,7 @@ def _is_literal_secret(path: Path, text: str) -> bool:
     return (free or looks_like_address) and redact_text(rest) != rest
 
 
-def _texts(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:  # noqa: ANN401 - a document holds anything
+def _texts(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:  # noqa: ANN401 - a document can contain any value
     if isinstance(value, dict):
         for key, item in value.items():
             yield from _texts(item, (*path, key))
@@ -193,7 +193,7 @@ def _texts(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:  # noqa: 
 
 def _default_hint(name: str, path: Path) -> str:
     secret = any(isinstance(part, str) and is_secret_key(part) for part in path)
-    return "" if secret else f", or give a default: ${{{name}:-value}}"
+    return "" if secret else f", or set a default: ${{{name}:-value}}"
 
 
 def _column_names(table: object) -> dict[str, None]:

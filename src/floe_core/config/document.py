@@ -1,4 +1,4 @@
-"""Reads floe.yaml: whatever the bytes are, the answer is a document or an error with its place."""
+"""Read floe.yaml: any input gives either a document or an error with its location."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ PROJECT_FILE_NAMES = ("floe.yaml", "floe.yml")
 
 _FIRST_LINES = "Start with a mapping, such as: name: my_project"
 _SYNTAX_HINTS = (
-    (r"'\t'", "a tab is used where only spaces may stand", "Indent with spaces"),
-    ("mapping values are not allowed", "a second ':' in one line, or wrong indentation", "Put the value into quotes"),
+    (r"'\t'", "a tab is used where only spaces are allowed", "Indent with spaces"),
+    ("mapping values are not allowed", "a second ':' on one line, or wrong indentation", "Put the value in quotes"),
     ("expected ':'", "a ':' is missing after a key", "Write: key: value"),
-    ("expected <block end>", "the indentation does not fit the lines above", "Align it with its siblings"),
-    ("unexpected end of stream", "a quote that was opened is never closed", "Close the quote"),
-    ("cannot start any token", "a value starts with a character reserved by YAML", "Put the value into quotes"),
+    ("expected <block end>", "the indentation does not match the lines above", "Align it with its siblings"),
+    ("unexpected end of stream", "a quote is never closed", "Close the quote"),
+    ("cannot start any token", "a value starts with a character reserved by YAML", "Put the value in quotes"),
     (
         "expected ',' or",
-        "this does not fit into the list or mapping in brackets",
-        "Close the bracket; within brackets, put values that hold ${…} or ': ' into quotes",
+        "unexpected text in a list or mapping in brackets",
+        "Close the bracket; inside brackets, put values that contain ${…} or ': ' in quotes",
     ),
 )
 
 
 @dataclass(frozen=True)
 class Document:
-    """A YAML mapping with the place of everything in it; ``problems`` did not stop the reading."""
+    """A YAML mapping with the location of every value; ``problems`` are the ones that did not stop reading."""
 
     file: str
     root: MapNode
@@ -54,10 +54,10 @@ class Document:
 
 
 def find_project_file(start: Path) -> Path:
-    """Return the floe.yaml of a folder or the nearest of its parents; a file stands for itself.
+    """Return the floe.yaml of a folder or of its nearest parent; a file is returned unchanged.
 
     Raises:
-        ConfigurationError: There is none.
+        ConfigurationError: No floe.yaml was found.
     """
     if start.is_file():
         return start
@@ -66,7 +66,7 @@ def find_project_file(start: Path) -> Path:
         for name in PROJECT_FILE_NAMES:
             if (parent / name).is_file():
                 return parent / name
-    msg = f"No floe.yaml in {start} or a folder above it."
+    msg = f"No floe.yaml found in {start} or its parent folders."
     raise ConfigurationError(msg, hint="Create a project with: floe init")
 
 
@@ -74,13 +74,13 @@ def read_document(path: Path) -> Document:
     """Read a YAML file whose top level is a mapping.
 
     Raises:
-        ConfigurationError: The file is missing, too large, not text, not YAML, or no mapping.
+        ConfigurationError: The file is missing, too large, not text, not YAML, or not a mapping.
     """
     return parse_document(read_text(path), str(path))
 
 
 def read_text(path: Path) -> str:
-    """Read a text file that a project is made of.
+    """Read a text file of a project.
 
     Raises:
         ConfigurationError: The file is missing, too large, or not text.
@@ -89,10 +89,10 @@ def read_text(path: Path) -> str:
 
 
 def parse_document(text: str, file: str) -> Document:
-    """Read YAML whose top level is a mapping; ``file`` is what errors call it.
+    """Read YAML whose top level is a mapping; ``file`` is its name in errors.
 
     Raises:
-        ConfigurationError: The text is not YAML, or no mapping.
+        ConfigurationError: The text is not YAML, or not a mapping.
     """
     builder = TreeBuilder(file)
     try:
@@ -100,7 +100,7 @@ def parse_document(text: str, file: str) -> Document:
     except UnreadableError as err:
         fail(file, [*builder.problems, err.problem])
     except YAMLError as err:
-        # The library's own message quotes the line, and the line may hold a secret.
+        # The library's own message quotes the line, which may contain a secret.
         fail(file, [*builder.problems, _syntax_problem(err, text, file)])
     if root is None:
         fail(file, [ConfigProblem("the file is empty", file, 1, 1, "", _FIRST_LINES)])
@@ -111,7 +111,7 @@ def parse_document(text: str, file: str) -> Document:
 
 
 def fail(file: str, problems: Sequence[ConfigProblem]) -> Never:
-    """Raise all problems of a file as one error, in the order of the file."""
+    """Raise all problems of a file as one error, in file order."""
     unique = sorted(dict.fromkeys(problems), key=lambda problem: (problem.line, problem.column))
     msg = f"{file} has {mistakes(unique)}."
     raise ConfigurationError(msg, problems=unique) from None
@@ -126,10 +126,10 @@ def _bytes_of(path: Path) -> bytes:
     try:
         if stat.S_ISDIR(mode := path.stat().st_mode):
             msg = f"{path} is a folder, not a file."
-            raise ConfigurationError(msg, hint=f"Name the file, such as {path / 'floe.yaml'}.")
+            raise ConfigurationError(msg, hint=f"Pass the file, such as {path / 'floe.yaml'}.")
         if not stat.S_ISREG(mode):
-            msg = f"{path} is no regular file."
-            raise ConfigurationError(msg, hint="Name a floe.yaml.")
+            msg = f"{path} is not a regular file."
+            raise ConfigurationError(msg, hint="Pass a floe.yaml file.")
         with path.open("rb") as stream:
             content = stream.read(MAX_BYTES + 1)
     except FileNotFoundError:
@@ -140,7 +140,7 @@ def _bytes_of(path: Path) -> bytes:
         msg = f"{path} cannot be read: {reason}."
         raise ConfigurationError(msg, hint="Check the path and its permissions.") from None
     if len(content) > MAX_BYTES:
-        message = f"the file is larger than {MAX_BYTES // 1_000_000} MB, which no floe.yaml should be"
+        message = f"the file is larger than {MAX_BYTES // 1_000_000} MB, the maximum size"
         fail(str(path), [ConfigProblem(message, str(path), 1, 1, "", "Split the project into smaller ones")])
     return content
 
@@ -149,7 +149,7 @@ def _text_of(content: bytes, file: str) -> str:
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         fail(file, [ConfigProblem("the file is UTF-16 text", file, 1, 1, "", "Save it as UTF-8")])
     if (nul := content.find(b"\0")) >= 0:
-        _not_text("the file is binary", content[:nul], file, fix="Name a text file")
+        _not_text("the file is binary", content[:nul], file, fix="Use a text file")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as err:
@@ -168,12 +168,12 @@ def _syntax_problem(err: YAMLError, text: str, file: str) -> ConfigProblem:
     if isinstance(err, ReaderError):
         before = text[: err.position]
         place = Place(before.count("\n") + 1, len(before) - before.rfind("\n"))
-        message = f"the character #x{err.character:04x} may not stand in YAML"
+        message = f"the character #x{err.character:04x} is not allowed in YAML"
         return ConfigProblem(message, file, *place, "", "Remove it, or write it as an escape in double quotes")
     mark = err.problem_mark or err.context_mark if isinstance(err, MarkedYAMLError) else None
     place = Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1)
     problem = str(err.problem or err.context or "") if isinstance(err, MarkedYAMLError) else ""
     for sign, message, fix in _SYNTAX_HINTS:
         if sign in problem:
-            return ConfigProblem(f"this is no YAML: {message}", file, *place, "", fix)
-    return ConfigProblem(f"this is no YAML: {problem or 'it cannot be read'}", file, *place, "", "Check this line")
+            return ConfigProblem(f"invalid YAML: {message}", file, *place, "", fix)
+    return ConfigProblem(f"invalid YAML: {problem or 'it cannot be parsed'}", file, *place, "", "Check this line")

@@ -13,14 +13,14 @@ _PARTIAL = "Override"
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the schema of floe.yaml; an environment is typed as a project of which nothing is required."""
+    """Return the schema of floe.yaml; an environment is a project without required keys."""
     schema = ProjectFile.model_json_schema()
     definitions = schema.setdefault("$defs", {})
     overrides = {name + _PARTIAL: _partial(deepcopy(body)) for name, body in definitions.items()}
     project = _partial({"type": "object", "additionalProperties": False, "properties": deepcopy(schema["properties"])})
     for key in WHOLE_FILE_KEYS:
         project["properties"].pop(key)
-    project["description"] = "What this environment changes; everything else stays as it is above."
+    project["description"] = "Settings that this environment overrides; all others keep their values from the base."
     definitions |= overrides | {f"Project{_PARTIAL}": project}
     environments = schema["properties"][ENVIRONMENTS_KEY]
     environments["additionalProperties"] = {"$ref": f"{_DEFS}Project{_PARTIAL}"}
@@ -33,8 +33,8 @@ def json_schema() -> dict[str, Any]:
     }
 
 
-def _partial(node: Any) -> Any:  # noqa: ANN401 - a JSON Schema holds anything
-    """Take requirements and defaults away, except within lists, which an environment replaces whole."""
+def _partial(node: Any) -> Any:  # noqa: ANN401 - a JSON Schema can contain any value
+    """Remove requirements and defaults, except inside lists, which an environment replaces as a whole."""
     if isinstance(node, list):
         return [_partial(item) for item in node]
     if not isinstance(node, dict):
@@ -45,14 +45,14 @@ def _partial(node: Any) -> Any:  # noqa: ANN401 - a JSON Schema holds anything
         return node
     result = {key: _partial(value) for key, value in node.items() if key not in ("required", "default", "properties")}
     if "properties" in node:
-        # Its keys are names of settings, and a setting may be called "required".
+        # The keys are names of settings, and a setting may be named "required".
         result["properties"] = {name: _partial(value) for name, value in node["properties"].items()}
     if str(result.get("$ref", "")).startswith(_DEFS):
         result["$ref"] += _PARTIAL
     return result
 
 
-def _used(definitions: dict[str, Any], root: Any) -> dict[str, Any]:  # noqa: ANN401 - a JSON Schema holds anything
+def _used(definitions: dict[str, Any], root: Any) -> dict[str, Any]:  # noqa: ANN401 - a JSON Schema can contain any value
     used: set[str] = set()
     waiting = [root]
     while waiting:

@@ -1,4 +1,4 @@
-"""Environments: overrides laid over the base, each value still known by its place."""
+"""Environments: overrides merged into the base, with the location of each value kept."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _MAPS_OF_SECTIONS = frozenset({"tables", "schedules"})
 
 @dataclass(frozen=True)
 class Layers:
-    """The base of a document with at most one environment over it."""
+    """The base of a document with at most one environment merged into it."""
 
     document: Document
     environment: str | None = None
 
     def data(self) -> dict[str, Any]:
-        """Return the effective project as plain data; an empty value stands for the default."""
+        """Return the effective project as plain data; an empty value means the default."""
         data: dict[str, Any] = {key: value for key, value in self.document.data.items() if key != ENVIRONMENTS_KEY}
         if isinstance(self._override, MapNode):
             override = self.document.data[ENVIRONMENTS_KEY][self.environment]
@@ -34,13 +34,13 @@ class Layers:
         return completed
 
     def problem(self, message: str, path: Path, *, fix: str = "", key: bool = False) -> ConfigProblem:
-        """Describe a problem at a path of the effective project, placed where the file decides it.
+        """Describe a problem at a path of the effective project, located where the file sets the value.
 
         Args:
             message: What is wrong.
-            path: Where, in the effective project.
+            path: The path in the effective project.
             fix: What to write instead.
-            key: Point at the key rather than at its value.
+            key: Point to the key instead of its value.
         """
         root, prefix = self._decider(path)
         place = locate(root, path, key=key)
@@ -63,13 +63,13 @@ class Layers:
 
 
 def environment_names(document: Document) -> list[str]:
-    """Return the environments the document defines, in its order."""
+    """Return the environments defined in the document, in file order."""
     environments = child(document.root, ENVIRONMENTS_KEY)
     return list(environments.entries) if isinstance(environments, MapNode) else []
 
 
 def environment_problems(document: Document) -> list[ConfigProblem]:
-    """Return what is wrong with the shape of the ``environments`` section itself."""
+    """Return the structural problems of the ``environments`` section itself."""
     environments = child(document.root, ENVIRONMENTS_KEY)
     layers = Layers(document)
     if environments is None or _is_null(environments):
@@ -82,7 +82,9 @@ def environment_problems(document: Document) -> list[ConfigProblem]:
         path: Path = (ENVIRONMENTS_KEY, name)
         if isinstance(entry.node, MapNode):
             found += [
-                layers.problem(f"'{key}' holds for the whole file", (*path, key), fix="Move it to the top", key=True)
+                layers.problem(
+                    f"'{key}' applies to the whole file", (*path, key), fix="Move it to the top level", key=True
+                )
                 for key in WHOLE_FILE_KEYS
                 if key in entry.node.entries
             ]
@@ -101,8 +103,8 @@ def _merged(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _completed(value: Any, key: str | int = "") -> Any:  # noqa: ANN401 - a document holds anything
-    """Leave out empty values, so that defaults take their place; a table without settings is still a table."""
+def _completed(value: Any, key: str | int = "") -> Any:  # noqa: ANN401 - a document can contain any value
+    """Drop empty values so that defaults apply; a table without settings is still a table."""
     if isinstance(value, dict):
         if key in _MAPS_OF_SECTIONS:
             value = {name: {} if item is None else item for name, item in value.items()}

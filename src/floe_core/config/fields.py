@@ -1,4 +1,4 @@
-"""What the models say about a path of the document: which keys are known there, and what they hold."""
+"""Look up a path of the document in the models: the keys allowed there and the type of their values."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FieldFacts:
-    """A field's description, and the model it holds if it holds one."""
+    """A field's description, and the model of its value if there is one."""
 
     description: str
     holds: type[BaseModel] | None
 
 
 def keys_at(model: type[BaseModel], path: Path) -> list[str]:
-    """Return the keys that are known under a path, none when anything goes there."""
+    """Return the keys allowed under a path; empty if any key is allowed."""
     holder = _model_in(_descend(model, path))
     return list(holder.model_fields) if holder else []
 
 
 def field_at(model: type[BaseModel], path: Path) -> FieldFacts | None:
-    """Return the facts of the field a path leads to, None when it leads to none."""
+    """Return the facts about the field at a path; None if there is no such field."""
     if not path or not isinstance(path[-1], str):
         return None
     holder = _model_in(_descend(model, path[:-1]))
@@ -36,7 +36,7 @@ def field_at(model: type[BaseModel], path: Path) -> FieldFacts | None:
 
 
 def sections_with(model: type[BaseModel], key: str) -> list[str]:
-    """Return the sections of the top level that know a key."""
+    """Return the top-level sections that have a key."""
     sections = ((name, _model_in(info.annotation)) for name, info in model.model_fields.items())
     return [name for name, holder in sections if holder and key in holder.model_fields]
 
@@ -65,7 +65,7 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:  # noqa: ANN401 - anno
 
 
 def _bare(annotation: Any) -> Any:  # noqa: ANN401 - annotations have no common type
-    """Take ``Annotated`` and ``| None`` away."""
+    """Remove ``Annotated`` and ``| None``."""
     if get_origin(annotation) is Annotated:
         return _bare(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):

@@ -1,4 +1,4 @@
-"""A YAML document as a tree that remembers where everything stands."""
+"""A YAML document as a tree that keeps the location of every value."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TEXT_PER_UNIT_OF_SIZE = 100
 
 
 class Place(NamedTuple):
-    """A position in the file, both counted from 1."""
+    """A position in the file; line and column are counted from 1."""
 
     line: int
     column: int
@@ -28,7 +28,7 @@ class Place(NamedTuple):
 
 @dataclass(slots=True)
 class ScalarNode:
-    """A single value; ``text`` is how it is written."""
+    """A single value; ``text`` is its source text."""
 
     place: Place
     value: str | float | bool | None
@@ -37,7 +37,7 @@ class ScalarNode:
 
     @property
     def size(self) -> int:
-        """What the value weighs once aliases are expanded; long texts weigh more."""
+        """The size of the value once aliases are expanded; long texts count more."""
         return 1 + len(self.text) // _TEXT_PER_UNIT_OF_SIZE
 
 
@@ -53,7 +53,7 @@ class ListNode:
 
 @dataclass(slots=True)
 class MapNode:
-    """A mapping, in the order of the file."""
+    """A mapping, in file order."""
 
     place: Place
     entries: dict[str, Entry] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Entry(NamedTuple):
 
 
 def resolve_plain(text: str) -> str | float | bool | None:
-    """Return the value of an unquoted scalar by the YAML 1.2 core schema; dates stay text."""
+    """Return the value of an unquoted scalar in the YAML 1.2 core schema; dates remain text."""
     if _NULL.fullmatch(text):
         return None
     if _BOOLEAN.fullmatch(text):
@@ -90,11 +90,11 @@ def _number(text: str) -> str | float:
     return float(text.replace(".", "")) if _SPECIAL_FLOAT.fullmatch(text) else text
 
 
-def plain_data(node: Node) -> Any:  # noqa: ANN401 - a document holds anything
+def plain_data(node: Node) -> Any:  # noqa: ANN401 - a document can contain any value
     """Return the tree as dictionaries, lists and values.
 
-    In the maps that are handed on as text (``options``, ``conf``, ``properties``), numbers and booleans stay as they
-    are written, so that ``1.10`` does not become ``1.1``.
+    In the maps that are passed on as text (``options``, ``conf``, ``properties``), numbers and booleans keep their
+    source text, so ``1.10`` does not become ``1.1``.
     """
     if isinstance(node, MapNode):
         return {
@@ -106,7 +106,7 @@ def plain_data(node: Node) -> Any:  # noqa: ANN401 - a document holds anything
     return node.value
 
 
-def _texts(node: Node) -> Any:  # noqa: ANN401 - a document holds anything
+def _texts(node: Node) -> Any:  # noqa: ANN401 - a document can contain any value
     if not isinstance(node, MapNode):
         return plain_data(node)
     return {
@@ -122,7 +122,7 @@ def _written(node: ScalarNode) -> str | None:
 
 
 def depth_of_match(root: Node, path: Path) -> int:
-    """Return how many parts of the path the tree holds."""
+    """Return how many parts of the path exist in the tree."""
     node: Node | None = root
     for index, part in enumerate(path):
         node = child(node, part)
@@ -132,7 +132,7 @@ def depth_of_match(root: Node, path: Path) -> int:
 
 
 def child(node: Node | None, part: str | int) -> Node | None:
-    """Return the value under a key or index, None when there is none."""
+    """Return the value at a key or index; None if it does not exist."""
     if isinstance(node, MapNode) and isinstance(part, str):
         entry = node.entries.get(part)
         return entry.node if entry else None
@@ -142,7 +142,7 @@ def child(node: Node | None, part: str | int) -> Node | None:
 
 
 def locate(root: Node, path: Path, *, key: bool = False) -> Place:
-    """Return where a value stands, or its key; for what is not there, where its parent stands."""
+    """Return the location of a value or its key; if it does not exist, that of its closest parent."""
     node: Node = root
     place = root.place
     for index, part in enumerate(path):

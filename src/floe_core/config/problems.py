@@ -1,4 +1,4 @@
-"""Says what a validation error means: which value, at which place, and what to write instead."""
+"""Explain validation errors: which value is wrong, where it is, and what to write instead."""
 
 from __future__ import annotations
 
@@ -52,23 +52,23 @@ def problems_of(err: ValidationError, layers: Layers, model: type[BaseModel], *,
     """Return one located problem for each error.
 
     Args:
-        err: What pydantic found.
-        layers: The document it was found in.
-        model: What was validated.
-        at: Where in the project the validated value stands.
+        err: The validation error.
+        layers: The validated document.
+        model: The model it was validated against.
+        at: The path of the validated value in the project.
     """
     return [_problem(item, layers, model, at) for item in err.errors(include_url=False)]
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that was probably meant."""
+    """Return the known word closest to a misspelled one; None if there is none."""
     by_lower = {name.lower(): name for name in known}
     close = get_close_matches(word.lower(), list(by_lower), n=1)
     return by_lower[close[0]] if close else None
 
 
 def shown(value: object, path: Path) -> str:
-    """Render an offending value; what may be a secret is not rendered."""
+    """Render an invalid value; a value that may be a secret is not shown."""
     if any(isinstance(part, str) and is_secret_key(part) for part in path):
         return "not shown"
     if isinstance(value, dict):
@@ -94,7 +94,7 @@ def _problem(item: ErrorDetails, layers: Layers, model: type[BaseModel], at: Pat
     path = (*at, *loc)
     field = field_at(model, loc)
     if field is not None and field.holds is SecretReference and not isinstance(value, dict):
-        message = f"{path_text(path)} holds a secret in the clear, or something that is no reference"
+        message = f"{path_text(path)} contains a secret in plain text, or a value that is not a reference"
         return layers.problem(message, path, fix=REFERENCE_HINT)
     wrong, fix = _explain(kind, value, context, item["msg"])
     fix = fix or (field.description if field else "")
@@ -125,16 +125,16 @@ def _missing_key(loc: Path, layers: Layers, model: type[BaseModel], at: Path) ->
 def _bad_key(path: Path, layers: Layers, at: Path) -> ConfigProblem:
     name = shown(str(path[-1]), ())
     if path[:-1] == ("tables",):
-        message, fix = f"{name} is no table name", "Write namespace.table, such as bronze.orders"
+        message, fix = f"{name} is not a valid table name", "Write namespace.table, such as bronze.orders"
     else:
-        message, fix = f"{name} is no key", "Write a text that is not empty"
+        message, fix = f"{name} is not a valid key", "Use a text that is not empty"
     return layers.problem(message, (*at, *path), fix=fix, key=True)
 
 
 def _explain(kind: str, value: object, context: Mapping[str, Any], msg: str) -> tuple[str, str]:
-    """Return what is wrong with a value and what to write; no fix means that the field's description says it."""
+    """Return what is wrong with a value and how to fix it; with an empty fix, use the field's description."""
     if kind in _EXPECTED:
-        return f"{_EXPECTED[kind]} is expected", _type_fix(kind, value)
+        return f"expected {_EXPECTED[kind]}", _type_fix(kind, value)
     if kind in _BOUNDS:
         bound, words = _BOUNDS[kind]
         return f"it must be {words} {context[bound]}", f"Write a value {words} {context[bound]}"
@@ -143,7 +143,7 @@ def _explain(kind: str, value: object, context: Mapping[str, Any], msg: str) -> 
     if kind == "string_too_short":
         return "it is too short", f"Write at least {context['min_length']} characters, or remove the key"
     if kind == "string_pattern_mismatch":
-        return "it does not have the right form" + ("; ${…} is not replaced here" if "${" in str(value) else ""), ""
+        return "it has the wrong format" + ("; ${…} is not supported here" if "${" in str(value) else ""), ""
     return redact_text(str(context["error"]) if kind == "value_error" else msg), ""
 
 
@@ -154,11 +154,11 @@ def _choice(value: str, choices: str) -> tuple[str, str]:
 
 def _type_fix(kind: str, value: object) -> str:
     if isinstance(value, str) and "${" in value:
-        return "${…} works in text only: write the value out, or set it by environment under 'environments'"
+        return "${…} is supported only in text: write the value itself, or set it per environment under 'environments'"
     if kind == "string_type" and isinstance(value, bool | int | float):
-        return f'Put it into quotes: "{str(value).lower() if isinstance(value, bool) else value}"'
+        return f'Put it in quotes: "{str(value).lower() if isinstance(value, bool) else value}"'
     if _EXPECTED[kind] == "a list":
-        return "Write [a, b], or one '- item' a line"
+        return "Write [a, b], or one '- item' per line"
     if _EXPECTED[kind] == "a mapping of keys":
         return "Write 'key: value' lines under it"
     return f"Write {_EXPECTED[kind]}"

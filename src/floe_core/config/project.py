@@ -1,4 +1,4 @@
-"""Loads a project: read, bring up to date, lay the environment over it, validate, and report every mistake at once."""
+"""Load a project: read it, upgrade it, merge the environment, validate it, and report all mistakes at once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LoadedProject:
-    """A valid project and the document it came from, so that later checks can name a place."""
+    """A valid project and its source document, which gives later checks the location of a value."""
 
     config: ProjectConfig
     layers: Layers
@@ -48,15 +48,15 @@ def load_project(
     """Load floe.yaml for one environment.
 
     Args:
-        path: The file, or the folder that holds it.
-        environment: Which of the file's environments to lay over the base; none by default.
-        environ: Variables that ``${VAR}`` references are checked against; the process's own by default.
-        allow_missing_env: Accept references to variables that are not set here.
+        path: The file, or the folder that contains it.
+        environment: The environment to merge into the base; none by default.
+        environ: Environment variables for checking ``${VAR}`` references; those of the process by default.
+        allow_missing_env: Accept references to variables that are not set.
         known_plugins: Names of the installed plugins; without them, names are not checked.
 
     Raises:
-        ConfigurationError: The file cannot be used; ``problems`` has every mistake with its place.
-        SchemaVersionError: The file was written for a newer floe.
+        ConfigurationError: The file is not valid; ``problems`` lists every mistake with its location.
+        SchemaVersionError: The file was written for a newer version of floe.
     """
     loaded = load_with_places(
         path,
@@ -76,7 +76,7 @@ def load_with_places(
     allow_missing_env: bool = False,
     known_plugins: Mapping[PluginType, Collection[str]] | None = None,
 ) -> LoadedProject:
-    """Load floe.yaml as ``load_project`` does, and keep the document for checks that come later."""
+    """Load floe.yaml like ``load_project``, and keep the document for later checks."""
     path = _project_file(path)
     document = upgraded(read_document(path))
     problems = [*document.problems, *environment_problems(document), *literal_secret_problems(document)]
@@ -92,7 +92,7 @@ def load_with_places(
         problems.append(_unknown_environment(document, environment))
     layers = Layers(document, environment)
     if not allow_missing_env:
-        # One mistake a value: a reference where none may stand is not also a variable that is missing.
+        # Report one mistake per value: a reference that is not allowed is not also a missing variable.
         reported = {(problem.line, problem.column) for problem in problems}
         missing = missing_variable_problems(layers, layers.data(), environ)
         problems += [problem for problem in missing if (problem.line, problem.column) not in reported]
@@ -107,7 +107,7 @@ def _project_file(path: Path) -> Path:
     for name in PROJECT_FILE_NAMES:
         if (path / name).is_file():
             return path / name
-    msg = f"No floe.yaml in {path}."
+    msg = f"No floe.yaml found in {path}."
     raise ConfigurationError(msg, hint="Create a project with: floe init")
 
 
@@ -123,6 +123,6 @@ def _validated(layers: Layers) -> tuple[ProjectConfig | None, Sequence[ConfigPro
 def _unknown_environment(document: Document, name: str) -> ConfigProblem:
     known = environment_names(document)
     close = nearest(name, known)
-    message = f"there is no environment '{name}'" + (f", did you mean '{close}'?" if close else "")
+    message = f"unknown environment '{name}'" + (f", did you mean '{close}'?" if close else "")
     fix = f"Known environments: {', '.join(known)}" if known else "Add it under 'environments', or leave it out"
     return Layers(document).problem(message, ("environments",), fix=fix, key=True)

@@ -1,4 +1,4 @@
-"""SQL models as they lie in a project: a file with one query, and a comment before it that says how it is written."""
+"""SQL models of a project: each file has one query, with a comment before it that says how to write the table."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class SqlModel:
     """One SQL model.
 
     Attributes:
-        file: Where it lies, as errors name it.
+        file: The path of its file, as shown in errors.
         path: The parts of its asset key: its folder and its name.
-        config: What its header says.
-        text: The whole file, so that places in it are those of the file.
+        config: The settings in its header.
+        text: The whole file, so positions in the text are positions in the file.
     """
 
     file: str
@@ -49,14 +49,14 @@ class SqlModel:
 
 
 def read_sql_models(folder: Path, root: Path) -> list[SqlModel]:
-    """Read every model below a folder, in the order of their names.
+    """Read every model below a folder, ordered by name.
 
     Args:
-        folder: Holds a folder for each namespace; it need not exist.
-        root: The project's folder, which paths in errors begin at.
+        folder: The folder with one subfolder per namespace; it need not exist.
+        root: The project's folder; paths in errors are relative to it.
 
     Raises:
-        ConfigurationError: Some file cannot be a model; every mistake is listed.
+        ConfigurationError: A file is not a valid model; every mistake is listed.
     """
     models: list[SqlModel] = []
     problems: list[ConfigProblem] = []
@@ -76,9 +76,7 @@ def _read(file: Path, folder: Path, root: Path) -> SqlModel:
     parts = file.relative_to(folder).with_suffix("").parts
     if len(parts) != _PARTS or any("." in part for part in parts):
         fix = f"Move it to {folder.name}/NAMESPACE/TABLE.sql"
-        fail(
-            name, [ConfigProblem("the place of a model names its table, and this one names none", name, 1, 1, "", fix)]
-        )
+        fail(name, [ConfigProblem("the path of this model does not name a table", name, 1, 1, "", fix)])
     text = read_text(file)
     return SqlModel(name, (parts[0], parts[1]), _config(text, name), text)
 
@@ -87,7 +85,7 @@ def _config(text: str, file: str) -> SqlModelConfig:
     found = _HEADER.match(text)
     if found is None or not found["yaml"].strip():
         return SqlModelConfig()
-    # Whatever stands before the header becomes blank, so that places in it are those of the file.
+    # Text before the header is replaced by blanks, so positions in the header are positions in the file.
     start = found.start("yaml")
     before = re.sub(r"[^\n]", " ", text[:start])
     document = parse_document(before + found["yaml"], file)

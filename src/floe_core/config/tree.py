@@ -1,8 +1,8 @@
-"""Builds the tree from ruamel.yaml's events, in bounded memory.
+"""Build the tree from ruamel.yaml's events, in bounded memory.
 
-Events rather than the nodes that ruamel.yaml composes: a composed alias is the node it stands for, so its own position
-is lost; the composer recurses, so deep nesting ends in a ``RecursionError`` without a position; and it has read the
-whole file before the first limit could apply, at three times the memory.
+This module uses events instead of ruamel.yaml's composed nodes for three reasons: the composer replaces an alias by the
+node it refers to, so the alias's position is lost; it recurses, so deep nesting ends in a ``RecursionError`` without a
+position; and it reads the whole file before any limit can apply, with three times the memory.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class UnreadableError(Exception):
-    """A problem that ends the reading."""
+    """A problem that stops reading."""
 
     def __init__(self, problem: ConfigProblem) -> None:
-        """Carry the problem."""
+        """Wrap the problem."""
         super().__init__(problem.message)
         self.problem = problem
 
@@ -54,10 +54,10 @@ class _Open:
 
 
 class TreeBuilder:
-    """Turns events into a tree; problems that do not stop the reading are collected in ``problems``."""
+    """Turns events into a tree; problems that do not stop reading are collected in ``problems``."""
 
     def __init__(self, file: str) -> None:
-        """Start empty; ``file`` is the name that problems show."""
+        """Start empty; ``file`` is the file name shown in problems."""
         self.problems: list[ConfigProblem] = []
         self._file = file
         self._root: Node | None = None
@@ -67,7 +67,7 @@ class TreeBuilder:
         self._documents = 0
 
     def build(self, events: Iterable[Any]) -> Node | None:
-        """Return the root, None for an empty document.
+        """Return the root; None for an empty document.
 
         Raises:
             UnreadableError: An alias is undefined, contains itself or expands too far, the nesting is too deep, the
@@ -111,20 +111,22 @@ class TreeBuilder:
 
     def _alias(self, anchor: str, place: Place) -> None:
         if anchor not in self._anchors:
-            self._stop(place, f"the alias '*{anchor}' has no anchor", f"Define it before with: &{anchor}")
+            self._stop(place, f"the alias '*{anchor}' has no anchor", f"Define it first with: &{anchor}")
         node = self._anchors[anchor]
         if node is None:
-            self._stop(place, f"the alias '*{anchor}' is part of its own value", "Write the values out")
+            self._stop(place, f"the alias '*{anchor}' refers to itself", "Write the values out")
         self._grow(node.size, place, alias=anchor)
         if len(self._open) + node.depth > MAX_DEPTH:
-            self._stop(place, f"values are nested more than {MAX_DEPTH} deep", "Write the values out, flatter")
+            self._stop(
+                place, f"values are nested more than {MAX_DEPTH} levels deep", "Write the values out with less nesting"
+            )
         self._attach(node, place)
 
     def _start(self, event: MappingStartEvent | SequenceStartEvent, place: Place) -> None:
         self._tag(event, place)
         self._grow(1, place)
         if len(self._open) >= MAX_DEPTH:
-            self._stop(place, f"values are nested more than {MAX_DEPTH} deep", "Check the brackets and the indentation")
+            self._stop(place, f"values are nested more than {MAX_DEPTH} levels deep", "Check brackets and indentation")
         node = MapNode(place) if isinstance(event, MappingStartEvent) else ListNode(place)
         if event.anchor is not None:
             self._anchors[event.anchor] = None
@@ -161,20 +163,20 @@ class TreeBuilder:
             parent.sources.append((node, place))
         elif key in mapping.entries:
             first = mapping.entries[key].key_place.line
-            self._add(key_place, f"duplicate key '{key}', first used in line {first}", "Keep one of the two", path=key)
+            self._add(key_place, f"duplicate key '{key}', first used on line {first}", "Keep one of the two", path=key)
         else:
             mapping.entries[key] = Entry(key_place, node)
 
     def _merge(self, target: MapNode, source: Node, place: Place) -> None:
         for node in source.items if isinstance(source, ListNode) else [source]:
             if not isinstance(node, MapNode):
-                self._add(place, "'<<' takes a mapping to merge", "Write an alias such as: <<: *defaults")
+                self._add(place, "'<<' needs a mapping to merge", "Write an alias such as: <<: *defaults")
                 continue
             for key, entry in node.entries.items():
                 target.entries.setdefault(key, entry)
 
     def _whole_characters(self, text: str, place: Place) -> str:
-        """Join the surrogate pair that JSON writes for a character outside the basic plane."""
+        """Join the surrogate pairs that JSON uses for characters outside the basic multilingual plane."""
         if not _SURROGATE.search(text):
             return text
         try:
@@ -196,7 +198,7 @@ class TreeBuilder:
         if alias:
             message = f"the alias '*{alias}' makes the document expand to more than {MAX_VALUES:,} values"
             self._stop(place, message, "Write the values out, or use fewer aliases")
-        self._stop(place, f"the file holds more than {MAX_VALUES:,} values", "Split the project into smaller ones")
+        self._stop(place, f"the file contains more than {MAX_VALUES:,} values", "Split the project into smaller ones")
 
     def _add(self, place: Place, message: str, fix: str, *, path: str = "") -> None:
         self.problems.append(ConfigProblem(message, self._file, place.line, place.column, path, fix))

@@ -1,4 +1,4 @@
-"""Schema versions of floe.yaml: older files are brought up to date in memory, newer ones are refused."""
+"""Schema versions of floe.yaml: older files are upgraded in memory, newer ones are rejected."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _OLD_KEY = "version"
 
 
 def upgraded(document: Document) -> Document:
-    """Return the document as one of the current version; what to change in the file is logged.
+    """Return the document in the current version, and log what to change in the file.
 
-    Version 0 named its version ``version`` and held ``warehouse`` at the top level.
+    Version 0 had the keys ``version`` and ``warehouse`` at the top level.
 
     Raises:
-        SchemaVersionError: The file was written for a newer floe.
+        SchemaVersionError: The file was written for a newer version of floe.
     """
     root = document.root
     version = _version(root)
@@ -37,7 +37,7 @@ def upgraded(document: Document) -> Document:
     entries = dict(root.entries)
     changes = []
     if (old := entries.pop(_OLD_KEY, None)) and _KEY not in entries:
-        changes.append(f"replace '{_OLD_KEY}: 0' by '{_KEY}: {SCHEMA_VERSION}'")
+        changes.append(f"replace '{_OLD_KEY}: 0' with '{_KEY}: {SCHEMA_VERSION}'")
         entries[_KEY] = Entry(old.key_place, ScalarNode(old.node.place, SCHEMA_VERSION, str(SCHEMA_VERSION)))
     else:
         changes.append(f"write '{_KEY}: {SCHEMA_VERSION}'")
@@ -70,8 +70,8 @@ def _with_warehouse(catalog: Entry | None, warehouse: Entry) -> Entry:
 
 def _too_new(document: Document, version: int) -> SchemaVersionError:
     place: Place = locate(document.root, (_KEY if _KEY in document.root.entries else _OLD_KEY,))
-    message = f"schema version {version} is newer than this floe, which reads version {SCHEMA_VERSION}"
+    message = f"schema version {version} is not supported; this floe reads version {SCHEMA_VERSION}"
     fix = f"Upgrade floe: pip install --upgrade {DISTRIBUTION}"
     problem = ConfigProblem(message, document.file, place.line, place.column, _KEY, fix)
-    msg = f"{document.file} was written for a newer floe."
+    msg = f"{document.file} was written for a newer version of floe."
     return SchemaVersionError(msg, problems=[problem], hint=f"{fix}.")

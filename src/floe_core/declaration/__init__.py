@@ -1,1 +1,1 @@
-"""What floe.yaml says about tables, schedules and places."""
+"""Declarations in floe.yaml: tables, schedules and locations."""

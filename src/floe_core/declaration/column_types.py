@@ -1,6 +1,6 @@
-"""Column types as people write them: ``long``, ``decimal(10, 2)``, ``map<string, list<long>>``.
+"""Column types in text form: ``long``, ``decimal(10, 2)``, ``map<string, list<long>>``.
 
-The grammar lives here, free of any table library, so that ``floe.yaml`` is checked where it is read.
+The parser does not depend on a table library, so ``floe.yaml`` can be checked where it is read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SIMPLE_TYPES = (
 )
 KNOWN_TYPES = (*SIMPLE_TYPES, "decimal(p, s)", "fixed(n)", "list<type>", "map<type, type>", "struct<name: type, …>")
 
-# What Spark, SQL and Arrow call the same types.
+# The names of the same types in Spark, SQL and Arrow.
 _ALIASES = {
     "bool": "boolean",
     "integer": "int",
@@ -54,7 +54,7 @@ _MOST_DIGITS = 38
 
 @dataclass(frozen=True)
 class SimpleType:
-    """A type without parts, one of ``SIMPLE_TYPES``."""
+    """A primitive type without parameters, one of ``SIMPLE_TYPES``."""
 
     name: str
 
@@ -111,20 +111,20 @@ ColumnType = SimpleType | DecimalOf | FixedOf | ListOf | MapOf | StructOf
 
 
 class ColumnTypeError(ValueError):
-    """The text is no type; the message is the reason."""
+    """The text is not a valid type; the message is the reason."""
 
 
 def parse_column_type(text: str) -> ColumnType:
-    """Read a type in Iceberg's, Spark's or SQL's spelling.
+    """Parse a type in Iceberg's, Spark's or SQL's spelling.
 
     Raises:
-        ColumnTypeError: The text is no type.
+        ColumnTypeError: The text is not a valid type.
     """
     return _Parser(text).whole()
 
 
 class _Parser:
-    """Reads one type, token by token."""
+    """Parses one type, token by token."""
 
     def __init__(self, text: str) -> None:
         self._tokens = self._split(text)
@@ -133,7 +133,7 @@ class _Parser:
     def whole(self) -> ColumnType:
         kind = self._type()
         if self._place < len(self._tokens):
-            self._refuse(f"'{self._tokens[self._place]}' is left over")
+            self._refuse(f"unexpected '{self._tokens[self._place]}' after the type")
         return kind
 
     def _split(self, text: str) -> list[str]:
@@ -141,14 +141,14 @@ class _Parser:
         while position < len(text.rstrip()):
             match = _TOKEN.match(text, position)
             if match is None:
-                self._refuse(f"'{text[position:].strip()[0]}' has no place in a type")
+                self._refuse(f"unexpected character '{text[position:].strip()[0]}'")
             tokens.append(match["word"] or match["mark"])
             position = match.end()
         return tokens
 
     def _next(self) -> str:
         if self._place >= len(self._tokens):
-            self._refuse("it ends too early")
+            self._refuse("unexpected end of the type")
         self._place += 1
         return self._tokens[self._place - 1]
 
@@ -161,12 +161,12 @@ class _Parser:
     def _expect(self, *tokens: str) -> None:
         if not any(self._take(token) for token in tokens):
             found = f"'{self._tokens[self._place]}'" if self._place < len(self._tokens) else "the end"
-            self._refuse(f"'{tokens[0]}' is expected where {found} stands")
+            self._refuse(f"expected '{tokens[0]}' but found {found}")
 
     def _number(self) -> int:
         word = self._next()
         if not word.isdigit():
-            self._refuse(f"a number is expected where '{word}' stands")
+            self._refuse(f"expected a number but found '{word}'")
         return int(word)
 
     def _type(self) -> ColumnType:
@@ -184,7 +184,7 @@ class _Parser:
         }
         if name not in compound:
             near = get_close_matches(name, [*SIMPLE_TYPES, *_ALIASES, *compound], n=1)
-            self._refuse(f"there is no type '{word}'" + (f", did you mean '{near[0]}'?" if near else ""))
+            self._refuse(f"unknown type '{word}'" + (f", did you mean '{near[0]}'?" if near else ""))
         return compound[name]()
 
     def _decimal(self) -> DecimalOf:
@@ -193,7 +193,9 @@ class _Parser:
         scale = self._number() if self._take(",") else 0
         self._expect(")")
         if not 0 < precision <= _MOST_DIGITS or scale > precision:
-            self._refuse(f"a decimal has 1 to {_MOST_DIGITS} digits, of which at most all are after the point")
+            self._refuse(
+                f"a decimal needs a precision of 1 to {_MOST_DIGITS} and a scale no greater than the precision"
+            )
         return DecimalOf(precision, scale)
 
     def _fixed(self) -> FixedOf:
@@ -203,7 +205,7 @@ class _Parser:
         length = self._number()
         self._expect(close)
         if length < 1:
-            self._refuse("a fixed has at least one byte")
+            self._refuse("a fixed needs at least one byte")
         return FixedOf(length)
 
     def _list(self) -> ListOf:
@@ -228,7 +230,7 @@ class _Parser:
         while not fields or self._take(","):
             name = self._next().strip("`")
             if name in {field.name for field in fields}:
-                self._refuse(f"the field '{name}' is there twice")
+                self._refuse(f"duplicate field '{name}'")
             self._expect(":")
             kind = self._type()
             fields.append(FieldOf(name, kind, self._not_null()))

@@ -1,4 +1,4 @@
-"""Cron expressions and time zones of schedules: whether they can be, and what may have been meant."""
+"""Validate cron expressions and time zones of schedules, and suggest corrections."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-# Name, least and greatest value, and the names that stand for values.
+# Name, minimum and maximum value, and the names allowed instead of numbers.
 _FIELDS: tuple[tuple[str, int, int, tuple[str, ...]], ...] = (
     ("minute", 0, 59, ()),
     ("hour", 0, 23, ()),
@@ -19,26 +19,26 @@ _FIELDS: tuple[tuple[str, int, int, tuple[str, ...]], ...] = (
 _SHORTHANDS = ("@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@yearly", "@annually")
 _PART = re.compile(r"^(?P<first>\*|[a-z0-9]+)(?:-(?P<last>[a-z0-9]+))?(?:/(?P<step>\d+))?$")
 _NTH_DAY = re.compile(r"^(?P<day>[a-z0-9]+)#(?:[1-5]|l)$|^l(?P<last>[a-z0-9]+)$")
-_EXAMPLE = "such as 0 6 * * * for every day at six"
+_EXAMPLE = "such as 0 6 * * * for every day at 06:00"
 
 
 def require_cron(text: str) -> str:
-    """Return a cron expression of five fields as it is.
+    """Return a cron expression with five fields unchanged.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The text is not a valid cron expression.
     """
     lowered = text.strip().lower()
     if lowered in _SHORTHANDS or "${" in text:
         return text
     if lowered.startswith("@"):
         close = get_close_matches(lowered, _SHORTHANDS, n=1)
-        guess = f", did you mean '{close[0]}'?" if close else f"; write one of {', '.join(_SHORTHANDS)}"
+        guess = f", did you mean '{close[0]}'?" if close else f"; use one of {', '.join(_SHORTHANDS)}"
         msg = f"it is not a cron expression{guess}"
         raise ValueError(msg)
     parts = lowered.split()
     if len(parts) != len(_FIELDS):
-        msg = f"a cron expression has five fields, {_EXAMPLE}, and this one has {len(parts)}"
+        msg = f"a cron expression has five fields, {_EXAMPLE}; this one has {len(parts)}"
         raise ValueError(msg)
     for part, (name, low, high, names) in zip(parts, _FIELDS, strict=True):
         for item in part.split(","):
@@ -54,7 +54,7 @@ def _problem(item: str, name: str, low: int, high: int, names: tuple[str, ...]) 
         item = nth["day"] or nth["last"]
     found = _PART.match(item)
     if found is None:
-        return f"'{item}' is not a {name}; write a number, a range such as 1-5, a list or */2"
+        return f"'{item}' is not a valid {name}; use a number, a range such as 1-5, a list or */2"
     if found["step"] is not None and int(found["step"]) == 0:
         return f"the step of '{item}' must be 1 or more"
     ends = [end for end in (found["first"], found["last"]) if end not in {None, "*"}]
@@ -62,9 +62,11 @@ def _problem(item: str, name: str, low: int, high: int, names: tuple[str, ...]) 
     for end, value in zip(ends, values, strict=True):
         if value is None:
             close = get_close_matches(end, names, n=1)
-            return f"'{end}' is not a {name}" + (f", did you mean '{close[0]}'?" if close else f" ({low} to {high})")
+            return f"'{end}' is not a valid {name}" + (
+                f", did you mean '{close[0]}'?" if close else f" ({low} to {high})"
+            )
         if not low <= value <= high:
-            return f"the {name} is {end}, and goes from {low} to {high}"
+            return f"the {name} must be between {low} and {high}, not {end}"
     return None
 
 
@@ -75,10 +77,10 @@ def _value(text: str, low: int, names: tuple[str, ...]) -> int | None:
 
 
 def require_timezone(text: str) -> str:
-    """Return the name of a time zone as it is.
+    """Return the name of a time zone unchanged.
 
     Raises:
-        ValueError: There is no such time zone.
+        ValueError: The time zone does not exist.
     """
     if "${" in text:
         return text
@@ -92,8 +94,6 @@ def require_timezone(text: str) -> str:
         guess = cities.get(lowered) or next(
             (by_lower[close] for close in get_close_matches(lowered, list(by_lower), n=1)), None
         )
-        msg = "there is no such time zone" + (
-            f", did you mean '{guess}'?" if guess else "; write such as Europe/Berlin"
-        )
+        msg = "unknown time zone" + (f", did you mean '{guess}'?" if guess else "; use a name such as Europe/Berlin")
         raise ValueError(msg) from None
     return text

@@ -1,4 +1,4 @@
-"""What a compiled project declares about a table, under whichever name the table is asked for."""
+"""Look up what a compiled project declares about a table, by the project's or a tenant's table name."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def name_in_project(artifacts: CompiledArtifacts, table: str) -> str:
-    """Return the name that floe.yaml has for a table: ``silver.orders`` for ``tenants.acme.silver.orders``.
+    """Return a table's name in floe.yaml: ``silver.orders`` for ``tenants.acme.silver.orders``.
 
-    What holds for a table of the project holds for each tenant's, retention above all.
+    Settings of a project's table, such as its retention, apply to each tenant's table of that name.
     """
-    # A tenant's table has the project's whole name at its end.
+    # A tenant's table name ends with the table's full name in the project.
     if table in artifacts.tables or ".".join(table.split(".")[-2:]) not in artifacts.tables:
         return table
     prefix = f"{expand_section(artifacts.tenancy, path='tenancy').namespace_prefix}."
@@ -26,31 +26,31 @@ def name_in_project(artifacts: CompiledArtifacts, table: str) -> str:
 
 
 def declared_orphan_days(artifacts: CompiledArtifacts, table: str) -> int | None:
-    """Return the age at which files that nothing refers to may go; None when the table does not ask for more.
+    """Return the minimum age at which unreferenced files may be deleted; None if the table uses the default.
 
     Args:
         artifacts: The project.
-        table: The table's full name; a tenant's is looked up under the project's.
+        table: The table's full name; a tenant's table is looked up by its name in the project.
     """
     declared = artifacts.tables.get(name_in_project(artifacts, table))
-    # Compiled projects have every value written out, so that the default cannot be told from an ask for it.
+    # Compiled projects contain every value, so an explicit default cannot be distinguished from an unset value.
     default = RetentionConfig.model_fields["orphan_days"].default
     return None if declared is None or declared.retention.orphan_days == default else declared.retention.orphan_days
 
 
 def declared_retention(artifacts: CompiledArtifacts, table: str) -> RetentionDays | None:
-    """Return the days that a project asks to keep a table's snapshots; None when no level asks for any.
+    """Return how many days a project keeps a table's snapshots; None if no level sets a retention.
 
     Args:
         artifacts: The project.
-        table: The table's full name; a tenant's is looked up under the project's.
+        table: The table's full name; a tenant's table is looked up by its name in the project.
     """
     name = name_in_project(artifacts, table)
     declared = artifacts.tables.get(name)
     governance = artifacts.governance
     levels = (governance.enterprise, governance.domain, governance.product)
-    asked = any(level.snapshot_retention_days is not None or level.legal_hold_days is not None for level in levels)
-    if not asked and (declared is None or declared.retention.snapshot_days is None):
+    required = any(level.snapshot_retention_days is not None or level.legal_hold_days is not None for level in levels)
+    if not required and (declared is None or declared.retention.snapshot_days is None):
         return None
     if effective := artifacts.retention.get(name):
         return RetentionDays(effective.snapshot_days, effective.derivation)

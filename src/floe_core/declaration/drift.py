@@ -1,4 +1,4 @@
-"""Drift: where a table is not what floe.yaml declares."""
+"""Drift: differences between a table and its declaration in floe.yaml."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class DriftKind(StrEnum):
-    """What differs."""
+    """The kind of a difference."""
 
     TABLE = "table"
     MISSING_COLUMN = "missing_column"
@@ -32,7 +32,7 @@ class DriftKind(StrEnum):
 
 
 class DriftSeverity(StrEnum):
-    """What a difference can lead to."""
+    """The possible impact of a difference."""
 
     INFO = "info"
     WARNING = "warning"
@@ -40,14 +40,14 @@ class DriftSeverity(StrEnum):
 
 
 class DriftRemedy(StrEnum):
-    """What floe does about a difference.
+    """How floe can fix a difference.
 
     Attributes:
         RUN: ``floe apply`` changes the table, and so does the next run that writes to it.
         APPLY: ``floe apply`` changes the table.
-        CONFIRM: ``floe apply`` changes the table, and asks first.
-        FLAG: Only ``floe apply --drop-columns`` changes the table, and asks first.
-        NONE: Nothing does; the item's ``fix`` says what to do.
+        CONFIRM: ``floe apply`` changes the table after confirmation.
+        FLAG: Only ``floe apply --drop-columns`` changes the table, after confirmation.
+        NONE: floe cannot change the table; the item's ``fix`` says what to do.
     """
 
     RUN = "run"
@@ -60,13 +60,13 @@ class DriftRemedy(StrEnum):
 class DriftItem(FrozenModel):
     """One difference."""
 
-    kind: DriftKind = Field(description="What differs.")
-    path: str = Field(description="Where: a column, dotted for nested fields, or a property.")
-    declared: str | None = Field(description="What floe.yaml says; none: nothing.")
-    actual: str | None = Field(description="What the table has; none: nothing.")
-    severity: DriftSeverity = Field(description="What it can lead to.")
-    fix: str = Field(description="The way out.")
-    remedy: DriftRemedy = Field(default=DriftRemedy.NONE, description="What floe does about it.")
+    kind: DriftKind = Field(description="Kind of difference.")
+    path: str = Field(description="Column, dotted for nested fields, or property.")
+    declared: str | None = Field(description="Value in floe.yaml; none: not declared.")
+    actual: str | None = Field(description="Value in the table; none: not in the table.")
+    severity: DriftSeverity = Field(description="Possible impact.")
+    fix: str = Field(description="How to fix it.")
+    remedy: DriftRemedy = Field(default=DriftRemedy.NONE, description="How floe can fix it.")
 
     def __str__(self) -> str:
         """Render as ``severity kind path: declared X, the table has Y. fix``."""
@@ -77,12 +77,12 @@ class DriftItem(FrozenModel):
 
     @property
     def destructive(self) -> bool:
-        """Whether the change takes something away, so that somebody has to agree first."""
+        """Whether the change removes something, so it needs confirmation."""
         return self.remedy in {DriftRemedy.CONFIRM, DriftRemedy.FLAG}
 
 
 class DriftReport(FrozenModel):
-    """Everything that differs between one table and its declaration."""
+    """All differences between a table and its declaration."""
 
     table: str = Field(description="The table, as namespace.name.")
     items: tuple[DriftItem, ...] = Field(default=(), description="The differences, most severe first.")
@@ -104,8 +104,8 @@ class DriftReport(FrozenModel):
 
 @runtime_checkable
 class DriftDetectorProtocol(Protocol):
-    """Compares declared tables with real ones."""
+    """Compares tables with their declarations."""
 
     def detect(self, target: str, declared: TableConfig) -> DriftReport:
-        """Compare one table with its declaration; a table that is not there is a difference too."""
+        """Compare one table with its declaration; a missing table is also a difference."""
         ...

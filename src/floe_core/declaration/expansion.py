@@ -1,4 +1,4 @@
-"""Turns a configuration section with ``${VAR}`` texts into one with values; secrets stay references."""
+"""Replace ``${VAR}`` references in a configuration section by values; secrets remain references."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def expand_section(section: Section, *, path: str, secrets: SecretSource | None 
 
     Args:
         section: A section of the compiled artifacts.
-        path: Where it stands, such as ``catalog``, for error messages.
-        secrets: Where every ``secret_ref`` of the result is looked up first.
+        path: Its path, such as ``catalog``, for error messages.
+        secrets: The source in which every ``secret_ref`` of the result is looked up first.
 
     Raises:
-        SecretReferenceError: A variable without default is not set.
-        ConfigurationError: A value from the environment does not fit its setting.
+        SecretReferenceError: A variable without a default is not set.
+        ConfigurationError: A value from the environment is not valid for its setting.
     """
     try:
         return type(section).model_validate({key: _expanded(value, secrets) for key, value in section})
@@ -32,13 +32,13 @@ def expand_section(section: Section, *, path: str, secrets: SecretSource | None 
             ConfigProblem(item["msg"], path=".".join([path, *map(str, item["loc"])]))
             for item in err.errors(include_input=False, include_url=False)
         ]
-        msg = f"The {path} section cannot be used with the values from the environment."
+        msg = f"The {path} section is not valid with the values from the environment."
         raise ConfigurationError(msg, problems=problems) from None
 
 
-def _expanded(value: Any, secrets: SecretSource | None) -> Any:  # noqa: ANN401 - any setting goes in and comes out
+def _expanded(value: Any, secrets: SecretSource | None) -> Any:  # noqa: ANN401 - accepts and returns any setting
     if isinstance(value, str):
-        # A str subclass such as an enum has no reference in it and must stay what it is.
+        # A str subclass such as an enum contains no reference and must keep its type.
         return expand(value) if type(value) is str else value
     if isinstance(value, SecretReference):
         return value if secrets is None else value.sought_in(secrets)

@@ -1,7 +1,7 @@
-"""Locations of files: one spelling for each, and which place a location leads to.
+"""Normalize file locations and resolve where they lead.
 
-The same file has several names: schemes of one store, links, and dots that go up in a path, plain or encoded. Whoever
-decides about a file by its name compares names that were brought into one form here.
+The same file can have several names: equivalent schemes of a store, links, and dot segments in a path, plain or
+percent-encoded. Code that decides about a file by its name must compare names that this module normalized.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from urllib.parse import unquote
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# Names of one store under which files may be written down.
+# Equivalent schemes of one store that may appear in file names.
 _SAME_SCHEME = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "wasbs": "wasb", "gcs": "gs", "": "file"}
 _LOCATION = re.compile(r"^(?P<scheme>[a-zA-Z][\w+.-]*):(?P<rest>.*)$", re.DOTALL)
-# One slash or three begin a path; after two of them comes a host, which no local file has.
+# A path starts with one slash or three; two slashes are followed by a host, which local files do not have.
 _LOCAL = re.compile(r"^(?://)?(?P<path>/.*)$", re.DOTALL)
 _HOST = re.compile("//[^/]")
-# A client may cut a URI at the first two, and takes the third for a slash.
+# A client may cut a URI at the first two characters and read the third as a slash.
 _MISREAD = re.compile(r"[?#\\\x00-\x1f\x7f]")
 _DOTS = re.compile(r"(?:^|[/\\])\.{1,2}(?=[/\\]|$)")
-# Nobody encodes a path more often than this by mistake.
+# More levels of encoding than this are not a mistake.
 _MOST_DECODINGS = 4
 
 
 def normal(location: str) -> str:
-    """Return one spelling for all spellings of a location: ``file:/x``, ``file:///x`` and ``/x`` are one file."""
+    """Return the normalized spelling of a location: ``file:/x``, ``file:///x`` and ``/x`` are the same file."""
     scheme, rest = _split(location)
     if scheme == "file":
         return "file:/" + re.sub(r"/+", "/", rest).lstrip("/")
@@ -36,7 +36,7 @@ def normal(location: str) -> str:
 
 
 def path_alone(location: str) -> str:
-    """Return the path of a location, without scheme and store."""
+    """Return the path of a location without its scheme and store."""
     scheme, rest = _split(location)
     if scheme == "file":
         return "/" + re.sub(r"/+", "/", rest).lstrip("/")
@@ -44,7 +44,7 @@ def path_alone(location: str) -> str:
 
 
 def spellings(location: str) -> tuple[str, ...]:
-    """Return the ways in which a writer may have begun the names of files in a location."""
+    """Return the prefixes that writers may have used for the names of files in a location."""
     scheme, rest = _split(location.rstrip("/"))
     if scheme == "file":
         path = "/" + re.sub(r"/+", "/", rest).lstrip("/")
@@ -54,25 +54,25 @@ def spellings(location: str) -> tuple[str, ...]:
 
 
 def plain_uri(uri: str) -> str:
-    """Return a URI in one spelling; Java writes ``file:/`` where others write ``file:///``."""
+    """Return a URI with a normalized file scheme; Java writes ``file:/`` where others write ``file:///``."""
     return re.sub(r"^file:/+", "file:///", uri).rstrip("/")
 
 
 def lies_in(uri: str, roots: Iterable[str]) -> bool:
-    """Whether a URI is at or below one of some roots, by name; ``tenant-10`` is not below ``tenant-1``."""
+    """Whether a URI equals or is below one of the roots, by name; ``tenant-10`` is not below ``tenant-1``."""
     place = f"{_lexical(uri)}/"
     return any(place.startswith(f"{_lexical(root)}/") for root in roots)
 
 
 def local_path(location: str) -> str | None:
-    """Return the path of a local location, None for one in a store."""
+    """Return the path of a local location; None for a location in a store."""
     scheme, rest = _split(location)
     local = _LOCAL.match(rest) if scheme == "file" and not _HOST.match(rest) else None
     return "/" + local["path"].lstrip("/") if local else None
 
 
 def links_below(places: Iterable[str]) -> tuple[str, ...]:
-    """Return the links to folders that lie below local places: whoever follows them leaves the place."""
+    """Return the links to folders below local locations; following them leaves the location."""
     found: list[str] = []
     for path in filter(None, map(local_path, places)):
         for folder, names, _ in os.walk(path):
@@ -82,7 +82,7 @@ def links_below(places: Iterable[str]) -> tuple[str, ...]:
 
 def _lexical(uri: str) -> str:
     place = normal(uri).rstrip("/")
-    # Only folders can be gone up in; to an object store a dot is a character like any other.
+    # Dot segments have a meaning only in file systems; in an object store a dot is an ordinary character.
     return f"file:{os.path.normpath(place[len('file:') :])}" if place.startswith("file:") else place
 
 
@@ -93,11 +93,11 @@ def _split(location: str) -> tuple[str, str]:
 
 
 class Destinations(NamedTuple):
-    """Where a location may lead to.
+    """The files that a location may refer to.
 
     Attributes:
-        plain: Places that clients which take the name as it is reach; more than one when links and dots meet.
-        decoded: Places that clients which decode the name first reach.
+        plain: The files for clients that use the name as it is; several if the path combines links and dot segments.
+        decoded: The files for clients that percent-decode the name first.
     """
 
     plain: tuple[str, ...]
@@ -105,23 +105,23 @@ class Destinations(NamedTuple):
 
 
 class Compass:
-    """Tells where locations lead to; links are followed once for each folder, so make a new one for each decision."""
+    """Resolves locations. Links are followed once per folder and cached, so create a new one for each decision."""
 
     def __init__(self) -> None:
-        """Know no folder yet."""
+        """Start with an empty cache."""
         self._folders: dict[str, str] = {}
 
     def real(self, location: str) -> str:
-        """Return one name for all names of a file: links to the folder of a local file are followed."""
+        """Return the canonical name of a file; links to the folder of a local file are followed."""
         found = self.destinations(location)
         return found.plain[0] if found else normal(location)
 
     def destinations(self, location: str) -> Destinations | None:
-        """Return where a location may lead to, in one spelling; None when that cannot be told."""
+        """Return the files that a location may refer to, normalized; None if that cannot be determined."""
         scheme, rest = _split(location)
         if scheme == "file":
             return self._local(location, rest)
-        # An object store has no folders to go up in; a client that tidies names up would reach another object.
+        # Dot segments have no meaning in an object store; a client that normalizes names would access another object.
         if _MISREAD.search(rest) or _DOTS.search(rest) or rest.endswith("/"):
             return None
         plain = (f"{scheme}:{rest}",)
@@ -132,7 +132,7 @@ class Compass:
 
     def _local(self, location: str, rest: str) -> Destinations | None:
         local = _LOCAL.match(rest)
-        # A bare path is not parsed as a URI, so nothing is cut off.
+        # A bare path is not parsed as a URI, so no part is cut off.
         misread = "\\" in rest or "\0" in rest or (rest is not location and _MISREAD.search(rest))
         if local is None or _HOST.match(rest) or misread:
             return None
@@ -147,12 +147,12 @@ class Compass:
         tidy = os.path.normpath(path)
         if not _DOTS.search(path):
             return (self._entry(tidy),)
-        # The system follows a link before it goes up from there; others drop the link and the dots together.
+        # The operating system follows a link before it applies ".."; other clients drop the link together with "..".
         whole = self._folder(path)
         return tuple(dict.fromkeys((self._entry(tidy), f"file:{whole}")))
 
     def _entry(self, path: str) -> str:
-        # The last part stays as it is: deleting a link leaves what it leads to.
+        # The last part is not resolved: deleting a link does not delete its target.
         folder, name = os.path.split(path)
         return f"file:{self._folder(folder).rstrip('/')}/{name}"
 

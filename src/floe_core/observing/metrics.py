@@ -1,7 +1,6 @@
-"""What floe counts: commits, rows, retries, tokens and circuit breakers, as OpenTelemetry metrics.
+"""OpenTelemetry metrics of floe: commits, rows, retries, tokens and circuit breakers.
 
-Nothing is kept until the application installs an OpenTelemetry SDK, or ``observability.otlp_endpoint`` names a
-collector.
+Nothing is recorded until the application installs an OpenTelemetry SDK or sets ``observability.otlp_endpoint``.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class Gauge(Protocol):
 
 @dataclass(frozen=True)
 class Instruments:
-    """What is counted, one instrument each."""
+    """The OpenTelemetry instruments."""
 
     commit_duration: Histogram
     commit_conflicts: Counter
@@ -44,7 +43,7 @@ class Instruments:
 
 
 def _instruments() -> Instruments | None:
-    # Whoever installs an SDK imports the API: before that there is nobody to count for.
+    # Installing an SDK imports the API; before that, there is nothing to record to.
     return _made() if "opentelemetry.metrics" in sys.modules else None
 
 
@@ -61,17 +60,15 @@ def instruments_of(meter: Meter) -> Instruments:
         commit_duration=meter.create_histogram(
             "floe.commit.duration",
             unit="s",
-            description="Time that one commit to a table takes; with engine spark, the writing of the rows as well.",
+            description="Duration of one commit to a table; with engine spark, it includes writing the rows.",
             explicit_bucket_boundaries_advisory=_SECONDS,
         ),
         commit_conflicts=meter.create_counter(
-            "floe.commit.conflicts", unit="{commit}", description="Commits that another writer was faster than."
+            "floe.commit.conflicts", unit="{commit}", description="Commits lost to a concurrent writer."
         ),
         rows_written=meter.create_counter("floe.rows.written", unit="{row}", description="Rows in new data files."),
         bytes_written=meter.create_counter("floe.bytes.written", unit="By", description="Size of new files."),
-        retries=meter.create_counter(
-            "floe.catalog.retries", unit="{call}", description="Catalog calls that were made once more."
-        ),
+        retries=meter.create_counter("floe.catalog.retries", unit="{call}", description="Retried catalog calls."),
         token_refreshes=meter.create_counter(
             "floe.token.refreshes", unit="{token}", description="Tokens fetched from a token endpoint."
         ),
@@ -83,11 +80,11 @@ def instruments_of(meter: Meter) -> Instruments:
 
 @dataclass
 class CommitTimer:
-    """A commit under way.
+    """A commit in progress.
 
     Attributes:
-        outcome: How it ended; None when there was nothing to commit.
-        seconds: How long it took; until that is set, the end of the block is the end of the commit.
+        outcome: How it ended; None if there was nothing to commit.
+        seconds: How long it took; if not set, the commit ends with the block.
     """
 
     outcome: str | None = "ok"
@@ -95,13 +92,13 @@ class CommitTimer:
     seconds: float | None = None
 
     def stop(self) -> None:
-        """Measure no further."""
+        """Stop the timer."""
         self.seconds = time.perf_counter() - self.started
 
 
 @contextmanager
 def timed_commit(table: str, *, conflict: type[Exception], engine: str = "arrow") -> Iterator[CommitTimer]:
-    """Measure one commit of an engine; an error of type ``conflict`` means that another writer was faster."""
+    """Measure one commit of an engine; an error of type ``conflict`` means that another writer committed first."""
     timer = CommitTimer()
     try:
         yield timer
@@ -122,7 +119,7 @@ def timed_commit(table: str, *, conflict: type[Exception], engine: str = "arrow"
 
 
 def count_written(table: str, operation: str, summary: Mapping[str, str]) -> None:
-    """Count the rows and bytes of a snapshot, as its summary has them."""
+    """Count the rows and bytes in a snapshot's summary."""
     if instruments := _instruments():
         attributes = {"table": table, "operation": operation}
         instruments.rows_written.add(int(summary.get("added-records", 0)), attributes)
@@ -130,18 +127,18 @@ def count_written(table: str, operation: str, summary: Mapping[str, str]) -> Non
 
 
 def count_retry(call: str, error: str) -> None:
-    """Count a catalog call that is made once more."""
+    """Count a retried catalog call."""
     if instruments := _instruments():
         instruments.retries.add(1, {"call": call, "error": error})
 
 
 def count_token_refresh(outcome: str) -> None:
-    """Count a token that was asked for."""
+    """Count a token request."""
     if instruments := _instruments():
         instruments.token_refreshes.add(1, {"outcome": outcome})
 
 
 def record_breaker_state(service: str, state: str) -> None:
-    """Record the state that a circuit breaker is in now."""
+    """Record the current state of a circuit breaker."""
     if instruments := _instruments():
         instruments.breaker_state.set(_BREAKER_STATES[state], {"service": service})

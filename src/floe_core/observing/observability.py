@@ -1,4 +1,4 @@
-"""Sends logs, spans and metrics where floe.yaml says, in whichever process works on a project."""
+"""Send logs, spans and metrics as configured in floe.yaml, in every process that works on a project."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from floe_core.schemas import ObservabilityConfig
 
 TRACE_PARENT_VARIABLE = "TRACEPARENT"
-"""Names the span that a process works for, in W3C form."""
+"""The parent span of a process, in W3C format."""
 LOG_LEVEL_VARIABLE = "FLOE_LOG_LEVEL"
-"""Least level that processes log which a command starts; comes before floe.yaml."""
+"""Minimum log level of processes that a command starts; takes precedence over floe.yaml."""
 
 Exporter = TypeVar("Exporter", bound="SpanExporter | MetricExporter")
 T = TypeVar("T")
@@ -56,9 +56,9 @@ _log = get_logger("floe.observability")
 
 
 def configure_observability(config: ObservabilityConfig) -> None:
-    """Send logs, spans and metrics as configured; what the application has configured itself stays as it is.
+    """Send logs, spans and metrics as configured, without overriding the application's own configuration.
 
-    Called again, or with nothing configured, it does nothing.
+    A second call, or a call with nothing configured, has no effect.
 
     Raises:
         MissingDependencyError: An endpoint is configured and the extra ``otel`` is not installed.
@@ -75,7 +75,7 @@ def configure_observability(config: ObservabilityConfig) -> None:
 
 
 def configure_tracing(config: ObservabilityConfig) -> None:
-    """Send spans to the configured OTLP endpoint; without one, or when the application has its own SDK, do nothing.
+    """Send spans to the configured OTLP endpoint; without an endpoint, or if the application has an SDK, do nothing.
 
     Raises:
         MissingDependencyError: An endpoint is configured and the extra ``otel`` is not installed.
@@ -96,12 +96,12 @@ def configure_tracing(config: ObservabilityConfig) -> None:
     exporter = OTLPSpanExporter(
         endpoint=_signal_url(config.otlp_endpoint, "v1/traces"), timeout=_EXPORT_SECONDS, session=_session()
     )
-    provider.add_span_processor(BatchSpanProcessor(_sparing(exporter, SpanExportResult.FAILURE)))
+    provider.add_span_processor(BatchSpanProcessor(_with_pauses(exporter, SpanExportResult.FAILURE)))
     trace.set_tracer_provider(provider)
 
 
 def configure_metrics(config: ObservabilityConfig) -> None:
-    """Send metrics to the configured OTLP endpoint; without one, or when the application has its own SDK, do nothing.
+    """Send metrics to the configured OTLP endpoint; without an endpoint, or if the application has an SDK, do nothing.
 
     Raises:
         MissingDependencyError: An endpoint is configured and the extra ``otel`` is not installed.
@@ -110,7 +110,7 @@ def configure_metrics(config: ObservabilityConfig) -> None:
         return
     from opentelemetry import metrics
 
-    # The API has no public name for the provider that stands for none.
+    # The API has no public name for its placeholder provider.
     if type(metrics.get_meter_provider()).__name__ != "_ProxyMeterProvider":
         return
     with _extra_required():
@@ -120,12 +120,12 @@ def configure_metrics(config: ObservabilityConfig) -> None:
     exporter = OTLPMetricExporter(
         endpoint=_signal_url(config.otlp_endpoint, "v1/metrics"), timeout=_EXPORT_SECONDS, session=_session()
     )
-    reader = PeriodicExportingMetricReader(_sparing(exporter, MetricExportResult.FAILURE))
+    reader = PeriodicExportingMetricReader(_with_pauses(exporter, MetricExportResult.FAILURE))
     metrics.set_meter_provider(MeterProvider([reader], resource=_resource(config)))
 
 
 def flush_observability() -> None:
-    """Send what was recorded so far; a collector that does not answer is given up after some seconds."""
+    """Send everything recorded so far; give up on an unresponsive collector after a few seconds."""
     providers: list[Any] = [trace.get_tracer_provider()]
     if not isinstance(providers[0], trace.ProxyTracerProvider):
         from opentelemetry import metrics
@@ -138,13 +138,13 @@ def flush_observability() -> None:
 
 @dataclass
 class Receiver:
-    """Whoever takes something of what this process tells; after a failure it is left alone for a while.
+    """A receiver of this process's telemetry; after a failure, nothing is sent to it for a while.
 
     Attributes:
-        setting: The setting that names it.
-        silent_until: When it is tried again, on the clock of ``time.monotonic``.
-        lost: Whether anything could not be sent to it.
-        answer: What it answered last, as far as that is known.
+        setting: The setting that configures it.
+        silent_until: Time of the next attempt, as ``time.monotonic``.
+        lost: Whether anything could not be delivered.
+        answer: Its last response, if known.
     """
 
     setting: str
@@ -155,19 +155,19 @@ class Receiver:
 
     @classmethod
     def of(cls, setting: str) -> Receiver:
-        """Return the receiver that a setting names: one for all who send to it."""
+        """Return the receiver configured by a setting; all senders share it."""
         return _receivers.setdefault(setting, cls(setting))
 
     @property
     def silent(self) -> bool:
-        """Whether it is left alone for now."""
+        """Whether nothing is sent to it for now."""
         return time.monotonic() < self.silent_until
 
     def take(self, deliver: Callable[[], T], *, seconds: float) -> T:
-        """Hand something over, and wait for its answer no longer than some seconds, however slowly it comes.
+        """Deliver data and wait a limited time for the complete response.
 
         Raises:
-            TimeoutError: There was no whole answer in time, or the one before is still on its way.
+            TimeoutError: The response was not complete in time, or the previous delivery is still in progress.
         """
         if self._late is not None and not self._late.finished:
             raise TimeoutError
@@ -178,7 +178,7 @@ class Receiver:
         return call.result()
 
     def failed(self, event: str, **fields: Any) -> None:  # noqa: ANN401 - events take any value
-        """Leave it alone, so that no run waits for it again and again, and log that once."""
+        """Pause deliveries, so a run does not wait for it repeatedly, and log the failure once."""
         self.silent_until = time.monotonic() + _SILENCE_SECONDS
         if not self.lost:
             self.lost = True
@@ -189,18 +189,18 @@ _receivers: dict[str, Receiver] = {}
 
 
 def lost_receivers() -> list[str]:
-    """Return the settings of receivers that did not take what this process had to send."""
+    """Return the settings of receivers to which data could not be delivered."""
     return [receiver.setting for receiver in _receivers.values() if receiver.lost]
 
 
 def trace_parent() -> str | None:
-    """Return the current span in W3C form, to be handed to another process; None outside of any."""
+    """Return the current span in W3C format, for another process; None if there is no current span."""
     return request_headers().get("traceparent")
 
 
 @contextmanager
 def continued(parent: str | None) -> Iterator[None]:
-    """Work for a span of another process, given in W3C form; within a span of this one, or without any, go on."""
+    """Use a span of another process as parent in the block, unless there is already a current span."""
     if parent is None or trace.get_current_span().get_span_context().is_valid:
         yield
         return
@@ -209,7 +209,7 @@ def continued(parent: str | None) -> Iterator[None]:
 
 
 def join(parent: str | None) -> None:
-    """Work for a span of another process, given in W3C form, until this one ends; within a span, go on."""
+    """Use a span of another process as parent until this process ends, unless there is already a current span."""
     if parent is not None:
         join_process(_context_of(parent))
 
@@ -222,7 +222,7 @@ def _context_of(parent: str) -> Context:
 
 @contextmanager
 def handed_over() -> Iterator[None]:
-    """Name the current span to processes that are started in a block."""
+    """Pass the current span to processes started in the block."""
     parent, before = trace_parent(), os.environ.get(TRACE_PARENT_VARIABLE)
     if parent is None:
         yield
@@ -238,12 +238,12 @@ def handed_over() -> Iterator[None]:
 
 
 def inherited_parent() -> str | None:
-    """Return the span that this process was started for, in W3C form; None when nobody said."""
+    """Return the parent span of this process in W3C format; None if it has none."""
     return os.environ.get(TRACE_PARENT_VARIABLE) or None
 
 
 def _signal_url(endpoint: str, signal: str) -> str:
-    """Return the address of a signal: collectors have one path for each below a common one."""
+    """Return the address for a signal: collectors have one path per signal below a common base."""
     scheme, place, path, query, _ = urlsplit(endpoint)
     base = path.strip("/")
     for known in _SIGNALS:
@@ -265,7 +265,7 @@ def _resource(config: ObservabilityConfig) -> Resource:
     return Resource.create(
         {
             "service.name": config.service_name,
-            # A run has several processes, and each counts for itself.
+            # A run has several processes, each with its own counters.
             "service.instance.id": str(uuid.uuid4()),
             "process.pid": os.getpid(),
             "host.name": socket.gethostname(),
@@ -274,40 +274,40 @@ def _resource(config: ObservabilityConfig) -> Resource:
 
 
 def _session() -> requests.Session | None:
-    """Return the connections of an exporter; None where OpenTelemetry's own variables bring some.
+    """Return the session for an exporter; None if OpenTelemetry's own variables configure one.
 
-    An exporter takes a redirection for success although it does not follow it, and keeps other answers to itself.
+    An exporter treats a redirect as success although it does not follow it, and does not expose other responses.
     """
     import requests
 
     if any(name.startswith(_EXPORTER_VARIABLES) and name.endswith("_CREDENTIAL_PROVIDER") for name in os.environ):
         return None
 
-    def look(response: requests.Response, *_: object, **__: object) -> None:
+    def check_response(response: requests.Response, *_: object, **__: object) -> None:
         Receiver.of(_ENDPOINT).answer = f"HTTP {response.status_code}"
         if 300 <= response.status_code < 400:  # noqa: PLR2004 - redirections
             raise requests.TooManyRedirects(response=response)
 
     session = requests.Session()
-    session.hooks["response"].append(look)
+    session.hooks["response"].append(check_response)
     return session
 
 
 def _quiet(_record: logging.LogRecord) -> bool:
-    """Drop what an exporter says: it repeats what the collector answered, and ``telemetry_not_sent`` tells the rest."""
+    """Drop an exporter's own log records: they repeat what the event ``telemetry_not_sent`` contains."""
     return False
 
 
-def _sparing(exporter: Exporter, failure: object) -> Exporter:
-    """Let an exporter leave a collector alone for a while after a failure."""
+def _with_pauses(exporter: Exporter, failure: object) -> Exporter:
+    """Make an exporter pause after a failed delivery."""
     logger = logging.getLogger(type(exporter).__module__)
     if _quiet not in logger.filters:
-        # First, so that nothing else sees the record.
+        # First, so no other filter sees the record.
         logger.filters.insert(0, _quiet)
     export: Callable[..., object] = exporter.export
     receiver = Receiver.of(_ENDPOINT)
 
-    def spare(*batch: Any, **options: Any) -> object:  # noqa: ANN401 - of either signal
+    def export_unless_paused(*batch: Any, **options: Any) -> object:  # noqa: ANN401 - the arguments differ per signal
         if receiver.silent:
             return failure
         receiver.answer = None
@@ -319,5 +319,5 @@ def _sparing(exporter: Exporter, failure: object) -> Exporter:
             receiver.failed("telemetry_not_sent", answer=receiver.answer or "none")
         return result
 
-    vars(exporter)["export"] = spare
+    vars(exporter)["export"] = export_unless_paused
     return exporter

@@ -1,4 +1,4 @@
-"""Nothing calls home: the usage statistics of dependencies are off unless the user turns them on."""
+"""No usage statistics: those of dependencies are disabled unless the user enables them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OPT_OUTS = {
 
 
 def opt_out_of_usage_statistics(environ: MutableMapping[str, str] | None = None) -> None:
-    """Switch dependencies' usage statistics off for this process and its children; what the user set stays."""
+    """Disable the usage statistics of dependencies in this process and its children; the user's settings are kept."""
     environ = os.environ if environ is None else environ
     for variable, value in OPT_OUTS.items():
         environ.setdefault(variable, value)

@@ -1,7 +1,7 @@
-"""Keeps secrets out of everything that leaves memory.
+"""Mask secrets in everything that leaves memory.
 
-Three nets, each for what the others miss: the name a value is known by, the shape of a text (passwords in URLs,
-bearer tokens, ``secret=value`` pairs), and the values themselves once floe has resolved them.
+Three methods complement each other: the name of a value, the pattern of a text (passwords in URLs, bearer tokens,
+``secret=value`` pairs), and the secret values themselves once floe has resolved them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pydantic import BaseModel
 MASK = "**********"
 
 _WORDS = (
-    # The group of secrets plugins, before the name of one of them, holds none.
+    # The plugin group "floe.secrets:" before a plugin name is not a secret.
     r"(?!(?<=floe\.)secrets:[a-z])secret(?![-_.]?(?:ref|name|id|file|path)(?![a-z]))"
     r"|passw(?:or)?d(?![-_.]?(?:file|path))|passphrase|(?<![a-z])pwd(?![a-z])"
     r"|token(?!iz|[-_.]?(?:endpoint|refresh|exchange|uri|url|type|expir|count|limit|lifetime|file|path))"
@@ -32,11 +32,11 @@ _CAMEL_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _REFERENCE = re.compile(r"^(?:\$\{[A-Za-z_][A-Za-z0-9_]*\}|secret_ref:\S+)$")
 _CREDENTIALS_SECTION = re.compile(r"credentials?$", re.IGNORECASE)
 
-# Repetitions are bounded, or a long text could make the search quadratic.
+# Repetitions are bounded because a long text could otherwise make the search quadratic.
 _PRIVATE_KEY = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----.{0,16384}?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
 )
-# Digits up to a slash are a port, and what follows a path; everything else up to the last @ is a password.
+# Digits up to a slash are a port, followed by a path; everything else up to the last @ is a password.
 _URL_PASSWORD = re.compile(
     r"(?P<head>[a-zA-Z][a-zA-Z0-9+.-]{0,30}://[^\s:/@\"']{0,256}:)(?!\d+(?:[/?#\s]|$))[^\s\"'<>]{1,512}(?=@)"
 )
@@ -45,7 +45,7 @@ _BEARER = re.compile(
     r"(?P<head>\b(?i:bearer|basic)\s+)(?![Aa]uth|[Tt]oken)(?=\S{0,64}[0-9A-Z=._])[A-Za-z0-9._~+/=-]{8,}"
 )
 _JWT = re.compile(r"\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*")
-# The name of an error (SecretReferenceError: …) assigns nothing.
+# The name of an error (SecretReferenceError: …) is not an assignment.
 _ASSIGNMENT = re.compile(
     rf"(?P<head>(?:{_WORDS})[\w.-]{{0,64}}(?<!Error)(?<!Exception)(?<!Warning)"
     r"\\?[\"'`]?\s{0,8}(?:={1,3}>?|:(?!/))\s{0,8})"
@@ -53,7 +53,7 @@ _ASSIGNMENT = re.compile(
     r"|\[[^\]]{0,4096}\]|(?![{\[(])[^\s\"',;&}{)\]]+)",
     re.IGNORECASE,
 )
-# What a filter compares a secret column with: password != 'x', token IN ('x', 'y'), t.pwd BETWEEN 'x' AND 'y'.
+# Comparisons with a secret column in filters: password != 'x', token IN ('x', 'y'), t.pwd BETWEEN 'x' AND 'y'.
 _LITERAL = r"(?:'(?:[^'\\]|\\.|''){0,4096}'|\"(?:[^\"\\]|\\.|\"\"){0,4096}\")"
 _COMPARISON = re.compile(
     rf"(?P<head>(?:{_WORDS})[\w.-]{{0,64}}[\"'`]?\)?\s{{0,8}}"
@@ -62,22 +62,22 @@ _COMPARISON = re.compile(
     re.IGNORECASE,
 )
 
-# "Failed to get credentials: Unable to connect" assigns nothing: a sentence goes on after the colon. Where a word can
-# only stand before a value (secret, password, key), nothing of the sort is believed.
+# "Failed to get credentials: Unable to connect" is not an assignment: the colon is part of a sentence. This exception
+# does not apply to words that always precede a value (secret, password, key).
 _MAY_TELL = re.compile(r"^(?:credentials?|tokens?|authorization|signature)\W", re.IGNORECASE)
 _SENTENCE = re.compile(
     r"(?:[A-Z][a-z]{1,15}|access|could|expired|failed|invalid|missing|no|not|the|unable)(?= [a-z]{2,})"
 )
 
 _SHORTEST_KNOWN_SECRET = 8
-# With letters and digits in it, a shorter one is no word either.
+# A value with letters and digits may be shorter, because it is not an ordinary word.
 _SHORTEST_MIXED_SECRET = 5
 _DEEPEST = 12
 _PLAIN = (int, float, datetime, date, time, timedelta)
 
 
 class _KnownSecrets:
-    """The values of this process's secrets, so that they are recognised wherever they turn up."""
+    """The secret values of this process, for masking them wherever they occur."""
 
     def __init__(self) -> None:
         self._values: frozenset[str] = frozenset()
@@ -99,7 +99,7 @@ class _KnownSecrets:
 
 
 def _is_telling(value: str) -> bool:
-    """Whether a secret can be masked wherever it turns up without eating plain words."""
+    """Whether a secret is distinctive enough to be masked everywhere without masking ordinary words."""
     mixed = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
     return len(value) >= (_SHORTEST_MIXED_SECRET if mixed else _SHORTEST_KNOWN_SECRET)
 
@@ -108,20 +108,20 @@ _known = _KnownSecrets()
 
 
 def remember_secret(value: str) -> None:
-    """Have this value masked wherever it turns up from now on; short ones are left to the other nets."""
+    """Mask this value wherever it occurs from now on; short values are covered only by the other methods."""
     _known.add(value)
 
 
 def is_secret_key(key: str) -> bool:
-    """Whether a setting of this name holds a secret."""
+    """Whether a setting with this name contains a secret."""
     return bool(_SECRET_KEY.search(_CAMEL_HUMP.sub("_", key)))
 
 
 def redact_text(text: str) -> str:
-    """Mask secrets within a text.
+    """Mask secrets in a text.
 
-    Known ones, passwords in URLs, bearer tokens, private keys, and what follows a secret's name: ``secret=value`` pairs
-    and comparisons in filters.
+    Masks known secret values, passwords in URLs, bearer tokens, private keys, and values that follow the name of a
+    secret: ``secret=value`` pairs and comparisons in filters.
     """
     text = _known.mask(text)
     text = _PRIVATE_KEY.sub(MASK, text)
@@ -130,7 +130,7 @@ def redact_text(text: str) -> str:
     text = _BEARER.sub(rf"\g<head>{MASK}", text)
     text = _JWT.sub(MASK, text)
     if _SECRET_KEY.search(text) is None:
-        # What follows begins with a secret's name; most texts have none, and this is on the way of every span.
+        # The remaining patterns start with a secret's name. Most texts have none, and every span passes through here.
         return text
     text = _COMPARISON.sub(_mask_comparison, text)
     return _ASSIGNMENT.sub(_mask_assignment, text)
@@ -153,17 +153,17 @@ def _is_harmless(value: str) -> bool:
     return value.lower() in {"", "none", "null", "true", "false", MASK} or value.startswith("${")
 
 
-def redact(value: Any, *, key: str = "") -> Any:  # noqa: ANN401 - any log value goes in and comes out
-    """Return the value with every secret in it masked, in types that a log can hold.
+def redact(value: Any, *, key: str = "") -> Any:  # noqa: ANN401 - accepts and returns any log value
+    """Return the value with all secrets masked, in types that can be logged.
 
     Args:
-        value: Anything; models become mappings, unknown objects their text.
-        key: The name the value is known by.
+        value: Any value; models become mappings, unknown objects become text.
+        key: The name of the value.
     """
     return _redact(value, secret=bool(key) and is_secret_key(key), depth=0)
 
 
-def _redact(value: Any, *, secret: bool, depth: int) -> Any:  # noqa: ANN401 - any log value goes in and comes out
+def _redact(value: Any, *, secret: bool, depth: int) -> Any:  # noqa: ANN401 - accepts and returns any log value
     if depth > _DEEPEST:
         return "…"
     if isinstance(value, BaseModel):
@@ -178,7 +178,7 @@ def _redact(value: Any, *, secret: bool, depth: int) -> Any:  # noqa: ANN401 - a
     return _redact_leaf(value, secret=secret)
 
 
-def _redact_leaf(value: Any, *, secret: bool) -> Any:  # noqa: ANN401 - any log value goes in and comes out
+def _redact_leaf(value: Any, *, secret: bool) -> Any:  # noqa: ANN401 - accepts and returns any log value
     if isinstance(value, bool | None):
         return value
     if isinstance(value, _PLAIN):
@@ -190,7 +190,7 @@ def _redact_leaf(value: Any, *, secret: bool) -> Any:  # noqa: ANN401 - any log 
 
 
 def _holds(name: str, item: object, *, parent_secret: bool) -> bool:
-    """Whether an entry is secret: by its own name, or because all of its section is."""
+    """Whether an entry is secret, by its own name or because its whole section is secret."""
     if isinstance(item, Mapping | BaseModel) and _CREDENTIALS_SECTION.search(name):
         return parent_secret
     return parent_secret or is_secret_key(name)

@@ -1,4 +1,4 @@
-"""What the plugins that come with floe have in common."""
+"""The base class of the plugins that ship with floe."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from floe_core.runtime.distribution import version as installed
 
 
 class BuiltInPlugin(PluginMetadata):
-    """A plugin that is released with floe, and so has its version and speaks its plugin API."""
+    """A plugin that is released with floe and therefore has floe's version and plugin API version."""
 
     @property
     def version(self) -> str:
-        """Floe's version: the plugin comes with it."""
+        """Floe's version."""
         return installed()
 
     @property
     def floe_api_version(self) -> str:
-        """The plugin API it was written for."""
+        """The plugin API version the plugin was written for."""
         return PLUGIN_API_VERSION

@@ -1,4 +1,4 @@
-"""Catalog plugins: where tables are registered."""
+"""Catalog plugins, which register tables."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Catalog(Protocol):
-    """What floe needs of a connected catalog; PyIceberg's ``Catalog`` fits."""
+    """What floe needs from a connected catalog; PyIceberg's ``Catalog`` satisfies it."""
 
     name: str
 
     def list_namespaces(self, namespace: Any = (), /) -> list[tuple[str, ...]]:  # noqa: ANN401 - PyIceberg's own union
-        """List namespaces, at the root or below one."""
+        """List namespaces at the root or below a parent."""
         ...
 
     def list_tables(self, namespace: Any, /) -> list[Any]:  # noqa: ANN401 - PyIceberg's own union
@@ -41,7 +41,7 @@ class Catalog(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CatalogCapabilities:
-    """What a catalog can do beyond the basics."""
+    """The optional features that a catalog supports."""
 
     branches: bool = True
     nested_namespaces: bool = True
@@ -49,23 +49,23 @@ class CatalogCapabilities:
     purge: bool = True
     register: bool = True
     vended_credentials: bool = False
-    # Whether ``catalog.warehouse`` is a storage location (sql, hive, glue) rather than a name the server knows.
+    # Whether ``catalog.warehouse`` is a storage location (sql, hive, glue) rather than a name on the server.
     warehouse_is_location: bool = False
-    # What of ``catalog.retry`` and ``catalog.circuit_breaker`` it goes by: a section, or one key of it.
+    # The parts of ``catalog.retry`` and ``catalog.circuit_breaker`` it applies: a section, or one key of a section.
     resilience: tuple[str, ...] = ()
 
 
 class CatalogPlugin(PluginMetadata):
-    """Manages the life of a catalog connection and its namespaces.
+    """Manages a catalog connection and its namespaces.
 
-    Table methods here are thin registrations; ``IcebergTableManager`` is the rich way to work with tables.
+    The table methods only register tables; use ``IcebergTableManager`` to work with tables.
     """
 
     _connected: Catalog | None = None
     _settings: CatalogConfig | None = None
 
-    def __init_subclass__(cls, **options: Any) -> None:  # noqa: ANN401 - whatever a metaclass takes
-        """Remember what a plugin is connected to, whoever wrote its ``connect``."""
+    def __init_subclass__(cls, **options: Any) -> None:  # noqa: ANN401 - any class keyword
+        """Wrap the subclass's methods to keep track of its connection."""
         super().__init_subclass__(**options)
         if "connect" in cls.__dict__:
             cls.connect = _remembering(cls.connect)  # type: ignore[method-assign]
@@ -76,12 +76,12 @@ class CatalogPlugin(PluginMetadata):
 
     @property
     def connected_catalog(self) -> Catalog | None:
-        """The catalog it is connected to; None until ``connect``, and after ``configure`` or ``shutdown``."""
+        """The connected catalog; None before ``connect`` and after ``configure`` or ``shutdown``."""
         return self._connected
 
     @property
     def configured_with(self) -> CatalogConfig | None:
-        """The ``catalog`` section that ``configure`` took; None when it took none."""
+        """The ``catalog`` section passed to ``configure``; None if there was none."""
         return self._settings
 
     def get_config_schema(self) -> type[BaseModel] | None:
@@ -91,7 +91,7 @@ class CatalogPlugin(PluginMetadata):
         return CatalogConfig
 
     def configure(self, config: BaseModel) -> None:
-        """Take the ``catalog`` section to connect with; an earlier connection is forgotten."""
+        """Accept the ``catalog`` section to connect with, and drop an earlier connection."""
         from floe_core.schemas import CatalogConfig
 
         self._connected = None
@@ -99,14 +99,14 @@ class CatalogPlugin(PluginMetadata):
             self._settings = config
 
     def fresh(self) -> Self:
-        """Return a plugin with the same configuration that is not connected."""
+        """Return an unconnected plugin with the same configuration."""
         plugin = super().fresh()
         plugin._connected = None  # noqa: SLF001 - our own copy
         return plugin
 
     @property
     def capabilities(self) -> CatalogCapabilities:
-        """What this catalog can do."""
+        """The features this catalog supports."""
         return CatalogCapabilities()
 
     @abstractmethod
@@ -115,21 +115,21 @@ class CatalogPlugin(PluginMetadata):
     ) -> Catalog:
         """Connect and return a PyIceberg catalog.
 
-        A plugin may leave out ``file_io`` and ``project_root``; floe then does not pass them.
+        A plugin may omit the parameters ``file_io`` and ``project_root``; floe then does not pass them.
 
         Args:
-            config: The ``catalog`` section, references unresolved; plain values are validated first.
+            config: The ``catalog`` section with unresolved references; plain values are validated first.
             file_io: File properties from the storage plugin; the catalog adds them to its own.
-            project_root: Where relative paths start; the working directory by default.
+            project_root: Base of relative paths; the working directory by default.
         """
 
     @abstractmethod
     def create_namespace(self, namespace: str | tuple[str, ...], properties: Mapping[str, str] | None = None) -> None:
-        """Create a namespace and its missing parents; an existing one is left as it is."""
+        """Create a namespace and its missing parents; an existing namespace is unchanged."""
 
     @abstractmethod
     def list_namespaces(self, parent: str | tuple[str, ...] | None = None) -> list[str]:
-        """List namespaces directly below ``parent``, dotted."""
+        """List the dotted names of the namespaces directly below ``parent``."""
 
     @abstractmethod
     def delete_namespace(self, namespace: str | tuple[str, ...]) -> None:
@@ -144,40 +144,41 @@ class CatalogPlugin(PluginMetadata):
         location: str | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> None:
-        """Register a new table with a schema and nothing else."""
+        """Register a new, empty table with a schema."""
 
     @abstractmethod
     def list_tables(self, namespace: str | tuple[str, ...]) -> list[str]:
-        """List the bare names of a namespace's tables."""
+        """List the unqualified names of a namespace's tables."""
 
     @abstractmethod
     def drop_table(self, identifier: str, purge: bool = False) -> None:  # noqa: FBT001, FBT002 - the contract's signature
-        """Drop a table; with ``purge`` its files too."""
+        """Drop a table; with ``purge``, also delete its files."""
 
     def vend_credentials(self, table_path: str, operations: Sequence[str]) -> dict[str, str]:
         """Return short-lived storage credentials for one table.
 
         Raises:
-            CapabilityError: This catalog hands out none.
+            CapabilityError: This catalog does not vend credentials.
         """
         msg = f"The catalog '{self.name}' does not vend credentials for {table_path} ({', '.join(operations)})."
-        raise CapabilityError(msg, hint="Put the credentials into the storage section instead.")
+        raise CapabilityError(msg, hint="Set the credentials in the storage section instead.")
 
     def get_spark_conf(self, catalog_name: str, properties: Mapping[str, str]) -> dict[str, str]:
         """Return the Spark configuration that opens the same catalog in Spark.
 
         Args:
             catalog_name: Name in Spark SQL.
-            properties: The connected catalog's own properties.
+            properties: The connected catalog's properties.
 
         Raises:
-            CapabilityError: This catalog is not wired for Spark.
+            CapabilityError: This catalog does not support Spark.
         """
-        msg = f"The catalog '{self.name}' has no Spark wiring for '{catalog_name}' ({len(properties)} properties)."
-        raise CapabilityError(msg, hint="Use the arrow engine, or a catalog plugin that offers get_spark_conf().")
+        del catalog_name, properties
+        msg = f"The catalog '{self.name}' does not support Spark."
+        raise CapabilityError(msg, hint="Use the arrow engine, or a catalog plugin that implements get_spark_conf().")
 
     def get_spark_packages(self, properties: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the Maven packages Spark needs for this catalog, besides Iceberg's own runtime."""
+        """Return the Maven packages Spark needs for this catalog, in addition to the Iceberg runtime."""
         del properties
         return ()
 

@@ -1,6 +1,6 @@
-"""Contracts of the groups that nothing in floe uses yet: metadata and life cycle, nothing else.
+"""Contracts of plugin groups that floe does not use yet; they define only metadata and the life cycle.
 
-A method joins one of these when the first part of floe calls it; ``UNUSED_GROUPS`` says why there is none.
+A contract gets methods once a part of floe calls them; ``UNUSED_GROUPS`` gives the reason for each group.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class SemanticLayerPlugin(PluginMetadata):
 
 
 class IngestionPlugin(PluginMetadata):
-    """Brings data in from elsewhere."""
+    """Ingests data from external systems."""
 
 
 class IdentityPlugin(PluginMetadata):
-    """Authenticates people and services."""
+    """Authenticates users and services."""

@@ -1,4 +1,4 @@
-"""What every plugin says about itself, and its life cycle."""
+"""The metadata and life cycle of plugins."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PluginType(StrEnum):
 
 
 _NOTHING_YET = "nothing in floe uses plugins of this group yet"
-# Groups whose plugins are listed and checked, and that no part of floe asks for anything.
+# Groups whose plugins are listed and checked but not used by floe.
 UNUSED_GROUPS: Mapping[PluginType, str] = {
     PluginType.TELEMETRY_BACKEND: "not used: floe sends its telemetry over OTLP itself (observability.otlp_endpoint)",
     PluginType.LINEAGE_BACKEND: "not used: floe sends OpenLineage events itself (observability.openlineage)",
@@ -46,7 +46,7 @@ UNUSED_GROUPS: Mapping[PluginType, str] = {
 
 
 class HealthState(StrEnum):
-    """How a plugin is."""
+    """The health of a plugin."""
 
     HEALTHY = "healthy"
     DEGRADED = "degraded"
@@ -55,37 +55,37 @@ class HealthState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HealthStatus:
-    """A plugin's answer to a health check."""
+    """The result of a plugin's health check."""
 
     state: HealthState
     message: str = ""
     details: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Take a state by its text, too.
+        """Convert a state given as text.
 
         Raises:
-            ValueError: There is no such state.
+            ValueError: The state does not exist.
         """
         object.__setattr__(self, "state", HealthState(self.state))
 
     @property
     def ok(self) -> bool:
-        """Whether the plugin can be used."""
+        """Whether the plugin is usable."""
         return self.state is not HealthState.UNHEALTHY
 
 
 class PluginMetadata(ABC):
-    """Base of all plugins.
+    """Base class of all plugins.
 
-    A plugin is constructed without arguments, configured once with a value of its ``get_config_schema()``, started,
-    used, and shut down. Construction must be cheap and must not touch the network.
+    A plugin is constructed without arguments, configured once with an instance of its ``get_config_schema()``, started,
+    used, and shut down. Construction must be cheap and must not use the network.
     """
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """Identifier within the plugin's group; the same as its entry point's name."""
+        """Identifier within the plugin's group; must equal its entry point's name."""
 
     @property
     @abstractmethod
@@ -95,11 +95,11 @@ class PluginMetadata(ABC):
     @property
     @abstractmethod
     def floe_api_version(self) -> str:
-        """The plugin API it was written for, X.Y."""
+        """The plugin API version the plugin was written for, X.Y."""
 
     @property
     def description(self) -> str:
-        """One line for people."""
+        """A one-line description."""
         return ""
 
     @property
@@ -108,22 +108,22 @@ class PluginMetadata(ABC):
         return []
 
     def get_config_schema(self) -> type[BaseModel] | None:
-        """Return the model of the plugin's configuration, None when it takes none."""
+        """Return the model of the plugin's configuration; None if it has no configuration."""
         return None
 
-    def configure(self, config: BaseModel) -> None:  # noqa: B027 - most plugins take no configuration
-        """Take the validated configuration; called before ``startup``."""
+    def configure(self, config: BaseModel) -> None:  # noqa: B027 - most plugins have no configuration
+        """Accept the validated configuration; called before ``startup``."""
 
     def fresh(self) -> Self:
-        """Return a plugin with the same configuration for somebody else, with nothing open or started."""
+        """Return an independent plugin with the same configuration that is not started and holds no resources."""
         return copy(self)
 
     def startup(self) -> None:  # noqa: B027 - optional step
-        """Acquire resources; limited to 30 s."""
+        """Acquire resources; must finish within 30 s."""
 
     def shutdown(self) -> None:  # noqa: B027 - optional step
-        """Release resources; called once, in reverse order of start."""
+        """Release resources; called once, in reverse start order."""
 
     def health_check(self) -> HealthStatus:
-        """Tell how the plugin is; limited to 5 s."""
+        """Return the plugin's health; must finish within 5 s."""
         return HealthStatus(HealthState.HEALTHY)

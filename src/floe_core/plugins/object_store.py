@@ -1,4 +1,4 @@
-"""Object stores: the objects below one location, and what floe does with them."""
+"""Object stores: operations on the objects below one location."""
 
 from __future__ import annotations
 
@@ -69,5 +69,5 @@ class ObjectStore(ObjectListing, Protocol):
 
 
 def folder_prefix(prefix: str) -> str:
-    """Return a prefix that ends in ``/``, so that ``tenant-1`` never covers ``tenant-10``; the empty one stays."""
+    """Return a prefix with a trailing ``/``, so ``tenant-1`` never covers ``tenant-10``; empty stays empty."""
     return prefix if not prefix or prefix.endswith("/") else prefix + "/"

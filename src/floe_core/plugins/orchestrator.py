@@ -1,4 +1,4 @@
-"""Orchestrator plugins: who runs the assets."""
+"""Orchestrator plugins, which run the assets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class OrchestratorPlugin(PluginMetadata):
-    """Turns compiled artifacts into something an orchestrator runs."""
+    """Turns compiled artifacts into the definitions of an orchestrator."""
 
     @abstractmethod
     def create_definitions(self, artifacts: CompiledArtifacts) -> Any:  # noqa: ANN401 - the orchestrator's own type

@@ -1,4 +1,4 @@
-"""Quality plugins: checks of rows that floe.yaml names and somebody else wrote."""
+"""Quality plugins: third-party data checks that floe.yaml refers to."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CheckedData:
-    """The rows that a check looks at.
+    """The data to check.
 
     Attributes:
         table: The table's full name.
-        ref: Branch or tag that is read; None for main.
-        columns: Columns that the check names; none for all.
-        batches: Reads the rows, as a ``pyarrow.RecordBatchReader`` over those columns; nothing is read before.
+        ref: Branch or tag to read; None for main.
+        columns: Columns of the check; empty for all.
+        batches: Returns the rows as a ``pyarrow.RecordBatchReader`` over those columns; reading starts with the call.
     """
 
     table: str
@@ -31,11 +31,11 @@ class CheckedData:
 
 @dataclass(frozen=True)
 class QualityResult:
-    """What a plugin found.
+    """The result of a check.
 
     Attributes:
-        passed: Whether the rows are good enough.
-        figures: What it counted, by name.
+        passed: Whether the data meets the expectations.
+        figures: Measured values by name.
     """
 
     passed: bool
@@ -45,15 +45,15 @@ class QualityResult:
 class QualityPlugin(PluginMetadata):
     """Checks data against expectations.
 
-    A check of type ``plugin`` in floe.yaml names the plugin. For each such check a fresh instance is configured with
-    the check's ``options``, started, asked once, and shut down.
+    A check of type ``plugin`` in floe.yaml refers to the plugin. For each such check, a fresh instance is configured
+    with the check's ``options``, started, called once, and shut down.
     """
 
     def check(self, data: CheckedData) -> QualityResult:
-        """Judge rows.
+        """Check the rows of a table.
 
         Raises:
-            CapabilityError: The plugin judges nothing.
+            CapabilityError: The plugin does not implement checks.
         """
-        msg = f"The quality plugin '{self.name}' has no check for table '{data.table}'."
+        msg = f"The quality plugin '{self.name}' cannot check table '{data.table}'."
         raise CapabilityError(msg, hint="It must implement check(data).")

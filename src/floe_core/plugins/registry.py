@@ -1,4 +1,4 @@
-"""The registry: finds plugins when asked, and looks after their lives."""
+"""The plugin registry: finds plugins on demand and manages their life cycle."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ _log = get_logger(__name__)
 
 
 class PluginRegistry:
-    """Installed plugins by type and name; each is imported when first asked for, and then kept.
+    """Installed plugins by type and name; each is imported on first use and then cached.
 
-    One plugin's failure is its own: it is reported under its name and the others go on.
+    Plugins fail independently: a failure is reported with the plugin's name and does not affect the others.
     """
 
     def __init__(
@@ -69,13 +69,13 @@ class PluginRegistry:
         startup_seconds: float = STARTUP_SECONDS,
         health_check_seconds: float = HEALTH_CHECK_SECONDS,
     ) -> None:
-        """Look nothing up yet.
+        """Create a registry without looking up plugins yet.
 
         Args:
-            source: Where entry points come from; the running environment by default.
-            api_version: The plugin API to check plugins against.
-            startup_seconds: Limit of each plugin's start and shutdown.
-            health_check_seconds: Limit of each health check.
+            source: Returns the entry points; those of the running environment by default.
+            api_version: The plugin API version to check plugins against.
+            startup_seconds: Time limit for each plugin's start and shutdown.
+            health_check_seconds: Time limit for each health check.
         """
         self._source = source
         self._api_version = api_version
@@ -88,9 +88,9 @@ class PluginRegistry:
         self._shared: PluginRegistry | None = None
 
     def for_project(self) -> PluginRegistry:
-        """Return a registry over the same plugins whose instances belong to one project alone.
+        """Return a registry of the same plugins with instances that belong to a single project.
 
-        Two projects may configure, start and stop one plugin without knowing of each other.
+        Two projects can configure, start and stop the same plugin independently.
         """
         registry = PluginRegistry(
             source=self._source,
@@ -103,7 +103,7 @@ class PluginRegistry:
 
     @property
     def started(self) -> tuple[PluginKey, ...]:
-        """The plugins that are up, in the order of their start."""
+        """The running plugins, in start order."""
         return tuple(self._started)
 
     def list(self, plugin_type: PluginType | None = None, *, load: bool = False) -> Plugins:
@@ -111,7 +111,7 @@ class PluginRegistry:
 
         Args:
             plugin_type: Only this group.
-            load: Import each one, to learn its version and whether it works.
+            load: Import each plugin to determine its version and whether it works.
         """
         found = [info for key in self._keys(plugin_type) for info in self._describe(key, load=load)]
         order = [*PluginType]
@@ -132,12 +132,12 @@ class PluginRegistry:
     @overload
     def get(self, plugin_type: PluginType, name: str) -> PluginMetadata: ...
     def get(self, plugin_type: PluginType, name: str) -> PluginMetadata:
-        """Return the plugin, the same instance every time.
+        """Return the plugin, always the same instance.
 
         Raises:
-            PluginNotFoundError: No installed distribution offers it; the message lists those there are.
-            PluginLoadError: It cannot be imported, is not what it says, or two distributions offer it.
-            PluginIncompatibleError: It was written for another plugin API.
+            PluginNotFoundError: No installed distribution provides it; the message lists the installed plugins.
+            PluginLoadError: It cannot be imported, does not match its entry point, or several distributions provide it.
+            PluginIncompatibleError: It was written for another plugin API version.
         """
         key = (plugin_type, name)
         with self._lock:
@@ -146,11 +146,11 @@ class PluginRegistry:
             return self._plugins[key]
 
     def register(self, plugin: PluginMetadata, plugin_type: PluginType | None = None) -> None:
-        """Add a plugin that is not installed, or put it in the place of one that is; for tests and embedding.
+        """Add a plugin that is not installed, or replace an installed one; for tests and embedding.
 
         Raises:
-            PluginLoadError: It implements none of the contracts.
-            PluginIncompatibleError: It was written for another plugin API.
+            PluginLoadError: It does not implement any of the contracts.
+            PluginIncompatibleError: It was written for another plugin API version.
         """
         plugin_type = plugin_type or contract_type(plugin)
         check_api_version(plugin, plugin_type, api_version=self._api_version)
@@ -158,23 +158,23 @@ class PluginRegistry:
             self._plugins[plugin_type, plugin.name] = plugin
 
     def configure(self, plugin_type: PluginType, name: str, config: Mapping[str, object] | BaseModel) -> None:
-        """Validate a configuration by the plugin's own schema and hand it over.
+        """Validate a configuration with the plugin's schema and pass it to the plugin.
 
         Raises:
-            ConfigurationError: The configuration does not fit, or the plugin takes none.
+            ConfigurationError: The configuration is not valid, or the plugin does not accept one.
         """
         plugin = self.get(plugin_type, name)
         schema = plugin.get_config_schema()
         values = config.model_dump() if isinstance(config, BaseModel) else dict(config)
         if schema is None:
             if values:
-                msg = f"The {type_label(plugin_type)} plugin '{name}' takes no configuration."
+                msg = f"The {type_label(plugin_type)} plugin '{name}' does not accept a configuration."
                 raise ConfigurationError(msg, hint=f"Remove: {', '.join(sorted(values))}.")
             return
         plugin.configure(config if isinstance(config, schema) else validated(schema, values, plugin_type, name))
 
     def startup(self, selection: Iterable[PluginKey] | None = None) -> StartupReport:
-        """Start plugins and what they depend on, in that order; started ones are left as they are.
+        """Start plugins after their dependencies; running plugins are not restarted.
 
         Args:
             selection: Plugins to start; every installed one by default.
@@ -193,10 +193,10 @@ class PluginRegistry:
             return StartupReport(tuple(plugin_key(*key) for key in self._started), tuple(failures.values()))
 
     def health_check(self, plugin_type: PluginType, name: str) -> HealthStatus:
-        """Ask a plugin how it is; an exception, a wrong answer or none in time is an unhealthy plugin.
+        """Check a plugin's health; an exception, an invalid result or a timeout makes it unhealthy.
 
         Raises:
-            PluginNotFoundError: No such plugin.
+            PluginNotFoundError: The plugin does not exist.
         """
         key = plugin_key(plugin_type, name)
         try:
@@ -206,14 +206,14 @@ class PluginRegistry:
             )
         except PluginNotFoundError:
             raise
-        except Exception as err:  # noqa: BLE001 - whatever a third party raises means it is not well
+        except Exception as err:  # noqa: BLE001 - any exception of a third party means it is unhealthy
             return HealthStatus(HealthState.UNHEALTHY, redact_text(str(err) or type(err).__name__))
         if isinstance(status, HealthStatus):
             return status
-        return HealthStatus(HealthState.UNHEALTHY, f"it answered {type(status).__name__} instead of a HealthStatus")
+        return HealthStatus(HealthState.UNHEALTHY, f"it returned {type(status).__name__} instead of a HealthStatus")
 
     def shutdown(self) -> tuple[PluginFailure, ...]:
-        """Stop what was started, last one first, and return what could not be stopped."""
+        """Stop all running plugins in reverse start order, and return those that failed to stop."""
         failures = []
         with self._lock:
             while self._started:
@@ -269,7 +269,7 @@ class PluginRegistry:
             raise self._not_found(*key)
         if len(offers) > 1:
             origins = " and ".join(offer.origin for offer in offers)
-            msg = f"The {type_label(key[0])} plugin '{key[1]}' is offered by {origins}."
+            msg = f"The {type_label(key[0])} plugin '{key[1]}' is provided by {origins}."
             raise PluginLoadError(msg, plugin=plugin_key(*key), hint="Uninstall all but one of them.")
         return load(offers[0], api_version=self._api_version)
 
@@ -279,7 +279,7 @@ class PluginRegistry:
             f"No {type_label(plugin_type)} plugin '{name}' is installed. "
             f"Installed {type_label(plugin_type)} plugins: {', '.join(names) or 'none'}."
         )
-        hint = f"Install the distribution that offers '{name}' under the entry-point group {plugin_type.value}."
+        hint = f"Install the distribution that provides '{name}' under the entry-point group {plugin_type.value}."
         if elsewhere := [type_label(kind) for kind, known in self._keys(None) if known == name]:
             hint = f"'{name}' is a {elsewhere[0]} plugin."
         elif close := get_close_matches(name, names, n=1):
@@ -297,7 +297,7 @@ class PluginRegistry:
                 continue
             try:
                 needs[key] = [_dependency(key, text) for text in self.get(*key).dependencies]
-            except Exception as err:  # noqa: BLE001 - whatever a third party raises is that plugin's failure
+            except Exception as err:  # noqa: BLE001 - any exception of a third party is that plugin's failure
                 failures[plugin_key(*key)] = _failure(plugin_key(*key), err, "load")
                 continue
             waiting.extend(needs[key])
@@ -308,19 +308,19 @@ class PluginRegistry:
         if key in self._started:
             return
         if missing := [plugin_key(*needed) for needed in needs if needed not in self._started]:
-            msg = f"The plugin {name} needs {' and '.join(missing)}, which did not start."
-            hint = "Install or repair what it needs."
+            msg = f"The plugin {name} depends on {' and '.join(missing)}, which did not start."
+            hint = "Install or fix its dependencies."
             failures[name] = PluginFailure(name, PluginLoadError(msg, plugin=name, hint=hint))
             return
         plugin = self._plugins[key]
         if getattr(plugin.startup, "__func__", None) is PluginMetadata.startup:
-            # Nothing to wait for, and so no thread to wait with.
+            # There is nothing to wait for, so no thread is needed.
             self._started.append(key)
             return
         try:
-            # A start that succeeds after it was given up is undone, or its resources would stay open.
+            # A start that succeeds after the time limit is undone, because its resources would otherwise stay open.
             call_within(self._startup_seconds, plugin.startup, plugin=name, what="start", on_late=plugin.shutdown)
-        except Exception as err:  # noqa: BLE001 - whatever a third party raises is that plugin's failure
+        except Exception as err:  # noqa: BLE001 - any exception of a third party is that plugin's failure
             failures[name] = _failure(name, err, "start")
         else:
             self._started.append(key)
@@ -328,7 +328,7 @@ class PluginRegistry:
 
 @functools.cache
 def default_registry() -> PluginRegistry:
-    """Return the process's registry over the running environment."""
+    """Return the process-wide registry of the running environment."""
     return PluginRegistry()
 
 
@@ -340,12 +340,12 @@ def _dependency(key: PluginKey, text: str) -> PluginKey:
         return PluginType(group), name
     except ValueError as err:
         groups = ", ".join(plugin_type.value for plugin_type in PluginType)
-        msg = f"The plugin {plugin_key(*key)} needs '{text}', and there is no plugin group '{group}'."
+        msg = f"The plugin {plugin_key(*key)} depends on '{text}', but the plugin group '{group}' does not exist."
         raise PluginLoadError(msg, plugin=plugin_key(*key), hint=f"Groups: {groups}.") from err
 
 
 def _failure(name: str, err: Exception, what: str) -> PluginFailure:
-    # What a plugin raises itself need not name it.
+    # An error raised by the plugin itself may not name it.
     if isinstance(err, PluginError) and err.plugin == name:
         return PluginFailure(name, err)
     msg = f"The plugin {name} failed to {what}: {redact_text(f'{type(err).__name__}: {err}')}"

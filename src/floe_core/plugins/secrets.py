@@ -1,4 +1,4 @@
-"""Secrets plugins: who looks up ``secret_ref``."""
+"""Secrets plugins, which look up ``secret_ref``."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ LOOKUP_SECONDS = 30.0
 class SecretsPlugin(PluginMetadata):
     """Looks secrets up in a vault.
 
-    The ``vault`` section of floe.yaml names the plugin. It is started before every other plugin of a project and
-    stopped after them.
+    The ``vault`` section of floe.yaml selects the plugin. It starts before all other plugins of a project and stops
+    after them.
     """
 
     def get_secret(self, name: str) -> SecretStr | str | None:
-        """Return the secret of a ``secret_ref``; None when there is none, so that floe looks at its own places.
+        """Return the secret of a ``secret_ref``; None if the plugin does not have it, so floe uses its other sources.
 
-        Limited to 30 s.
+        Must finish within 30 s.
 
         Raises:
-            CapabilityError: The plugin looks nothing up.
+            CapabilityError: The plugin does not look up secrets.
         """
         msg = f"The secrets plugin '{self.name}' does not look up secrets, such as '{name}'."
         raise CapabilityError(msg, hint="It must implement get_secret(name).")
@@ -43,21 +43,21 @@ class SecretsPlugin(PluginMetadata):
 
 @dataclass(frozen=True)
 class SecretLookup:
-    """Asks a plugin for secrets.
+    """Looks up secrets with a plugin.
 
     Attributes:
         plugin: The started plugin.
-        seconds: How long it may take over one.
+        seconds: Time limit for one lookup.
     """
 
     plugin: SecretsPlugin
     seconds: float = LOOKUP_SECONDS
 
     def __call__(self, name: str) -> str | None:
-        """Return a secret's value; None when the plugin has none of that name.
+        """Return a secret's value; None if the plugin does not have it.
 
         Raises:
-            SecretReferenceError: The plugin could not tell; the message names it.
+            SecretReferenceError: The lookup failed; the message names the plugin.
         """
         key = plugin_key(PluginType.SECRETS, self.plugin.name)
         try:
@@ -71,17 +71,17 @@ class SecretLookup:
         value = found.get_secret_value() if isinstance(found, SecretStr) else found
         if value is None or isinstance(value, str):
             return value or None
-        msg = f"The plugin {key} gave a {type(value).__name__} for the secret '{name}' instead of text."
+        msg = f"The plugin {key} returned {type(value).__name__} instead of text for the secret '{name}'."
         raise SecretReferenceError(msg)
 
 
 def open_secrets(project: ProjectConfig, plugins: PluginRegistry) -> SecretLookup | None:
-    """Configure and start the plugin of the ``vault`` section; None when it names none.
+    """Configure and start the plugin of the ``vault`` section; return None if no plugin is set.
 
     Raises:
-        PluginNotFoundError: No plugin of that name is installed.
-        PluginError: It did not start; the message names it.
-        ConfigurationError: Its options do not fit.
+        PluginNotFoundError: The plugin is not installed.
+        PluginError: The plugin did not start; the message names it.
+        ConfigurationError: The plugin's options are not valid.
     """
     section = expand_section(project.vault, path="vault")
     if section.type is None:

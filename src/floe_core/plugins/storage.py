@@ -1,4 +1,4 @@
-"""Storage plugins: where files are stored."""
+"""Storage plugins, which store files."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class FileIO(Protocol):
 
 
 class StoragePlugin(PluginMetadata):
-    """A storage system, in the forms that the catalog, Spark, dbt, Dagster and Helm need.
+    """A storage system, and its configuration for the catalog, Spark, dbt, Dagster and Helm.
 
-    Five methods are required. The others have defaults for a store that needs no section of floe.yaml.
+    Five methods are required. The others have defaults for a store that needs no section in floe.yaml.
     """
 
     def bind(self, config: StorageConfig, *, project_root: Path) -> None:

@@ -1,4 +1,4 @@
-"""Stops calling a service that keeps failing, and lets one call test it after a while.
+"""Stop calling a service that keeps failing, and let one call test it after a while.
 
 pybreaker holds a lock during the call it guards, which would let one thread at a time reach the catalog.
 """
@@ -29,14 +29,14 @@ _log = get_logger(__name__)
 
 
 class CircuitBreaker:
-    """Opens after a number of transient failures in a row; calls then fail at once until the reset time has passed.
+    """Opens after a number of consecutive transient failures; calls then fail immediately until the reset time.
 
-    After that a single call tests the service: its success closes the breaker, its failure opens it again. A refusal
-    (wrong credentials, no such table) counts as a success, because the service answered. Threads may share a breaker,
-    and their calls run at the same time.
+    After that, a single call tests the service: success closes the breaker, failure reopens it. A rejected request
+    (wrong credentials, missing table) counts as a success, because the service responded. Threads can share a breaker
+    and call the service concurrently.
 
     Attributes:
-        answered: Whether the service has ever answered a call, refusals included.
+        answered: Whether the service has ever responded to a call, including rejected requests.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class CircuitBreaker:
         with self._lock:
             if probe:
                 self._probing = False
-            # A call that began before the breaker opened does not tell how the service is now.
+            # A call that started before the breaker opened does not show the service's current state.
             outdated = not probe and self._state != "closed"
             interrupted = err is not None and not isinstance(err, Exception)
             if outdated or interrupted:

@@ -1,4 +1,4 @@
-"""A point in time after which nobody waits any more, and calls that are not waited for longer."""
+"""Deadlines, and background calls that a caller can stop waiting for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Deadline:
-    """Counts down from ``seconds`` as soon as it is made; None never ends."""
+    """A countdown of ``seconds`` that starts on creation; None means no limit."""
 
     def __init__(self, seconds: float | None, *, clock: Clock = time.monotonic) -> None:
         """Start the countdown."""
@@ -27,40 +27,40 @@ class Deadline:
         self._started = clock()
 
     def elapsed(self) -> float:
-        """Seconds since it was made."""
+        """Return the seconds since the deadline was created."""
         return self._clock() - self._started
 
     def remaining(self) -> float:
-        """Seconds left, never below zero; infinite for a deadline that never ends."""
+        """Return the seconds left, never below zero; infinite without a limit."""
         return float("inf") if self.seconds is None else max(0.0, self.seconds - self.elapsed())
 
     @property
     def expired(self) -> bool:
-        """Whether nothing is left."""
+        """Whether the deadline has passed."""
         return self.remaining() <= 0
 
     def check(self, what: str) -> None:
-        """Stop here when the time is up.
+        """Raise an error if the deadline has passed.
 
         Args:
-            what: What was under way, such as ``loading bronze.orders``.
+            what: The current activity, such as ``loading bronze.orders``.
 
         Raises:
-            DeadlineExceededError: The time is up.
+            DeadlineExceededError: The deadline has passed.
         """
         if self.expired:
             msg = f"The deadline of {self.seconds:g} s passed while {what}."
-            raise DeadlineExceededError(msg, hint="Raise catalog.timeouts.total_seconds if it needs longer.")
+            raise DeadlineExceededError(msg, hint="Raise catalog.timeouts.total_seconds if it needs more time.")
 
     def __repr__(self) -> str:
-        """Show what is left."""
+        """Return the limit and the remaining time."""
         return f"Deadline(seconds={self.seconds}, remaining={self.remaining():.3f})"
 
 
 class BackgroundCall(Generic[T]):
-    """A call in a daemon thread, which the caller may give up on.
+    """A call in a daemon thread that the caller can stop waiting for.
 
-    The thread has the caller's context, so that spans and log fields carry over.
+    The thread runs in a copy of the caller's context, so it inherits spans and log fields.
     """
 
     def __init__(self, action: Callable[[], T], *, name: str, on_late: Callable[[], None] | None = None) -> None:
@@ -69,7 +69,7 @@ class BackgroundCall(Generic[T]):
         Args:
             action: The call.
             name: Name of the thread.
-            on_late: Called when the action succeeds after all, once nobody waits for it any more.
+            on_late: Called if the action succeeds after the caller stopped waiting.
         """
         self._action = action
         self._on_late = on_late
@@ -82,13 +82,13 @@ class BackgroundCall(Generic[T]):
         try:
             threading.Thread(target=context.run, args=(self._run,), name=name, daemon=True).start()
         except RuntimeError:
-            # Newer versions of Python start no thread once the interpreter ends; then the caller waits for the call.
+            # Newer Python versions cannot start threads at interpreter shutdown; run the call in this thread instead.
             self._run()
 
     def _run(self) -> None:
         try:
             self._result = self._action()
-        except BaseException as err:  # noqa: BLE001 - the waiting thread raises it again
+        except BaseException as err:  # noqa: BLE001 - reraised in the waiting thread
             self._error = err
         with self._lock:
             self._finished.set()
@@ -97,7 +97,7 @@ class BackgroundCall(Generic[T]):
             self._on_late()
 
     def wait(self, seconds: float) -> bool:
-        """Wait for the end, and give up after some seconds; return whether it has ended."""
+        """Wait up to ``seconds`` for the call to finish; return whether it has finished."""
         self._finished.wait(seconds)
         with self._lock:
             self._abandoned = not self._finished.is_set()
@@ -105,11 +105,11 @@ class BackgroundCall(Generic[T]):
 
     @property
     def finished(self) -> bool:
-        """Whether it has ended."""
+        """Whether the call has finished."""
         return self._finished.is_set()
 
     def result(self) -> T:
-        """Return what a call that has ended returned, or raise what it raised."""
+        """Return the result of a finished call, or raise its error."""
         if self._error is not None:
             raise self._error
         return self._result

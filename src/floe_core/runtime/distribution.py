@@ -1,4 +1,4 @@
-"""The name under which floe is installed. It is not the command's: ``floe`` on PyPI belongs to somebody else."""
+"""The distribution name of floe. It differs from the command's because ``floe`` on PyPI is a different project."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ DISTRIBUTION = "floe-lakehouse"
 
 
 def version() -> str:
-    """Return the installed version; of a checkout that was never installed there is none."""
+    """Return the installed version; a placeholder for a checkout that is not installed."""
     try:
         return installed_version(DISTRIBUTION)
     except PackageNotFoundError:
@@ -17,5 +17,5 @@ def version() -> str:
 
 
 def install_hint(extra: str) -> str:
-    """Say how an extra is installed."""
+    """Return the command that installs an extra, as a hint."""
     return f"Install it with: pip install '{DISTRIBUTION}[{extra}]'"

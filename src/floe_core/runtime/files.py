@@ -16,20 +16,20 @@ _PRIVATE, _BY_UMASK = 0o600, 0o666
 
 
 def write_atomically(path: Path, text: str, *, mode: int | None = None, durable: bool = False) -> None:
-    """Replace a file so that readers see the old content or the new one, never a part of it.
+    """Replace a file so that readers see either the old or the new content, never a partial file.
 
     Args:
         path: The file; missing parent folders are created.
         text: The new content.
-        mode: Permissions of the file; None leaves them to the umask.
+        mode: Permissions of the file; None uses the umask.
         durable: Flush the content to disk before the old file is replaced.
 
     Raises:
-        OSError: The file cannot be written; the old one is unchanged.
+        OSError: The file cannot be written; the old file is unchanged.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    # A file with a mode may hold a secret: nobody else may read it, not even before the mode is set.
+    # A file with a mode may contain a secret, so it must be private even before the mode is set.
     created_with = _BY_UMASK if mode is None else _PRIVATE
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, created_with)
@@ -48,11 +48,11 @@ def write_atomically(path: Path, text: str, *, mode: int | None = None, durable:
 
 
 def write_together(folder: Path, contents: Mapping[str, str]) -> None:
-    """Write several files of an existing folder; a full disk or an interruption leaves it as it was.
+    """Write several files to an existing folder; a full disk or an interruption leaves it unchanged.
 
     Args:
-        folder: Where the files go.
-        contents: Their texts by name.
+        folder: The folder.
+        contents: The content of each file by name.
 
     Raises:
         OSError: A file cannot be written.
@@ -66,7 +66,7 @@ def write_together(folder: Path, contents: Mapping[str, str]) -> None:
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Hold a lock file for a block, waiting for other processes and threads that hold it."""
+    """Hold a lock file for the block; wait for other processes and threads that hold it."""
     from filelock import FileLock
 
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -74,17 +74,17 @@ def exclusive(path: Path) -> Iterator[None]:
         yield
 
 
-# filelock keeps its shared locks in an SQLite database of their own. These two lock a file that has another purpose
-# as well, and the operating system releases them with the last process that holds the descriptor, however it ends.
+# filelock implements shared locks with a separate SQLite database. These two functions lock a file that also has
+# another purpose, and the operating system releases the lock when the last process with the descriptor ends.
 def lock_shared(descriptor: int) -> None:
-    """Lock an open file together with other clients; waits while another has it alone."""
-    import fcntl  # not on Windows, where the rest of this module works
+    """Acquire a shared lock on an open file; wait while another process has an exclusive lock."""
+    import fcntl  # not available on Windows, where the rest of this module works
 
     fcntl.flock(descriptor, fcntl.LOCK_SH)
 
 
 def try_lock_alone(descriptor: int) -> bool:
-    """Lock an open file alone, without waiting; return False while others hold it."""
+    """Try to acquire an exclusive lock on an open file; return False if others hold a lock."""
     import fcntl
 
     try:

@@ -1,4 +1,4 @@
-"""Public names of a package that are imported when somebody asks for them."""
+"""Lazy imports of a package's public names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Identities of processes that another process can check later: is the one that did this still running?"""
+"""Identities of processes, which let another process check later whether they are still running."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ProcessMark:
     Attributes:
         host: Digest of the host name and the namespace of process ids.
         pid: The process id.
-        started: Digest of the boot and of when the process started; tells it from a later process of the same id.
+        started: Digest of the boot and the process's start time; a later process with the same id has another one.
     """
 
     host: str
@@ -48,7 +48,7 @@ class ProcessMark:
 
     @classmethod
     def of_parent(cls) -> ProcessMark | None:
-        """Return the mark of the ``multiprocessing`` parent; None when there is none or it has ended."""
+        """Return the mark of the ``multiprocessing`` parent; None if there is none or it has ended."""
         parent = multiprocessing.parent_process()
         if parent is None or parent.pid is None or _start_of(parent.pid) is None:
             return None
@@ -71,14 +71,14 @@ class ProcessMark:
 
     @property
     def dead(self) -> bool:
-        """Whether the process has certainly ended; False on another host, whose processes cannot be seen here."""
+        """Whether the process has certainly ended; False for another host, whose processes are not visible here."""
         return self.here and self.started != _UNKNOWN_START and _start_of(self.pid) != self.started
 
 
 def birth_of(pid: int) -> str | None:
-    """Return when a process started, as the operating system counts; None once it has ended.
+    """Return a process's start time, as the operating system counts it; None if the process has ended.
 
-    The text is kept in files and compared for equality: two processes that had the same id differ in it.
+    The text is stored in files and compared for equality: two processes with the same id have different start times.
     """
     while True:
         try:
@@ -91,7 +91,7 @@ def birth_of(pid: int) -> str | None:
             return None
         if not _LINUX:
             return time.ctime(created)
-        # psutil adds the time of the boot, which moves whenever the clock is set; the ticks since then never change.
+        # psutil adds the boot time, which changes whenever the clock is set; the ticks since boot never change.
         if psutil.boot_time() == before:
             return str(round((created - before) * os.sysconf("SC_CLK_TCK")))
 
@@ -105,7 +105,7 @@ def _start_of(pid: int) -> str | None:
 
 @functools.cache
 def _host() -> str:
-    # Containers may share a name and a kernel, but never the namespace of their process ids.
+    # Containers may share a host name and a kernel, but never their process id namespace.
     try:
         namespace = str(Path("/proc/self/ns/pid").readlink())
     except OSError:
@@ -115,7 +115,7 @@ def _host() -> str:
 
 @functools.cache
 def _boot() -> str:
-    # psutil has only the time of the boot.
+    # psutil provides only the boot time.
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:

@@ -1,4 +1,4 @@
-"""Configuration and artifact models: frozen, typed, free of secrets."""
+"""Configuration and artifact models: frozen, typed and without secrets."""
 
 from floe_core.schemas.artifacts import CompiledArtifacts, EffectiveRetention
 from floe_core.schemas.base import SCHEMA_VERSION, FrozenModel

@@ -1,4 +1,4 @@
-"""What ``floe compile`` hands on: one frozen value, written as JSON without any secret."""
+"""The result of ``floe compile``: one frozen value, written as JSON without secrets."""
 
 from __future__ import annotations
 
@@ -21,45 +21,45 @@ DEFAULT_ARTIFACTS_PATH = Path(".floe/compiled_artifacts.json")
 
 
 class EffectiveRetention(FrozenModel):
-    """The retention that holds for a table, with its derivation."""
+    """The effective retention of a table, with its derivation."""
 
-    snapshot_days: WholeNumber = Field(ge=0, description="Days a snapshot is kept at least.")
-    derivation: tuple[str, ...] = Field(default=(), description="Which level asked for what.")
+    snapshot_days: WholeNumber = Field(ge=0, description="Minimum number of days to keep a snapshot.")
+    derivation: tuple[str, ...] = Field(default=(), description="The requirement of each level.")
 
 
 class CompiledArtifacts(ProjectConfig):
     """A validated project, resolved for one environment.
 
-    Text may still hold ``${VAR}`` references, and secrets are always references: values are looked up when a
+    Text may still contain ``${VAR}`` references, and secrets are always references: values are looked up when a
     plugin connects, so the file can be shared.
     """
 
-    floe_version: str = Field(description="floe that compiled this.")
+    floe_version: str = Field(description="Version of floe that compiled this.")
     environment: str | None = Field(default=None, description="Environment it was compiled for.")
     fingerprint: str = Field(default="", description="Digest of the content; equal inputs give equal digests.")
-    plugins: dict[str, str] = Field(default_factory=dict, description="Versions of the plugins it was compiled with.")
+    plugins: dict[str, str] = Field(default_factory=dict, description="Versions of the plugins used.")
     retention: dict[str, EffectiveRetention] = Field(default_factory=dict, description="Effective retention by table.")
 
     _project_root: Path = PrivateAttr(default_factory=Path.cwd)
 
     @property
     def project_root(self) -> Path:
-        """The folder that relative paths start from."""
+        """The base folder of relative paths."""
         return self._project_root
 
     def rooted_at(self, folder: Path) -> CompiledArtifacts:
-        """Return a copy whose relative paths start from another folder."""
+        """Return a copy whose relative paths are based on another folder."""
         copy = self.model_copy()
         copy._project_root = folder.resolve()  # noqa: SLF001 - our own copy
         return copy
 
     @classmethod
     def from_json_file(cls, path: str | Path = DEFAULT_ARTIFACTS_PATH) -> CompiledArtifacts:
-        """Load artifacts that ``floe compile`` wrote.
+        """Load artifacts written by ``floe compile``.
 
         Raises:
-            ConfigurationError: The file is missing, damaged, or does not hold artifacts.
-            SchemaVersionError: The file was written by a newer floe, or an older one that cannot be read any more.
+            ConfigurationError: The file is missing or corrupted, or does not contain artifacts.
+            SchemaVersionError: The file was written by a newer version of floe, or by one that is no longer supported.
         """
         path = Path(path)
         content = _json_of(path)
@@ -71,13 +71,13 @@ class CompiledArtifacts(ProjectConfig):
                 ConfigProblem(file=str(path), path=_dotted(e), message=f"{_dotted(e)}: {e['msg']}")
                 for e in err.errors(include_input=False, include_url=False)
             ]
-            msg = f"{path} does not hold compiled artifacts."
+            msg = f"{path} does not contain compiled artifacts."
             raise ConfigurationError(msg, problems=problems, hint="Run: floe compile") from None
         folder = path.resolve().parent
         return artifacts.rooted_at(folder.parent if folder.name == ".floe" else folder)
 
     def to_json_file(self, path: str | Path = DEFAULT_ARTIFACTS_PATH) -> Path:
-        """Write the artifacts so that a reader sees the old file or the new one, never half of it.
+        """Write the artifacts so that a reader sees either the old or the new file, never a partial file.
 
         Raises:
             ConfigurationError: The file cannot be written.
@@ -91,19 +91,19 @@ class CompiledArtifacts(ProjectConfig):
         return path
 
     def content_digest(self) -> str:
-        """Return the digest of the content: equal for equal content, wherever the project lies."""
+        """Return the digest of the content; it does not depend on the project's location."""
         content = self.model_dump(mode="json", exclude={"fingerprint"})
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(canonical.encode()).hexdigest()
 
     def __eq__(self, other: object) -> bool:
-        """Compare by content; where the project lies is no part of it."""
+        """Compare the content, ignoring the project's location."""
         if not isinstance(other, CompiledArtifacts):
             return NotImplemented
         return self.__dict__ == other.__dict__
 
     def __hash__(self) -> int:
-        """Hash in agreement with equality."""
+        """Hash consistently with equality."""
         return hash((self.name, self.environment, self.floe_version, self.fingerprint))
 
 
@@ -115,13 +115,13 @@ def _json_of(path: Path) -> dict[str, Any]:
         raise ConfigurationError(msg, hint="Run: floe compile") from None
     except OSError as err:
         msg = f"{path} cannot be read: {err.strerror or err}."
-        raise ConfigurationError(msg, hint="Name the file that floe compile wrote.") from None
+        raise ConfigurationError(msg, hint="Pass the file written by floe compile.") from None
     except (ValueError, RecursionError) as err:
-        reason = str(err) if isinstance(err, json.JSONDecodeError) else "it is damaged"
+        reason = str(err) if isinstance(err, json.JSONDecodeError) else "it is corrupted"
         msg = f"{path} is not a JSON file: {reason}."
         raise ConfigurationError(msg, hint="Run: floe compile") from None
     if not isinstance(content, dict):
-        msg = f"{path} does not hold compiled artifacts."
+        msg = f"{path} does not contain compiled artifacts."
         raise ConfigurationError(msg, hint="Run: floe compile")
     return content
 

@@ -1,4 +1,4 @@
-"""What every configuration model shares."""
+"""The base of all configuration models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SCHEMA_VERSION = 1
 
 def _no_boolean(value: Any) -> Any:  # noqa: ANN401 - a before-validator sees raw input
     if isinstance(value, bool):
-        msg = "a number is expected, not true or false"
+        msg = "expected a number, not true or false"
         raise ValueError(msg)  # noqa: TRY004 - pydantic turns only ValueError into a located error
     return value
 
@@ -32,7 +32,7 @@ def _web_address(value: str) -> str:
     except ValueError:
         usable = False
     if not usable:
-        msg = f"'{value}' is not a valid address; write http://host:port or https://host"
+        msg = f"'{value}' is not a valid address; use http://host:port or https://host"
         raise ValueError(msg)
     return value
 
@@ -41,7 +41,7 @@ Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 WebAddress = Annotated[Text, AfterValidator(_web_address)]
 WholeNumber = Annotated[int, BeforeValidator(_no_boolean)]
 Number = Annotated[float, BeforeValidator(_no_boolean)]
-# The value of a setting that is handed on as text: numbers and booleans are taken as they are written.
+# The value of a setting that is passed on as text: numbers and booleans keep their source text.
 Setting = Annotated[
     str,
     BeforeValidator(_as_text),
@@ -50,6 +50,6 @@ Setting = Annotated[
 
 
 class FrozenModel(BaseModel):
-    """A value: immutable, closed to unknown keys, and silent about refused values, which may be secrets."""
+    """An immutable value that rejects unknown keys; errors omit invalid values, which may be secrets."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, hide_input_in_errors=True)

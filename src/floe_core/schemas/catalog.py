@@ -14,7 +14,7 @@ POLARIS_DEFAULT_SCOPE = "PRINCIPAL_ROLE:ALL"
 
 
 class AccessDelegation(StrEnum):
-    """How a REST catalog hands out storage access."""
+    """How a REST catalog delegates storage access."""
 
     VENDED_CREDENTIALS = "vended-credentials"
     NONE = "none"
@@ -25,16 +25,16 @@ class CatalogCredentials(FrozenModel):
 
     client_id: Text | None = Field(default=None, description="OAuth2 client id.")
     client_secret: SecretReference | None = Field(default=None, description="OAuth2 client secret.")
-    token: SecretReference | None = Field(default=None, description="Bearer token fetched beforehand.")
+    token: SecretReference | None = Field(default=None, description="Existing bearer token.")
     username: Text | None = Field(default=None, description="Database user of a PostgreSQL catalog.")
     password: SecretReference | None = Field(default=None, description="Database password of a PostgreSQL catalog.")
     scope: Text = Field(default=POLARIS_DEFAULT_SCOPE, description="OAuth2 scope.")
-    token_endpoint: Text | None = Field(default=None, description="Token endpoint, when not the catalog's own.")
+    token_endpoint: Text | None = Field(default=None, description="Token endpoint; default: the catalog's own.")
     token_refresh_enabled: bool = Field(default=True, description="Fetch a new token before the old one expires.")
 
 
 class CatalogConfig(FrozenModel):
-    """Which catalog holds the tables, and how it is reached."""
+    """The catalog of the tables and its connection."""
 
     type: Text = Field(default="sql", description="Catalog plugin: sql, polaris, rest, hive, glue or a third party's.")
     name: Text = Field(
@@ -44,18 +44,18 @@ class CatalogConfig(FrozenModel):
     warehouse: Text | None = Field(
         default=None, description="Warehouse name (REST) or location (sql); default: the storage section's."
     )
-    realm: Text | None = Field(default=None, description="Realm of a Polaris server that has several.")
+    realm: Text | None = Field(default=None, description="Realm, for a Polaris server with several realms.")
     credentials: CatalogCredentials = Field(default_factory=CatalogCredentials, description="Authentication.")
     access_delegation: AccessDelegation = Field(
-        default=AccessDelegation.VENDED_CREDENTIALS, description="Storage access by a REST catalog, or none."
+        default=AccessDelegation.VENDED_CREDENTIALS, description="How a REST catalog delegates storage access."
     )
     options: dict[Text, Setting] = Field(default_factory=dict, description="Extra properties for the catalog client.")
     retry: RetryConfig = Field(
         default_factory=RetryConfig,
-        description="Retry policy of catalog calls; polaris and rest take it, glue takes max_attempts.",
+        description="Retry policy for catalog calls; glue uses only max_attempts.",
     )
     circuit_breaker: CircuitBreakerConfig = Field(
         default_factory=CircuitBreakerConfig,
-        description="When to stop calling a failing catalog; polaris and rest take it.",
+        description="When to stop calling a failing catalog; not used by glue.",
     )
-    timeouts: TimeoutConfig = Field(default_factory=TimeoutConfig, description="Deadlines of catalog calls.")
+    timeouts: TimeoutConfig = Field(default_factory=TimeoutConfig, description="Deadlines for catalog calls.")

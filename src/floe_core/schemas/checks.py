@@ -1,4 +1,4 @@
-"""The ``checks`` of a table: what must hold before its rows are published."""
+"""The ``checks`` of a table: conditions that must be met before its rows are published."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SECONDS = {"m": 60, "h": 3600, "d": 86400, "w": 604800}
 def _duration(text: str) -> str:
     found = _DURATION.match(text)
     if found is None or float(found["number"]) <= 0:
-        msg = f"'{text}' is not a valid age; write a number with m, h, d or w, such as 90m, 26h or 2d"
+        msg = f"'{text}' is not a valid age; use a number with m, h, d or w, such as 90m, 26h or 2d"
         raise ValueError(msg)
     return text
 
@@ -30,7 +30,7 @@ Duration = Annotated[Text, AfterValidator(_duration)]
 
 
 class CheckKind(StrEnum):
-    """What a check looks at."""
+    """The type of a check."""
 
     NOT_NULL = "not_null"
     UNIQUE = "unique"
@@ -44,7 +44,7 @@ class CheckKind(StrEnum):
     PLUGIN = "plugin"
 
 
-# Settings of each kind beside the column: those it needs one of, those it needs all of, and those it may have.
+# Settings of each type in addition to the column: at least one required, all required, and optional.
 _ANY_OF: dict[CheckKind, tuple[str, ...]] = {
     CheckKind.RANGE: ("min", "max"),
     CheckKind.ROW_COUNT: ("min", "max"),
@@ -65,63 +65,63 @@ _WITHOUT_COLUMN = (CheckKind.ROW_COUNT, CheckKind.ROW_COUNT_CHANGE, CheckKind.EX
 
 
 class CheckConfig(FrozenModel):
-    """One check; its rows are not published while a blocking one fails."""
+    """One check; rows are not published while a blocking check fails."""
 
-    type: CheckKind = Field(description="What is checked.")
+    type: CheckKind = Field(description="Type of the check.")
     name: CheckName | None = Field(default=None, description="Name in the orchestrator; default: type and columns.")
-    column: Text | None = Field(default=None, description="Column that is checked.")
+    column: Text | None = Field(default=None, description="Column to check.")
     columns: tuple[Text, ...] = Field(
-        default=(), description="Several columns: each by itself, for unique and relationship together."
+        default=(), description="Columns to check: each one separately, or together for unique and relationship."
     )
-    min: Number | Text | None = Field(default=None, description="Least value of a range or row_count, itself allowed.")
-    max: Number | Text | None = Field(default=None, description="Most of a range or row_count, itself allowed.")
-    values: tuple[Scalar, ...] = Field(default=(), description="Values that accepted_values lets through.")
+    min: Number | Text | None = Field(default=None, description="Inclusive minimum of a range or row_count.")
+    max: Number | Text | None = Field(default=None, description="Inclusive maximum of a range or row_count.")
+    values: tuple[Scalar, ...] = Field(default=(), description="Values allowed by accepted_values.")
     expression: Text | None = Field(
         default=None,
-        description="Spark SQL condition that every row meets; a row fails when it is false, not when it is null.",
+        description="Spark SQL condition for every row; a row fails if it is false, but not if it is null.",
     )
-    to: OtherTable | None = Field(
-        default=None, description="Table that a relationship looks the values up in, as namespace.table."
-    )
+    to: OtherTable | None = Field(default=None, description="Table that a relationship refers to, as namespace.table.")
     to_columns: tuple[Text, ...] = Field(
-        default=(), description="Columns of that table, in the order of columns; default: of the same names."
+        default=(), description="Columns of that table, in the order of columns; default: the same names."
     )
     max_age: Duration | None = Field(
         default=None,
-        description="Age at which data is stale, such as 90m, 26h or 2d: of the column's newest value, or without a "
-        "column of the newest snapshot that changed rows. Dates and timestamps without zone are UTC.",
+        description="Age at which data is stale, such as 90m, 26h or 2d: the age of the column's newest value or, "
+        "without a column, of the newest snapshot that changed rows. Dates and timestamps without a zone are UTC.",
     )
-    max_age_hours: Number | None = Field(default=None, gt=0, description="The same age, as a number of hours.")
+    max_age_hours: Number | None = Field(default=None, gt=0, description="The same age, in hours.")
     min_ratio: Number | None = Field(
-        default=None, ge=0, description="Least ratio of the number of rows to that before, such as 0.8."
+        default=None, ge=0, description="Minimum ratio of the row count to the previous one, such as 0.8."
     )
-    max_ratio: Number | None = Field(default=None, ge=0, description="Most of that ratio, such as 1.5.")
+    max_ratio: Number | None = Field(default=None, ge=0, description="Maximum of that ratio, such as 1.5.")
     min_change: WholeNumber | None = Field(
-        default=None, description="Least difference to the number of rows before; below 0 allows for fewer."
+        default=None, description="Minimum difference to the previous row count; a negative value allows fewer rows."
     )
-    max_change: WholeNumber | None = Field(default=None, description="Most of that difference.")
-    plugin: Text | None = Field(default=None, description="Quality plugin that judges the rows.")
+    max_change: WholeNumber | None = Field(default=None, description="Maximum of that difference.")
+    plugin: Text | None = Field(default=None, description="Quality plugin that checks the rows.")
     options: dict[Text, Setting] = Field(default_factory=dict, description="Settings of the plugin for this check.")
-    where: Text | None = Field(default=None, description="SQL predicate: only these rows are checked.")
+    where: Text | None = Field(default=None, description="SQL predicate that selects the rows to check.")
     scope: Literal["partition", "table"] = Field(
-        default="partition", description="Rows of the partitions that were written, or the whole table."
+        default="partition", description="Check the rows of the written partitions, or the whole table."
     )
-    severity: Literal["error", "warn"] = Field(default="error", description="How a failure is shown.")
-    blocking: bool = Field(default=True, description="Whether a failure of severity error holds the rows back.")
+    severity: Literal["error", "warn"] = Field(default="error", description="Severity of a failure.")
+    blocking: bool = Field(
+        default=True, description="Whether a failure with severity error prevents publishing the rows."
+    )
 
     @property
     def all_columns(self) -> tuple[str, ...]:
-        """The columns, however they were written."""
+        """The columns, from ``column`` or ``columns``."""
         return (self.column,) if self.column is not None else self.columns
 
     @property
     def other_columns(self) -> tuple[str, ...]:
-        """The columns of the other table of a relationship, in the order of its own."""
+        """The columns of the other table of a relationship, in the order of ``all_columns``."""
         return self.to_columns or self.all_columns
 
     @property
     def max_age_seconds(self) -> float:
-        """The age at which data is stale."""
+        """The age at which data is stale, in seconds."""
         if self.max_age_hours is not None:
             return self.max_age_hours * _SECONDS["h"]
         found = _DURATION.match(self.max_age or "")
@@ -129,12 +129,12 @@ class CheckConfig(FrozenModel):
 
     @property
     def age_text(self) -> str:
-        """The age at which data is stale, for people."""
+        """The age at which data is stale, as text."""
         return self.max_age or f"{self.max_age_hours:g} hours"
 
     @property
     def holds_back(self) -> bool:
-        """Whether a failure keeps the rows from being published."""
+        """Whether a failure prevents publishing the rows."""
         return self.blocking and self.severity == "error"
 
     @model_validator(mode="after")
@@ -146,15 +146,19 @@ class CheckConfig(FrozenModel):
 
     def _column_problem(self) -> str | None:
         if self.type in _WITHOUT_COLUMN:
-            return f"{self.type} takes no column" if self.all_columns else None
+            return f"{self.type} does not accept a column" if self.all_columns else None
         if self.type is CheckKind.FRESHNESS and not self.all_columns:
-            return "freshness without a column is the table's, and takes no where" if self.where else None
+            return (
+                "freshness without a column applies to the whole table and does not accept where"
+                if self.where
+                else None
+            )
         if (self.column is None) == (not self.columns) and (self.all_columns or self.type is not CheckKind.PLUGIN):
-            return f"{self.type} needs column or columns, and not both"
+            return f"{self.type} needs either column or columns"
         if len(set(self.columns)) < len(self.columns):
-            return "columns names a column twice"
+            return "columns contains a duplicate column"
         if self.to_columns and len(self.to_columns) != len(self.all_columns):
-            return f"to_columns names {len(self.to_columns)} columns, and columns {len(self.all_columns)}"
+            return f"to_columns has {len(self.to_columns)} columns, but columns has {len(self.all_columns)}"
         return None
 
     def _setting_problem(self) -> str | None:
@@ -168,17 +172,17 @@ class CheckConfig(FrozenModel):
         if any_of and not given & set(any_of):
             return f"{self.type} needs {' or '.join(any_of)}"
         if foreign := sorted(given - {*wanted, *any_of, *_OPTIONAL.get(self.type, ())}):
-            return f"{self.type} takes no {' and no '.join(foreign)}"
+            return f"{self.type} does not accept {' or '.join(foreign)}"
         return self._order_problem()
 
     def _order_problem(self) -> str | None:
         if self.type is CheckKind.ROW_COUNT and any(isinstance(bound, str) for bound in (self.min, self.max)):
-            return "row_count needs numbers"
+            return "min and max of row_count must be numbers"
         if self.max_age is not None and self.max_age_hours is not None:
-            return "freshness needs max_age or max_age_hours, and not both"
+            return "freshness needs either max_age or max_age_hours"
         pairs = {"": (self.min, self.max), "_ratio": (self.min_ratio, self.max_ratio)}
         pairs["_change"] = (self.min_change, self.max_change)
         for suffix, (low, high) in pairs.items():
             if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
-                return f"min{suffix} {low:g} is above max{suffix} {high:g}"
+                return f"min{suffix} {low:g} is greater than max{suffix} {high:g}"
         return None

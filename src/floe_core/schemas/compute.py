@@ -25,13 +25,17 @@ class ComputeConfig(FrozenModel):
         description="Spark master (local[*], spark://…, yarn, k8s://…) or a Spark Connect address (sc://…).",
     )
     driver_memory: Text = Field(
-        default="2g", pattern=r"^\d+[kmgKMG]$", description="Heap of the driver floe starts, such as 2g or 512m."
+        default="2g",
+        pattern=r"^\d+[kmgKMG]$",
+        description="Heap size of the driver that floe starts, such as 2g or 512m.",
     )
-    conf: dict[Text, Setting] = Field(default_factory=dict, description="Spark configuration, passed on as it is.")
+    conf: dict[Text, Setting] = Field(default_factory=dict, description="Spark configuration, passed on unchanged.")
     packages: tuple[Text, ...] = Field(default=(), description="Extra Maven packages, group:artifact:version.")
-    jars_dir: Text | None = Field(default=None, description="Folder with the jars, for machines without a network.")
+    jars_dir: Text | None = Field(
+        default=None, description="Folder with the jars, for machines without network access."
+    )
     idle_timeout_minutes: Number = Field(
-        default=30.0, ge=0, description="How long the warm Spark server stays when no command uses it; 0: for ever."
+        default=30.0, ge=0, description="Idle time after which the warm Spark server stops; 0: never."
     )
 
     @field_validator("master")
@@ -39,7 +43,7 @@ class ComputeConfig(FrozenModel):
     def _known_master(cls, value: str) -> str:
         if "${" in value or value == "local" or value.startswith(("local[", *_SCHEMES)):
             return value
-        msg = f"'{value}' is no Spark master; write local[*], spark://host:port, yarn, k8s://… or sc://host:port"
+        msg = f"'{value}' is not a valid Spark master; use local[*], spark://host:port, yarn, k8s://… or sc://host:port"
         raise ValueError(msg)
 
 
@@ -52,23 +56,25 @@ class ScheduleConfig(FrozenModel):
 
 
 class CheckResultsConfig(FrozenModel):
-    """Where the results of checks are kept."""
+    """Where the results of checks are stored."""
 
-    enabled: bool = Field(default=True, description="Whether runs and floe test keep the results of their checks.")
+    enabled: bool = Field(default=True, description="Whether runs and floe test store the results of their checks.")
     table: OtherTable = Field(
         default="floe_checks.results",
-        description="Table they are appended to, made when it is first needed; a tenant's is in its own namespace.",
+        description="Table to append them to, created on first use; a tenant's table is in the tenant's namespace.",
     )
 
 
 class OrchestrationConfig(FrozenModel):
-    """Who runs the assets, and where they are defined."""
+    """The orchestrator and the definitions of the assets."""
 
     type: Text = Field(default="dagster", description="Orchestrator plugin.")
     module: Text | None = Field(default=None, description="Python module that defines the assets.")
-    models: Text = Field(default="models", description="Folder of SQL models, beside floe.yaml; it need not exist.")
+    models: Text = Field(
+        default="models", description="Folder of SQL models, relative to floe.yaml; it need not exist."
+    )
     schedules: dict[Text, ScheduleConfig] = Field(default_factory=dict, description="Schedules by name.")
-    per_tenant: bool = Field(default=False, description="Whether every asset has a partition for each tenant.")
+    per_tenant: bool = Field(default=False, description="Whether every asset has one partition per tenant.")
     check_results: CheckResultsConfig = Field(
-        default_factory=CheckResultsConfig, description="Where the results of checks are kept."
+        default_factory=CheckResultsConfig, description="Where the results of checks are stored."
     )

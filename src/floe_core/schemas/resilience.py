@@ -1,4 +1,4 @@
-"""How catalog calls are retried, interrupted and given up."""
+"""Retries, timeouts and the circuit breaker of catalog calls."""
 
 from __future__ import annotations
 
@@ -10,28 +10,37 @@ from floe_core.schemas.base import FrozenModel, Number, WholeNumber
 class RetryConfig(FrozenModel):
     """Retry policy for catalog calls: exponential backoff with jitter, capped."""
 
-    # With the waits below, a server that restarts is asked for about a minute.
-    max_attempts: WholeNumber = Field(default=7, ge=1, le=10, description="Attempts in all, the first one included.")
-    initial_wait_seconds: Number = Field(default=1.0, ge=0.1, le=30.0, description="Wait before the second attempt.")
-    max_wait_seconds: Number = Field(default=30.0, ge=1.0, le=300.0, description="No wait is longer than this.")
-    jitter_seconds: Number = Field(default=1.0, ge=0.0, le=10.0, description="Random time added to each wait.")
+    # With the delays below, calls to a restarting server are retried for about a minute.
+    max_attempts: WholeNumber = Field(
+        default=7, ge=1, le=10, description="Total number of attempts, including the first."
+    )
+    initial_wait_seconds: Number = Field(default=1.0, ge=0.1, le=30.0, description="Delay before the second attempt.")
+    max_wait_seconds: Number = Field(default=30.0, ge=1.0, le=300.0, description="Maximum delay between attempts.")
+    jitter_seconds: Number = Field(default=1.0, ge=0.0, le=10.0, description="Maximum random time added to each delay.")
 
 
 class CircuitBreakerConfig(FrozenModel):
     """When to stop calling a catalog that keeps failing."""
 
-    enabled: bool = Field(default=True, description="Switch the breaker off with false.")
+    enabled: bool = Field(default=True, description="Set to false to disable the breaker.")
     failure_threshold: WholeNumber = Field(
-        default=5, ge=1, le=100, description="Failures in a row that open the breaker."
+        default=5, ge=1, le=100, description="Consecutive failures that open the breaker."
     )
     reset_timeout_seconds: Number = Field(
-        default=30.0, ge=0.1, le=3600.0, description="How long it stays open before one call may try again."
+        default=30.0,
+        ge=0.1,
+        le=3600.0,
+        description="How long the breaker stays open before one call may test the catalog.",
     )
 
 
 class TimeoutConfig(FrozenModel):
-    """Deadlines of every catalog call."""
+    """Deadlines for every catalog call."""
 
-    connect_seconds: Number = Field(default=5.0, gt=0, le=300.0, description="To open the connection.")
-    read_seconds: Number = Field(default=30.0, gt=0, le=3600.0, description="Between two bytes of an answer.")
-    total_seconds: Number = Field(default=120.0, gt=0, le=7200.0, description="For the call with all its retries.")
+    connect_seconds: Number = Field(default=5.0, gt=0, le=300.0, description="Time limit to open the connection.")
+    read_seconds: Number = Field(
+        default=30.0, gt=0, le=3600.0, description="Time limit between two bytes of a response."
+    )
+    total_seconds: Number = Field(
+        default=120.0, gt=0, le=7200.0, description="Time limit for the call with all its retries."
+    )

@@ -22,23 +22,23 @@ class StorageCredentials(FrozenModel):
 
 
 class StorageConfig(FrozenModel):
-    """Where data and metadata files lie."""
+    """Where data and metadata files are stored."""
 
     type: Text = Field(default="local", description="Storage plugin: local, s3, gcs, azure or a third party's.")
     root: Text = Field(default=".floe/warehouse", description="Folder of local storage, relative to the project.")
     bucket: Text | None = Field(default=None, min_length=3, description="Bucket or container.")
     prefix: str = Field(default="warehouse", description="Path of the warehouse in the bucket.")
     endpoint: Text | None = Field(default=None, description="Address of a self-hosted or emulated store.")
-    region: Text | None = Field(default=None, description="Region; S3 is slow to start without one.")
+    region: Text | None = Field(default=None, description="Region; without one, connecting to S3 is slow.")
     project: Text | None = Field(default=None, description="Google Cloud project.")
     credentials: StorageCredentials = Field(default_factory=StorageCredentials, description="Authentication.")
     options: dict[Text, Setting] = Field(default_factory=dict, description="Extra properties for the file client.")
 
 
 class VaultConfig(FrozenModel):
-    """Who looks up ``secret_ref``."""
+    """The plugin that looks up ``secret_ref``."""
 
     type: Text | None = Field(
-        default=None, description="Secrets plugin that is asked first; left out: mounted files and variables only."
+        default=None, description="Secrets plugin to use first; default: only mounted files and variables."
     )
     options: dict[Text, Setting] = Field(default_factory=dict, description="Settings of the plugin.")

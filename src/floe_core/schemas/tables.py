@@ -1,4 +1,4 @@
-"""The ``tables`` and ``governance`` sections: what tables should look like and how long history is kept."""
+"""The ``tables`` and ``governance`` sections: the declared tables and the retention of their history."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SORT_TERM = re.compile(r"^[\w.]+(\s+(asc|desc))?(\s+nulls\s+(first|last))?$", r
 def _partition_term(term: str) -> str:
     if not _PARTITION_TERM.match(term):
         msg = (
-            f"'{term}' is no partition term; write a column, day(c), month(c), year(c), hour(c), "
+            f"'{term}' is not a valid partition term; use a column, day(c), month(c), year(c), hour(c), "
             "bucket(n, c) or truncate(n, c)"
         )
         raise ValueError(msg)
@@ -34,7 +34,7 @@ def _partition_term(term: str) -> str:
 
 def _sort_term(term: str) -> str:
     if not _SORT_TERM.match(term):
-        msg = f"'{term}' is no sort term; write column [asc|desc] [nulls first|last]"
+        msg = f"'{term}' is not a valid sort term; use column [asc|desc] [nulls first|last]"
         raise ValueError(msg)
     return term
 
@@ -54,10 +54,10 @@ class ColumnConfig(FrozenModel):
 
     name: Text = Field(description="Column name.")
     type: ColumnTypeText = Field(description="Iceberg type: long, string, decimal(10, 2), timestamptz, list<string>, …")
-    required: bool = Field(default=False, description="Whether null is refused.")
-    doc: str | None = Field(default=None, description="Comment kept in the table.")
+    required: bool = Field(default=False, description="Whether null is rejected.")
+    doc: str | None = Field(default=None, description="Comment stored in the table.")
     renamed_from: Text | None = Field(
-        default=None, description="Name the column had before; floe apply renames it. May stay once that is done."
+        default=None, description="Previous name of the column; floe apply renames it. May remain after the rename."
     )
 
 
@@ -65,32 +65,36 @@ class RetentionConfig(FrozenModel):
     """How long history is kept."""
 
     snapshot_days: WholeNumber | None = Field(
-        default=None, ge=0, le=36500, description="Days a snapshot is kept at least."
+        default=None, ge=0, le=36500, description="Minimum number of days to keep a snapshot."
     )
-    min_snapshots: WholeNumber | None = Field(default=None, ge=1, description="Snapshots that are always kept.")
-    orphan_days: WholeNumber = Field(default=3, ge=1, description="Age of an unreferenced file before it may be swept.")
+    min_snapshots: WholeNumber | None = Field(
+        default=None, ge=1, description="Number of snapshots that are always kept."
+    )
+    orphan_days: WholeNumber = Field(
+        default=3, ge=1, description="Minimum age of an unreferenced file before it may be deleted."
+    )
 
 
 class TableConfig(FrozenModel):
     """One declared table."""
 
-    description: str | None = Field(default=None, description="What the table holds.")
-    columns: tuple[ColumnConfig, ...] = Field(default=(), description="Columns in order; empty: taken from the data.")
+    description: str | None = Field(default=None, description="Description of the table.")
+    columns: tuple[ColumnConfig, ...] = Field(default=(), description="Columns in order; empty: derived from the data.")
     partition_by: tuple[PartitionTerm, ...] | None = Field(
-        default=None, description="Terms such as day(ts), bucket(16, id), region; []: none. Left out: as it is."
+        default=None, description="Terms such as day(ts), bucket(16, id), region; []: none. Default: unchanged."
     )
     sort_by: tuple[SortTerm, ...] | None = Field(
-        default=None, description="Terms such as ts desc nulls last; []: none. Left out: as it is."
+        default=None, description="Terms such as ts desc nulls last; []: none. Default: unchanged."
     )
     keys: tuple[Text, ...] = Field(default=(), description="Columns that identify a row, for upserts.")
     null_keys: NullKeys | None = Field(
         default=None,
-        description="What an upsert does with null in a key: refuse (the default), or match null with null.",
+        description="How an upsert treats null in a key: refuse (the default), or match null with null.",
     )
     location: Text | None = Field(default=None, description="Storage location; default: warehouse/namespace/table.")
     properties: dict[Text, Setting] = Field(default_factory=dict, description="Iceberg table properties.")
     retention: RetentionConfig = Field(default_factory=RetentionConfig, description="How long history is kept.")
-    checks: tuple[CheckConfig, ...] = Field(default=(), description="What must hold before rows are published.")
+    checks: tuple[CheckConfig, ...] = Field(default=(), description="Checks that must pass before rows are published.")
 
     @model_validator(mode="after")
     def _unique_columns(self) -> TableConfig:
@@ -113,26 +117,28 @@ class TableConfig(FrozenModel):
                 continue
             others = {other.name.casefold() for other in self.columns if other is not column}
             if old == column.name or old.casefold() in others:
-                msg = f"renamed_from of {column.name} names '{old}', which is a declared column"
+                msg = f"renamed_from of {column.name} is '{old}', which is a declared column"
                 raise ValueError(msg)
             if former[old.casefold()] > 1:
-                msg = f"two columns are renamed_from '{old}'"
+                msg = f"two columns have renamed_from '{old}'"
                 raise ValueError(msg)
         return self
 
 
 class RetentionPolicy(FrozenModel):
-    """What one level of the organisation asks for."""
+    """The requirements of one level of the organization."""
 
     snapshot_retention_days: WholeNumber | None = Field(
-        default=None, ge=0, le=36500, description="Days asked for at least."
+        default=None, ge=0, le=36500, description="Minimum number of days to keep snapshots."
     )
-    legal_hold_days: WholeNumber | None = Field(default=None, ge=0, le=36500, description="Days a legal hold asks for.")
-    reason: str | None = Field(default=None, description="Why, shown in the derivation.")
+    legal_hold_days: WholeNumber | None = Field(
+        default=None, ge=0, le=36500, description="Days required by a legal hold."
+    )
+    reason: str | None = Field(default=None, description="Reason, shown in the derivation.")
 
 
 class GovernanceConfig(FrozenModel):
-    """Retention asked for by each level; the strictest wins."""
+    """Retention required by each level; the strictest wins."""
 
     enterprise: RetentionPolicy = Field(default_factory=RetentionPolicy, description="The whole company.")
     domain: RetentionPolicy = Field(default_factory=RetentionPolicy, description="The business domain.")
@@ -145,17 +151,17 @@ class OpenLineageConfig(FrozenModel):
     url: WebAddress = Field(description="Address of the receiver, such as http://lineage.example.com:5000.")
     endpoint: Text = Field(default="api/v1/lineage", description="Path of the receiver's endpoint.")
     namespace: Text | None = Field(default=None, description="Namespace of the jobs; default: the project's name.")
-    timeout_seconds: Number = Field(default=5.0, gt=0, le=60, description="How long one event may take.")
+    timeout_seconds: Number = Field(default=5.0, gt=0, le=60, description="Time limit for sending one event.")
 
 
 class ObservabilityConfig(FrozenModel):
     """Logs, traces, metrics and lineage."""
 
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] | None = Field(
-        default=None, description="Least level logged; default: errors, and INFO with --verbose."
+        default=None, description="Minimum log level; default: ERROR, or INFO with --verbose."
     )
     log_format: Literal["console", "json"] | None = Field(
-        default=None, description="For people or machines; default: console."
+        default=None, description="Readable text or JSON; default: console."
     )
     otlp_endpoint: WebAddress | None = Field(
         default=None,
@@ -163,5 +169,5 @@ class ObservabilityConfig(FrozenModel):
     )
     service_name: Text = Field(default="floe", description="Service name on spans and metrics.")
     openlineage: OpenLineageConfig | None = Field(
-        default=None, description="Where lineage events of runs are sent; none: not sent."
+        default=None, description="Where to send lineage events of runs; none: not sent."
     )

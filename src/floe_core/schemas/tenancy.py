@@ -14,18 +14,18 @@ TenantTableName = Annotated[str, StringConstraints(pattern=f"^{_NAME}$")]
 
 
 class TenancyConfig(FrozenModel):
-    """Where tenants live, and what each of them starts with."""
+    """The namespaces of tenants and their initial tables."""
 
     namespace_prefix: Text = Field(
         default="tenants",
         pattern=rf"^{_NAME}(\.{_NAME})*$",
-        description="Namespace that the tenants' namespaces lie in, dotted.",
+        description="Dotted name of the parent namespace of all tenants.",
     )
     metadata_bucket: Text | None = Field(
-        default=None, description="Bucket for table metadata, when not the warehouse's; same kind of store."
+        default=None, description="Bucket for table metadata, in the same kind of store; default: the warehouse's."
     )
     metadata_prefix: str = Field(default="", description="Path of the metadata in its bucket.")
     tables: dict[TenantTableName, TableConfig] = Field(
         default_factory=dict, description="Tables of every tenant; default: main, events and metrics."
     )
-    concurrency: WholeNumber = Field(default=4, ge=1, le=64, description="Tenants worked on at once.")
+    concurrency: WholeNumber = Field(default=4, ge=1, le=64, description="Number of tenants processed concurrently.")

@@ -1,4 +1,4 @@
-"""Files written with credentials that may end at any time: staged on this machine, uploaded when they are whole."""
+"""Files written with credentials that may expire at any time: staged locally, uploaded when complete."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COPY_BYTES = 8 * 1024**2
 
 
 class StagedFile(PyArrowFile):
-    """A location whose reads, and whose upload, use the file system of that moment.
+    """A file whose reads and upload use the file system that is current at that time.
 
     Iceberg's Java client stages S3 uploads in the same way.
     """
@@ -35,13 +35,13 @@ class StagedFile(PyArrowFile):
         file_system: Callable[[], FileSystem],
         retried: Callable[[Callable[[], None]], None],
     ) -> None:
-        """Name the place.
+        """Create a reference to a file.
 
         Args:
             location: Address of the file.
             path: Its path within the file system.
-            file_system: Returns the file system with credentials that hold now.
-            retried: Runs an upload, once more with new credentials when the store refuses those it had.
+            file_system: Returns a file system with currently valid credentials.
+            retried: Runs an upload, and repeats it with new credentials if the store rejects the old ones.
         """
         self._place = path
         self._current = file_system
@@ -56,14 +56,14 @@ class StagedFile(PyArrowFile):
         return len(self._now())
 
     def exists(self) -> bool:
-        """Tell whether there is a file."""
+        """Return whether the file exists."""
         return self._now().exists()
 
     def open(self, seekable: bool = True) -> InputStream:  # noqa: FBT001, FBT002 - PyIceberg's signature
         """Open the file for reading.
 
         Raises:
-            FileNotFoundError: There is no such file.
+            FileNotFoundError: The file does not exist.
         """
         return self._now().open(seekable)
 
@@ -71,7 +71,7 @@ class StagedFile(PyArrowFile):
         """Open a stream whose content is uploaded when it is closed.
 
         Raises:
-            FileExistsError: The file is there and may not be overwritten.
+            FileExistsError: The file exists and ``overwrite`` is not set.
         """
         if not overwrite and self.exists():
             msg = f"Cannot create file, already exists: {self.location}"
@@ -88,24 +88,24 @@ class StagedFile(PyArrowFile):
 
 
 class StagedStream(io.RawIOBase):
-    """Collects a file's content and hands it over when it is whole; after an error there is nothing to hand over."""
+    """Buffers a file's content and uploads it when the stream is closed; an error discards the content."""
 
     def __init__(self, upload: Callable[[IO[bytes]], None]) -> None:
-        """Begin with nothing."""
+        """Start with an empty buffer."""
         super().__init__()
         self._upload = upload
         self._spool = tempfile.SpooledTemporaryFile(max_size=_MEMORY_BYTES)  # noqa: SIM115 - closed by close()
 
     def writable(self) -> bool:
-        """Whether it can be written: yes."""
+        """Whether the stream is writable; always true."""
         return True
 
     def write(self, data: object) -> int:
-        """Add content."""
+        """Append content to the buffer."""
         return self._spool.write(memoryview(data).cast("B"))  # type: ignore[arg-type]
 
     def tell(self) -> int:
-        """Bytes written so far."""
+        """Return the number of bytes written so far."""
         return self._spool.tell()
 
     def close(self) -> None:
@@ -121,7 +121,7 @@ class StagedStream(io.RawIOBase):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Upload the content, unless its making failed."""
+        """Upload the content unless the block raised an error."""
         if kind is not None:
             self._upload = lambda _: None
         self.close()

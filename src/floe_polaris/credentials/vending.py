@@ -1,4 +1,4 @@
-"""Vended storage credentials: read from the catalog's answers, and replaced while a long write runs."""
+"""Vended storage credentials: read from the catalog's responses and renewed during long writes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _log = get_logger("floe.polaris")
 
-# What a catalog hands out for one table, as PyIceberg and Iceberg's Java client name it.
+# The credentials a catalog vends for one table, as PyIceberg and Iceberg's Java client name them.
 CREDENTIAL_KEYS = frozenset(
     {
         "s3.access-key-id",
@@ -43,14 +43,14 @@ _EXPIRY_KEYS = (
 )
 _EXPIRY_PREFIX = "adls.sas-token-expires-at-ms"
 
-# Credentials are replaced this long before they expire, or when a third of their life is left, whichever is later.
-# One file has to be written with what was valid when it was opened.
+# Credentials are renewed this long before they expire, or when a third of their lifetime is left, whichever is later.
+# One file must be written completely with the credentials that were valid when it was opened.
 _RENEW_BEFORE_SECONDS = 300.0
 _RENEW_BEFORE_SHARE = 1 / 3
 
 
 def credentials_in(properties: Mapping[str, Any]) -> dict[str, str]:
-    """Return the vended credentials, and when they expire, among properties."""
+    """Return the vended credentials and their expiry from a set of properties."""
     return {
         key: str(value)
         for key, value in properties.items()
@@ -59,21 +59,21 @@ def credentials_in(properties: Mapping[str, Any]) -> dict[str, str]:
 
 
 def are_credentials(properties: Mapping[str, str]) -> bool:
-    """Whether there is a credential, and not only an expiry, among what was vended."""
+    """Whether the vended properties contain a credential, not only an expiry."""
     return any(key in CREDENTIAL_KEYS or key.startswith(_CREDENTIAL_PREFIXES) for key in properties)
 
 
 def expiry_of(properties: Mapping[str, Any]) -> float | None:
-    """Return when vended credentials expire, in seconds since 1970; None when nobody said."""
+    """Return when vended credentials expire, in seconds since 1970; None if unknown."""
     moments = [str(value) for key, value in properties.items() if key in _EXPIRY_KEYS or key.startswith(_EXPIRY_PREFIX)]
     return min((int(moment) / 1000 for moment in moments if moment.isdigit()), default=None)
 
 
 class VendedFileIO(PyArrowFileIO):
-    """Reads and writes with vended credentials, and asks for new ones before they end or when they are refused."""
+    """Reads and writes with vended credentials, and renews them before they expire or when they are rejected."""
 
     def __init__(self, properties: Properties, renew: Callable[[], dict[str, str]]) -> None:
-        """Start with the credentials among ``properties``; ``renew`` returns the next ones."""
+        """Start with the credentials in ``properties``; ``renew`` returns new ones."""
         super().__init__(properties)
         self._renew = renew
         self._lock = threading.Lock()
@@ -82,7 +82,7 @@ class VendedFileIO(PyArrowFileIO):
         self.fs_by_scheme = self._current_file_system
 
     def new_output(self, location: str) -> PyArrowFile:
-        """Return a file that is uploaded with the credentials of the moment it is whole."""
+        """Return a file that is uploaded, once complete, with the credentials valid at that time."""
         scheme, netloc, path = self.parse_location(location, self.properties)
         return StagedFile(
             location,
@@ -117,11 +117,11 @@ class VendedFileIO(PyArrowFileIO):
             if time.time() >= (expiry_of(self.properties) or 0.0):
                 raise
             _log.warning("polaris.credentials.renewal_failed", error=type(err).__name__)
-            # The old ones still hold; the next file asks again.
+            # The old credentials are still valid; the next file tries to renew them again.
             return
         if not are_credentials(fresh):
-            msg = "The catalog vended storage credentials before and vends none now."
-            hint = "Look at the catalog's log and at the principal's privileges."
+            msg = "The catalog no longer vends storage credentials."
+            hint = "Check the catalog's log and the principal's privileges."
             raise StorageAuthenticationError(msg, hint=hint)
         self.properties = {**self.properties, **fresh}
         self._due = _renewal_time(self.properties)
@@ -129,11 +129,11 @@ class VendedFileIO(PyArrowFileIO):
         _log.info("polaris.credentials.renewed", expires_at=expiry_of(self.properties))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave locks and open clients behind; a copy in another process works until its credentials end."""
+        """Drop locks and open clients; a copy in another process works until its credentials expire."""
         return {"properties": self.properties}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Come back as it was, without a way to ask for new credentials."""
+        """Restore the file client without the ability to renew its credentials."""
         self.__init__(state["properties"], dict)  # type: ignore[misc]
         self._due = float("inf")
 

@@ -1,4 +1,4 @@
-"""Tokens: fetched with OAuth2 client credentials, renewed in time, once for all threads."""
+"""Tokens: fetched with OAuth2 client credentials, renewed before they expire, shared by all threads."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 _log = get_logger("floe.polaris")
 
-# A token is renewed this long before it expires, or when a fifth of its life is left, whichever is later.
+# A token is renewed this long before it expires, or when a fifth of its lifetime is left, whichever is later.
 _RENEW_BEFORE_SECONDS = 60.0
 _RENEW_BEFORE_SHARE = 0.2
-# When that fails and the token still holds, calls go on for this long before it is tried again.
+# If renewal fails while the token is still valid, it is retried after this long.
 _RENEW_AGAIN_SECONDS = 5.0
 _OK = 200
 
 
 @dataclass(frozen=True)
 class Token:
-    """A bearer token in memory; its text never leaves it but in a header."""
+    """A bearer token; its text is used only in the request header."""
 
     header: str
     fetched_at: float
@@ -42,45 +42,45 @@ class Token:
     expires_at: float
 
     def __repr__(self) -> str:
-        """Show nothing of the token."""
+        """Return a mask instead of the token."""
         return "Token(**********)"
 
 
 class NoCredentials(Authenticator):
-    """For catalogs that ask for none."""
+    """For catalogs without authentication."""
 
     settings = "catalog.credentials (none are set)"
 
     def auth_header(self) -> str | None:
-        """Return nothing."""
+        """Return None: no header is sent."""
         return None
 
 
 class BearerToken(Authenticator):
-    """A token fetched beforehand; when it expires, nothing here can replace it."""
+    """An existing token, which cannot be renewed when it expires."""
 
     settings = "catalog.credentials.token"
 
     def __init__(self, token: str) -> None:
-        """Keep the token."""
+        """Store the token."""
         self._header = f"Bearer {token}"
 
     def auth_header(self) -> str:
-        """Return the header of every request."""
+        """Return the header that every request carries."""
         return self._header
 
     def __repr__(self) -> str:
-        """Show nothing of the token."""
+        """Return a mask instead of the token."""
         return "BearerToken(**********)"
 
 
 class ClientCredentials(Authenticator):
-    """OAuth2 client credentials: one token for all threads, renewed before it expires and when it is rejected."""
+    """OAuth2 client credentials: one token for all threads, renewed before it expires or when it is rejected."""
 
     settings = "catalog.credentials.client_id and catalog.credentials.client_secret"
 
     def __init__(self, config: PolarisCatalogConfig, session: DeadlineSession) -> None:
-        """Fetch tokens through a session that speaks to the token endpoint and to nobody else."""
+        """Fetch tokens through a session that connects only to the token endpoint."""
         self._config = config
         self._session = session
         self._lock = threading.Lock()
@@ -88,14 +88,14 @@ class ClientCredentials(Authenticator):
         self._fetch: Future[Token] | None = None
 
     def __repr__(self) -> str:
-        """Name the client; nothing secret."""
+        """Return the client id, without secrets."""
         return f"ClientCredentials(client_id={self._config.client_id!r})"
 
     def auth_header(self) -> str:
-        """Return the header of a token that is good for now.
+        """Return the header with a valid token.
 
         Raises:
-            CatalogAuthenticationError: The token endpoint refuses the client.
+            CatalogAuthenticationError: The token endpoint rejected the client.
             CatalogConnectionError: The token endpoint cannot be reached.
         """
         token, now = self._token, time.monotonic()
@@ -104,26 +104,26 @@ class ClientCredentials(Authenticator):
         try:
             return self._renewed(token).header
         except TransientError:
-            # An unreachable token endpoint is no reason to stop while the token still holds.
+            # An unreachable token endpoint is not an error while the token is still valid.
             if token is None or now >= token.expires_at:
                 raise
             self._token = replace(token, renew_at=min(token.expires_at, now + _RENEW_AGAIN_SECONDS))
             return token.header
 
     def holds_for(self) -> float | None:
-        """Return the seconds that the token is good for; None when there is none, or it names no end."""
+        """Return how many seconds the token is still valid; None without a token or an expiry."""
         token = self._token
         if token is None or token.expires_at == float("inf"):
             return None
         return max(0.0, token.expires_at - time.monotonic())
 
     def renew(self, rejected: str, *, since: float) -> bool:
-        """Fetch another token after a rejection, unless the rejected one was fresh."""
+        """Fetch another token after a rejection, unless the rejected token was fresh."""
         token = self._token
         if not self._config.token_refresh_enabled or token is None:
             return False
         if token.header != rejected:
-            # Another thread has replaced it meanwhile.
+            # Another thread has already replaced it.
             return True
         if token.fetched_at >= since:
             return False
@@ -131,7 +131,7 @@ class ClientCredentials(Authenticator):
         return True
 
     def _renewed(self, old: Token | None) -> Token:
-        """Fetch a token in place of ``old``; threads that ask meanwhile wait for the same answer."""
+        """Replace the token ``old``; concurrent threads wait for the same result."""
         with self._lock:
             if self._token is not None and self._token is not old:
                 return self._token
@@ -186,22 +186,22 @@ class ClientCredentials(Authenticator):
         except ValueError:
             content = None
         if not isinstance(content, dict) or not isinstance(content.get("access_token"), str):
-            msg = f"{shown(self._config.token_uri)} does not answer as a token endpoint."
+            msg = f"{shown(self._config.token_uri)} did not respond like a token endpoint."
             raise CatalogConnectionError(msg, hint="Check catalog.credentials.token_endpoint.")
         return content
 
     def _refusal(self, response: requests.Response) -> CatalogAuthenticationError | CatalogConnectionError:
         said = server_message(response)
-        # What the server says of a login, and whose it is, is for the log alone.
+        # The server's message about a login and the client id go only to the log.
         _log.warning(
             "polaris.authenticate.refused", status=response.status_code, client_id=self._config.client_id, said=said
         )
         if "realm" in said.lower():
             realm = f"the realm '{self._config.realm}'" if self._config.realm else "its default realm"
-            msg = f"The server does not know {realm}."
+            msg = f"The server does not recognize {realm}."
             return CatalogAuthenticationError(msg, hint="Check catalog.realm in floe.yaml.")
         if response.status_code in {404, 405}:
-            msg = f"There is no token endpoint at {shown(self._config.token_uri)}."
+            msg = f"No token endpoint found at {shown(self._config.token_uri)}."
             return CatalogConnectionError(msg, hint="Set catalog.credentials.token_endpoint, or correct catalog.uri.")
         if "scope" in said.lower():
             msg = f"The token endpoint does not grant the scope '{self._config.scope}'."
@@ -215,16 +215,16 @@ def _seconds(value: object) -> float | None:
 
 
 def authenticator_for(config: PolarisCatalogConfig, *, breaker: CircuitBreaker) -> Authenticator:
-    """Return what the configuration authenticates with; its secrets are masked in logs and messages from then on."""
+    """Return the authenticator of a configuration; its secrets are masked in logs and messages from then on."""
     for secret in (config.token, config.client_secret):
         if secret is not None:
-            # A configuration made in Python has its values from nowhere that floe would know them by.
+            # Secrets of a configuration created in Python were not resolved by floe, so they are not registered yet.
             remember_secret(secret.get_secret_value())
     if config.token is not None:
         return BearerToken(config.token.get_secret_value())
     if config.client_id is None:
         return NoCredentials()
     session = DeadlineSession(config, url=config.token_uri, breaker=breaker)
-    # A second token does no harm.
+    # Fetching a second token does no harm.
     session.repeatable_posts = True
     return ClientCredentials(config, session)

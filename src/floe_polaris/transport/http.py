@@ -1,4 +1,4 @@
-"""HTTP with a deadline: every call is limited in time, retried where that is safe, and kept to one server."""
+"""HTTP with a deadline: every call has a time limit, is retried if that is safe, and goes to one server only."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _CHUNK_BYTES = 64 * 1024
 _UNAUTHORIZED = frozenset({401, 419})
 _UNEXPLAINED = frozenset({400, 500, 503})
 _POOLED_CONNECTIONS = 32
-# A server that never answered is more likely a wrong address than one that restarts, and is given up earlier.
+# A server that has never answered is more likely a wrong address than a restarting server, so floe gives up earlier.
 _FIRST_ATTEMPTS = 3
 
 
 class Authenticator(AuthManager):
-    """An AuthManager that can replace a token the server no longer accepts."""
+    """An AuthManager that can replace a rejected token."""
 
-    # The settings its credentials come from, for messages.
+    # The settings that the credentials come from, for messages.
     settings: str = "catalog.credentials"
 
     def renew(self, rejected: str, *, since: float) -> bool:
@@ -45,7 +45,7 @@ class Authenticator(AuthManager):
 
         Args:
             rejected: The header that was rejected.
-            since: When the call began (``time.monotonic``); a token fetched after that is fresh and not replaced.
+            since: When the call started (``time.monotonic``); a token fetched after that is fresh and is not replaced.
 
         Returns:
             Whether there is another token to try.
@@ -56,7 +56,7 @@ class Authenticator(AuthManager):
 
 @dataclass
 class Call:
-    """One logical call and what its attempts share."""
+    """One logical call and the state shared by its attempts."""
 
     method: str
     url: str
@@ -68,20 +68,20 @@ class Call:
 
     @property
     def name(self) -> str:
-        """What is asked for: method and address, without secrets."""
+        """Method and address, without secrets."""
         return f"{self.method} {shown(self.url)}"
 
     def may_repeat(self, err: TransientError) -> bool:
-        """Whether sending the request once more cannot do harm.
+        """Whether it is safe to send the request again.
 
-        A commit asserts what it replaces and a creation refuses what exists, so a server that asks to come back later
-        may be asked again. After silence nobody knows what happened, and only harmless requests are repeated.
+        A commit asserts what it replaces and a creation fails if the object exists, so a request that was rate limited
+        may be repeated. Without a response the outcome is unknown, and only repeatable requests are sent again.
         """
         return self.repeatable or self.never_sent or isinstance(err, RateLimitedError)
 
 
 class _StopError(Exception):
-    """Carries a passing failure past the retry policy, because repeating the request could do harm."""
+    """Carries a transient failure past the retry policy, because repeating the request could do harm."""
 
     def __init__(self, error: TransientError) -> None:
         super().__init__()
@@ -89,9 +89,9 @@ class _StopError(Exception):
 
 
 class DeadlineSession(requests.Session):
-    """A session for one server, whose every call ends within its limits.
+    """A session for one server that limits the duration of every call.
 
-    Redirects are not followed, and no other server is ever asked: both would hand credentials over.
+    It follows no redirects and sends no requests to other servers, because both would expose credentials.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class DeadlineSession(requests.Session):
         breaker: CircuitBreaker,
         authenticator: Authenticator | None = None,
     ) -> None:
-        """Speak to the server of ``url``, with the authenticator's credentials or none."""
+        """Connect to the server of ``url``, with the authenticator's credentials if there is one."""
         super().__init__()
         self.idempotency_keys = False
         self.repeatable_posts = False
@@ -114,7 +114,7 @@ class DeadlineSession(requests.Session):
         self._first_policy = RetryPolicy(config.retry.model_copy(update={"max_attempts": first}))
         self._breaker = breaker
         self._authenticator = authenticator
-        # Without an auth of its own, requests would look for a login in ~/.netrc.
+        # Without an auth object, requests would look for a login in ~/.netrc.
         self.auth = AuthManagerAdapter(authenticator) if authenticator else lambda request: request
         self._ca_bundle = config.ca_bundle
         self.headers.update(config.realm_headers(url))
@@ -122,14 +122,14 @@ class DeadlineSession(requests.Session):
             self.mount(scheme, HTTPAdapter(max_retries=0, pool_maxsize=_POOLED_CONNECTIONS))
 
     def request(self, method: str, url: str, **options: Any) -> requests.Response:  # type: ignore[override]  # noqa: ANN401
-        """Send a request, again where that is safe, and return the answer.
+        """Send a request, with retries if that is safe, and return the response.
 
         Raises:
-            CatalogUnavailableError: No answer after the last attempt.
-            DeadlineExceededError: The time is up.
-            CircuitOpenError: The server failed too often and is left alone for now.
+            CatalogUnavailableError: No response after the last attempt.
+            DeadlineExceededError: The deadline has passed.
+            CircuitOpenError: The server failed too often; no calls are sent for now.
             CatalogAuthenticationError: The server does not accept the credentials.
-            CatalogAuthorizationError: The server knows the caller and refuses.
+            CatalogAuthorizationError: The caller lacks the privilege.
             CatalogConnectionError: The address belongs to another server, or the server redirects.
         """
         self._refuse_other_servers(url)
@@ -142,7 +142,7 @@ class DeadlineSession(requests.Session):
         if not is_tracing():
             return self._answered(call)
         with traced("polaris.request", within=True, method=method, uri=shown(url)) as operation:
-            # A catalog that traces too goes on with this trace.
+            # Lets a catalog with tracing continue this trace.
             options["headers"] = {**(options.get("headers") or {}), **request_headers()}
             response = self._answered(call)
             operation.set(status=response.status_code)
@@ -151,7 +151,7 @@ class DeadlineSession(requests.Session):
     def _answered(self, call: Call) -> requests.Response:
         try:
             if self._breaker.answered:
-                # It may be restarting: a call that outlasts that is no failure, and one that does not is one failure.
+                # It may be restarting. The breaker counts a call with all its retries as one success or one failure.
                 return self._breaker.call(self._persist, call)
             return self._first_policy.named(call.name, kind=call.method).call_within(
                 call.deadline, self._attempt, call, self._guarded_exchange
@@ -165,7 +165,7 @@ class DeadlineSession(requests.Session):
                 call.deadline, self._attempt, call, self._exchange
             )
         except _StopError as stop:
-            # The breaker judges the failure itself.
+            # The breaker must see the failure itself.
             raise stop.error from stop.error.__cause__
 
     def _guarded_exchange(self, call: Call) -> requests.Response:
@@ -174,13 +174,15 @@ class DeadlineSession(requests.Session):
     def _refuse_other_servers(self, url: str) -> None:
         if origin_of(url) != self._origin:
             msg = f"Credentials for {self._origin} are not sent to {shown(url)}."
-            raise CatalogConnectionError(msg, hint="Set catalog.uri, or catalog.credentials.token_endpoint, to it.")
+            raise CatalogConnectionError(
+                msg, hint="Set catalog.uri or catalog.credentials.token_endpoint to that address."
+            )
 
     def _attempt(self, call: Call, exchange: Callable[[Call], requests.Response]) -> requests.Response:
         call.never_sent = False
         try:
             if self._authenticator is not None:
-                # Token endpoint and catalog fail apart: each has its own retries and its own breaker.
+                # The token endpoint and the catalog fail independently: each has its own retries and breaker.
                 self._authenticator.auth_header()
         except TransientError as err:
             raise _StopError(err) from err
@@ -194,11 +196,11 @@ class DeadlineSession(requests.Session):
     def _exchange(self, call: Call) -> requests.Response:
         response = self._send(call)
         if call.method == "HEAD" and response.status_code in _UNEXPLAINED and "/tables/" in call.url:
-            # An answer without a body does not say whether the server is ill or one table is broken.
+            # A response without a body does not show whether the server failed or one table is damaged.
             response = self._send(replace(call, method="GET"))
         authenticator = self._authenticator
         if authenticator is None:
-            # Whoever asks for a token judges the refusal itself.
+            # The code that requests a token handles the rejection itself.
             refused = response.status_code in {*_UNAUTHORIZED, 403}
             error = None if refused else answer_error(response, credentials="catalog.credentials")
         else:
@@ -222,7 +224,7 @@ class DeadlineSession(requests.Session):
             "timeout": (min(self._timeouts.connect_seconds, left), min(self._timeouts.read_seconds, left)),
         }
         if self._ca_bundle:
-            # Given with the request, it comes before the variable REQUESTS_CA_BUNDLE.
+            # Passed with the request, it takes precedence over the variable REQUESTS_CA_BUNDLE.
             options["verify"] = self._ca_bundle
         try:
             response = super().request(call.method, call.url, **options)
@@ -236,12 +238,12 @@ class DeadlineSession(requests.Session):
 
 
 def _read_within(response: requests.Response, deadline: Deadline) -> None:
-    """Read the whole answer; a server that sends it byte by byte does not outlast the deadline."""
+    """Read the whole response; the deadline also applies to a server that sends it byte by byte."""
     body = io.BytesIO()
     try:
         while chunk := response.raw.read1(_CHUNK_BYTES, decode_content=True):
             body.write(chunk)
-            deadline.check(f"reading the answer of {shown(response.url)}")
+            deadline.check(f"reading the response of {shown(response.url)}")
     except FloeStorageError:
         response.close()
         raise
@@ -249,7 +251,7 @@ def _read_within(response: requests.Response, deadline: Deadline) -> None:
         response.close()
         raise requests.exceptions.ConnectionError(err) from err
     except Exception as err:
-        # urllib3 has errors of its own that no library of ours should have to know.
+        # Translates urllib3's own errors, which callers should not need to know.
         response.close()
         raise requests.exceptions.ChunkedEncodingError(err) from err
     # The connection goes back to its pool now: the response takes its content from what was read.
@@ -259,7 +261,7 @@ def _read_within(response: requests.Response, deadline: Deadline) -> None:
 
 
 def _time_ordered_uuid() -> str:
-    """Return a UUID of version 7, which the REST specification asks for."""
+    """Return a version 7 UUID, as the REST specification requires."""
     milliseconds = time.time_ns() // 1_000_000
     value = (milliseconds << 80) | (uuid.uuid4().int & ((1 << 80) - 1))
     value = (value & ~(0xF << 76)) | (0x7 << 76)

@@ -65,7 +65,7 @@ def test_a_wrong_password_is_an_authentication_error_that_names_the_setting(post
 @pytest.mark.req("SC-006")
 def test_an_unknown_user_is_an_authentication_error(postgres_catalog, tmp_path):
     postgres_catalog["credentials"]["username"] = "nobody_here"
-    with pytest.raises(CatalogAuthenticationError, match="refused the login"):
+    with pytest.raises(CatalogAuthenticationError, match="rejected the login"):
         connect(postgres_catalog, tmp_path)
 
 

@@ -104,7 +104,7 @@ def test_a_legal_hold_of_floe_yaml_stops_a_purge(project, options):
     before = files_of(project)
     code, said = floe(project, "tables", "drop", TABLE, "--purge", *options)
     assert (code, said["error"]["type"]) == (1, "LegalHoldError")
-    assert "the legal hold of enterprise asks for 30 days (case 42)" in said["error"]["message"]
+    assert "the legal hold of enterprise requires 30 days (case 42)" in said["error"]["message"]
     assert files_of(project) == before
     with tables_of(project) as manager:
         assert manager.scan(TABLE).num_rows == 2

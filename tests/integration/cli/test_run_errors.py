@@ -149,7 +149,7 @@ def polaris():
 
 TROUBLES = {
     "wrong secret": ("canary-wrong-secret", 1, "CatalogAuthenticationError", "Authentication failed."),
-    "wrong warehouse": ("canary-right-secret", 1, "WarehouseNotFoundError", "does not know the warehouse 'lake'"),
+    "wrong warehouse": ("canary-right-secret", 1, "WarehouseNotFoundError", "Warehouse 'lake' not found"),
     "server down": ("canary-right-secret", 2, "CatalogUnavailableError", "cannot be reached"),
 }
 

@@ -94,13 +94,13 @@ def test_a_declared_retention_needs_no_project_to_hold(manager):
 @pytest.mark.parametrize(
     ("governance", "retention", "says"),
     [
-        ("governance: {enterprise: {snapshot_retention_days: 90, reason: audit}}", "", r"enterprise asks for 90 days"),
-        ("governance: {domain: {legal_hold_days: 90}}", "", r"the legal hold of domain asks for 90 days"),
-        ("", "    retention: {snapshot_days: 90}", r"table asks for 90 days"),
+        ("governance: {enterprise: {snapshot_retention_days: 90, reason: audit}}", "", r"enterprise requires 90 days"),
+        ("governance: {domain: {legal_hold_days: 90}}", "", r"the legal hold of domain requires 90 days"),
+        ("", "    retention: {snapshot_days: 90}", r"table requires 90 days"),
         (
             "governance: {product: {snapshot_retention_days: 30}}",
             "    retention: {snapshot_days: 90}",
-            r"product asks for 30 days; table asks for 90 days",
+            r"product requires 30 days; table requires 90 days",
         ),
     ],
     ids=["enterprise", "legal hold", "table", "strictest of two"],
@@ -177,7 +177,7 @@ def test_what_a_project_asks_for_holds_in_dagster(tmp_path):
     refused = expire_by_job(compiled, older_than_days=0.0)
     assert not refused.success
     errors = [event.step_failure_data.error.to_string() for event in refused.get_step_failure_events()]
-    assert "enterprise asks for 90 days" in errors[0]
+    assert "enterprise requires 90 days" in errors[0]
     before = snapshots(compiled)
     assert before >= 3
     assert expire_by_job(compiled, older_than_days=0.0, allow_below_retention=True).success

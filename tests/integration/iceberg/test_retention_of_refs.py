@@ -143,7 +143,7 @@ def test_a_number_of_snapshots_below_the_tables_own_is_refused(manager):
 def test_a_purge_of_what_must_be_kept_is_refused(manager):
     _, *young = aged(manager)
     table = manager.load_table(TABLE)
-    with pytest.raises(UnsafeRetentionError, match=r"must be kept for 90 days: enterprise asks for 90 days"):
+    with pytest.raises(UnsafeRetentionError, match=r"must be kept for 90 days: enterprise requires 90 days"):
         manager.drop_table(TABLE, purge=True)
     assert set(young) <= kept(manager)
     manager.drop_table(TABLE, purge=True, allow_below_retention=True)

@@ -53,7 +53,7 @@ def test_what_polaris_says_of_one_file_is_neither_tried_again_nor_held_against_t
     name, said = f"{namespace}.broken", "Failed to read file: s3://lake/n1/t1/metadata/00001-65d4e615.metadata.json"
     gateway.answer(503, method="GET|HEAD", path="/tables/broken", times=None, message=said)
     for _ in range(6):
-        with pytest.raises(CorruptFileError, match="damaged, or out of the server's reach"):
+        with pytest.raises(CorruptFileError, match="corrupted, missing or not accessible to the server"):
             manager.load_table(name)
         assert manager.table_exists(name)
     assert len(gateway.seen(method="HEAD", path="/tables/broken")) == 6

@@ -161,7 +161,7 @@ def test_a_catalog_that_vends_nothing_says_so(connect, namespace):
     catalog = connect(access_delegation="vended-credentials")
     catalog.create_namespace(namespace)
     catalog.create_table(f"{namespace}.orders", SCHEMA)
-    with pytest.raises(CapabilityError, match="vends no storage credentials"):
+    with pytest.raises(CapabilityError, match="does not vend storage credentials"):
         catalog.vend_credentials(f"{namespace}.orders", ["READ", "WRITE"])
     with pytest.raises(CapabilityError, match="fly"):
         catalog.vend_credentials(f"{namespace}.orders", ["fly"])
@@ -192,7 +192,7 @@ def test_a_redirect_is_not_followed(gateway, connect):
 
 
 def test_an_address_that_is_no_catalog_is_a_clear_error(gateway, connect):
-    with pytest.raises(CatalogConnectionError, match=r"does not answer as an Iceberg REST catalog.*catalog\.uri"):
+    with pytest.raises(CatalogConnectionError, match=r"did not respond like an Iceberg REST catalog.*catalog\.uri"):
         connect(uri=f"{gateway.url}/nothing/here")
 
 

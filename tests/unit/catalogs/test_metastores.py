@@ -78,7 +78,7 @@ def test_a_metastore_without_a_warehouse_is_a_configuration_error(tmp_path):
         ((400, "UnrecognizedClientException"), CatalogAuthenticationError, "AWS_ACCESS_KEY_ID"),
         ((400, "ExpiredTokenException"), CatalogAuthenticationError, "AWS_PROFILE"),
         ((400, "AccessDeniedException"), CatalogAuthorizationError, "glue:GetDatabases"),
-        ((400, "ThrottlingException"), RateLimitedError, "rate of requests"),
+        ((400, "ThrottlingException"), RateLimitedError, "is throttling requests"),
         ((500, "InternalServiceException"), CatalogUnavailableError, "Try again"),
     ],
 )

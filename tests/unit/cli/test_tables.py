@@ -379,7 +379,7 @@ class TestMaintenance:
             stream.write("\ngovernance: {enterprise: {snapshot_retention_days: 90, reason: audit}}\n")
         run = tables("tables", "expire", ORDERS, "--older-than", "30d", "--yes")
         assert run.code == 1
-        assert "enterprise asks for 90 days (audit)" in run.err
+        assert "enterprise requires 90 days (audit)" in run.err
         assert tables("tables", "expire", ORDERS, "--older-than", "91d", "--yes").code == 0
         assert "Retention: 90 days" in tables("tables", "expire", ORDERS).out
         now = ("--older-than", "0s", "--retain-last", "1", "--yes")
@@ -403,7 +403,7 @@ class TestMaintenance:
         purge = ("tables", "drop", ORDERS, "--purge", "--yes")
         refused = tables(*purge)
         assert refused.code == 1
-        assert "enterprise asks for 90 days (audit)" in refused.err
+        assert "enterprise requires 90 days (audit)" in refused.err
         assert tables(*purge, "--allow-below-retention").code == 0
 
     @pytest.mark.req("TM-12")

@@ -142,7 +142,7 @@ def test_a_place_that_cannot_be_written_is_a_clear_error(tmp_path):
     ("content", "error", "message"),
     [
         ("{", ConfigurationError, "not a JSON file"),
-        ("[1]", ConfigurationError, "does not hold compiled artifacts"),
+        ("[1]", ConfigurationError, "does not contain compiled artifacts"),
         ("[" * 200_000, ConfigurationError, "not a JSON file"),
         ("\x00\x01", ConfigurationError, "not a JSON file"),
         ('{"schema_version": 2}', SchemaVersionError, "Upgrade floe"),

@@ -83,13 +83,13 @@ def test_a_file_that_is_not_utf8_text_is_refused_at_the_byte(tmp_path, content, 
 @pytest.mark.parametrize("opening", ["[", "{a: ", "- "])
 def test_endless_nesting_is_refused(tmp_path, opening):
     (problem,) = refused(tmp_path, (opening * 100_000).encode()).problems
-    assert f"more than {MAX_DEPTH} deep" in problem.message
+    assert f"more than {MAX_DEPTH} levels deep" in problem.message
 
 
 def test_nesting_by_aliases_is_refused(tmp_path):
     links = "".join(f"k{n}: &k{n} [*k{n - 1}]\n" for n in range(1, 60))
     (problem,) = refused(tmp_path, f"k0: &k0 [x]\n{links}".encode()).problems
-    assert f"more than {MAX_DEPTH} deep" in problem.message
+    assert f"more than {MAX_DEPTH} levels deep" in problem.message
 
 
 def test_a_byte_order_mark_and_windows_lines_are_fine(tmp_path):
@@ -114,10 +114,10 @@ def test_a_duplicate_among_ten_thousand_columns_is_found(tmp_path):
 def test_a_missing_file_a_folder_and_a_pipe_are_refused(tmp_path):
     with pytest.raises(ConfigurationError, match="does not exist"):
         load_project(tmp_path / "floe.yaml")
-    with pytest.raises(ConfigurationError, match=r"No floe\.yaml in"):
+    with pytest.raises(ConfigurationError, match=r"No floe\.yaml found in"):
         load_project(tmp_path)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ConfigurationError, match="no regular file"):
+    with pytest.raises(ConfigurationError, match="not a regular file"):
         load_project(tmp_path / "pipe")
     with pytest.raises(ConfigurationError, match="cannot be read"):
         load_project(Path("a\0b"))

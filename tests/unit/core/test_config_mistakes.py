@@ -58,7 +58,7 @@ def test_five_different_mistakes_give_five_located_errors(tmp_path):
     assert messages[1] == "catalog.retry.max_attempts is 50: it must be at most 10"
     assert messages[2] == "no catalog plugin 'sqll' is installed, did you mean 'sql'?"
     assert messages[3] == "compute.master needs the environment variable SPARK_MASTER, which is not set"
-    assert messages[4] == "storage is 'local': a mapping of keys is expected"
+    assert messages[4] == "storage is 'local': expected a mapping of keys"
     assert caught.value.exit_code == 1
     assert str(caught.value).count("\n") == 5
 
@@ -66,17 +66,17 @@ def test_five_different_mistakes_give_five_located_errors(tmp_path):
 @pytest.mark.parametrize(
     ("text", "place", "message", "fix"),
     [
-        ("name: a\nname: b\n", (2, 1), "duplicate key 'name', first used in line 1", "Keep one"),
+        ("name: a\nname: b\n", (2, 1), "duplicate key 'name', first used on line 1", "Keep one"),
         ("name: a\ncatalog:\n\ttype: sql\n", (3, 1), "a tab is used", "spaces"),
-        ("name: 5\n", (1, 7), "name is 5: text is expected", '"5"'),
-        ("name: true\n", (1, 7), "name is true: text is expected", '"true"'),
-        ("name: a\ncatalog: [1]\n", (2, 10), "catalog is a list: a mapping of keys is expected", "key: value"),
-        ("name: a\ntables: {b.c: {keys: id}}\n", (2, 22), "keys is 'id': a list is expected", "[a, b]"),
+        ("name: 5\n", (1, 7), "name is 5: expected text", '"5"'),
+        ("name: true\n", (1, 7), "name is true: expected text", '"true"'),
+        ("name: a\ncatalog: [1]\n", (2, 10), "catalog is a list: expected a mapping of keys", "key: value"),
+        ("name: a\ntables: {b.c: {keys: id}}\n", (2, 22), "keys is 'id': expected a list", "[a, b]"),
         ("name: a\nstorage: {bucket: ab}\n", (2, 19), "storage.bucket is 'ab': it is too short", "3 characters"),
-        ("name: A b\n", (1, 7), "name is 'A b': it does not have the right form", "lower case"),
+        ("name: A b\n", (1, 7), "name is 'A b': it has the wrong format", "lowercase letters"),
         ("name:\n", (1, 1), "the key 'name' is missing", "Add: name"),
         ("description: x\n", (1, 1), "the key 'name' is missing", "Add: name"),
-        ("name: a\ntables: {orders: }\n", (2, 10), "'orders' is no table name", "namespace.table"),
+        ("name: a\ntables: {orders: }\n", (2, 10), "'orders' is not a valid table name", "namespace.table"),
         ("name: a\nwarehouse: x\n", (2, 1), "unknown key 'warehouse' here", "under 'catalog'"),
         ("name: a\nversion: 1\n", (2, 1), "unknown key 'version', did you mean 'schema_version'?", "schema_version"),
         ("name: a\nzzz: 1\n", (2, 1), "unknown key 'zzz'", "keys here: schema_version, name"),
@@ -84,29 +84,39 @@ def test_five_different_mistakes_give_five_located_errors(tmp_path):
         ("name: a\nobservability: {openlineage: {url: 'http://h:99999'}}\n", (2, 36), "is not a valid address", "http"),
         ("name: a\nobservability: {log_level: debug}\n", (2, 28), "it must be 'DEBUG'", "Write 'DEBUG'"),
         ("name: a\ncatalog: {access_delegation: nome}\n", (2, 30), "is 'nome': it must be", "Write 'none'"),
-        ("name: a\ncatalog: {retry: {max_attempts: true}}\n", (2, 33), "is true: a number is expected", "Attempts"),
-        ("name: a\ncatalog: {retry: {max_attempts: '${N}'}}\n", (2, 33), "a whole number is expected", "text only"),
-        ("name: a\ncompute: {master: yarnn://x, conf: {a: {b: c}}}\n", (2, 40), "a mapping: text is expected", "Write"),
-        ("name: a\ncompute: {master: loca}\n", (2, 19), "'loca' is no Spark master", "Spark master"),
-        ("name: a\ncatalog: {uri: ${URI}}\n", (2, 17), "this does not fit", "put values that hold ${…}"),
-        ("name: a\ncatalog: {type: a: b}\n", (2, 18), "this is no YAML", "quotes"),
-        ("name: 'a\n", (2, 1), "a quote that was opened is never closed", "Close the quote"),
-        ("name: [a\n", (2, 1), "this is no YAML", "Close the bracket"),
-        ("name: a\n  b: c\n", (2, 4), "this is no YAML", "quotes"),
+        (
+            "name: a\ncatalog: {retry: {max_attempts: true}}\n",
+            (2, 33),
+            "is true: expected a number",
+            "number of attempts",
+        ),
+        ("name: a\ncatalog: {retry: {max_attempts: '${N}'}}\n", (2, 33), "expected a whole number", "only in text"),
+        ("name: a\ncompute: {master: yarnn://x, conf: {a: {b: c}}}\n", (2, 40), "a mapping: expected text", "Write"),
+        ("name: a\ncompute: {master: loca}\n", (2, 19), "'loca' is not a valid Spark master", "Spark master"),
+        (
+            "name: a\ncatalog: {uri: ${URI}}\n",
+            (2, 17),
+            "unexpected text in a list or mapping",
+            "put values that contain ${…}",
+        ),
+        ("name: a\ncatalog: {type: a: b}\n", (2, 18), "invalid YAML", "quotes"),
+        ("name: 'a\n", (2, 1), "a quote is never closed", "Close the quote"),
+        ("name: [a\n", (2, 1), "invalid YAML", "Close the bracket"),
+        ("name: a\n  b: c\n", (2, 4), "invalid YAML", "quotes"),
         ("name: !!python/object:os.system a\n", (1, 7), "the tag", "Remove the tag"),
         ("? [a, b]\n: c\n", (1, 3), "a key must be a scalar", "plain text"),
         ("name: *nobody\n", (1, 7), "the alias '*nobody' has no anchor", "&nobody"),
-        ("name: a\ncatalog: &c {options: *c}\n", (2, 23), "is part of its own value", "Write the values out"),
-        ("name: a\n<<: text\n", (2, 5), "'<<' takes a mapping", "<<: *defaults"),
+        ("name: a\ncatalog: &c {options: *c}\n", (2, 23), "refers to itself", "Write the values out"),
+        ("name: a\n<<: text\n", (2, 5), "'<<' needs a mapping", "<<: *defaults"),
         ("name: a\n---\nname: b\n", (2, 1), "a second document starts here", "one document"),
         ("", (1, 1), "the file is empty", "name: my_project"),
         ("# nothing\n", (1, 1), "the file is empty", "name: my_project"),
         ("- a\n- b\n", (1, 1), "the top level must be a mapping", "name: my_project"),
-        ("name: a\x07b\n", (1, 8), "the character #x0007 may not stand in YAML", "Remove it"),
+        ("name: a\x07b\n", (1, 8), "the character #x0007 is not allowed in YAML", "Remove it"),
         ('name: "\\ud83d"\n', (1, 7), "half of a surrogate pair", "both escapes"),
         ("name: a\nenvironments: [dev]\n", (2, 15), "environments must be a mapping", "{prod:"),
         ("name: a\nenvironments: {dev: 1}\n", (2, 21), "the environment 'dev' must be a mapping", "sections"),
-        ("name: a\nenvironments: {dev: {schema_version: 1}}\n", (2, 22), "holds for the whole file", "Move it"),
+        ("name: a\nenvironments: {dev: {schema_version: 1}}\n", (2, 22), "applies to the whole file", "Move it"),
     ],
 )
 def test_a_mistake_has_a_place_a_reason_and_a_fix(tmp_path, text, place, message, fix):
@@ -160,7 +170,7 @@ def test_a_mistake_of_the_base_is_reported_once_however_many_environments_share_
 
 def test_an_unknown_environment_lists_the_known_ones(tmp_path):
     (found,) = problems(tmp_path, "name: a\nenvironments: {dev: {}, prod: {}}\n", environment="prd")
-    assert "no environment 'prd', did you mean 'prod'?" in found.message
+    assert "unknown environment 'prd', did you mean 'prod'?" in found.message
     assert found.fix == "Known environments: dev, prod"
 
 
@@ -223,6 +233,6 @@ def test_a_column_type_that_does_not_exist_is_found_where_it_is_written(tmp_path
     )
     assert places(found) == [(5, 26), (6, 29), (7, 28)]
     prefix = "tables.bronze.orders.columns"
-    assert found[0].message == f"{prefix}[0].type is 'lnog': there is no type 'lnog', did you mean 'long'?"
-    assert "a decimal has 1 to 38 digits" in found[1].message
-    assert "'>' is expected where the end stands" in found[2].message
+    assert found[0].message == f"{prefix}[0].type is 'lnog': unknown type 'lnog', did you mean 'long'?"
+    assert "a decimal needs a precision of 1 to 38" in found[1].message
+    assert "expected '>' but found the end" in found[2].message

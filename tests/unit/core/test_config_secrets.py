@@ -68,7 +68,7 @@ def test_the_error_says_how_to_use_a_reference(tmp_path, case):
     with pytest.raises(ConfigurationError) as caught:
         load_project(written(tmp_path, f"name: a\n{LITERALS[case]}\n"), environ={})
     (problem,) = caught.value.problems
-    assert "secret in the clear" in problem.message
+    assert "secret in plain text" in problem.message
     assert "${MY_SECRET}" in problem.fix
 
 

@@ -22,9 +22,9 @@ def test_the_strictest_level_wins_and_the_derivation_names_it():
     )
     assert days == 90
     assert days.derivation == (
-        "enterprise asks for 30 days (SOX)",
-        "domain asks for 90 days",
-        "product asks for 14 days",
+        "enterprise requires 30 days (SOX)",
+        "domain requires 90 days",
+        "product requires 14 days",
         "effective: 90 days, from domain (the strictest wins)",
     )
 
@@ -34,14 +34,14 @@ def test_a_legal_hold_lengthens_beyond_every_level():
         30, RetentionPolicy(snapshot_retention_days=5, legal_hold_days=400, reason="case 12"), None
     )
     assert days == 400
-    assert "the legal hold of domain asks for 400 days (case 12)" in days.derivation
+    assert "the legal hold of domain requires 400 days (case 12)" in days.derivation
     assert days.derivation[-1] == "effective: 400 days, from the legal hold of domain (the strictest wins)"
 
 
 def test_seven_days_hold_when_nobody_asks():
     days = PolicyEnforcer.get_snapshot_retention(None, RetentionPolicy(), {})
     assert days == DEFAULT_RETENTION_DAYS == 7
-    assert "no level asks" in days.explain()
+    assert "no level sets a retention" in days.explain()
 
 
 def test_a_short_legal_hold_does_not_shorten_the_default():
@@ -91,8 +91,8 @@ def test_a_bad_policy_names_the_field_its_value_and_what_is_wrong_with_it():
 
 
 def test_one_day_is_written_as_one():
-    assert PolicyEnforcer.get_snapshot_retention(1).derivation[0] == "enterprise asks for 1 day"
-    assert PolicyEnforcer.get_snapshot_retention(2).derivation[0] == "enterprise asks for 2 days"
+    assert PolicyEnforcer.get_snapshot_retention(1).derivation[0] == "enterprise requires 1 day"
+    assert PolicyEnforcer.get_snapshot_retention(2).derivation[0] == "enterprise requires 2 days"
 
 
 def test_the_longest_legal_hold_of_a_project_counts_whatever_else_it_asks():
@@ -103,8 +103,8 @@ def test_the_longest_legal_hold_of_a_project_counts_whatever_else_it_asks():
     hold = PolicyEnforcer.legal_hold_of(governance)
     assert hold == 400
     assert hold.derivation == (
-        "the legal hold of enterprise asks for 30 days",
-        "the legal hold of product asks for 400 days (case 12)",
+        "the legal hold of enterprise requires 30 days",
+        "the legal hold of product requires 400 days (case 12)",
     )
 
 

@@ -180,11 +180,13 @@ def test_a_name_of_another_group_says_which(install):
         pytest.param("gone", "no_such_module:X", "No module named 'no_such_module'", id="missing module"),
         pytest.param("gone", "third_party:Nope", "has no attribute 'Nope'", id="missing class"),
         pytest.param("exits", "exits:X", "SystemExit: 3", id="exits on import"),
-        pytest.param("number", "third_party:something", "no QualityPlugin.*of type int", id="no class"),
-        pytest.param("secretive", "third_party:Secretive", "no QualityPlugin.*class Secretive", id="wrong contract"),
+        pytest.param("number", "third_party:something", "is not a QualityPlugin.*of type int", id="no class"),
+        pytest.param(
+            "secretive", "third_party:Secretive", "is not a QualityPlugin.*class Secretive", id="wrong contract"
+        ),
         pytest.param("abstract", "third_party:Abstract", "abstract", id="incomplete class"),
         pytest.param("explosive", "third_party:Explosive", "RuntimeError: boom", id="fails on construction"),
-        pytest.param("misnamed", "third_party:Misnamed", "calls itself 'other'", id="another name"),
+        pytest.param("misnamed", "third_party:Misnamed", "has the name 'other'", id="another name"),
     ],
 )
 def test_a_plugin_that_cannot_be_loaded_is_named_with_its_distribution(install, name, target, says):
@@ -206,9 +208,9 @@ def test_a_missing_optional_dependency_names_the_extra(install):
 @pytest.mark.parametrize(
     ("name", "target", "says"),
     [
-        ("newer", "third_party:Newer", "plugin API 1.1; this floe has 1.0. Upgrade floe"),
-        ("older", "third_party:Older", "plugin API 0.9; this floe has 1.0. Upgrade the plugin"),
-        ("vague", "third_party:Vague", "gives 'one'.*X.Y"),
+        ("newer", "third_party:Newer", "plugin API 1.1; floe supports 1.0. Upgrade floe"),
+        ("older", "third_party:Older", "plugin API 0.9; floe supports 1.0. Upgrade the plugin"),
+        ("vague", "third_party:Vague", "invalid plugin API version: 'one'.*X.Y"),
     ],
 )
 def test_a_plugin_of_another_api_is_refused(install, name, target, says):
@@ -242,7 +244,7 @@ def test_a_registered_plugin_stands_in_for_an_installed_one(install):
 
 def test_an_object_of_no_contract_cannot_be_registered():
     plugin = make(PluginMetadata, name="loose")
-    with pytest.raises(PluginLoadError, match="none of floe's plugin contracts"):
+    with pytest.raises(PluginLoadError, match="not implement any of floe's plugin contracts"):
         registry_of(plugin)
 
 
@@ -285,7 +287,7 @@ def test_a_bad_configuration_names_every_field_and_no_value():
 def test_a_plugin_without_schema_takes_no_configuration():
     registry = registry_of(make(name="plain"))
     registry.configure(PluginType.QUALITY, "plain", {})
-    with pytest.raises(ConfigurationError, match=r"takes no configuration\. Remove: colour"):
+    with pytest.raises(ConfigurationError, match=r"does not accept a configuration\. Remove: colour"):
         registry.configure(PluginType.QUALITY, "plain", {"colour": "red"})
 
 
@@ -342,7 +344,7 @@ def test_a_failing_plugin_is_reported_and_the_others_run(journal, install):
     reasons = {failure.plugin: str(failure) for failure in report.failures}
     assert set(reasons) == {"floe.quality:gone", "floe.quality:bad", "floe.quality:dependent"}
     assert "RuntimeError: no route" in reasons["floe.quality:bad"]
-    assert "needs floe.quality:bad, which did not start" in reasons["floe.quality:dependent"]
+    assert "depends on floe.quality:bad, which did not start" in reasons["floe.quality:dependent"]
     assert "hunter2" not in str(reasons)
     with pytest.raises(PluginLoadError):
         report.raise_for_failures()
@@ -352,7 +354,7 @@ def test_a_failing_plugin_is_reported_and_the_others_run(journal, install):
     ("needs", "says"),
     [
         ("nobody", "No quality plugin 'nobody' is installed"),
-        ("floe.nonsense:x", "there is no plugin group 'floe.nonsense'"),
+        ("floe.nonsense:x", "the plugin group 'floe.nonsense' does not exist"),
     ],
 )
 def test_a_dependency_that_cannot_be_is_explained(journal, needs, says):
@@ -431,10 +433,10 @@ def test_a_plugin_that_ends_the_process_has_failed_and_the_others_go_on(journal)
     )
     report = registry.startup()
     assert [failure.plugin for failure in report.failures] == ["floe.quality:starting"]
-    with pytest.raises(PluginLoadError, match=r"floe\.quality:starting tried to end the process.*no vault"):
+    with pytest.raises(PluginLoadError, match=r"floe\.quality:starting tried to exit the process.*no vault"):
         report.raise_for_failures()
     status = registry.health_check(PluginType.QUALITY, "asked")
-    assert (status.ok, "tried to end the process" in status.message) == (False, True)
+    assert (status.ok, "tried to exit the process" in status.message) == (False, True)
     assert [failure.plugin for failure in registry.shutdown()] == ["floe.quality:stopping"]
     assert journal.events == ["start a", "start z", "stop z", "stop a"]
 

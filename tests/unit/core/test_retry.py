@@ -165,7 +165,7 @@ def test_a_retry_after_shorter_than_the_backoff_changes_nothing(time):
 
 def test_a_retry_after_beyond_the_deadline_fails_at_once_and_says_so(time):
     call = Flaky(RateLimitedError("slow down", retry_after=600))
-    with pytest.raises(RateLimitedError, match=r"wait 600 s, and only 120 s are left") as caught:
+    with pytest.raises(RateLimitedError, match=r"delay of 600 s, but only 120 s of the deadline are left") as caught:
         policy(time, total=120).call(call)
     assert caught.value.retry_after == 600
     assert not time.slept
@@ -174,7 +174,7 @@ def test_a_retry_after_beyond_the_deadline_fails_at_once_and_says_so(time):
 @pytest.mark.req("FR-006a")
 def test_all_retries_together_end_within_the_deadline(time):
     call = Flaky(*[unavailable(f"no. {n}") for n in range(10)])
-    with pytest.raises(DeadlineExceededError, match=r"within 10 s and 4 attempts: no. 3") as caught:
+    with pytest.raises(DeadlineExceededError, match=r"after 4 attempts within 10 s: no. 3") as caught:
         policy(time, total=10, max_attempts=10, jitter_seconds=0).call(call)
     assert isinstance(caught.value.__cause__, CatalogUnavailableError)
     assert time.now - 100 <= 10

@@ -58,12 +58,12 @@ def test_partition_terms(term):
 
 @pytest.mark.parametrize("term", ["week(ts)", "bucket(id)", "day()", "a b", "day(ts"])
 def test_what_is_no_partition_term_is_refused(term):
-    with pytest.raises(ValidationError, match="no partition term"):
+    with pytest.raises(ValidationError, match="not a valid partition term"):
         TableConfig(partition_by=["id", term])
 
 
 def test_a_column_of_a_type_that_does_not_exist_is_refused():
-    with pytest.raises(ValidationError, match="there is no type 'money'"):
+    with pytest.raises(ValidationError, match="unknown type 'money'"):
         TableConfig(columns=[{"name": "amount", "type": "money"}])
 
 
@@ -106,10 +106,10 @@ def test_the_editor_schema_types_environments_as_partial_projects():
 @pytest.mark.parametrize(
     ("columns", "told"),
     [
-        ([("a", "a")], "names 'a', which is a declared column"),
-        ([("a", "b"), ("b", None)], "names 'b', which is a declared column"),
-        ([("a", "B"), ("b", None)], "names 'B', which is a declared column"),
-        ([("a", "c"), ("b", "c")], "two columns are renamed_from 'c'"),
+        ([("a", "a")], "renamed_from of a is 'a', which is a declared column"),
+        ([("a", "b"), ("b", None)], "renamed_from of a is 'b', which is a declared column"),
+        ([("a", "B"), ("b", None)], "renamed_from of a is 'B', which is a declared column"),
+        ([("a", "c"), ("b", "c")], "two columns have renamed_from 'c'"),
         ([("a", "b"), ("b", "a")], "which is a declared column"),
     ],
 )

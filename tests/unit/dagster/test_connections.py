@@ -34,9 +34,9 @@ def test_a_secret_in_the_address_is_refused_when_the_io_manager_is_made(make, ad
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"client_id": "c", "client_secret": "canary", "token": "canary"}, "give either a token, or client_id"),
+        ({"client_id": "c", "client_secret": "canary", "token": "canary"}, "set either token, or client_id"),
         ({"client_id": "c"}, "client_secret is not set"),
-        ({"catalog_uri": "lake"}, "uri: write an address such as"),
+        ({"catalog_uri": "lake"}, "uri: use an address such as"),
     ],
     ids=["two logins", "half a login", "no address"],
 )

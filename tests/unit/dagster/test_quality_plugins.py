@@ -173,6 +173,6 @@ def test_a_plugin_may_answer_with_what_a_dataframe_gives(registry, enough, tmp_p
 def test_the_settings_of_a_plugin_belong_to_its_kind():
     with pytest.raises(ValueError, match="plugin needs plugin"):
         CheckConfig(type="plugin")
-    with pytest.raises(ValueError, match="takes no plugin"):
+    with pytest.raises(ValueError, match="does not accept plugin"):
         CheckConfig(type="row_count", min=1, plugin="enough")
     assert CheckConfig(type="plugin", plugin="enough", columns=["a", "b"]).all_columns == ("a", "b")

@@ -66,7 +66,7 @@ RECORDED = {
             "allowed locations: [s3://lake/b/n1]"
         ),
         CatalogAuthorizationError,
-        "below the namespace's own location",
+        "below the namespace's own, or omit it",
     ),
     "location that is taken": (
         403,

@@ -31,13 +31,13 @@ def test_the_contracts_example_is_a_configuration():
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"uri": "polaris.example.com"}, "write an address"),
-        ({"uri": "ftp://polaris.example.com"}, "write an address"),
-        ({"uri": "https://me:canary@polaris.example.com"}, "may not hold a user or a password"),
+        ({"uri": "polaris.example.com"}, "use an address"),
+        ({"uri": "ftp://polaris.example.com"}, "use an address"),
+        ({"uri": "https://me:canary@polaris.example.com"}, "must not contain a user or a password"),
         ({"client_id": "me"}, "client_secret is not set"),
         ({"client_secret": "canary"}, "client_id is not set"),
-        ({"client_id": "me", "client_secret": "canary", "token": "canary"}, "either a token"),
-        ({"token_endpoint": "elsewhere"}, "write an address"),
+        ({"client_id": "me", "client_secret": "canary", "token": "canary"}, "either token"),
+        ({"token_endpoint": "elsewhere"}, "use an address"),
         ({"no_such": "setting"}, "Extra inputs"),
     ],
 )

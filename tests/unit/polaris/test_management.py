@@ -156,7 +156,7 @@ def test_refusals_say_what_to_do(management, server):
 
 def test_an_answer_that_is_no_json_is_a_clear_error(management, server):
     server.add(Rule("GET", "", None, forward=False, reply=Reply(200, {}, b"<html>")))
-    with pytest.raises(CatalogConnectionError, match="does not answer as"):
+    with pytest.raises(CatalogConnectionError, match="did not respond like"):
         management.list_catalogs()
 
 

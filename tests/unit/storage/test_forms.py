@@ -150,7 +150,7 @@ def test_all_problems_come_at_once(tmp_path):
         "storage.bucket",
         "storage.credentials.secret_access_key",
     ]
-    with pytest.raises(ConfigurationError, match="secret key without"):
+    with pytest.raises(ConfigurationError, match="secret key is set without"):
         bound(tmp_path, "s3", credentials={"secret_access_key": "${KEY}"})
 
 

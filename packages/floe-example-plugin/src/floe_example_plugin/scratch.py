@@ -65,7 +65,7 @@ class ScratchStoragePlugin(StoragePlugin):
             ConfigurationError: ``bind`` was not called yet.
         """
         if self._folder is None:
-            msg = "The storage plugin 'scratch' has no configuration yet."
+            msg = "The storage plugin 'scratch' is not configured."
             raise ConfigurationError(msg, hint="Call bind(…) first.")
         return self._folder
 

@@ -1,1 +1,1 @@
-"""How plugins are discovered, loaded, started and connected."""
+"""Discover, load, start and connect plugins."""

@@ -1,4 +1,4 @@
-"""Catalog and storage plugins put to use together, whichever of the optional arguments they take."""
+"""Connect catalog and storage plugins, and pass only the optional arguments they accept."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 def connect_catalog(
     plugin: CatalogPlugin, config: CatalogConfig, *, storage: StoragePlugin | None, project_root: Path
 ) -> Catalog:
-    """Connect a catalog plugin, with its files where the storage plugin says.
+    """Connect a catalog plugin that stores its files with a storage plugin.
 
     Args:
-        plugin: The catalog's plugin.
-        config: The ``catalog`` section; without a warehouse, a catalog of locations takes the storage plugin's.
-        storage: Where files lie; None when the catalog knows.
-        project_root: Where relative paths start.
+        plugin: The catalog plugin.
+        config: The ``catalog`` section; if it has no warehouse but the catalog needs a location, the storage plugin's
+            warehouse is used.
+        storage: The storage plugin; None if the catalog determines where files are stored.
+        project_root: Base of relative paths.
     """
     if config.warehouse is None and storage is not None and plugin.capabilities.warehouse_is_location:
         config = config.model_copy(update={"warehouse": warehouse_root(storage)})
@@ -45,15 +46,15 @@ def connect_catalog(
 def opened_catalog(
     plugin: CatalogPlugin, storage: StoragePlugin | None, config: CatalogConfig | Mapping[str, object] | None
 ) -> Catalog:
-    """Return the catalog that a plugin is connected to, or connect it as it was configured; nothing is guessed.
+    """Return the catalog that a plugin is connected to, or connect it with its configuration.
 
     Args:
-        plugin: The catalog's plugin.
-        storage: Where files lie, for a plugin that has to connect.
-        config: What to connect to instead; plain values are validated first.
+        plugin: The catalog plugin.
+        storage: The storage plugin, used when connecting.
+        config: A configuration to connect with instead; plain values are validated first.
 
     Raises:
-        ConfigurationError: The plugin is neither connected nor configured, or the plain values do not fit.
+        ConfigurationError: The plugin is neither connected nor configured, or the plain values are not valid.
     """
     if isinstance(config, Mapping):
         config = catalog_section(plugin, config)
@@ -71,7 +72,7 @@ def catalog_section(plugin: CatalogPlugin, values: Mapping[str, object]) -> Cata
     """Return a ``catalog`` section from plain values.
 
     Raises:
-        ConfigurationError: The values do not fit; each problem has its place.
+        ConfigurationError: The values are not valid; each problem has its path.
     """
     from floe_core.schemas import CatalogConfig
 
@@ -79,7 +80,7 @@ def catalog_section(plugin: CatalogPlugin, values: Mapping[str, object]) -> Cata
 
 
 def warehouse_root(storage: StoragePlugin) -> str:
-    """Return the warehouse's URI, also of a plugin whose ``get_warehouse_uri`` always wants a namespace."""
+    """Return the warehouse's URI, even if the plugin's ``get_warehouse_uri`` requires a namespace."""
     namespace = inspect.signature(storage.get_warehouse_uri).parameters.get("namespace")
     if namespace is None or namespace.default is not inspect.Parameter.empty:
         return storage.get_warehouse_uri()
@@ -87,7 +88,7 @@ def warehouse_root(storage: StoragePlugin) -> str:
 
 
 def options_schema(plugin: PluginMetadata, section: type[BaseModel]) -> type[BaseModel] | None:
-    """Return the plugin's model of a section's ``options``; a model that shares keys with the section describes it."""
+    """Return the plugin's model of a section's ``options``; None if its model describes the whole section."""
     schema = plugin.get_config_schema()
     return None if schema is None or section.model_fields.keys() & schema.model_fields.keys() else schema
 
@@ -96,21 +97,21 @@ def validated(schema: type[BaseModel], values: Mapping[str, object], plugin_type
     """Return a plugin's configuration from plain values.
 
     Raises:
-        ConfigurationError: The values do not fit; each problem has its place.
+        ConfigurationError: The values are not valid; each problem has its path.
     """
     try:
         return schema.model_validate(values)
     except ValidationError as err:
-        # The cause is dropped: a validation error prints the value it refused.
+        # The cause is dropped because a validation error prints the invalid value.
         raise refused(err, f"The configuration of the {type_label(plugin_type)} plugin '{name}'") from None
 
 
 def refused(err: ValidationError, what: str) -> ConfigurationError:
-    """Describe settings that do not fit; the offending values may be secrets, so they are left out."""
+    """Describe invalid settings without their values, which may be secrets."""
     problems = []
     for problem in err.errors(include_input=False, include_url=False, include_context=False):
-        path, said = ".".join(map(str, problem["loc"])), problem["msg"].removeprefix("Value error, ")
-        problems.append(ConfigProblem(path=path, message=f"{path}: {said}" if path else said))
+        path, reason = ".".join(map(str, problem["loc"])), problem["msg"].removeprefix("Value error, ")
+        problems.append(ConfigProblem(path=path, message=f"{path}: {reason}" if path else reason))
     return ConfigurationError(f"{what} is not valid.", problems=problems)
 
 

@@ -1,4 +1,4 @@
-"""Which plugins are installed, told from entry points without importing any of them."""
+"""Discover installed plugins from entry points without importing them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EntryPointSource = Callable[[], Iterable[EntryPoint]]
 
 
 class PluginStatus(StrEnum):
-    """What is known of a plugin."""
+    """The status of a plugin."""
 
     AVAILABLE = "available"
     OK = "ok"
@@ -31,15 +31,15 @@ class PluginInfo:
     Attributes:
         type: The plugin's group.
         name: Name within the group.
-        status: AVAILABLE until somebody asks to load it, then OK or FAILED.
+        status: AVAILABLE until the plugin is loaded, then OK or FAILED.
         reason: Why it failed.
         version: The plugin's own version, known once loaded.
         api_version: The plugin API it was written for, known once loaded.
-        description: One line for people, known once loaded.
-        distribution: Distribution that offers it; empty when it was registered by hand.
+        description: A one-line description, known once loaded.
+        distribution: Distribution that provides it; empty if it was registered manually.
         distribution_version: Version of that distribution.
-        target: ``module:Class`` the entry point names.
-        health: What it answered to a health check, known once it was asked.
+        target: The entry point's ``module:Class``.
+        health: The result of its health check, known once checked.
     """
 
     type: PluginType
@@ -56,13 +56,13 @@ class PluginInfo:
 
     @property
     def unused(self) -> str:
-        """Why nothing in floe uses it; empty when something does."""
+        """Why floe does not use it; empty if it does."""
         return UNUSED_GROUPS.get(self.type, "")
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A distribution's offer of one plugin."""
+    """A plugin as provided by one distribution."""
 
     type: PluginType
     name: str
@@ -75,7 +75,7 @@ class Offer:
 
     @property
     def distribution(self) -> Distribution | None:
-        """The distribution behind the entry point."""
+        """The distribution that declares the entry point."""
         return self.entry_point.dist
 
     @property
@@ -95,12 +95,12 @@ class Offer:
 
 
 def plugin_key(plugin_type: PluginType, name: str) -> str:
-    """Return ``group:name``, the way plugins are named in messages."""
+    """Return ``group:name``, as shown in messages."""
     return f"{plugin_type.value}:{name}"
 
 
 def type_label(plugin_type: PluginType) -> str:
-    """Return the group as a word, such as ``catalog`` or ``lineage backend``."""
+    """Return the group's readable name, such as ``catalog`` or ``lineage backend``."""
     return plugin_type.name.lower().replace("_", " ")
 
 
@@ -117,7 +117,7 @@ def discover(source: EntryPointSource = installed_entry_points) -> list[Offer]:
     for entry_point in source():
         if plugin_type := groups.get(entry_point.group):
             offer = Offer(plugin_type, entry_point.name, entry_point)
-            # A distribution on sys.path twice (a checkout beside its installation) makes one offer, not two.
+            # A distribution may be on sys.path twice, for example as a checkout and an installation. Count it once.
             offers.setdefault((offer.key, offer.origin, entry_point.value), offer)
     order = list(PluginType)
     return sorted(offers.values(), key=lambda offer: (order.index(offer.type), offer.name, offer.origin))

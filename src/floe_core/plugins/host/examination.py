@@ -1,4 +1,4 @@
-"""Every installed plugin looked at: does it load, does it start, how is it."""
+"""Check every installed plugin: whether it loads, starts and is healthy."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ NOT_CONFIGURED = "not configured, so it was not started"
 
 
 def examine_plugins(registry: PluginRegistry, plugin_type: PluginType | None = None) -> list[PluginInfo]:
-    """Load, start and ask every plugin, and stop all of them again; one that fails is told with the reason.
+    """Load, start and check every plugin, then stop all of them; failures are reported with a reason.
 
-    A plugin that cannot do without a configuration is not started: a project gives it one.
+    A plugin that requires a configuration is not started, because only a project provides one.
 
     Args:
-        registry: Where plugins come from.
-        plugin_type: Only this group; what its plugins depend on is started with them.
+        registry: The plugin registry.
+        plugin_type: Check only this group; dependencies of its plugins are started as well.
     """
     plugins = registry.for_project()
     try:

@@ -1,4 +1,4 @@
-"""Starting and stopping plugins: in order, within limits, one failure at a time."""
+"""Start and stop plugins in order, within time limits, isolating failures."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class PluginFailure:
     error: PluginError
 
     def __str__(self) -> str:
-        """Render as the error's own text, which names the plugin."""
+        """Return the error's message, which names the plugin."""
         return str(self.error)
 
 
 @dataclass(frozen=True, slots=True)
 class StartupReport:
-    """What a start came to.
+    """The result of starting plugins.
 
     Attributes:
-        started: Plugins that are up, as ``group:name``, in the order of their start.
-        failures: Plugins that are not, with the reason of each.
+        started: Running plugins, as ``group:name``, in start order.
+        failures: Plugins that did not start, each with its reason.
     """
 
     started: tuple[str, ...]
@@ -41,11 +41,11 @@ class StartupReport:
 
     @property
     def ok(self) -> bool:
-        """Whether every plugin is up."""
+        """Whether every plugin started."""
         return not self.failures
 
     def raise_for_failures(self) -> None:
-        """Raise the first failure; for callers that need every plugin.
+        """Raise the first failure, for callers that need every plugin.
 
         Raises:
             PluginError: A plugin did not start.
@@ -55,13 +55,13 @@ class StartupReport:
 
 
 def start_order(dependencies: Mapping[str, Sequence[str]]) -> tuple[list[str], list[PluginFailure]]:
-    """Order plugins so that each comes after what it needs.
+    """Order plugins so that each one follows its dependencies.
 
     Args:
-        dependencies: What each plugin needs, both as ``group:name``.
+        dependencies: The dependencies of each plugin, all as ``group:name``.
 
     Returns:
-        The order, and a failure for each plugin that is part of a cycle.
+        The start order, and a failure for each plugin in a dependency cycle.
     """
     order: list[str] = []
     failures: dict[str, PluginFailure] = {}
@@ -88,8 +88,8 @@ def start_order(dependencies: Mapping[str, Sequence[str]]) -> tuple[list[str], l
 def _cycle_failure(member: str, cycle: tuple[str, ...]) -> PluginFailure:
     start = cycle.index(member)
     path = " -> ".join((*cycle[start:], *cycle[:start], member))
-    msg = f"The plugin {member} needs itself: {path}."
-    return PluginFailure(member, PluginLoadError(msg, plugin=member, hint="One of them must drop its dependency."))
+    msg = f"The plugin {member} depends on itself: {path}."
+    return PluginFailure(member, PluginLoadError(msg, plugin=member, hint="Remove one of these dependencies."))
 
 
 def call_within(
@@ -103,23 +103,23 @@ def call_within(
     """Call a plugin and wait no longer than ``seconds``.
 
     Args:
-        seconds: The limit.
+        seconds: The time limit.
         action: The call.
         plugin: The plugin as ``group:name``.
-        what: What it was asked to do, for the message.
-        on_late: Called when the action succeeds after all, once nobody waits for it any more.
+        what: The action as a verb, for messages.
+        on_late: Called if the action succeeds after the time limit.
 
     Raises:
-        PluginTimeoutError: The limit passed; the call goes on in its daemon thread.
+        PluginTimeoutError: The time limit was exceeded; the call continues in its daemon thread.
         PluginLoadError: The plugin called ``sys.exit``.
     """
     call = BackgroundCall(action, name=f"floe-{plugin}", on_late=on_late)
     if not call.wait(seconds):
         msg = f"The plugin {plugin} did not {what} within {seconds:g} s."
-        raise PluginTimeoutError(msg, plugin=plugin, hint="See its logs, and check the services it talks to.")
+        raise PluginTimeoutError(msg, plugin=plugin, hint="Check its logs and the services it connects to.")
     try:
         return call.result()
     except SystemExit as err:
-        # sys.exit() in a plugin would end the command as if nothing were wrong.
-        msg = f"The plugin {plugin} tried to end the process when it was asked to {what} (sys.exit: {err})."
+        # sys.exit() in a plugin would otherwise end the command without an error.
+        msg = f"The plugin {plugin} tried to exit the process when asked to {what} (sys.exit: {err})."
         raise PluginLoadError(redact_text(msg), plugin=plugin) from err

@@ -1,4 +1,4 @@
-"""From an entry point to a plugin that is known to fit."""
+"""Load a plugin from its entry point and check that it is compatible."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ _API_VERSION = re.compile(r"^(\d+)\.(\d+)$")
 
 
 def load(offer: Offer, *, api_version: str = PLUGIN_API_VERSION) -> PluginMetadata:
-    """Import and construct a plugin, and check that it fits its group and this floe.
+    """Import and construct a plugin, and check that it matches its group and this version of floe.
 
     Raises:
-        PluginLoadError: It cannot be imported or constructed, or is not what its entry point says.
-        PluginIncompatibleError: It was written for another plugin API.
+        PluginLoadError: Importing or constructing it failed, or it does not match its entry point.
+        PluginIncompatibleError: It was written for another plugin API version.
     """
     try:
         factory = offer.entry_point.load()
@@ -63,54 +63,54 @@ def load(offer: Offer, *, api_version: str = PLUGIN_API_VERSION) -> PluginMetada
         raise PluginLoadError(msg, plugin=offer.key, hint=_import_hint(offer, err)) from err
     contract = PLUGIN_CONTRACTS[offer.type]
     if not (isinstance(factory, type) and issubclass(factory, contract)):
-        msg = f"The {_title(offer)} is no {contract.__name__}: {offer.entry_point.value} is {_kind(factory)}."
-        raise PluginLoadError(msg, plugin=offer.key, hint=f"Its entry point must name a {contract.__name__} class.")
+        msg = f"The {_title(offer)} is not a {contract.__name__}: {offer.entry_point.value} is {_kind(factory)}."
+        raise PluginLoadError(msg, plugin=offer.key, hint=f"Its entry point must refer to a {contract.__name__} class.")
     try:
         plugin = cast("PluginMetadata", factory())
-        said = plugin.name
+        plugin_name = plugin.name
         check_api_version(plugin, offer.type, api_version=api_version)
     except PluginIncompatibleError:
         raise
     except (Exception, SystemExit) as err:
         msg = f"The {_title(offer)} could not be constructed: {_reason(err)}"
         raise PluginLoadError(msg, plugin=offer.key, hint=_import_hint(offer, err)) from err
-    if said != offer.name:
-        msg = f"The {_title(offer)} calls itself '{said}'."
-        raise PluginLoadError(msg, plugin=offer.key, hint="Its entry point and its name property must be the same.")
+    if plugin_name != offer.name:
+        msg = f"The {_title(offer)} has the name '{plugin_name}'."
+        raise PluginLoadError(msg, plugin=offer.key, hint="Its entry point and its name property must match.")
     return plugin
 
 
 def contract_type(plugin: PluginMetadata) -> PluginType:
-    """Return the group a plugin belongs to by its class.
+    """Return a plugin's group, determined by its class.
 
     Raises:
-        PluginLoadError: It implements none of the contracts.
+        PluginLoadError: It does not implement any of the contracts.
     """
     for plugin_type, contract in PLUGIN_CONTRACTS.items():
         if isinstance(plugin, contract):
             return plugin_type
-    msg = f"{type(plugin).__name__} implements none of floe's plugin contracts."
+    msg = f"{type(plugin).__name__} does not implement any of floe's plugin contracts."
     hint = "Derive it from one of: " + ", ".join(sorted(c.__name__ for c in PLUGIN_CONTRACTS.values())) + "."
     raise PluginLoadError(msg, plugin=type(plugin).__name__, hint=hint)
 
 
 def check_api_version(plugin: PluginMetadata, plugin_type: PluginType, *, api_version: str) -> None:
-    """Accept the same major version and no newer minor one.
+    """Check that the plugin has the same major version and no newer minor version.
 
     Raises:
-        PluginIncompatibleError: The plugin was written for another API, or does not say which.
+        PluginIncompatibleError: The plugin's API version is incompatible or not valid.
     """
     key = plugin_key(plugin_type, plugin.name)
     written_for = _API_VERSION.match(plugin.floe_api_version)
     if written_for is None:
-        msg = f"The plugin {key} gives '{plugin.floe_api_version}' as its plugin API version."
-        raise PluginIncompatibleError(msg, plugin=key, hint=f"It must read X.Y, such as {api_version}.")
+        msg = f"The plugin {key} has an invalid plugin API version: '{plugin.floe_api_version}'."
+        raise PluginIncompatibleError(msg, plugin=key, hint=f"Use the form X.Y, such as {api_version}.")
     major, minor = map(int, written_for.groups())
     our_major, our_minor = map(int, api_version.split("."))
     if major == our_major and minor <= our_minor:
         return
     newer = (major, minor) > (our_major, our_minor)
-    msg = f"The plugin {key} {plugin.version} was written for plugin API {major}.{minor}; this floe has {api_version}."
+    msg = f"The plugin {key} {plugin.version} was written for plugin API {major}.{minor}; floe supports {api_version}."
     hint = "Upgrade floe, or install an older version of the plugin." if newer else "Upgrade the plugin."
     raise PluginIncompatibleError(msg, plugin=key, hint=hint)
 
@@ -143,7 +143,7 @@ def _import_hint(offer: Offer, err: BaseException) -> str:
 
 
 def _extra_with(distribution: Distribution, module: str) -> str | None:
-    """Return the first extra that brings a module, told by the requirement's name."""
+    """Return the first extra that installs a module, matched by the requirement's name."""
     for text in distribution.requires or ():
         try:
             requirement = Requirement(text)
