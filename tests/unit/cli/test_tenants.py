@@ -44,7 +44,7 @@ def test_ids_come_from_a_file(shop):
 def test_a_bad_id_stops_before_anything_is_made(shop):
     run = shop("tenants", "bootstrap", "acme", "../beta")
     assert run.code == 1
-    assert "'../beta' is no tenant id" in run.err
+    assert "'../beta' is not a valid tenant id" in run.err
     assert shop("tenants", "list", "-o", "json").data == []
 
 
@@ -93,7 +93,7 @@ def test_a_run_for_a_tenant_that_is_none_says_how_to_make_it(shop):
     for command in ("run", "plan"):
         run = shop(command, "--tenant", "beta", "-o", "json")
         assert run.code == 1
-        assert run.error["hint"] == "Make it with: floe tenants bootstrap beta"
+        assert run.error["hint"] == "Create it with: floe tenants bootstrap beta"
         assert shop(command, "--tenant", "ACME", "-o", "json").error["hint"] == "Did you mean acme?"
     assert shop("tenants", "list", "-o", "json").data == ["acme"]
 
@@ -295,7 +295,7 @@ def test_verify_fails_on_a_privilege_too_many(shop, polaris):
     grants.append(grants[0] | {"privilege": "NAMESPACE_FULL_METADATA"})
     run = shop("tenants", "verify")
     assert run.code == 1
-    assert "has NAMESPACE_FULL_METADATA on namespace tenants.acme" in run.out
+    assert "should not have NAMESPACE_FULL_METADATA on namespace tenants.acme" in run.out
     tightened = shop("tenants", "bootstrap", "acme", "--isolate")
     assert "took away NAMESPACE_FULL_METADATA on namespace tenants.acme" in tightened.out
     assert shop("tenants", "verify").code == 0
