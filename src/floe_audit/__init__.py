@@ -1,6 +1,6 @@
-"""An auditor of Iceberg tables: recomputes from the files what their metadata says, by the table format specification.
+"""An auditor for Iceberg tables: recomputes table metadata from the files, following the Iceberg specification.
 
-It shares no code with what writes tables: metadata is read as plain JSON, manifests with fastavro, rows with PyArrow.
+It shares no code with table writers: metadata is read as plain JSON, manifests with fastavro, rows with PyArrow.
 """
 
 from floe_audit.audit import Snapshots, audit_table

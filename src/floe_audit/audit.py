@@ -1,4 +1,4 @@
-"""The audit of a table, from its metadata file down."""
+"""Audit a table, starting at its metadata file."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ def audit_table(
     depth: AuditDepth = AuditDepth.VALUES,
     snapshots: Snapshots = Snapshots.ALL,
 ) -> AuditReport:
-    """Recompute everything a table's metadata says, from the files it names.
+    """Recompute a table's metadata from the files it references, and compare both.
 
-    Damage never raises: it is reported. Each file is read once, whatever number of snapshots share it.
+    Damaged files are reported, never raised. Each file is read once, even if several snapshots share it.
 
     Args:
         metadata_location: The table's metadata file.
-        files: Where to read files from; this machine's by default.
-        depth: How far down to read.
-        snapshots: Every snapshot, or the current one.
+        files: Source of the files; local files by default.
+        depth: How deep to read.
+        snapshots: All snapshots, or only the current one.
 
     Returns:
-        The breaches found, and how much was looked at.
+        The breaches, and the number of objects checked.
     """
     findings = Findings()
     run = _Run(files or LocalFiles(), depth, findings)
@@ -135,15 +135,15 @@ class _Run:
             if identity in pairs:
                 try:
                     found[identity] = counter.of(snapshot, pairs[identity])
-                except Exception as err:  # noqa: BLE001 - no count can be had; a damaged file was named already
+                except Exception as err:  # noqa: BLE001 - counting failed; a damaged file is already reported
                     if self._findings.clean:
-                        what = f"The rows of snapshot {identity} cannot be counted: {err}"
+                        what = f"Cannot count the rows of snapshot {identity}: {err}"
                         where = str(snapshot.get("manifest-list") or metadata.location)
                         self._findings.breach(Rule.FILE_UNREADABLE, what, file=where)
         return found
 
     def _live_files(self, pairs: dict[int, list[Pair]]) -> dict[tuple[str, int | None], ContentFile]:
-        """Return every file that is live in some snapshot, once, and compare what manifests say of it."""
+        """Return the distinct files that are live in any snapshot, and compare their descriptions across manifests."""
         found: dict[tuple[str, int | None], ContentFile] = {}
         numbers: dict[tuple[str, int | None], int] = {}
         listed = {manifest.path: (line, manifest) for own in pairs.values() for line, manifest in own}
@@ -154,7 +154,7 @@ class _Run:
                 key, number = entry.file.key, data_sequence_number(entry, line)
                 known = found.setdefault(key, entry.file)
                 held = unchanged(known, entry.file) and numbers.setdefault(key, number) == number
-                what = f"{entry.file.path} is described in another way than in other manifests"
+                what = f"Manifests describe {entry.file.path} differently"
                 self._findings.check(held, Rule.MANIFEST_FILE_CHANGED, what, file=manifest.path)
         return found
 
@@ -177,8 +177,8 @@ class _Run:
                     check.values()
         except FileNotFoundError:
             findings.breach(Rule.FILE_MISSING, "The file does not exist", file=file.path)
-        except Exception as err:  # noqa: BLE001 - damage shows in many ways
-            findings.breach(Rule.FILE_UNREADABLE, f"The file cannot be read: {err!r}", file=file.path)
+        except Exception as err:  # noqa: BLE001 - damage can cause any error
+            findings.breach(Rule.FILE_UNREADABLE, f"Cannot read the file: {err!r}", file=file.path)
         return None
 
     def _manifest_list(self, snapshot: dict[str, Any], metadata: TableMetadata) -> ManifestList | None:
@@ -212,7 +212,7 @@ class _Run:
         manifests: dict[str, Manifest],
         metadata: TableMetadata,
     ) -> dict[int, list[Pair]]:
-        """Judge every line once, and give each wholly readable snapshot with its manifests."""
+        """Check every manifest list entry once, and return the manifests of each fully readable snapshot."""
         judged: set[Listed] = set()
         pairs: dict[int, list[Pair]] = {}
         for snapshot, read in listed:
@@ -247,8 +247,8 @@ class _Run:
             return read_all(self._files, path)
         except FileNotFoundError:
             self._findings.breach(Rule.FILE_MISSING, "The file does not exist", file=path)
-        except Exception as err:  # noqa: BLE001 - whatever the store says
-            self._findings.breach(Rule.FILE_UNREADABLE, f"The file cannot be read: {err}", file=path)
+        except Exception as err:  # noqa: BLE001 - stores raise different errors
+            self._findings.breach(Rule.FILE_UNREADABLE, f"Cannot read the file: {err}", file=path)
         return None
 
     def _each(self, items: Iterable[_T], work: Callable[[_T], _R]) -> list[_R]:

@@ -1,4 +1,4 @@
-"""What an audit hands back: breaches, and how much was looked at."""
+"""The report of an audit: breaches, and the number of objects checked."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
 
     from floe_audit.spec.rules import Rule
 
-# A table whose every file is wrong in the same way is described well enough by the first ones.
+# If every file breaks the same rule, the first breaches describe the problem well enough.
 _KEPT_PER_RULE = 100
 
 
 class AuditDepth(StrEnum):
-    """How far down an audit reads."""
+    """How deep an audit reads."""
 
     METADATA = "metadata"
     """Table metadata, manifest lists and manifests."""
     FILES = "files"
-    """The above, and the size, footer and statistics of every data, delete and statistics file."""
+    """Also the size, footer and statistics of every data, delete and statistics file."""
     VALUES = "values"
-    """The above, and every value of every row."""
+    """Also every value of every row."""
 
 
 @dataclass(frozen=True)
 class Breach:
-    """One statement of the metadata that the files contradict."""
+    """A contradiction between metadata and files."""
 
     rule: str
     message: str
@@ -39,7 +39,7 @@ class Breach:
     found: str | None = None
 
     def __str__(self) -> str:
-        """Return the breach on one line."""
+        """Return the breach as one line."""
         figures = f" (expected {self.expected}, found {self.found})" if self.expected is not None else ""
         return f"[{self.rule}] {self.message}{figures}" + (f" in {self.file}" if self.file else "")
 
@@ -56,7 +56,7 @@ class Breach:
 
 @dataclass(frozen=True)
 class Checked:
-    """How much an audit looked at."""
+    """The number of objects an audit checked."""
 
     snapshots: int = 0
     manifest_lists: int = 0
@@ -70,7 +70,7 @@ class Checked:
 
     @property
     def files(self) -> int:
-        """The number of files read, the metadata file included."""
+        """The number of files read, including the metadata file."""
         parts = (self.manifest_lists, self.manifests, self.data_files, self.delete_files, self.statistics_files)
         return 1 + sum(parts)
 
@@ -91,20 +91,20 @@ class Checked:
 
 @dataclass(frozen=True)
 class AuditReport:
-    """The verdict on one table."""
+    """The audit report of one table."""
 
     metadata_location: str
     depth: AuditDepth
     breaches: tuple[Breach, ...]
     checked: Checked
     live_rows: Mapping[int, int] = field(default_factory=dict)
-    """Rows of each snapshot after deletes; known at the depth of values."""
+    """Rows of each snapshot after applying deletes; only known with depth ``values``."""
     withheld: int = 0
-    """Breaches beyond the first hundred of a rule."""
+    """Number of breaches beyond the first 100 per rule."""
 
     @property
     def ok(self) -> bool:
-        """Whether everything agreed."""
+        """Whether there are no breaches."""
         return not self.breaches
 
     def to_dict(self) -> dict[str, Any]:
@@ -121,7 +121,7 @@ class AuditReport:
 
 
 class Findings:
-    """Collects breaches and counts, from several threads at once."""
+    """Collects breaches and counts. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -133,7 +133,7 @@ class Findings:
 
     @property
     def clean(self) -> bool:
-        """Whether nothing was found so far."""
+        """Whether there are no breaches so far."""
         return not self._breaches
 
     def check(
@@ -146,7 +146,7 @@ class Findings:
         expected: object = None,
         found: object = None,
     ) -> bool:
-        """Count one application of a rule, and record a breach unless it held."""
+        """Count one application of a rule, and record a breach unless the rule holds."""
         with self._lock:
             self._applied[rule.value] += 1
             if held:
@@ -163,20 +163,20 @@ class Findings:
         return False
 
     def equal(self, rule: Rule, what: str, expected: object, found: object, *, file: str = "") -> bool:
-        """Check that a stated figure is the recomputed one."""
+        """Check that a recorded value equals the recomputed one."""
         return self.check(expected == found, rule, f"{what} is wrong", file=file, expected=expected, found=found)
 
     def breach(self, rule: Rule, message: str, *, file: str = "") -> None:
         """Record a breach."""
-        self.check(False, rule, message, file=file)  # noqa: FBT003 - it did not hold
+        self.check(False, rule, message, file=file)  # noqa: FBT003 - the rule does not hold
 
     def count(self, kind: str, number: int = 1) -> None:
-        """Count what was looked at, by the name of a field of ``Checked``."""
+        """Count checked objects; ``kind`` is a field name of ``Checked``."""
         with self._lock:
             self._counts[kind] += number
 
     def report(self, location: str, depth: AuditDepth, live_rows: Mapping[int, int]) -> AuditReport:
-        """Close the audit."""
+        """Return the report."""
         checked = Checked(**self._counts, rules=dict(sorted(self._applied.items())))
         return AuditReport(location, depth, tuple(self._breaches), checked, dict(live_rows), self.withheld)
 

@@ -1,4 +1,4 @@
-"""An isolated Iceberg catalog for each tenant: bootstrapped, evolved, verified, off-boarded."""
+"""Isolated Iceberg catalogs for tenants: bootstrap, schema evolution, verification and off-boarding."""
 
 from floe_iceberg.table.history.legal_hold import LEGAL_HOLD
 from floe_tenancy.bootstrap import (

@@ -1,4 +1,4 @@
-"""Gives a tenant its isolated catalog: prefixes, namespace, tables; every step can be repeated."""
+"""Create a tenant's isolated catalog: prefixes, namespace and tables. Every step is idempotent."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CatalogBootstrapResult:
-    """What a bootstrap left behind.
+    """The result of a bootstrap.
 
     Attributes:
-        tenant: Whose catalog it is.
+        tenant: The tenant.
         namespace: The tenant's namespace.
-        warehouse_uri: Where its files lie.
-        created_tables: Tables this call made.
-        existing_tables: Tables that were there already.
+        warehouse_uri: Location of the tenant's files.
+        created_tables: Tables created by this call.
+        existing_tables: Tables that already existed.
         markers: The tenant's bootstrap markers.
-        took: How long it took.
+        took: Duration of the call.
     """
 
     tenant: str
@@ -57,40 +57,40 @@ class CatalogBootstrapResult:
 
 @dataclass(frozen=True, slots=True)
 class CatalogHandle:
-    """A tenant's way into the catalog."""
+    """A catalog and a tenant's namespace in it."""
 
     catalog: Catalog
     namespace: tuple[str, ...]
 
 
 def _load_pyiceberg_catalog(config: IcebergCatalogConfig) -> Catalog:
-    """Load the catalog by name, so that PyIceberg's own variables and configuration file apply."""
+    """Load the catalog by name; PyIceberg's environment variables and configuration file apply."""
     return load_catalog(config.name, **catalog_properties(config))
 
 
 class BootstrapSession:
-    """An open catalog and its object stores, for one tenant or many; safe to share between threads.
+    """An open catalog and its object stores, for one or many tenants. Thread-safe.
 
     Attributes:
-        config: The catalog the tenants share.
-        manager: Its tables.
-        storage: Its prefixes.
+        config: Configuration of the shared catalog.
+        manager: Access to its tables.
+        storage: Access to its prefixes.
     """
 
     def __init__(
         self, config: IcebergCatalogConfig, manager: IcebergTableManager, storage: WarehouseStorageManager
     ) -> None:
-        """Take what is open."""
+        """Create a session from open connections."""
         self.config = config
         self.manager = manager
         self.storage = storage
         self._roster = TenantRoster(manager, config)
 
     def bootstrap(self, tenant: str, tables: Sequence[IcebergTableSpec] = DEFAULT_TABLES) -> CatalogBootstrapResult:
-        """Make one tenant's prefixes, namespace and tables.
+        """Create one tenant's prefixes, namespace and tables.
 
-        Each step is harmless to repeat and none waits for a later one to be undone, so a rerun after a crash goes on
-        where the first run ended.
+        Every step is idempotent and needs no rollback if a later one fails, so a rerun after a crash continues where
+        the first run stopped.
         """
         started = time.perf_counter()
         config = self.config
@@ -124,11 +124,11 @@ class IcebergCatalogBootstrapper:
         catalog_loader: Callable[[IcebergCatalogConfig], Catalog] = _load_pyiceberg_catalog,
         storage_factory: Callable[[IcebergCatalogConfig, BucketAddress], ObjectStore] = open_object_store,
     ) -> None:
-        """Connect to nothing yet.
+        """Create a bootstrapper without connecting.
 
         Args:
-            catalog_loader: Takes a configuration and returns a connected catalog.
-            storage_factory: Takes a configuration and a bucket and returns its object store.
+            catalog_loader: Returns a connected catalog for a configuration.
+            storage_factory: Returns the object store of a bucket for a configuration.
         """
         self._load = catalog_loader
         self._storage_factory = storage_factory
@@ -139,21 +139,21 @@ class IcebergCatalogBootstrapper:
         config: IcebergCatalogConfig,
         tables: Sequence[IcebergTableSpec] = DEFAULT_TABLES,
     ) -> CatalogBootstrapResult:
-        """Make the tenant's prefixes, namespace and tables; what is there already is left as it is.
+        """Create the tenant's prefixes, namespace and tables; anything that already exists is not changed.
 
         Raises:
-            InvalidIdentifierError: The id cannot name a tenant, or differs from another one's in case only.
+            InvalidIdentifierError: The tenant id is invalid, or differs from an existing one only in case.
             StorageError: The object store failed.
             CatalogConnectionError: The catalog cannot be reached.
         """
-        # Before the catalog is even connected: a bad id touches nothing.
+        # Validate the id before connecting to the catalog.
         validate_tenant_id(tenant)
         with self.session(config) as session:
             return session.bootstrap(tenant, tables)
 
     @contextmanager
     def session(self, config: IcebergCatalogConfig) -> Iterator[BootstrapSession]:
-        """Open the catalog once for many tenants."""
+        """Open the catalog, to bootstrap many tenants with one connection."""
         catalog = self._load(config)
         manager = IcebergTableManager(catalog)
         storage = WarehouseStorageManager(config, self._storage_factory)
@@ -162,24 +162,24 @@ class IcebergCatalogBootstrapper:
         finally:
             manager.close()
             if self._load is _load_pyiceberg_catalog:
-                # A loader of the caller's own may hand out a catalog that others use.
+                # A custom loader may return a catalog that the caller shares.
                 catalog.close()
 
     def open_catalog(self, tenant: str, config: IcebergCatalogConfig) -> CatalogHandle:
         """Open the catalog for a tenant.
 
         Raises:
-            InvalidIdentifierError: The id cannot name a tenant.
+            InvalidIdentifierError: The tenant id is invalid.
         """
         namespace = config.namespace_for(tenant)
         return CatalogHandle(catalog=self._load(config), namespace=namespace)
 
 
 def ensure_namespace(manager: IcebergTableManager, namespace: tuple[str, ...], location: str) -> bool:
-    """Make a namespace with its location; tell whether it is new.
+    """Create a namespace with its location; return whether it is new.
 
     Raises:
-        ConfigurationError: The namespace is there, at another location.
+        ConfigurationError: The namespace exists with another location.
     """
     try:
         if manager.create_namespace(namespace, {"location": location}):
@@ -187,16 +187,16 @@ def ensure_namespace(manager: IcebergTableManager, namespace: tuple[str, ...], l
     except FloeStorageError:
         raise
     except Exception:
-        # Catalogs say in different ways that another process was quicker.
+        # Another process may have created it first; catalogs report this with different errors.
         if not manager.namespaces.exists(namespace):
             raise
     found = manager.namespaces.properties(namespace).get("location")
     if found is None:
-        # Made as the parent of another namespace, or by somebody who did not know where it lies.
+        # It was created as the parent of another namespace, or by another client without a location.
         manager.namespaces.update_properties(namespace, updates={"location": location})
     elif plain_uri(found) != plain_uri(location):
-        msg = f"Namespace '{'.'.join(namespace)}' lies at {found}, not at {location}."
-        raise ConfigurationError(msg, hint="Correct warehouse bucket and prefix, or give the tenant another id.")
+        msg = f"Namespace '{'.'.join(namespace)}' is located at {found}, not at {location}."
+        raise ConfigurationError(msg, hint="Correct the warehouse bucket and prefix, or use another tenant id.")
     return False
 
 
@@ -208,14 +208,14 @@ def provision_tables(
     *,
     is_new: bool = False,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Create the tables that are missing; return the created and the existing ones.
+    """Create missing tables; return the names of created and existing ones.
 
     Args:
-        manager: The catalog's tables.
-        tenant: Whose tables.
-        config: Where they lie.
-        tables: What they look like.
-        is_new: Whether the namespace was just made, so that nobody need ask what is in it.
+        manager: Access to the catalog's tables.
+        tenant: The tenant.
+        config: Configuration of the shared catalog.
+        tables: Specifications of the tables.
+        is_new: Whether the namespace was just created, so that listing its tables can be skipped.
     """
     namespace = ".".join(config.namespace_for(tenant))
     there = set() if is_new else set(manager.list_tables(namespace))
@@ -227,7 +227,7 @@ def provision_tables(
             location=config.table_location(tenant, spec.name),
             properties=config.table_properties(tenant, spec.name),
         )
-        # Another process may have been quicker; its table is as good as ours.
+        # Another process may have created the same table first.
         with contextlib.suppress(TableExistsError):
             manager.create_from_config(f"{namespace}.{spec.name}", declared)
             created.append(spec.name)

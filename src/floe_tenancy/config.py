@@ -1,4 +1,4 @@
-"""Where a tenant's catalog lies: namespace, warehouse and metadata, derived from one configuration."""
+"""Configuration of a tenant catalog: derives the namespace, warehouse and metadata locations of each tenant."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from floe_tenancy.identity import validate_table_name, validate_tenant_id
 _SCHEME = re.compile(r"^(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://")
 # Java writes file:/folder where others write file:///folder.
 _JAVA_FILE_URI = re.compile(r"^file:/(?!/)", re.IGNORECASE)
-# URIs end their path at these, and neither PyIceberg nor Hadoop decodes an escaped one.
+# These characters end the path of a URI, and neither PyIceberg nor Hadoop decodes escaped ones.
 _UNFIT_FOR_A_URI = frozenset("?#")
 _PATH_PART = re.compile(r"[A-Za-z0-9!_.*'()=@+,-]+", re.ASCII)
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9](@[a-z0-9][a-z0-9.-]*[a-z0-9])?", re.ASCII)
 
 
 class CatalogProvider(StrEnum):
-    """The object store behind a catalog."""
+    """The object store of a catalog."""
 
     GCS = "gcs"
     S3 = "s3"
@@ -34,7 +34,7 @@ class CatalogProvider(StrEnum):
 
     @property
     def schemes(self) -> tuple[str, ...]:
-        """The URI schemes it is known by; the first one is used unless another is asked for."""
+        """The URI schemes of the store; the first is the default."""
         return {
             CatalogProvider.GCS: ("gs",),
             CatalogProvider.S3: ("s3", "s3a"),
@@ -44,15 +44,15 @@ class CatalogProvider(StrEnum):
 
 
 def normalise_prefix(prefix: str) -> str:
-    """Return a prefix without stray slashes.
+    """Return a prefix without redundant slashes.
 
     Raises:
-        ValueError: A part would leave the prefix or cannot stand in every store's keys.
+        ValueError: A path segment is . or .., or contains characters that not every store supports.
     """
     parts = [part for part in prefix.strip().split("/") if part]
     for part in parts:
         if part in {".", ".."} or not _PATH_PART.fullmatch(part):
-            msg = "a prefix has parts of letters, digits and !_.*'()=@+,- between slashes, never . or .. alone"
+            msg = "path segments of a prefix may contain letters, digits and !_.*'()=@+,- and may not be . or .."
             raise ValueError(msg)
     return "/".join(parts)
 
@@ -63,34 +63,34 @@ def _split_scheme(bucket: str, provider: CatalogProvider) -> tuple[str, str]:
         return provider.schemes[0], bucket
     scheme = match["scheme"].lower()
     if scheme not in provider.schemes:
-        msg = f"{scheme}:// is no {provider.name} bucket; its scheme would be {' or '.join(provider.schemes)}"
+        msg = f"{scheme}:// is not a valid {provider.name} bucket; use the scheme {' or '.join(provider.schemes)}"
         raise ValueError(msg)
     return scheme, bucket[match.end() :]
 
 
 def _folder(text: str, *, is_uri: bool) -> str:
     if not text or (is_uri and not text.startswith("/")):
-        msg = "name a folder, such as ./warehouse or file:///data/warehouse"
+        msg = "expected a folder, such as ./warehouse or file:///data/warehouse"
         raise ValueError(msg)
     folder = str(Path(text).expanduser().resolve())
     if unfit := sorted(_UNFIT_FOR_A_URI & set(folder)):
-        msg = f"a folder with {' and '.join(unfit)} in its name cannot hold tables"
+        msg = f"the path of a warehouse may not contain {' or '.join(unfit)}"
         raise ValueError(msg)
     return folder
 
 
 class BucketAddress(FrozenModel):
-    """A bucket, container or folder, in one normal form."""
+    """A normalized bucket, container or folder."""
 
     scheme: str
     host: str
 
     @classmethod
     def parse(cls, bucket: str, provider: CatalogProvider) -> BucketAddress:
-        """Read a bucket's name or URI.
+        """Parse a bucket name or URI.
 
         Raises:
-            ValueError: The scheme belongs to another provider, or the name cannot be a bucket's.
+            ValueError: The scheme belongs to another provider, or the bucket name is invalid.
         """
         text = bucket.strip()
         if provider is CatalogProvider.LOCAL:
@@ -100,46 +100,49 @@ class BucketAddress(FrozenModel):
         scheme, rest = _split_scheme(text, provider)
         host = rest.strip("/").lower()
         if not _BUCKET.fullmatch(host):
-            msg = "a bucket's name has three characters or more of a-z, 0-9, dots, - and _; a prefix has its own field"
+            msg = (
+                "a bucket name has at least three characters of a-z, 0-9, dots, - and _; "
+                "set the prefix in its own field"
+            )
             raise ValueError(msg)
-        # s3a is Hadoop's spelling of the same place.
+        # s3a is Hadoop's scheme for S3.
         return cls(scheme="s3" if scheme == "s3a" else scheme, host=host)
 
     def uri(self, *parts: str) -> str:
-        """Return the URI of a path in the bucket, never with a slash at its end."""
+        """Return the URI of a path in the bucket, without a trailing slash."""
         return f"{self.scheme}://{'/'.join([self.host.rstrip('/'), *(part for part in parts if part)])}"
 
     @property
     def container(self) -> str:
-        """The bucket's bare name, without an Azure account."""
+        """The bucket name without the Azure account."""
         return self.host.split("@", 1)[0]
 
     @property
     def account(self) -> str | None:
-        """The Azure account in ``container@account.dfs.core.windows.net``, when it is named."""
+        """The Azure account in ``container@account.dfs.core.windows.net``, if given."""
         return self.host.split("@", 1)[1].split(".", 1)[0] if "@" in self.host else None
 
 
 class IcebergCatalogConfig(FrozenModel):
-    """A catalog that many tenants share, each in a namespace and under a prefix of its own.
+    """A catalog shared by many tenants, each with its own namespace and prefix.
 
-    What is left out here comes from PyIceberg's own configuration of the catalog: ``PYICEBERG_CATALOG__<NAME>__…``
-    variables and ``.pyiceberg.yaml``. The object store is reached by the same properties.
+    Settings omitted here come from PyIceberg's configuration of the catalog: ``PYICEBERG_CATALOG__<NAME>__…``
+    environment variables and ``.pyiceberg.yaml``. The object store uses the same properties.
 
     Attributes:
-        name: Catalog name, as PyIceberg's own configuration knows it.
+        name: Catalog name in PyIceberg's configuration.
         provider: Object store.
-        warehouse_bucket: Bucket, container or folder of the data; a URI is understood too.
-        warehouse_prefix: Path of the warehouse in it.
-        metadata_bucket: Bucket for table metadata, when not the warehouse's.
-        metadata_prefix: Path of the metadata in it.
-        namespace_prefix: Namespace the tenants' namespaces lie in.
-        endpoint: Address of a self-hosted or emulated store.
+        warehouse_bucket: Bucket, container or folder of the data, as a name or a URI.
+        warehouse_prefix: Path of the warehouse in the bucket.
+        metadata_bucket: Bucket for table metadata, if it is not the warehouse bucket.
+        metadata_prefix: Path of the metadata in the metadata bucket.
+        namespace_prefix: Parent namespace of the tenants' namespaces.
+        endpoint: Endpoint of a self-hosted or emulated store.
         region: Region of the store.
         access_key_id: S3 access key id or Azure account name.
         secret_access_key: S3 secret key or Azure account key.
         project: Google Cloud project.
-        properties: Further properties for PyIceberg's ``load_catalog``.
+        properties: Additional properties for PyIceberg's ``load_catalog``.
     """
 
     name: str = Field(min_length=1)
@@ -161,7 +164,7 @@ class IcebergCatalogConfig(FrozenModel):
     def _bare_address(cls, value: str | None) -> str | None:
         parts = urlsplit(value or "")
         if parts.username or parts.password:
-            msg = "an address may not hold a user or a password; use access_key_id and secret_access_key"
+            msg = "an endpoint may not contain a user or password; use access_key_id and secret_access_key"
             raise ValueError(msg)
         return value
 
@@ -181,8 +184,8 @@ class IcebergCatalogConfig(FrozenModel):
         try:
             return tuple(validate_tenant_id(part) for part in value)
         except InvalidIdentifierError:
-            # Without the value: what was written into the wrong field may be a secret.
-            msg = "a namespace prefix has parts of letters, digits, - and _, each as a tenant id may be"
+            # Omit the value: it may be a secret written into the wrong field.
+            msg = "parts of a namespace prefix may contain letters, digits, - and _, like a tenant id"
             raise ValueError(msg) from None
 
     @model_validator(mode="after")
@@ -191,37 +194,37 @@ class IcebergCatalogConfig(FrozenModel):
         if self.metadata_bucket is not None:
             BucketAddress.parse(self.metadata_bucket, self.provider)
         elif self.metadata_prefix:
-            msg = "metadata_prefix needs a metadata_bucket"
+            msg = "metadata_prefix requires metadata_bucket"
             raise ValueError(msg)
         return self
 
     @cached_property
     def warehouse(self) -> BucketAddress:
-        """The warehouse bucket in its normal form."""
+        """The normalized warehouse bucket."""
         return BucketAddress.parse(self.warehouse_bucket, self.provider)
 
     @cached_property
     def metadata(self) -> BucketAddress | None:
-        """The metadata bucket in its normal form, when there is one."""
+        """The normalized metadata bucket, if configured."""
         return BucketAddress.parse(self.metadata_bucket, self.provider) if self.metadata_bucket else None
 
     def namespace_for(self, tenant: str) -> tuple[str, ...]:
         """Return the tenant's namespace.
 
         Raises:
-            InvalidIdentifierError: The id cannot name a tenant.
+            InvalidIdentifierError: The tenant id is invalid.
         """
         return (*self.namespace_prefix, validate_tenant_id(tenant))
 
     def warehouse_key_for(self, tenant: str) -> str:
         """Return the tenant's prefix within the warehouse bucket.
 
-        It ends in ``/``, so that no other tenant's prefix starts with it.
+        It ends with ``/``, so it is never a prefix of another tenant's prefix.
         """
         return "/".join(part for part in (self.warehouse_prefix, *self.namespace_for(tenant)) if part) + "/"
 
     def metadata_key_for(self, tenant: str) -> str | None:
-        """Return the tenant's prefix within the metadata bucket, when there is one; it ends in ``/``."""
+        """Return the tenant's prefix within the metadata bucket, if configured; it ends with ``/``."""
         if self.metadata is None:
             return None
         return "/".join(part for part in (self.metadata_prefix, *self.namespace_for(tenant)) if part) + "/"
@@ -231,7 +234,7 @@ class IcebergCatalogConfig(FrozenModel):
         return self.warehouse.uri(self.warehouse_key_for(tenant).rstrip("/"))
 
     def metadata_uri_for(self, tenant: str) -> str | None:
-        """Return the URI of the tenant's metadata, when it has a bucket of its own."""
+        """Return the URI of the tenant's metadata, if a metadata bucket is configured."""
         key = self.metadata_key_for(tenant)
         return self.metadata.uri(key.rstrip("/")) if self.metadata and key else None
 
@@ -240,6 +243,6 @@ class IcebergCatalogConfig(FrozenModel):
         return f"{self.warehouse_uri_for(tenant)}/{validate_table_name(table)}"
 
     def table_properties(self, tenant: str, table: str) -> dict[str, str]:
-        """Return the properties that keep a table's metadata in the metadata bucket, when there is one."""
+        """Return the properties that place a table's metadata in the metadata bucket, if configured."""
         root = self.metadata_uri_for(tenant)
         return {"write.metadata.path": f"{root}/{validate_table_name(table)}/metadata"} if root else {}

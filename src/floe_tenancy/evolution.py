@@ -1,4 +1,4 @@
-"""Keeps tenants' tables in step with their specification, without ever losing data."""
+"""Evolve tenants' tables to match their specification, without losing data."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EvolutionPlan:
-    """What ``apply`` would do to one table.
+    """The schema changes that ``apply`` would make to a table.
 
     Attributes:
         table: ``namespace.table``.
-        changes: Changes in the order they are made; none when the table is in step.
+        changes: Changes in the order they are applied; empty if the table is up to date.
     """
 
     table: str
@@ -33,15 +33,15 @@ class EvolutionPlan:
 
     @property
     def in_step(self) -> bool:
-        """Whether there is nothing to do."""
+        """Whether the table is up to date."""
         return not self.changes
 
 
 class SchemaEvolutionManager:
-    """Adds missing optional columns; renames and reorders when asked. Required columns are refused."""
+    """Adds missing optional columns, and optionally renames and reorders columns. Rejects new required columns."""
 
     def __init__(self, catalog: Catalog | IcebergTableManager) -> None:
-        """Work on a connected catalog, or through a table manager."""
+        """Use a connected catalog or a table manager."""
         self._manager = catalog if isinstance(catalog, IcebergTableManager) else IcebergTableManager(catalog)
 
     def plan(
@@ -56,12 +56,12 @@ class SchemaEvolutionManager:
 
         Args:
             identifier: The table.
-            columns: Columns wanted; those of the table that are not among them stay.
-            renames: Present name to new name.
-            reorder: Bring the columns into the order given.
+            columns: Desired columns; other columns of the table are kept.
+            renames: Current name to new name.
+            reorder: Whether to reorder the columns as given.
 
         Raises:
-            SchemaEvolutionError: A missing column is required: rows already there have no value for it.
+            SchemaEvolutionError: A missing column is required, but existing rows have no value for it.
             TableNotFoundError: The table does not exist.
         """
         name = identifier if isinstance(identifier, str) else ".".join(identifier)
@@ -74,17 +74,17 @@ class SchemaEvolutionManager:
         return EvolutionPlan(table=name, changes=tuple(changes))
 
     def apply(self, plan: EvolutionPlan) -> Table:
-        """Make the planned changes in one commit and return the table as it is afterwards.
+        """Apply the planned changes in one commit and return the updated table.
 
         Raises:
-            SchemaEvolutionError: The table has changed so that the plan no longer fits.
+            SchemaEvolutionError: The table has changed and the plan no longer applies.
         """
         if plan.changes:
             self._manager.evolve_schema(plan.table, plan.changes)
         return self._manager.load_table(plan.table)
 
     def evolve(self, identifier: str | tuple[str, ...], columns: Sequence[ColumnConfig]) -> Table:
-        """Plan and apply at once."""
+        """Plan and apply in one call."""
         return self.apply(self.plan(identifier, columns))
 
 
@@ -97,7 +97,7 @@ def _renames(schema: Schema, renames: Mapping[str, str]) -> list[SchemaChange]:
     return [
         SchemaChange(kind=SchemaChangeKind.RENAME, column=old, new_name=new)
         for old, new in renames.items()
-        # A rename made by an earlier run is done.
+        # Skip renames that an earlier run applied.
         if not (old not in present and new in present)
     ]
 
@@ -108,13 +108,13 @@ def _additions(
     present = {*_names(schema), *renames.values()}
     missing = [column for column in columns if column.name not in present]
     refused = [
-        ColumnMismatch(column.name, None, column.type, "required, and rows already there have no value for it")
+        ColumnMismatch(column.name, None, column.type, "required, but existing rows have no value for it")
         for column in missing
         if column.required
     ]
     if refused:
-        msg = f"Table '{name}' cannot get required columns."
-        hint = "Add them as optional columns, fill them, and make them required afterwards."
+        msg = f"Cannot add required columns to table '{name}'."
+        hint = "Add them as optional columns, backfill them, then make them required."
         raise SchemaEvolutionError(msg, mismatches=refused, hint=hint, table=name)
     return [
         SchemaChange(kind=SchemaChangeKind.ADD, column=column.name, type=column.type, doc=column.doc)
@@ -128,7 +128,7 @@ def _order(schema: Schema, columns: Sequence[ColumnConfig], renames: Mapping[str
     rest = [name for name in after_renames if name not in wanted]
     if after_renames == wanted + rest:
         return []
-    # Within one change of the schema, columns are known by the names they had before it.
+    # Within one schema update, PyIceberg refers to columns by their names before the update.
     before_renames = {new: old for old, new in renames.items() if old in _names(schema)}
     known_as = [before_renames.get(name, name) for name in wanted]
     return [

@@ -1,4 +1,4 @@
-"""Gives each tenant of a Polaris catalog credentials of its own, good for its namespace and nothing else."""
+"""Tenant isolation on Polaris: each tenant gets its own credentials, which only have access to its namespace."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from floe_polaris.management import PolarisManagement, PrincipalCredentials
     from floe_tenancy.config import IcebergCatalogConfig
 
-# Polaris's limit for the name of a principal or role.
+# Polaris's maximum length of principal and role names.
 _LONGEST_NAME = 256
-# Catalog properties that lift Polaris's check of locations; older servers know them without "polaris.config.".
+# Catalog properties that disable Polaris's location checks; older servers use them without "polaris.config.".
 _UNSAFE_SETTINGS = frozenset(
     {
         "allow.unstructured.table.location",
@@ -32,13 +32,13 @@ _UNSAFE_SETTINGS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class TenantAccess:
-    """A tenant's access; the secret is told once and kept nowhere.
+    """A tenant's access; the secret is returned once and never stored.
 
     Attributes:
         principal: Name of the principal and of its roles.
-        client_id: What it authenticates with; None when it had credentials before.
-        client_secret: Its secret; None when it had credentials before.
-        revoked: Privileges of its role that were taken away, because a tenant should not have them.
+        client_id: Client id; None if the tenant already had credentials.
+        client_secret: Client secret; None if the tenant already had credentials.
+        revoked: Excess privileges that were revoked from its role.
     """
 
     principal: str
@@ -48,17 +48,17 @@ class TenantAccess:
 
     @property
     def is_new(self) -> bool:
-        """Whether the credentials are told here, and only here."""
+        """Whether new credentials were created."""
         return self.client_secret is not None
 
 
 @dataclass(frozen=True, slots=True)
 class AccessReview:
-    """How a tenant's access differs from what it should be.
+    """Differences between a tenant's actual and expected access.
 
     Attributes:
-        excess: Privileges and roles that it has and should not have.
-        missing: Privileges and roles that it should have and has not.
+        excess: Privileges and roles that the tenant has but should not have.
+        missing: Privileges and roles that the tenant should have but does not.
     """
 
     excess: tuple[str, ...]
@@ -69,42 +69,42 @@ class PolarisIsolation:
     """Principals, roles and grants of tenants, one namespace each."""
 
     def __init__(self, management: PolarisManagement, *, catalog: str, config: IcebergCatalogConfig) -> None:
-        """Work through Polaris's management API.
+        """Use Polaris's management API.
 
         Args:
-            management: A connection whose principal may manage the server.
-            catalog: The catalog's name in Polaris, which is the warehouse of a connection.
-            config: Tells the tenants' namespaces.
+            management: A connection whose principal may administer the server.
+            catalog: Name of the catalog in Polaris; connections use it as the warehouse.
+            config: Configuration with the tenants' namespaces.
         """
         self._management = management
         self._catalog = catalog
         self._config = config
 
     def principal_of(self, tenant: str) -> str:
-        """Return the name of a tenant's principal and roles: catalog and namespace, so that none is shared.
+        """Return the name of a tenant's principal and roles, unique per catalog and namespace.
 
         Raises:
-            InvalidIdentifierError: The id cannot name a tenant.
-            ConfigurationError: Catalog and namespace together are too long.
+            InvalidIdentifierError: The tenant id is invalid.
+            ConfigurationError: The name is too long.
         """
         name = ".".join((self._catalog, *self._config.namespace_for(tenant)))
         if len(name) > _LONGEST_NAME:
-            msg = f"The principal's name '{name}' has more than {_LONGEST_NAME} characters."
+            msg = f"Principal name '{name}' has more than {_LONGEST_NAME} characters."
             raise ConfigurationError(msg, hint="Use a shorter namespace prefix.")
         return name
 
     def grant(
         self, tenant: str, *, rotate: bool = False, hand_over: Callable[[TenantAccess], None] | None = None
     ) -> TenantAccess:
-        """Give a tenant access to its namespace, which must exist; may be repeated.
+        """Grant a tenant access to its namespace, which must exist. Idempotent.
 
-        What its role may do beyond that is taken away, such as privileges that an earlier floe granted.
+        Excess privileges of its role are revoked, such as those granted by earlier versions of floe.
 
         Args:
-            tenant: Whom.
-            rotate: Give a principal that is there already new credentials; the old ones end.
-            hand_over: Takes new credentials the moment the server has told them. What fails after that can be repeated;
-                the secret is told this once.
+            tenant: The tenant.
+            rotate: Whether to replace the credentials of an existing principal; the old ones become invalid.
+            hand_over: Called with new credentials as soon as the server returns them. Steps that fail later can be
+                repeated, but the server never returns the secret again.
         """
         name = self.principal_of(tenant)
         with traced("tenancy.grant", tenant=tenant, principal=name) as operation:
@@ -113,7 +113,7 @@ class PolarisIsolation:
             management.ensure_catalog_role(self._catalog, name)
             revoked = self._tighten(tenant, name)
             management.assign_catalog_role(name, self._catalog, name)
-            # Last, because its secret is told once: what fails before this can simply be repeated.
+            # Create the principal late: its secret is returned only once, and earlier steps can be repeated.
             credentials = management.create_principal(name)
             if credentials is None and rotate:
                 credentials = management.reset_principal(name)
@@ -125,10 +125,10 @@ class PolarisIsolation:
             return access
 
     def revoke(self, tenant: str) -> bool:
-        """End a tenant's access; tell whether there was any. May be repeated."""
+        """Revoke a tenant's access; return whether it had any. Idempotent."""
         name = self.principal_of(tenant)
         with traced("tenancy.revoke", tenant=tenant, principal=name):
-            # The principal first: from here on nobody can act for the tenant.
+            # Delete the principal first, to invalidate its credentials at once.
             gone = [
                 self._management.delete_principal(name),
                 self._management.delete_principal_role(name),
@@ -137,7 +137,7 @@ class PolarisIsolation:
             return any(gone)
 
     def has_access(self, tenant: str) -> bool:
-        """Tell whether a tenant's principal or one of its roles is there."""
+        """Return whether a tenant's principal or one of its roles exists."""
         name = self.principal_of(tenant)
         management = self._management
         return (
@@ -147,7 +147,7 @@ class PolarisIsolation:
         )
 
     def review(self, tenant: str) -> AccessReview | None:
-        """Compare what a tenant may do with what it should; None for one without principal and roles."""
+        """Compare a tenant's actual and expected access; return None if it has no principal and no roles."""
         name, management = self.principal_of(tenant), self._management
         grants = management.find_grants(self._catalog, name)
         roles = management.roles_of_principal(name)
@@ -168,7 +168,7 @@ class PolarisIsolation:
         return AccessReview(tuple(excess), tuple(missing))
 
     def unsafe_settings(self) -> list[str]:
-        """Name the catalog's settings with which Polaris lets a tenant's tables lie where its neighbors' are."""
+        """Return the catalog settings that allow a tenant's tables to be located in another tenant's prefix."""
         catalog = self._management.find_catalog(self._catalog)
         if catalog is None:
             return []
@@ -187,10 +187,10 @@ class PolarisIsolation:
         return [Grant(type=GrantKind.NAMESPACE, privilege=item, namespace=namespace) for item in TENANT_PRIVILEGES]
 
     def _tighten(self, tenant: str, name: str) -> tuple[str, ...]:
-        """Give a tenant's role exactly what it should have; return what it had beyond that."""
+        """Give a tenant's role exactly the expected privileges; return the revoked ones."""
         management, expected = self._management, self._expected(tenant)
         held = management.list_grants(self._catalog, name)
-        # What it should have comes first: a pipeline may be running with these credentials.
+        # Grant before revoking: a pipeline may be running with these credentials.
         management.grant(self._catalog, name, [grant for grant in expected if grant not in held])
         excess = [grant for grant in held if grant not in expected]
         management.revoke(self._catalog, name, excess)

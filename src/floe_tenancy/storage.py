@@ -1,4 +1,4 @@
-"""Bootstrap markers: they make a tenant's prefixes exist before the catalog writes there."""
+"""Bootstrap markers: small files that create a tenant's prefixes before the catalog writes to them."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class WarehouseStorageManager:
         config: IcebergCatalogConfig,
         factory: Callable[[IcebergCatalogConfig, BucketAddress], ObjectStore] = open_object_store,
     ) -> None:
-        """Open nothing yet.
+        """Create a manager without opening stores.
 
         Args:
-            config: The catalog the tenants share.
-            factory: Makes the store of a bucket; replace it for a provider of your own.
+            config: Configuration of the shared catalog.
+            factory: Opens the store of a bucket; replace it to use a custom provider.
         """
         self._config = config
         self._factory = factory
@@ -59,7 +59,7 @@ class WarehouseStorageManager:
         return self._stores[root]
 
     def prefixes(self, tenant: str) -> list[tuple[BucketAddress, str]]:
-        """Return the tenant's prefixes: warehouse, and metadata when it has a bucket of its own."""
+        """Return the tenant's prefixes: the warehouse prefix, and the metadata prefix if configured."""
         found = [(self._config.warehouse, self._config.warehouse_key_for(tenant))]
         metadata, key = self._config.metadata, self._config.metadata_key_for(tenant)
         if metadata is not None and key is not None and (metadata, key) not in found:
@@ -67,11 +67,11 @@ class WarehouseStorageManager:
         return found
 
     def ensure_prefixes(self, tenant: str) -> tuple[Marker, ...]:
-        """Write the markers that are missing; one that is there is left as it is, whoever wrote it.
+        """Write missing markers; existing ones are not changed.
 
         Raises:
-            InvalidIdentifierError: The prefix is that of a tenant whose id differs in case only.
-            ConfigurationError: The prefix is marked as something else's.
+            InvalidIdentifierError: The prefix belongs to a tenant whose id differs only in case.
+            ConfigurationError: The prefix has the marker of another owner.
         """
         content = json.dumps(_marker_content(tenant), indent=2).encode()
         return tuple(self._ensure(tenant, address, prefix, content) for address, prefix in self.prefixes(tenant))
@@ -85,17 +85,17 @@ class WarehouseStorageManager:
 
     @staticmethod
     def _refuse_foreign_marker(tenant: str, uri: str, found: dict[str, Any] | None) -> None:
-        # On a file system that ignores case, ACME finds the marker of acme here, whatever the catalog says.
+        # On a case-insensitive file system, ACME finds the marker of acme here.
         owner = found.get("tenant") if found else None
         if owner == tenant:
             return
         if isinstance(owner, str) and owner.casefold() == tenant.casefold():
             refuse_collision(tenant, owner)
-        msg = f"The marker {uri} does not name the tenant '{tenant}'."
-        raise ConfigurationError(msg, hint="Look at what lies below this prefix; remove the marker if it is stale.")
+        msg = f"Marker {uri} does not belong to tenant '{tenant}'."
+        raise ConfigurationError(msg, hint="Check the files below this prefix; remove the marker if it is stale.")
 
     def read_markers(self, tenant: str) -> dict[str, dict[str, Any] | None]:
-        """Return each marker's content by URI; None where it is missing or unreadable."""
+        """Return each marker's content by URI; None if a marker is missing or unreadable."""
         found: dict[str, dict[str, Any] | None] = {}
         for address, prefix in self.prefixes(tenant):
             content = self.store(address).read(prefix + MARKER_NAME)

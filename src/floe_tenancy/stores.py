@@ -16,7 +16,7 @@ __all__ = ["ObjectStore", "StoredObject", "open_object_store"]
 
 
 def open_object_store(config: IcebergCatalogConfig, address: BucketAddress) -> ObjectStore:
-    """Open the store of one of a configuration's buckets with the properties of its catalog.
+    """Open the store of a bucket in the configuration, using the properties of the catalog.
 
     Raises:
         MissingDependencyError: The provider's client is not installed.

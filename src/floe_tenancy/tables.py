@@ -1,4 +1,4 @@
-"""The tables every tenant starts with."""
+"""The default tables of a tenant."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class IcebergTableSpec(FrozenModel):
         partition_by: Partition terms, such as ``day(occurred_at)``.
         sort_by: Sort terms, such as ``occurred_at desc``.
         keys: Columns that identify a row, for upserts.
-        null_keys: What an upsert does with null in a key.
-        retention: How long history is kept.
+        null_keys: How an upsert handles nulls in keys.
+        retention: How long snapshots are kept.
         properties: Table properties.
-        description: What the table holds.
+        description: Description of the table.
     """
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$")
@@ -36,17 +36,18 @@ class IcebergTableSpec(FrozenModel):
 
     @classmethod
     def from_config(cls, name: str, config: TableConfig) -> IcebergTableSpec:
-        """Take a table of ``tenancy.tables``.
+        """Create a specification from a table in ``tenancy.tables``.
 
         Raises:
-            ConfigurationError: It has no columns, or a location that tenants would share.
+            ConfigurationError: The table has no columns, or a location that all tenants would share.
         """
         if not config.columns:
-            msg = f"The tenants' table '{name}' declares no columns."
-            raise ConfigurationError(msg, hint=f"List them under tenancy.tables.{name}.columns.")
+            msg = f"Tenant table '{name}' has no columns."
+            raise ConfigurationError(msg, hint=f"Declare them under tenancy.tables.{name}.columns.")
         if config.location:
-            msg = f"The tenants' table '{name}' declares a location, which all tenants would share."
-            raise ConfigurationError(msg, hint=f"Remove tenancy.tables.{name}.location: each tenant has a place.")
+            msg = f"Tenant table '{name}' declares a location, which all tenants would share."
+            hint = f"Remove tenancy.tables.{name}.location: each tenant's tables are located below its own prefix."
+            raise ConfigurationError(msg, hint=hint)
         return cls(
             name=name,
             columns=config.columns,
@@ -60,7 +61,7 @@ class IcebergTableSpec(FrozenModel):
         )
 
     def declaration(self, *, location: str | None, properties: dict[str, str]) -> TableConfig:
-        """Return the table as floe.yaml would declare it."""
+        """Return the table as a declaration for floe.yaml."""
         return TableConfig(
             description=self.description,
             columns=self.columns,
@@ -80,15 +81,15 @@ def _column(name: str, kind: str, *, required: bool = False, doc: str | None = N
 
 MAIN = IcebergTableSpec(
     name="main",
-    description="One row an entity: the tenant's current records.",
+    description="One row per entity: the tenant's current records.",
     columns=(
-        _column("id", "string", required=True, doc="Identifies the record"),
-        _column("kind", "string", required=True, doc="What the record is about"),
-        _column("payload", "string", doc="The record itself, as JSON"),
-        _column("created_at", "timestamptz", required=True, doc="When the record appeared"),
-        _column("updated_at", "timestamptz", doc="When it last changed"),
+        _column("id", "string", required=True, doc="Record id"),
+        _column("kind", "string", required=True, doc="Kind of record"),
+        _column("payload", "string", doc="Content of the record as JSON"),
+        _column("created_at", "timestamptz", required=True, doc="When the record was created"),
+        _column("updated_at", "timestamptz", doc="When the record last changed"),
     ),
-    # Found by id and rewritten in place: buckets keep upserts to a few files.
+    # Upserts look up rows by id, so bucketing limits how many files they rewrite.
     partition_by=("bucket(8, id)",),
     sort_by=("id asc",),
     keys=("id",),
@@ -97,14 +98,14 @@ MAIN = IcebergTableSpec(
 
 EVENTS = IcebergTableSpec(
     name="events",
-    description="Append-only: what happened, when.",
+    description="Append-only event log.",
     columns=(
-        _column("event_id", "string", required=True, doc="Identifies the event"),
-        _column("event_type", "string", required=True, doc="What happened"),
-        _column("occurred_at", "timestamptz", required=True, doc="When it happened"),
-        _column("ingested_at", "timestamptz", doc="When it arrived"),
-        _column("source", "string", doc="Where it came from"),
-        _column("payload", "string", doc="Details, as JSON"),
+        _column("event_id", "string", required=True, doc="Event id"),
+        _column("event_type", "string", required=True, doc="Type of event"),
+        _column("occurred_at", "timestamptz", required=True, doc="When the event happened"),
+        _column("ingested_at", "timestamptz", doc="When the event was ingested"),
+        _column("source", "string", doc="Source of the event"),
+        _column("payload", "string", doc="Details as JSON"),
     ),
     partition_by=("day(occurred_at)",),
     sort_by=("event_type asc", "occurred_at asc"),
@@ -113,17 +114,17 @@ EVENTS = IcebergTableSpec(
 
 METRICS = IcebergTableSpec(
     name="metrics",
-    description="Time series: one number a metric and moment.",
+    description="Time series: one value per metric and timestamp.",
     columns=(
         _column("metric", "string", required=True, doc="Name of the metric"),
-        _column("measured_at", "timestamptz", required=True, doc="When it was measured"),
-        _column("value", "double", required=True, doc="The number"),
-        _column("unit", "string", doc="Unit of the number"),
+        _column("measured_at", "timestamptz", required=True, doc="Time of the measurement"),
+        _column("value", "double", required=True, doc="Measured value"),
+        _column("unit", "string", doc="Unit of the value"),
         _column("labels", "map<string, string>", doc="Dimensions"),
     ),
     partition_by=("month(measured_at)",),
     sort_by=("metric asc", "measured_at asc"),
-    # Scans read few columns of many rows: larger files pay.
+    # Scans read few columns of many rows, which is faster with larger files.
     properties={"write.target-file-size-bytes": str(256 * 1024 * 1024), "write.distribution-mode": "hash"},
 )
 

@@ -1,4 +1,4 @@
-"""Proves that a tenant's layout is what it should be."""
+"""Verify the layout of tenants."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SHOWN = 5
 
 
 class CheckState(StrEnum):
-    """How a check ended."""
+    """Result of a check."""
 
     OK = "ok"
     FAILED = "failed"
@@ -44,7 +44,7 @@ class CheckState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LayoutCheck:
-    """One thing that was looked at."""
+    """One check of a tenant's layout."""
 
     name: str
     state: CheckState
@@ -53,14 +53,14 @@ class LayoutCheck:
 
 @dataclass(frozen=True, slots=True)
 class LayoutReport:
-    """Everything that was looked at for one tenant."""
+    """All checks of one tenant."""
 
     tenant: str
     checks: tuple[LayoutCheck, ...]
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether no check failed."""
         return all(check.state is not CheckState.FAILED for check in self.checks)
 
 
@@ -72,23 +72,23 @@ def verify_tenants(
     isolation: PolarisIsolation | None = None,
     on_progress: Callable[[LayoutReport], None] | None = None,
 ) -> list[LayoutReport]:
-    """Check many tenants; the tables of others are looked at once for all of them.
+    """Verify many tenants; the locations of all tables in the catalog are read only once.
 
     Args:
         session: The catalog and its stores.
-        tenants: Whom.
-        tables: What every tenant has.
-        isolation: Knows the tenants' privileges, on a catalog that has some.
-        on_progress: Told each tenant's report.
+        tenants: The tenants.
+        tables: The tables every tenant has.
+        isolation: Reviews the tenants' privileges, on Polaris.
+        on_progress: Called with each tenant's report.
     """
     ordered = [validate_tenant_id(tenant) for tenant in tenants]
     try:
-        everybody = places_of_all(session.manager) if ordered else {}
+        all_tables = places_of_all(session.manager) if ordered else {}
     except CatalogAuthorizationError:
-        everybody = None
+        all_tables = None
     reports = []
     for tenant in ordered:
-        report = _verified(session, tenant, tables, everybody)
+        report = _verified(session, tenant, tables, all_tables)
         if isolation is not None:
             report = replace(report, checks=(*report.checks, _access(isolation, tenant)))
         reports.append(report)
@@ -100,10 +100,10 @@ def verify_tenants(
 def verify_tenant(
     session: BootstrapSession, tenant: str, tables: Sequence[IcebergTableSpec] = DEFAULT_TABLES
 ) -> LayoutReport:
-    """Check a tenant's namespace, location, markers, tables and files; nothing is changed.
+    """Verify a tenant's namespace, location, markers, tables and files; nothing is changed.
 
     Raises:
-        InvalidIdentifierError: The id cannot name a tenant.
+        InvalidIdentifierError: The tenant id is invalid.
     """
     return verify_tenants(session, [tenant], tables)[0]
 
@@ -112,7 +112,7 @@ def _verified(
     session: BootstrapSession,
     tenant: str,
     tables: Sequence[IcebergTableSpec],
-    everybody: Mapping[str, TablePlaces] | None,
+    all_tables: Mapping[str, TablePlaces] | None,
 ) -> LayoutReport:
     namespace = ".".join(session.config.namespace_for(tenant))
     with traced("tenancy.verify", tenant=tenant, namespace=namespace) as operation:
@@ -121,7 +121,7 @@ def _verified(
         checks = (
             _check(
                 "namespace",
-                [] if namespaces else [f"{namespace} does not exist; make it with: floe tenants bootstrap {tenant}"],
+                [] if namespaces else [f"{namespace} does not exist; create it with: floe tenants bootstrap {tenant}"],
                 namespace,
             ),
             _location(session, tenant, exists=bool(namespaces)),
@@ -130,7 +130,7 @@ def _verified(
             _places(session, tenant, found),
             _data_files(session, tenant, found),
             _objects(session, tenant, found),
-            _intruders(session, tenant, everybody),
+            _intruders(session, tenant, all_tables),
         )
         report = LayoutReport(tenant, checks)
         operation.set(ok=report.ok)
@@ -156,7 +156,7 @@ def _markers(session: BootstrapSession, tenant: str) -> LayoutCheck:
     markers = session.storage.read_markers(tenant)
     wrong = [f"{uri} is missing or damaged" for uri, content in markers.items() if content is None]
     wrong += [
-        f"{uri} names {content.get('tenant')!r}"
+        f"{uri} belongs to tenant {content.get('tenant')!r}"
         for uri, content in markers.items()
         if content is not None and content.get("tenant") != tenant
     ]
@@ -165,7 +165,7 @@ def _markers(session: BootstrapSession, tenant: str) -> LayoutCheck:
 
 def _tables(namespace: str, found: Sequence[TenantTable], specs: Sequence[IcebergTableSpec]) -> LayoutCheck:
     by_name = {table.name: table for table in found}
-    wrong = [f"{table.name} cannot be read: {table.broken}" for table in found if table.broken]
+    wrong = [f"cannot read {table.name}: {table.broken}" for table in found if table.broken]
     for spec in specs:
         table = by_name.get(f"{namespace}.{spec.name}")
         if table is None:
@@ -173,7 +173,7 @@ def _tables(namespace: str, found: Sequence[TenantTable], specs: Sequence[Iceber
         elif table.broken:
             continue
         elif lacking := [column.name for column in spec.columns if column.name not in table.columns]:
-            wrong.append(f"{spec.name} lacks {', '.join(lacking)}")
+            wrong.append(f"{spec.name} is missing columns: {', '.join(lacking)}")
     return _check("tables", wrong, ", ".join(table.name for table in found) or "none")
 
 
@@ -194,8 +194,8 @@ def _data_files(session: BootstrapSession, tenant: str, found: Sequence[TenantTa
         except TransientError:
             raise
         except FloeStorageError as err:
-            # One damaged table keeps nobody else from being looked at.
-            wrong.append(f"{table.name} cannot be read: {redact_text(err.message)}")
+            # A damaged table does not stop the check of the others.
+            wrong.append(f"cannot read {table.name}: {redact_text(err.message)}")
             continue
         wrong += [f"{table.name} reads {file.path}" for file in files if file.path not in own]
     return _check("data files", wrong, "all below the tenant's prefixes")
@@ -212,26 +212,28 @@ def _objects(session: BootstrapSession, tenant: str, found: Sequence[TenantTable
     return _check("foreign files", wrong, f"none among {count:,}")
 
 
-def _intruders(session: BootstrapSession, tenant: str, everybody: Mapping[str, TablePlaces] | None) -> LayoutCheck:
-    if everybody is None:
-        detail = "these credentials may not see the tables of others"
+def _intruders(session: BootstrapSession, tenant: str, all_tables: Mapping[str, TablePlaces] | None) -> LayoutCheck:
+    if all_tables is None:
+        detail = "these credentials may not list the tables of others"
         return LayoutCheck("tables of others", CheckState.SKIPPED, detail)
-    wrong = [f"{name} lies there" for name in intruders(session.config, tenant, everybody)]
-    unreadable = broken_of_others(session.config, tenant, everybody)
-    note = f"; cannot be read: {', '.join(unreadable)}" if unreadable else ""
-    return _check("tables of others", wrong, f"none in the tenant's prefixes{note}")
+    wrong = [f"{name} is located below the tenant's prefixes" for name in intruders(session.config, tenant, all_tables)]
+    unreadable = broken_of_others(session.config, tenant, all_tables)
+    note = f"; cannot read: {', '.join(unreadable)}" if unreadable else ""
+    return _check("tables of others", wrong, f"none below the tenant's prefixes{note}")
 
 
 def _access(isolation: PolarisIsolation, tenant: str) -> LayoutCheck:
     try:
         review, unsafe = isolation.review(tenant), isolation.unsafe_settings()
     except CatalogAuthorizationError:
-        return LayoutCheck("access", CheckState.SKIPPED, "these credentials may not see who has which privileges")
+        return LayoutCheck("access", CheckState.SKIPPED, "these credentials may not list privileges")
     except CapabilityError:
         return LayoutCheck("access", CheckState.SKIPPED, "this catalog has no Polaris management API")
     if review is None:
-        detail = f"no credentials of its own; give it some with: floe tenants bootstrap {tenant} --isolate"
+        detail = f"no credentials of its own; create them with: floe tenants bootstrap {tenant} --isolate"
         return LayoutCheck("access", CheckState.SKIPPED, detail)
-    wrong = [f"has {one}" for one in review.excess] + [f"lacks {one}" for one in review.missing]
-    wrong += [f"the catalog's {one} lets its tables lie outside its namespace" for one in unsafe]
-    return _check("access", wrong, f"exactly a tenant's privileges, as '{isolation.principal_of(tenant)}'")
+    wrong = [f"should not have {one}" for one in review.excess] + [f"is missing {one}" for one in review.missing]
+    wrong += [f"catalog setting {one} allows table locations outside the tenant's namespace" for one in unsafe]
+    return _check(
+        "access", wrong, f"principal '{isolation.principal_of(tenant)}' has exactly the privileges of a tenant"
+    )

@@ -1,4 +1,4 @@
-"""The tenancy API under its documented name; everything lives in ``floe_tenancy`` and is imported when asked for."""
+"""The tenancy API under its documented name. It is implemented in ``floe_tenancy`` and imported lazily."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The tenants' bootstrap under its documented name."""
+"""The tenant bootstrap API under its documented name."""
 
 from typing import TYPE_CHECKING
 

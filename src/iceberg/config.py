@@ -1,4 +1,4 @@
-"""The tenants' catalog configuration under its documented name."""
+"""The tenant catalog configuration under its documented name."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Schema evolution of tenants' tables under its documented name."""
+"""Schema evolution of tenant tables under its documented name."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The tenants' object stores under their documented name."""
+"""The tenant object stores under their documented name."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The tables every tenant starts with, under their documented name."""
+"""The default tenant tables under their documented name."""
 
 from typing import TYPE_CHECKING
 

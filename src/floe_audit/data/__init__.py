@@ -1,1 +1,1 @@
-"""Data files and delete files."""
+"""Audit of data files and delete files."""

@@ -1,4 +1,4 @@
-"""Data files and equality delete files: footer, schema and values, against what the manifest states."""
+"""Check data files and equality delete files: compare footer, schema and values with the manifest."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _NAME_MAPPING = "schema.name-mapping.default"
 
 @dataclass(frozen=True)
 class Column:
-    """A leaf column of a file and the field of the table it holds."""
+    """A leaf column of a file and the corresponding field of the table."""
 
     node: Node
     field: Field
     footer: Footer | None
     place: int | None = None
-    """Among the leaf columns of a Parquet file."""
+    """Position among the leaf columns of a Parquet file."""
 
 
 class FileCheck:
-    """The check of one file that has rows."""
+    """The check of a data file or an equality delete file."""
 
     def __init__(self, file: ContentFile, source: OpenFile, metadata: TableMetadata, findings: Findings) -> None:
         self._file = file
@@ -50,7 +50,7 @@ class FileCheck:
         self._columns = self._matched()
 
     def _identified(self, found: list[Node]) -> list[Node]:
-        """Give columns without field ids those of the name mapping, when a file has none at all."""
+        """Assign field ids from the name mapping if no column of the file has one."""
         if any(one.id is not None for one in found) or not self._metadata.name_mapping:
             return found
         ids = mapped_ids((self._metadata.document.get("properties") or {}).get(_NAME_MAPPING))
@@ -67,7 +67,7 @@ class FileCheck:
         ]
 
     def footer(self) -> None:
-        """Judge what can be told without reading rows."""
+        """Check the footer and the schema, without reading rows."""
         file, source = self._file, self._source
         self._findings.equal(Rule.DATA_RECORD_COUNT, "The record count", source.rows, file.records, file=file.path)
         self._check_schema()
@@ -90,7 +90,7 @@ class FileCheck:
         seen: set[int] = set()
         for one in self._nodes:
             name = ".".join(one.path)
-            # The parts of a variant have no ids.
+            # Fields inside a variant have no ids.
             if one.id is None and self._inside_variant(one):
                 continue
             mapped = self._metadata.name_mapping and all(node.id is None for node in nodes(self._source.schema))
@@ -108,14 +108,14 @@ class FileCheck:
                 self._findings.check(held, Rule.DATA_TYPES, what, file=file.path, expected=known.type, found=one.type)
         if file.content == EQUALITY_DELETES:
             missing = sorted(set(file.equality_ids or ()) - seen)
-            what = f"The delete file lacks its delete columns {missing}"
+            what = f"The delete file is missing its equality columns {missing}"
             self._findings.check(not missing, Rule.DELETE_COLUMNS, what, file=file.path)
         elif self._metadata.current_schema is not None:
             partition_sources = self._identity_sources()
             for now in self._metadata.current_schema.fields.values():
                 if now.certain and now.parent is None and now.default is None and now.id not in partition_sources:
                     held = now.id in seen
-                    what = f"The file lacks the required column {now.path!r}"
+                    what = f"The file is missing the required column {now.path!r}"
                     self._findings.check(held, Rule.DATA_REQUIRED, what, file=file.path)
 
     def _inside_variant(self, one: Node) -> bool:
@@ -150,18 +150,18 @@ class FileCheck:
             for low, high in footer.extremes:
                 metrics.widen(*_logical((low, high), column.node.type, kind))
         except (pa.ArrowException, ValueError, TypeError, OverflowError):
-            return  # statistics that cannot be read prove nothing; the values themselves will tell
+            return  # Unreadable statistics prove nothing; the values are checked separately.
         check_bounds(file, field, metrics, self._findings, zeros=False)
 
     def _check_required(self, field: Field, metrics: ColumnMetrics) -> None:
         current = self._metadata.current_schema
         now = current.fields.get(field.id) if current is not None else None
         if now is not None and now.certain and self._file.content == DATA:
-            what = f"The required column {field.path!r} holds nulls"
+            what = f"The required column {field.path!r} contains nulls"
             self._findings.check(not metrics.nulls, Rule.DATA_REQUIRED, what, file=self._file.path)
 
     def values(self) -> None:
-        """Read every row, and judge counts, bounds, partition and order."""
+        """Read every row, and check counts, bounds, partitions and sort order."""
         file = self._file
         metrics = {column.node.path: ColumnMetrics() for column in self._columns}
         partitions = self._partition_slots()
@@ -195,7 +195,7 @@ class FileCheck:
             check_bounds(file, column.field, counted, self._findings)
         self._check_row_ids(row_ids)
         if order is not None:
-            what = f"The rows do not stand in sort order {file.sort_order_id}, which the file claims"
+            what = f"The rows are not sorted by the file's sort order {file.sort_order_id}"
             self._findings.check(order[0].sorted, Rule.DATA_SORTED, what, file=file.path)
 
     def _close_group(
@@ -204,7 +204,7 @@ class FileCheck:
         in_group: dict[tuple[str, ...], ColumnMetrics],
         total: dict[tuple[str, ...], ColumnMetrics],
     ) -> None:
-        """Compare a row group with its own statistics, by which engines skip it, and add it to the file's."""
+        """Compare a row group with its statistics, which engines use to skip it, and add its metrics to the file's."""
         for column in self._columns:
             counted = in_group[column.node.path]
             total[column.node.path].merge(counted)
@@ -214,11 +214,11 @@ class FileCheck:
             held = chunk.values == counted.values and chunk.nulls in {None, counted.nulls}
             if held and chunk.lower is not None and chunk.upper is not None:
                 held = _within(counted, (chunk.lower, chunk.upper), column)
-            what = f"The statistics of column {column.field.path!r} in row group {number} exclude values it holds"
+            what = f"The statistics of column {column.field.path!r} do not cover its values in row group {number}"
             self._findings.check(held, Rule.DATA_STATISTICS, what, file=self._file.path)
 
     def _row_ids(self, batch: pa.RecordBatch) -> list[Any]:
-        """Return the row ids that a rewritten file carries; rows that are new have none."""
+        """Return the row ids stored in a rewritten file; new rows have none."""
         names = [one.path[0] for one in self._nodes if one.id == _ROW_ID and len(one.path) == 1]
         return [batch.column(name).drop_null().to_numpy(zero_copy_only=False) for name in names]
 
@@ -246,9 +246,9 @@ class FileCheck:
         return found
 
     def _partition_slots(self) -> list[tuple[Any, Any, Type, tuple[str, ...] | None]]:
-        """Return each partition field with its stated value, its source's type and the column that holds it."""
+        """Return each partition field with its value in the manifest, its source type and its source column."""
         spec = self._metadata.specs.get(self._file.spec_id)
-        # Rows of a delete file say what to delete; a key that no file of its partition holds is no harm.
+        # Delete files are exempt: an equality delete without matching rows in its partition is harmless.
         if spec is None or len(self._file.partition) != len(spec.fields) or self._file.content != DATA:
             return []
         paths = {column.field.id: column.node.path for column in self._columns if not column.node.repeated}
@@ -265,7 +265,7 @@ class FileCheck:
         for part, value, kind, path in slots:
             if path is None:
                 if part.transform.name == "identity" or not rows:
-                    continue  # a file moved here from Hive leaves it to the partition
+                    continue  # Files imported from Hive omit identity partition columns.
                 results: set[Any] = {None}
                 source = self._metadata.all_fields.get(part.source_id)
                 if source is not None and source.default is not None:
@@ -274,7 +274,7 @@ class FileCheck:
                 results = transformed(parts[path], kind, part.transform)
             expected = canonical(value)
             wrong = [one for one in results if one != expected]
-            what = f"Rows belong to another partition than {part.name}={value!r}"
+            what = f"Rows do not belong to partition {part.name}={value!r}"
             self._findings.check(
                 not wrong, Rule.DATA_PARTITION, what, file=self._file.path, expected=value, found=wrong[:1]
             )
@@ -292,7 +292,7 @@ class FileCheck:
 
 
 def _within(counted: ColumnMetrics, pair: tuple[Any, Any], column: Column) -> bool:
-    """Whether the values of a row group lie within its statistics."""
+    """Whether the values of a row group are within its statistics."""
     kind = column.field.type
     if counted.lower is None or counted.upper is None or kind.name in UNBOUNDED:
         return True
@@ -305,11 +305,11 @@ def _within(counted: ColumnMetrics, pair: tuple[Any, Any], column: Column) -> bo
 
 
 def _logical(pair: tuple[Any, Any], written: pa.DataType, kind: Type) -> tuple[Any, Any]:
-    """Turn physical statistics into values of the auditor's form."""
+    """Convert physical statistics to normalized values."""
     if kind.name in INTEGRAL:
         width = pa.int32() if written.bit_width <= 32 else pa.int64()  # noqa: PLR2004 - Parquet's two integers
         array = pa.array(pair, type=width)
-        if written.bit_width < 32:  # noqa: PLR2004 - kept as the wider one
+        if written.bit_width < 32:  # noqa: PLR2004 - stored as int32
             written = pa.int32()
         numbers = normal(array.cast(written) if written != width else array, kind)
         return numbers[0].as_py(), numbers[1].as_py()

@@ -1,4 +1,4 @@
-"""Delete files and deletion vectors: their contents, what they refer to, and how many rows they leave."""
+"""Check delete files and deletion vectors: contents, referenced data files and positions."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ Positions = np.ndarray[Any, np.dtype[np.int64]]
 
 @dataclass
 class DeletedPositions:
-    """The positions that one delete file or vector deletes, by data file."""
+    """The positions deleted by one delete file or deletion vector, by data file."""
 
     by_file: dict[str, Positions] = field(default_factory=dict)
 
 
 def read_position_deletes(file: ContentFile, source: OpenFile, findings: Findings) -> DeletedPositions:
-    """Read and judge a position delete file."""
+    """Read and check a position delete file."""
     names = {one.id: one.path[0] for one in nodes(source.schema) if len(one.path) == 1}
     findings.equal(Rule.DATA_RECORD_COUNT, "The record count", source.rows, file.records, file=file.path)
-    what = "The position delete file lacks the columns file_path and pos"
+    what = "The position delete file does not have the columns file_path and pos"
     if not findings.check(PATH_ID in names and POSITION_ID in names, Rule.DELETE_COLUMNS, what, file=file.path):
         return DeletedPositions()
     found: dict[str, list[Positions]] = defaultdict(list)
@@ -68,14 +68,14 @@ def read_position_deletes(file: ContentFile, source: OpenFile, findings: Finding
     findings.check(in_order, Rule.DELETE_SORTED, what, file=file.path)
     if file.referenced is not None:
         held = set(found) <= {file.referenced}
-        what = f"The delete file deletes rows of other files than {file.referenced}"
+        what = f"The delete file deletes rows of files other than {file.referenced}"
         findings.check(held, Rule.DELETE_REFERENCE, what, file=file.path)
     findings.count("rows", source.rows)
     return DeletedPositions({key: np.unique(np.concatenate(parts)) for key, parts in found.items()})
 
 
 def read_deletion_vector(file: ContentFile, files: FileSource, findings: Findings) -> DeletedPositions:
-    """Read and judge a deletion vector."""
+    """Read and check a deletion vector."""
     try:
         footer = read_footer(files, file.path)
         blob = next((one for one in footer.blobs if one["offset"] == file.offset), None)
@@ -97,14 +97,14 @@ def read_deletion_vector(file: ContentFile, files: FileSource, findings: Finding
             findings.check(
                 expected == found,
                 Rule.DELETE_VECTOR,
-                f"The {name} of the deletion vector's blob is wrong",
+                f"The {name} of the deletion vector blob is wrong",
                 file=file.path,
                 expected=str(expected),
                 found=str(found),
             )
         positions = read_vector(read_blob(files, file.path, blob))
     except DamagedFileError as err:
-        findings.breach(Rule.FILE_UNREADABLE, f"The deletion vector cannot be read: {err}", file=file.path)
+        findings.breach(Rule.FILE_UNREADABLE, f"Cannot read the deletion vector: {err}", file=file.path)
         return DeletedPositions()
     findings.equal(Rule.DATA_RECORD_COUNT, "The record count", len(positions), file.records, file=file.path)
     return DeletedPositions({file.referenced or "": positions})
@@ -113,7 +113,7 @@ def read_deletion_vector(file: ContentFile, files: FileSource, findings: Finding
 def check_positions(
     deleted: DeletedPositions, delete: ContentFile, targets: dict[str, ContentFile], findings: Findings
 ) -> None:
-    """Check that deleted positions exist in the data files they refer to, as far as these are still there."""
+    """Check that deleted positions exist in the referenced data files that are still live."""
     for path, positions in deleted.by_file.items():
         target = targets.get(path)
         if target is None or not len(positions):

@@ -1,4 +1,4 @@
-"""How many rows a snapshot has, after its deletes are applied by the rules of scan planning."""
+"""Count the live rows of a snapshot, applying deletes by the rules of scan planning."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _scope(file: ContentFile) -> tuple[Any, ...]:
 
 
 class LiveRows:
-    """Counts the live rows of snapshots; what one data file has left is kept for all that share it."""
+    """Counts the live rows of snapshots; counts per data file are cached, because snapshots share files."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class LiveRows:
         return sum(self._rows_left(file, number, deletes) for file, number in data)
 
     def _check_vectors(self, snapshot: dict[str, Any], data: list[Placed], deletes: list[Placed]) -> None:
-        """Check that each data file has one deletion vector at most, and that no vector outlives its file."""
+        """Check that each data file has at most one deletion vector, and that every vector's data file is live."""
         paths = {file.path for file, _ in data}
         seen: set[str | None] = set()
         for file, _ in deletes:
@@ -76,7 +76,9 @@ class LiveRows:
             what = f"Snapshot {snapshot.get('snapshot-id')} has two deletion vectors for {file.referenced}"
             self._findings.check(held, Rule.MANIFEST_DELETION_VECTOR, what, file=file.path)
             held = file.referenced in paths
-            what = f"Snapshot {snapshot.get('snapshot-id')} has a deletion vector for {file.referenced}, which it lacks"
+            what = (
+                f"Snapshot {snapshot.get('snapshot-id')} has a deletion vector for {file.referenced}, which is not live"
+            )
             self._findings.check(held, Rule.MANIFEST_DELETION_VECTOR, what, file=file.path)
             seen.add(file.referenced)
 

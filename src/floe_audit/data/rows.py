@@ -1,4 +1,4 @@
-"""Rows of a data file: do they belong to the file's partition, and are they sorted as it claims."""
+"""Check that the rows of a data file belong to its partition and are in its sort order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def transformed(array: pa.Array, kind: Type, transform: Transform) -> set[Any]:
-    """Return the results of a transform over a column, each once, in a form that can be compared."""
+    """Return the distinct results of a transform over a column, in a comparable form."""
     if transform.name == "void":
         return {None}
     if kind.floating:
@@ -34,7 +34,7 @@ def transformed(array: pa.Array, kind: Type, transform: Transform) -> set[Any]:
 
 def _distinct_floats(array: pa.Array) -> list[float | None]:
     numbers = array.drop_null().to_numpy(zero_copy_only=False)
-    # By their bits: -0.0 and 0.0 are different partitions.
+    # Compare the bits, because -0.0 and 0.0 are different partitions.
     bits = np.unique(numbers.astype(np.float64).view(np.int64))
     values: list[float | None] = list(bits.view(np.float64).tolist())
     if array.null_count:
@@ -54,7 +54,7 @@ def _value(scalar: pa.Scalar, kind: Type) -> Value | None:
 
 
 class SortCheck:
-    """Follows the rows of a file, and tells whether they stand in a sort order."""
+    """Checks incrementally whether the rows of a file are sorted."""
 
     def __init__(self, order: tuple[SortField, ...], kinds: list[Type]) -> None:
         self._order = order
@@ -63,7 +63,7 @@ class SortCheck:
         self.sorted = True
 
     def add(self, columns: list[pa.Array]) -> None:
-        """Take in the next rows."""
+        """Add the next rows."""
         if not self.sorted or not len(columns[0]):
             return
         keys = [
@@ -101,7 +101,7 @@ def _sort_key(array: pa.Array, kind: Type, transform: Transform) -> pa.Array:
 
 
 def _cut(array: pa.Array, kind: Type, transform: Transform) -> pa.Array:
-    """Return bucket numbers and truncated values in a form that Arrow compares, nulls only included."""
+    """Return transformed values in a form that Arrow can compare, even if all values are null."""
     results: list[Any] = [transform.apply(kind, _value(one, kind)) for one in array]
     match transform.result(kind).name:
         case "string":
@@ -116,7 +116,7 @@ def _cut(array: pa.Array, kind: Type, transform: Transform) -> pa.Array:
 
 
 def _compared(array: pa.Array, one: SortField) -> np.ndarray[Any, Any]:
-    """Compare each value with the next: -1 in order, 0 equal, 1 out of order."""
+    """Compare each value with the next one: -1 in order, 0 equal, 1 out of order."""
     before, after = array.slice(0, len(array) - 1), array.slice(1)
     more = pc.fill_null(pc.greater(before, after), fill_value=False).to_numpy(zero_copy_only=False).astype(np.int8)
     less = pc.fill_null(pc.less(before, after), fill_value=False).to_numpy(zero_copy_only=False).astype(np.int8)

@@ -1,1 +1,1 @@
-"""Files of a table, opened and decoded."""
+"""Open and decode the files of a table."""

@@ -1,4 +1,4 @@
-"""Where an audit reads files from."""
+"""Sources of the files that an audit reads."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from urllib.parse import unquote, urlsplit
 
 
 class FileSource(Protocol):
-    """Opens a table's files by the locations its metadata gives."""
+    """Opens a table's files by their locations in the metadata."""
 
     def open(self, path: str) -> BinaryIO:
-        """Open a file for reading at any position; raise ``FileNotFoundError`` when it is not there."""
+        """Open a file for random-access reads; raise ``FileNotFoundError`` if it does not exist."""
         ...
 
     def size(self, path: str) -> int:
-        """Return a file's length in bytes; raise ``FileNotFoundError`` when it is not there."""
+        """Return a file's length in bytes; raise ``FileNotFoundError`` if it does not exist."""
         ...
 
 
 class LocalFiles:
-    """Files of this machine, by path or by ``file:`` location."""
+    """Local files, by path or by ``file:`` URI."""
 
     def open(self, path: str) -> BinaryIO:
         """Open a file."""
@@ -40,6 +40,6 @@ def read_all(files: FileSource, path: str) -> bytes:
 def _local(path: str) -> Path:
     if not path.startswith("file:"):
         return Path(path)
-    # Metadata keeps locations as the writer made them: only a location that is not there as it stands may be quoted.
+    # Writers may or may not percent-encode locations: use the literal path if it exists, else decode it.
     plain = Path(path.removeprefix("file://") if path.startswith("file://") else path.removeprefix("file:"))
     return plain if plain.exists() else Path(unquote(urlsplit(path).path))

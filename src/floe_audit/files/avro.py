@@ -1,7 +1,7 @@
-"""Avro container files: header, blocks and records, with nothing interpreted that the file does not say.
+"""Avro container files: header, blocks and records, decoded without logical types.
 
-Records are decoded with fastavro, without its logical types: dates stay numbers, because a table may hold dates that
-Python's calendar does not.
+Records are decoded with fastavro. Dates stay numbers, because a table may contain dates outside the range of Python's
+``datetime``.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _HEADER_SCHEMA = fastavro.parse_schema({"type": "map", "values": "bytes"})
 
 
 class DamagedFileError(Exception):
-    """A file cannot be what it should be; the message says why."""
+    """A file is damaged; the message says why."""
 
 
 @dataclass(frozen=True)
 class AvroFile:
-    """The header of an Avro file, and its records on demand."""
+    """The header of an Avro file, with its records read on demand."""
 
     metadata: dict[str, bytes]
     schema: dict[str, Any]
@@ -48,7 +48,7 @@ class AvroFile:
         """Decode the records, in order.
 
         Raises:
-            DamagedFileError: The blocks do not decode to whole records.
+            DamagedFileError: A block or record cannot be decoded.
         """
         schema = fastavro.parse_schema(cast("Any", _without_logical_types(self.schema)))
         for count, block in self._blocks():
@@ -57,10 +57,10 @@ class AvroFile:
                 try:
                     yield cast("dict[str, Any]", fastavro.schemaless_reader(stream, schema, None))
                 except Exception as err:
-                    msg = f"A record cannot be decoded: {err or type(err).__name__}"
+                    msg = f"Cannot decode a record: {err or type(err).__name__}"
                     raise DamagedFileError(msg) from err
             if stream.tell() != len(block):
-                msg = "A block holds more bytes than its records"
+                msg = "A block has bytes after its last record"
                 raise DamagedFileError(msg)
 
     def _blocks(self) -> Iterator[tuple[int, bytes]]:
@@ -72,7 +72,7 @@ class AvroFile:
             size, position = _long(self.content, position)
             end = position + size
             if count < 0 or size < 0 or end + _SYNC_BYTES > len(self.content):
-                msg = "A block ends outside the file"
+                msg = "A block extends beyond the end of the file"
                 raise DamagedFileError(msg)
             if self.content[end : end + _SYNC_BYTES] != sync:
                 msg = "A sync marker is wrong"
@@ -95,18 +95,18 @@ def open_avro(content: bytes) -> AvroFile:
     try:
         metadata = cast("dict[str, bytes]", fastavro.schemaless_reader(stream, _HEADER_SCHEMA, None))
         schema = json.loads(metadata["avro.schema"])
-        # Every key of a manifest's header is text, and readers decode all of them.
+        # All header values of a manifest are text, and readers decode all of them.
         for value in metadata.values():
             value.decode("utf-8")
     except Exception as err:
-        msg = f"The Avro header cannot be decoded: {err or type(err).__name__}"
+        msg = f"Cannot decode the Avro header: {err or type(err).__name__}"
         raise DamagedFileError(msg) from err
     if not isinstance(schema, dict):
         msg = "The Avro schema is not a record"
         raise DamagedFileError(msg)
     start = stream.tell() + _SYNC_BYTES
     if start > len(content):
-        msg = "The Avro header is cut short"
+        msg = "The Avro header is truncated"
         raise DamagedFileError(msg)
     return AvroFile(metadata, schema, content, start)
 
@@ -126,7 +126,7 @@ def _without_logical_types(schema: Any) -> Any:
         return schema
     if isinstance(schema.get("type"), (dict, list)) and "name" not in schema:
         return _without_logical_types(schema["type"])
-    # Defaults only matter to readers with a schema of their own.
+    # Defaults only matter for schema resolution with a reader schema.
     plain = {key: value for key, value in schema.items() if key not in {"logicalType", "default"}}
     for key in ("type", "items", "values"):
         if key in plain:
@@ -140,7 +140,7 @@ def _long(content: bytes, position: int) -> tuple[int, int]:
     number = shift = 0
     while True:
         if position >= len(content) or shift > 63:  # noqa: PLR2004 - a long has 64 bits
-            msg = "A number is cut short"
+            msg = "A number is truncated"
             raise DamagedFileError(msg)
         byte = content[position]
         position += 1
@@ -169,7 +169,7 @@ def _decompress(codec: str, block: bytes) -> bytes:
                 plain = pa.decompress(body, decompressed_size=_unsigned(body), codec="snappy", asbytes=True)
                 return _verified(cast("bytes", plain), checksum)
     except Exception as err:
-        msg = f"A {codec} block cannot be decompressed: {err}"
+        msg = f"Cannot decompress a {codec} block: {err}"
         raise DamagedFileError(msg) from err
     msg = f"Unknown codec {codec!r}"
     raise DamagedFileError(msg)

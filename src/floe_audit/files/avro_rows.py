@@ -1,4 +1,4 @@
-"""Rows of Avro data files, as Arrow."""
+"""Read the rows of Avro data files as Arrow tables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def arrow_schema(schema: dict[str, Any]) -> pa.Schema:
 
 
 def arrow_table(avro: AvroFile, schema: pa.Schema) -> pa.Table:
-    """Read every record."""
+    """Read all records."""
     return pa.Table.from_pylist(
         [{one.name: _fitted(record.get(one.name), one.type) for one in schema} for record in avro.records()],
         schema=schema,
@@ -39,7 +39,7 @@ def arrow_table(avro: AvroFile, schema: pa.Schema) -> pa.Table:
 
 
 def _fitted(value: Any, kind: pa.DataType) -> Any:
-    """Bring a value as Avro holds it into the form Arrow takes."""
+    """Convert a decoded Avro value to the form that Arrow expects."""
     if value is None:
         return None
     if pa.types.is_decimal(kind):

@@ -1,4 +1,4 @@
-"""Data files of any format: their schema, and their rows in batches."""
+"""Open data files of any format: schema, statistics and row batches."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _GUESS = 65_536
 
 @dataclass(frozen=True)
 class Footer:
-    """What a Parquet footer says of one leaf column, over all row groups."""
+    """Statistics of one leaf column in a Parquet footer, over all row groups."""
 
     values: int
     nulls: int | None
     size: int
     extremes: tuple[tuple[Any, Any], ...] | None
-    """Minimum and maximum of each row group in physical form; none when a row group lacks them."""
+    """Minimum and maximum of each row group in physical form; None if a row group does not have them."""
 
 
 @dataclass(frozen=True)
 class OpenFile:
-    """A data or delete file, opened."""
+    """An open data or delete file."""
 
     schema: pa.Schema
     rows: int
@@ -49,12 +49,12 @@ class OpenFile:
     source: Any = field(default=None, repr=False)
 
     def batches(self, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Read the rows, some at a time."""
+        """Read the rows in batches."""
         for _, batch in self.numbered_batches(columns):
             yield batch
 
     def numbered_batches(self, columns: list[str] | None = None) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Read the rows, some at a time, each with the number of its row group."""
+        """Read the rows in batches, each with its row group number."""
         if self.parquet is None:
             yield from ((0, batch) for batch in self._other_batches(columns))
             return
@@ -111,7 +111,7 @@ def _parquet(parquet: pq.ParquetFile, read: ParquetFooter) -> OpenFile:
     offsets = tuple(min((chunk.start for chunk in group), default=0) for group in read.row_groups)
     leaves = [one for one in nodes(schema) if one.leaf]
     columns = list(zip(*read.row_groups, strict=True))
-    # Without rows there are no row groups, and nothing to say of columns.
+    # A file without rows has no row groups and no column statistics.
     footers = tuple(_footer(chunks) for chunks in columns) if len(columns) == len(leaves) else ()
     return OpenFile(schema, read.rows, parquet, offsets, footers, read.row_groups if footers else ())
 

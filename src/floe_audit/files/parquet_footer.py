@@ -1,4 +1,4 @@
-"""Parquet footers, decoded here: a damaged one may abort the process that hands it to PyArrow unseen."""
+"""Decode Parquet footers before PyArrow does: a damaged footer can crash PyArrow and abort the process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MAGIC = b"PAR1"
 _TAIL = 8
 _TRUE, _FALSE = 1, 2
 _MAX_DEPTH = 32
-# Physical types, by their number in the format.
+# Physical types by their number in the Parquet format.
 _FORMATS = {1: "<i", 2: "<q", 4: "<f", 5: "<d"}
 _BOOLEAN = 0
 _CODECS, _TYPES = 8, 8
@@ -28,12 +28,12 @@ class Chunk:
     nulls: int | None
     lower: Any
     upper: Any
-    """Extremes in physical form; none when the footer has none, or not exact ones."""
+    """Minimum and maximum in physical form; None if the footer has no exact ones."""
 
 
 @dataclass(frozen=True)
 class ParquetFooter:
-    """What a Parquet file says of itself."""
+    """The decoded footer of a Parquet file."""
 
     rows: int
     row_groups: tuple[tuple[Chunk, ...], ...]
@@ -43,7 +43,7 @@ def parse_footer(size: int, tail: bytes) -> ParquetFooter:
     """Decode a footer from the last bytes of a file.
 
     Raises:
-        DamagedFileError: It cannot be decoded, or contradicts itself.
+        DamagedFileError: The footer cannot be decoded or is inconsistent.
     """
     length = footer_length(tail)
     if length + _TAIL > len(tail):
@@ -54,12 +54,12 @@ def parse_footer(size: int, tail: bytes) -> ParquetFooter:
         leaves = [one for one in schema if not one.get(5)]
         rows = document[3]
         if sum(group[3] for group in groups) != rows:
-            _damaged("The row groups do not add up to the rows of the file")
+            _damaged("The row counts of the row groups do not add up to that of the file")
         read = tuple(tuple(_chunks(group, leaves, size)) for group in groups)
     except DamagedFileError:
         raise
     except (KeyError, IndexError, TypeError, ValueError, struct.error, RecursionError, AttributeError) as err:
-        msg = f"The Parquet footer cannot be decoded: {err!r}"
+        msg = f"Cannot decode the Parquet footer: {err!r}"
         raise DamagedFileError(msg) from err
     _check_tree(schema)
     return ParquetFooter(rows, read)
@@ -69,15 +69,15 @@ def footer_length(tail: bytes) -> int:
     """Return the length of a footer from a file's last bytes.
 
     Raises:
-        DamagedFileError: They do not end a Parquet file.
+        DamagedFileError: The file does not end with the Parquet magic bytes.
     """
     if tail[-4:] != _MAGIC:
-        _damaged("The file does not end as a Parquet file")
+        _damaged("The file does not end with the Parquet magic bytes")
     return int.from_bytes(tail[-8:-4], "little")
 
 
 def _check_tree(schema: list[dict[int, Any]]) -> None:
-    """Check that the schema's elements make one tree, with the attributes that readers take for granted."""
+    """Check that the schema elements form a tree and have the attributes that readers require."""
     expected = 1
     for place, one in enumerate(schema):
         expected -= 1
@@ -96,17 +96,17 @@ def _check_tree(schema: list[dict[int, Any]]) -> None:
 def _chunks(group: dict[int, Any], leaves: list[dict[int, Any]], size: int) -> list[Chunk]:
     columns = group[1]
     if len(columns) != len(leaves):
-        _damaged("A row group does not have all columns")
+        _damaged("A row group does not contain all columns")
     found = []
     for column, leaf in zip(columns, leaves, strict=True):
         details = column[3]
         if details[1] != leaf.get(1) or not 0 <= details[4] < _CODECS:
-            _damaged("A column's type or codec is not that of the schema")
+            _damaged("The type or codec of a column chunk is invalid")
         start = details[9]
         if 11 in details and 0 < details[11] < start:  # noqa: PLR2004 - dictionary_page_offset
             start = details[11]
         if start < len(_MAGIC) or details[7] < 0 or start + details[7] > size or details[5] < 0:
-            _damaged("A column lies outside the file")
+            _damaged("A column chunk is outside the file")
         lower, upper, nulls = _statistics(details.get(12), details[1])
         found.append(Chunk(details[5], details[7], start, nulls, lower, upper))
     return found
@@ -131,7 +131,7 @@ def _plain(raw: bytes, kind: int) -> Any:
 
 
 def _struct(data: bytes, place: int, depth: int) -> tuple[dict[int, Any], int]:
-    """Read a struct of Thrift's compact protocol: its fields by number."""
+    """Read a struct in Thrift's compact protocol, as fields by number."""
     if depth > _MAX_DEPTH:
         _damaged("The footer is nested too deeply")
     fields: dict[int, Any] = {}
@@ -155,7 +155,7 @@ def _struct(data: bytes, place: int, depth: int) -> tuple[dict[int, Any], int]:
 
 def _value(data: bytes, place: int, kind: int, depth: int) -> tuple[Any, int]:  # noqa: C901, PLR0911 - a table of types
     match kind:
-        case 1 | 2:  # booleans inside lists take a byte
+        case 1 | 2:  # booleans in lists use one byte
             return data[place] == 1, place + 1
         case 3:
             return data[place], place + 1
@@ -167,7 +167,7 @@ def _value(data: bytes, place: int, kind: int, depth: int) -> tuple[Any, int]:  
         case 8:
             length, place = _varint(data, place)
             if place + length > len(data):
-                _damaged("A text ends outside the footer")
+                _damaged("A string extends beyond the end of the footer")
             return data[place : place + length], place + length
         case 9 | 10:
             head = data[place]
@@ -184,7 +184,7 @@ def _value(data: bytes, place: int, kind: int, depth: int) -> tuple[Any, int]:  
             return items, place
         case 12:
             return _struct(data, place, depth + 1)
-    msg = f"Type {kind} is not used in footers"
+    msg = f"Thrift type {kind} is not valid in footers"
     raise DamagedFileError(msg)
 
 

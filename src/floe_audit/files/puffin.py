@@ -1,4 +1,4 @@
-"""Puffin files: footer, blobs, and the bitmaps of deletion vectors."""
+"""Puffin files: footer, blobs and deletion vector bitmaps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BITMAP_BYTES = 8192
 
 @dataclass(frozen=True)
 class Puffin:
-    """A Puffin file's footer."""
+    """The footer of a Puffin file."""
 
     size: int
     footer_size: int
@@ -51,10 +51,10 @@ def read_footer(files: FileSource, path: str) -> Puffin:
         length = int.from_bytes(tail[:_WORD], "little", signed=True)
         start = size - _TAIL - length - _WORD
         if length < 0 or start < _WORD:
-            _damaged("The footer's length is impossible")
+            _damaged("The length of the footer is invalid")
         stream.seek(start)
         if stream.read(_WORD) != _MAGIC:
-            _damaged("The footer does not start where its length says")
+            _damaged("The footer does not start with the magic bytes")
         payload = stream.read(length)
     flags = tail[_WORD : 2 * _WORD]
     if flags[0] & ~1 or any(flags[1:]):
@@ -66,22 +66,22 @@ def read_footer(files: FileSource, path: str) -> Puffin:
         document = json.loads(payload)
         blobs = tuple(document["blobs"])
     except Exception as err:
-        msg = f"The footer cannot be decoded: {err}"
+        msg = f"Cannot decode the footer: {err}"
         raise DamagedFileError(msg) from err
     for blob in blobs:
         names = {"type": str, "fields": list, "snapshot-id": int, "sequence-number": int, "offset": int, "length": int}
         if not isinstance(blob, dict) or not all(isinstance(blob.get(name), kind) for name, kind in names.items()):
-            _damaged("A blob's description lacks a field")
+            _damaged("The metadata of a blob is missing a field")
         if blob["offset"] < _WORD or blob["length"] < 0 or blob["offset"] + blob["length"] > start:
-            _damaged("A blob lies outside the file")
+            _damaged("A blob is outside the file")
     return Puffin(size, size - start, blobs)
 
 
 def read_blob(files: FileSource, path: str, blob: dict[str, Any]) -> bytes:
-    """Read a blob, decompressed.
+    """Read and decompress a blob.
 
     Raises:
-        DamagedFileError: It cannot be decompressed.
+        DamagedFileError: The blob cannot be decompressed.
     """
     with files.open(path) as stream:
         stream.seek(blob["offset"])
@@ -95,7 +95,7 @@ def read_blob(files: FileSource, path: str, blob: dict[str, Any]) -> bytes:
         with pa.CompressedInputStream(pa.BufferReader(raw), codec) as plain:
             return bytes(plain.read())
     except Exception as err:
-        msg = f"A {codec} blob cannot be decompressed: {err}"
+        msg = f"Cannot decompress a {codec} blob: {err}"
         raise DamagedFileError(msg) from err
 
 
@@ -107,7 +107,7 @@ def read_vector(blob: bytes) -> np.ndarray[Any, np.dtype[np.int64]]:
     """
     minimum = 3 * _WORD + 8
     if len(blob) < minimum:
-        _damaged("The deletion vector is cut short")
+        _damaged("The deletion vector is truncated")
     if int.from_bytes(blob[:_WORD], "big") != len(blob) - 2 * _WORD:
         _damaged("The deletion vector's length is wrong")
     body = blob[_WORD:-_WORD]
@@ -118,7 +118,7 @@ def read_vector(blob: bytes) -> np.ndarray[Any, np.dtype[np.int64]]:
     try:
         return _positions(body[_WORD:])
     except (struct.error, ValueError, IndexError) as err:
-        msg = f"The bitmap cannot be decoded: {err}"
+        msg = f"Cannot decode the bitmap: {err}"
         raise DamagedFileError(msg) from err
 
 
@@ -135,12 +135,12 @@ def _positions(data: bytes) -> np.ndarray[Any, np.dtype[np.int64]]:
         low, place = _bitmap(data, place + _WORD)
         parts.append(low + (np.int64(key) << np.int64(32)))
     if place != len(data):
-        _damaged("Bytes follow the last bitmap")
+        _damaged("There are bytes after the last bitmap")
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
 
 
 def _bitmap(data: bytes, place: int) -> tuple[np.ndarray[Any, np.dtype[np.int64]], int]:
-    """Read one 32-bit Roaring bitmap in the portable form."""
+    """Read one 32-bit Roaring bitmap in the portable format."""
     (cookie,) = struct.unpack_from("<I", data, place)
     place += _WORD
     runs = b""
@@ -152,7 +152,7 @@ def _bitmap(data: bytes, place: int) -> tuple[np.ndarray[Any, np.dtype[np.int64]
         (count,) = struct.unpack_from("<I", data, place)
         place += _WORD
     else:
-        _damaged("The bitmap's cookie is unknown")
+        _damaged("The cookie of the bitmap is unknown")
     headers = [struct.unpack_from("<HH", data, place + 4 * one) for one in range(count)]
     place += 4 * count
     if not runs or count >= _NO_OFFSETS_BELOW:
@@ -170,7 +170,7 @@ def _bitmap(data: bytes, place: int) -> tuple[np.ndarray[Any, np.dtype[np.int64]
             low = np.flatnonzero(np.unpackbits(raw, bitorder="little")).astype(np.int64)
             place += _BITMAP_BYTES
         if len(low) != less_one + 1:
-            _damaged("A container does not hold as many positions as it says")
+            _damaged("The cardinality of a container does not match its positions")
         parts.append(low + (np.int64(key) << np.int64(16)))
     return (np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)), place
 

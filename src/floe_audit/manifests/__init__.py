@@ -1,1 +1,1 @@
-"""Manifest lists and manifests."""
+"""Audit of manifest lists and manifests."""

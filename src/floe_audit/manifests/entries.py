@@ -1,4 +1,4 @@
-"""Manifest entries: sequence numbers and ids after inheritance, and what the description of a file must hold."""
+"""Check manifest entries: inherited sequence numbers and ids, and the fields of each file."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _RESERVED = 2147483447
 
 
 def data_sequence_number(entry: Entry, line: Listed) -> int:
-    """Return the data sequence number of an entry, inherited where it is not written."""
+    """Return the data sequence number of an entry, inherited if it is not set."""
     return entry.sequence_number if entry.sequence_number is not None else line.sequence_number
 
 
 def unchanged(one: ContentFile, other: ContentFile) -> bool:
-    """Whether two descriptions of a file agree; either may leave out metrics."""
+    """Whether two descriptions of a file agree; either may omit metrics."""
     facts = ("content", "format", "spec_id", "records", "size", "equality_ids", "sort_order_id", "referenced", "length")
     if any(getattr(one, name) != getattr(other, name) for name in facts):
         return False
@@ -40,7 +40,7 @@ def unchanged(one: ContentFile, other: ContentFile) -> bool:
 
 
 def check_entries(line: Listed, manifest: Manifest, metadata: TableMetadata, findings: Findings) -> None:
-    """Judge every entry of a manifest in the light of its line in a manifest list."""
+    """Check every entry of a manifest, given the manifest's entry in the manifest list."""
     for entry in manifest.entries:
         _check_sequence_numbers(line, entry, manifest, metadata, findings)
         _check_content(entry, manifest, metadata, findings)
@@ -60,13 +60,13 @@ def _check_sequence_numbers(
         return
     written = (entry.sequence_number, entry.file_sequence_number)
     if entry.status != ADDED:
-        what = f"The entry of {path} is not new, and so must carry its sequence numbers"
+        what = f"The entry of {path} is not new, but has no explicit sequence numbers"
         held = None not in written
         findings.check(held, Rule.MANIFEST_SEQUENCE_NUMBER, what, file=where)
         held = entry.snapshot_id is not None
         findings.check(held, Rule.MANIFEST_SNAPSHOT_ID, f"The entry of {path} has no snapshot id", file=where)
     elif entry.file_sequence_number is not None:
-        what = f"The file sequence number of {path}, which is new"
+        what = f"The file sequence number of the new file {path}"
         findings.equal(
             Rule.MANIFEST_SEQUENCE_NUMBER, what, line.sequence_number, entry.file_sequence_number, file=where
         )
@@ -98,19 +98,19 @@ def _check_sequence_numbers(
 def _check_content(entry: Entry, manifest: Manifest, metadata: TableMetadata, findings: Findings) -> None:
     file, where = entry.file, manifest.path
     kinds = {DATA} if manifest.content == 0 else {POSITION_DELETES, EQUALITY_DELETES}
-    what = f"The content of {file.path} does not belong into this manifest"
+    what = f"The content type of {file.path} does not match the manifest"
     findings.check(
         file.content in kinds, Rule.MANIFEST_CONTENT, what, file=where, expected=sorted(kinds), found=file.content
     )
     held = file.format in FORMATS or (file.vector and file.content == POSITION_DELETES)
     what = f"The format of {file.path} is unknown: {file.format!r}"
     findings.check(held, Rule.DATA_FORMAT, what, file=where)
-    # A deletion vector that removed every row it could leaves no empty vector behind, and an empty file may be listed.
+    # A file without rows is valid.
     held = file.records >= 0 and file.size > 0
-    findings.check(held, Rule.MANIFEST_FIELD, f"{file.path} has a negative count or no size", file=where)
+    findings.check(held, Rule.MANIFEST_FIELD, f"{file.path} has a negative record count or no size", file=where)
     if file.content == EQUALITY_DELETES:
         held = bool(file.equality_ids) and set(file.equality_ids or ()) <= set(metadata.all_fields)
-        what = f"The equality ids of {file.path} are missing or not columns of the table"
+        what = f"The equality ids of {file.path} are missing or are not columns of the table"
         findings.check(
             held, Rule.MANIFEST_EQUALITY_IDS, what, file=where, found=file.equality_ids, expected="column ids"
         )
@@ -119,10 +119,10 @@ def _check_content(entry: Entry, manifest: Manifest, metadata: TableMetadata, fi
         findings.check(not file.equality_ids, Rule.MANIFEST_EQUALITY_IDS, what, file=where)
     if file.vector:
         complete = None not in {file.referenced, file.offset, file.length}
-        what = f"The deletion vector in {file.path} lacks its place or the data file it refers to"
+        what = f"The deletion vector in {file.path} has no offset, length or referenced data file"
         findings.check(complete and manifest.version >= ROW_LINEAGE, Rule.MANIFEST_DELETION_VECTOR, what, file=where)
     elif file.content == POSITION_DELETES and entry.status == ADDED and manifest.version >= ROW_LINEAGE:
-        what = f"{file.path} is a position delete file, added by format version 3, which only adds deletion vectors"
+        what = f"{file.path} is a position delete file, but format version 3 only allows adding deletion vectors"
         findings.breach(Rule.MANIFEST_DELETION_VECTOR, what, file=where)
     if file.content != POSITION_DELETES and file.sort_order_id is not None:
         held = file.sort_order_id == 0 or file.sort_order_id in metadata.orders
@@ -155,7 +155,7 @@ def _check_partition(file: ContentFile, manifest: Manifest, metadata: TableMetad
             held = kind is None or part.transform.yields(kind, value)
         else:
             continue
-        what = f"{value!r} is not a result of {part.transform} for {part.name!r} of {file.path}"
+        what = f"{value!r} is not a valid result of {part.transform} for {part.name!r} of {file.path}"
         findings.check(held, Rule.MANIFEST_PARTITION, what, file=manifest.path)
 
 
@@ -165,16 +165,16 @@ def _check_metrics(file: ContentFile, manifest: Manifest, metadata: TableMetadat
         for identity, count in (counts or {}).items():
             total = (file.value_counts or {}).get(identity)
             held = count >= 0 and (total is None or count <= total)
-            what = f"The {name} count of column {identity} of {file.path} is impossible"
+            what = f"The {name} count of column {identity} of {file.path} is out of range"
             findings.check(
                 held, Rule.MANIFEST_METRICS, what, file=manifest.path, expected=f"at most {total}", found=count
             )
     for identity, count in (file.value_counts or {}).items():
         one = fields.get(identity)
-        # Lists and maps hold as many values as they hold; any other column has one a row.
+        # Lists and maps have any number of values; other columns have one per row.
         if one is not None and not one.repeated and not one.type.nested and identity < _RESERVED:
-            what = f"The value count of column {one.path!r} of {file.path} is not its record count"
-            # ORC counts no value of a field where its struct is null.
+            what = f"The value count of column {one.path!r} of {file.path} is not the record count"
+            # ORC does not count a field's value if its struct is null.
             hidden = file.format == "orc" and one.parent is not None and count < file.records
             findings.check(
                 count == file.records or hidden,

@@ -1,4 +1,4 @@
-"""Manifests: read once each, and judged by themselves."""
+"""Read manifests, and check each on its own."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ContentFile:
 
     @property
     def key(self) -> tuple[str, int | None]:
-        """What tells the file from others: several deletion vectors share one path."""
+        """Unique key of the file; deletion vectors can share a path."""
         return self.path, self.offset
 
     @property
@@ -62,13 +62,13 @@ class ContentFile:
 
     @property
     def stored_bytes(self) -> int:
-        """The bytes that count towards a table's size: of a deletion vector, its blob."""
+        """The size that counts towards the table size: for a deletion vector, that of its blob."""
         return self.length if self.vector and self.length is not None else self.size
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A manifest entry, as written."""
+    """A manifest entry, before inheritance."""
 
     status: int
     snapshot_id: int | None
@@ -84,7 +84,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """A manifest as read."""
+    """A manifest."""
 
     path: str
     size: int
@@ -96,21 +96,21 @@ class Manifest:
 
 
 def read_manifest(path: str, raw: bytes, spec_id: int, metadata: TableMetadata, findings: Findings) -> Manifest | None:
-    """Read and judge a manifest; none when it cannot be read."""
+    """Read and check a manifest; return None if it cannot be read."""
     try:
         avro = open_avro(raw)
         version = _check_header(path, avro, spec_id, metadata, findings)
         entries = _entries(path, avro, version, metadata.specs.get(spec_id), metadata, findings)
     except (DamagedFileError, MalformedError) as err:
-        findings.breach(Rule.FILE_UNREADABLE, f"The manifest cannot be read: {err}", file=path)
+        findings.breach(Rule.FILE_UNREADABLE, f"Cannot read the manifest: {err}", file=path)
         return None
-    except Exception as err:  # noqa: BLE001 - damage shows in many ways
-        findings.breach(Rule.FILE_UNREADABLE, f"The manifest cannot be read: {err!r}", file=path)
+    except Exception as err:  # noqa: BLE001 - damage can cause any error
+        findings.breach(Rule.FILE_UNREADABLE, f"Cannot read the manifest: {err!r}", file=path)
         return None
     content = 1 if avro.text("content") == "deletes" else 0
     live = [one.file.key for one in entries if one.live]
     keys = frozenset(live)
-    what = "A live file is listed twice in the manifest"
+    what = "The manifest lists a live file twice"
     findings.check(len(keys) == len(live), Rule.SNAPSHOT_DUPLICATE_FILE, what, file=path)
     return Manifest(path, len(raw), version, content, spec_id, tuple(entries), keys)
 
@@ -145,7 +145,7 @@ def _check_header(path: str, avro: AvroFile, spec_id: int, metadata: TableMetada
         findings.breach(Rule.MANIFEST_HEADER, f"The header's partition-spec is malformed: {err}", file=path)
     else:
         held = spec is None or fields == spec.fields
-        what = f"The header's partition-spec is not spec {spec_id} of the table"
+        what = f"The header's partition-spec differs from spec {spec_id} of the table"
         findings.check(held, Rule.MANIFEST_HEADER, what, file=path)
 
     def complain(message: str) -> None:
@@ -158,7 +158,7 @@ def _check_header(path: str, avro: AvroFile, spec_id: int, metadata: TableMetada
         written_ids = [one.get("field-id") for one in record_fields(field_schema(data_file, 102))]
         expected_ids = [one.id for one in spec.fields]
         held = sorted(map(str, written_ids)) == sorted(map(str, expected_ids))
-        what = "The partition tuple's field ids are not those of the spec"
+        what = "The field ids of the partition tuple differ from those of the spec"
         findings.check(held, Rule.MANIFEST_SCHEMA, what, file=path, expected=expected_ids, found=written_ids)
     return version
 
@@ -170,18 +170,18 @@ def _check_header_schema(path: str, avro: AvroFile, metadata: TableMetadata, fin
     except (ValueError, MalformedError) as err:
         findings.breach(Rule.MANIFEST_HEADER, f"The header's schema is malformed: {err}", file=path)
         return
-    # The id may stand in the schema itself instead, which is where the Java library leaves it.
+    # The id may be part of the schema instead, as in the Java implementation.
     inside = document.get("schema-id")
     stated = avro.text("schema-id") or (None if inside is None else str(inside))
     held = stated == str(schema.id) or (stated is None and avro.text("format-version") in {None, "1"})
-    what = "The header's schema-id is missing or not that of its schema"
+    what = "The header's schema-id is missing or differs from that of its schema"
     findings.check(held, Rule.MANIFEST_HEADER, what, file=path, expected=schema.id, found=stated)
     known = metadata.schemas.get(schema.id)
     if known is not None and metadata.version > 1:
         held = {one.id: (one.path, one.type, one.required) for one in known.fields.values()} == {
             one.id: (one.path, one.type, one.required) for one in schema.fields.values()
         }
-        what = f"The header's schema is not schema {schema.id} of the table"
+        what = f"The header's schema differs from schema {schema.id} of the table"
         findings.check(held, Rule.MANIFEST_HEADER, what, file=path)
 
 
@@ -198,7 +198,7 @@ def _entries(
     for record in avro.records():
         row = outer.read(record)
         held = row["status"] in {EXISTING, ADDED, DELETED}
-        what = "An entry's status is unknown"
+        what = "The status of an entry is unknown"
         if not findings.check(held, Rule.MANIFEST_STATUS, what, file=path, expected="0, 1 or 2", found=row["status"]):
             continue
         values = inner.read(row["data_file"] or {})
@@ -207,7 +207,7 @@ def _entries(
         ]
         if version > 1 and values["content"] is None:
             missing.append("content")
-        if not findings.check(not missing, Rule.MANIFEST_FIELD, f"An entry lacks {', '.join(missing)}", file=path):
+        if not findings.check(not missing, Rule.MANIFEST_FIELD, f"An entry is missing {', '.join(missing)}", file=path):
             continue
         raw_partition = values["partition"] or {}
         try:

@@ -1,4 +1,4 @@
-"""Manifest lists: what each says of its manifests, against the manifests themselves."""
+"""Check manifest lists against the manifests they list."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STATUSES = (("added", ADDED), ("existing", EXISTING), ("deleted", DELETED))
 
 @dataclass(frozen=True)
 class Summary:
-    """What a manifest list says of one partition field of a manifest."""
+    """The summary of one partition field of a manifest, from a manifest list."""
 
     contains_null: bool
     contains_nan: bool | None
@@ -33,7 +33,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Listed:
-    """One line of a manifest list."""
+    """One entry of a manifest list."""
 
     path: str
     length: int
@@ -52,7 +52,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class ManifestList:
-    """A manifest list as read."""
+    """A manifest list."""
 
     path: str
     version: int
@@ -62,19 +62,19 @@ class ManifestList:
 def read_manifest_list(
     path: str, raw: bytes, snapshot: dict[str, Any], metadata: TableMetadata, findings: Findings
 ) -> ManifestList | None:
-    """Read and judge a manifest list; none when it cannot be read."""
+    """Read and check a manifest list; return None if it cannot be read."""
     try:
         avro = open_avro(raw)
         version = _check_header(path, avro, snapshot, metadata, findings)
         lines = _lines(path, avro, version, findings)
     except DamagedFileError as err:
-        findings.breach(Rule.FILE_UNREADABLE, f"The manifest list cannot be read: {err}", file=path)
+        findings.breach(Rule.FILE_UNREADABLE, f"Cannot read the manifest list: {err}", file=path)
         return None
-    except Exception as err:  # noqa: BLE001 - damage shows in many ways
-        findings.breach(Rule.FILE_UNREADABLE, f"The manifest list cannot be read: {err!r}", file=path)
+    except Exception as err:  # noqa: BLE001 - damage can cause any error
+        findings.breach(Rule.FILE_UNREADABLE, f"Cannot read the manifest list: {err!r}", file=path)
         return None
     paths = [one.path for one in lines]
-    what = "The manifest list names a manifest twice"
+    what = "The manifest list contains a manifest twice"
     findings.check(len(set(paths)) == len(paths), Rule.LIST_DUPLICATE, what, file=path)
     return ManifestList(path, version, tuple(lines))
 
@@ -87,7 +87,7 @@ def _check_header(
     what = "The header's format-version is unknown or above the table's"
     held = text is None or (text in {"1", "2", "3"} and version <= metadata.version)
     findings.check(held, Rule.LIST_HEADER, what, file=path, expected=metadata.version, found=text)
-    # The remaining keys are conventions of writers: what is there must be true.
+    # The other header keys are optional conventions; if present, they must be correct.
     facts = {"snapshot-id": snapshot.get("snapshot-id"), "parent-snapshot-id": snapshot.get("parent-snapshot-id")}
     if version > 1:
         facts["sequence-number"] = sequence_number(snapshot)
@@ -119,7 +119,7 @@ def _lines(path: str, avro: AvroFile, version: int, findings: Findings) -> list[
         row = outer.read(record)
         required = [name for name, _, since, needed in LIST_FIELDS.values() if needed and since <= version]
         missing = [name for name in required if row[name] is None]
-        if not findings.check(not missing, Rule.LIST_SCHEMA, f"A line lacks {', '.join(missing)}", file=path):
+        if not findings.check(not missing, Rule.LIST_SCHEMA, f"An entry is missing {', '.join(missing)}", file=path):
             continue
         summaries = None
         if row["partitions"] is not None:
@@ -148,7 +148,7 @@ def _lines(path: str, avro: AvroFile, version: int, findings: Findings) -> list[
 
 
 def check_line(where: str, line: Listed, snapshot: dict[str, Any], metadata: TableMetadata, findings: Findings) -> None:
-    """Judge a line by the snapshot that it belongs to and the table's metadata."""
+    """Check a manifest list entry against its snapshot and the table metadata."""
     findings.check(
         line.spec_id in metadata.specs,
         Rule.LIST_SPEC_ID,
@@ -160,7 +160,7 @@ def check_line(where: str, line: Listed, snapshot: dict[str, Any], metadata: Tab
     findings.check(
         line.content in {0, 1},
         Rule.LIST_CONTENT,
-        "A line's content is unknown",
+        "The content of an entry is unknown",
         file=where,
         expected="0 or 1",
         found=line.content,
@@ -176,10 +176,10 @@ def check_line(where: str, line: Listed, snapshot: dict[str, Any], metadata: Tab
             expected, held = str(sequence_number(adder)), line.sequence_number == sequence_number(adder)
         else:
             expected, held = f"less than {number}", line.sequence_number < number or number == 0
-    what = f"The sequence number of manifest {line.path} is not that of the snapshot that added it"
+    what = f"The sequence number of manifest {line.path} differs from that of the snapshot that added it"
     findings.check(held, Rule.LIST_SEQUENCE_NUMBER, what, file=where, expected=expected, found=line.sequence_number)
     held = line.min_sequence_number <= line.sequence_number
-    what = f"The least sequence number of manifest {line.path} is above its own"
+    what = f"The min_sequence_number of manifest {line.path} is above its sequence_number"
     findings.check(
         held,
         Rule.LIST_MIN_SEQUENCE_NUMBER,
@@ -193,7 +193,7 @@ def check_line(where: str, line: Listed, snapshot: dict[str, Any], metadata: Tab
 def check_against_manifest(
     where: str, line: Listed, manifest: Manifest, metadata: TableMetadata, findings: Findings
 ) -> None:
-    """Recompute from a manifest what a line says of it."""
+    """Recompute a manifest list entry from its manifest."""
     what = f"The length of manifest {line.path}"
     findings.equal(Rule.LIST_LENGTH, what, manifest.size, line.length, file=where)
     findings.equal(
@@ -222,7 +222,7 @@ def check_against_manifest(
             findings.check(
                 one.snapshot_id == line.added_snapshot_id,
                 Rule.LIST_ADDED_SNAPSHOT,
-                f"Manifest {line.path} marks a file as added or deleted by another snapshot than its own",
+                f"Manifest {line.path} has a file added or deleted by a snapshot other than its own",
                 file=where,
                 expected=line.added_snapshot_id,
                 found=one.snapshot_id,

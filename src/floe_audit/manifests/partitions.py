@@ -1,4 +1,4 @@
-"""Partition summaries of manifests."""
+"""Check the partition summaries in manifest lists."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 def check_summaries(where: str, line: Listed, manifest: Manifest, metadata: TableMetadata, findings: Findings) -> None:
-    """Recompute the summary of each partition field from a manifest's entries."""
+    """Recompute the summary of each partition field from the manifest entries."""
     spec = metadata.specs.get(line.spec_id)
     if spec is None or line.summaries is None:
         return
-    what = f"Manifest {line.path} does not have one summary for each partition field"
+    what = f"Manifest {line.path} does not have one summary per partition field"
     if not findings.check(
         len(line.summaries) == len(spec.fields),
         Rule.LIST_SUMMARIES,
@@ -35,7 +35,7 @@ def check_summaries(where: str, line: Listed, manifest: Manifest, metadata: Tabl
         return
     kinds = metadata.partition_types(spec)
     everything = [one.file.partition for one in manifest.entries]
-    # Scans skip manifests by what is live; writers summarise deleted entries too.
+    # Scans only need the live entries covered, but some writers include deleted entries too.
     live = [one.file.partition for one in manifest.entries if one.live]
     for place, (part, kind, summary) in enumerate(zip(spec.fields, kinds, line.summaries, strict=True)):
         if kind is None or any(len(one) != len(spec.fields) for one in everything):
@@ -46,10 +46,10 @@ def check_summaries(where: str, line: Listed, manifest: Manifest, metadata: Tabl
         except MalformedError as err:
             findings.breach(Rule.LIST_SUMMARIES, f"A bound of {name} is malformed: {err}", file=where)
             continue
-        # The specification does not order UUIDs; Java takes them for two signed numbers.
+        # The specification does not define an order for UUIDs; Java compares them as two signed longs.
         orders = (order, _signed) if kind.name == "uuid" else (order,)
         accepted = [
-            _summarised(kind, [one[place] for one in values], key) for values in (everything, live) for key in orders
+            _summarized(kind, [one[place] for one in values], key) for values in (everything, live) for key in orders
         ]
         findings.check(
             any(_agree(stated, one) for one in accepted),
@@ -71,9 +71,9 @@ def _signed(value: bytes) -> tuple[int, int]:
     return int.from_bytes(value[:8], "big", signed=True), int.from_bytes(value[8:], "big", signed=True)
 
 
-def _summarised(kind: Type, values: list[Any], key: Callable[[Any], Any]) -> tuple[Any, ...]:
+def _summarized(kind: Type, values: list[Any], key: Callable[[Any], Any]) -> tuple[Any, ...]:
     plain = sorted({one for one in values if one is not None and not is_nan(one)}, key=key)
-    # Equal as Python sees it, the two zeros differ as bounds.
+    # -0.0 and 0.0 are equal in Python, but differ as bounds.
     zeros = sorted((one for one in values if kind.floating and one == 0), key=order)
     lower, upper = (plain[0], plain[-1]) if plain else (None, None)
     if zeros and lower == 0:

@@ -1,1 +1,1 @@
-"""The table metadata file."""
+"""Audit of table metadata."""

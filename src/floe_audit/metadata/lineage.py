@@ -1,4 +1,4 @@
-"""Row lineage: which row ids manifests and files were given, from format version 3 on."""
+"""Check row lineage: the row ids assigned to manifests and files, since format version 3."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Key = tuple[str, int | None]
 
 
 def first_row_ids(line: Listed, manifest: Manifest) -> dict[Key, tuple[int, int]]:
-    """Return the first row id and the number of rows of each live data file, inherited where it is not written."""
+    """Return the first row id, inherited if not set, and the row count of each live data file."""
     found: dict[Key, tuple[int, int]] = {}
     following = line.first_row_id
     for entry in manifest.entries:
@@ -41,7 +41,7 @@ def check_lineage(
     metadata: TableMetadata,
     findings: Findings,
 ) -> None:
-    """Check the row ids that a snapshot assigned, and that it kept those of its parent."""
+    """Check the row ids that a snapshot assigned, and that it preserves those of its parent."""
     start = snapshot.get("first-row-id")
     if metadata.version < ROW_LINEAGE or not isinstance(start, int):
         return
@@ -60,7 +60,7 @@ def check_lineage(
         fresh = line.added_snapshot_id == identity
         if fresh or line.first_row_id >= start:
             inherited = [one.file.records for one in manifest.entries if one.live and one.file.first_row_id is None]
-            what = f"The first row id of manifest {line.path} overlaps ids assigned before"
+            what = f"The first row id of manifest {line.path} overlaps row ids assigned earlier"
             findings.check(
                 line.first_row_id >= end,
                 Rule.LIST_FIRST_ROW_ID,
@@ -92,7 +92,7 @@ def _check_disjoint(pairs: list[Pair], where: str, findings: Findings) -> None:
     end = 0
     for first, count in ranges:
         held = first >= end
-        what = "Two files of the snapshot have row ids in common"
+        what = "Two files of the snapshot have overlapping row ids"
         findings.check(held, Rule.MANIFEST_FIRST_ROW_ID, what, file=where, expected=f"at least {end}", found=first)
         end = first + count
 
@@ -121,7 +121,7 @@ def _check_kept(pairs: list[Pair], parent: list[Pair], where: str, findings: Fin
             continue
         for key, (first, _) in first_row_ids(line, manifest).items():
             if key in ids:
-                what = f"The rows of {key[0]} got new row ids"
+                what = f"The rows of {key[0]} have new row ids"
                 found = ids[key][0]
                 findings.check(
                     first == found, Rule.MANIFEST_FIRST_ROW_ID, what, file=where, expected=first, found=found

@@ -1,4 +1,4 @@
-"""The table metadata file: read, judged field by field, and handed on as far as it makes sense."""
+"""Read the table metadata file, and check each of its fields."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _OPTIONAL: dict[str, type] = {
 
 @dataclass(frozen=True)
 class TableMetadata:
-    """What the rest of an audit needs to know of a table."""
+    """Parsed table metadata, as far as it is valid."""
 
     location: str
     document: dict[str, Any]
@@ -67,7 +67,7 @@ class TableMetadata:
     snapshots: tuple[dict[str, Any], ...] = ()
 
     def source_type(self, source_id: int | None) -> Type | None:
-        """Return a column's type, in the newest schema that has it."""
+        """Return a column's type from the newest schema that contains it."""
         newest_first = [self.current_schema, *sorted(self.schemas.values(), key=lambda one: -one.id)]
         for schema in newest_first:
             if schema is not None and source_id in schema.fields:
@@ -75,7 +75,7 @@ class TableMetadata:
         return None
 
     def partition_types(self, spec: Spec) -> list[Type | None]:
-        """Return the types of a spec's partition values; none for a column that no schema has any more."""
+        """Return the types of a spec's partition values; None for a column that is in no schema."""
         kinds = [self.source_type(one.source_id) for one in spec.fields]
         return [
             one.transform.result(kind) if kind is not None else None
@@ -84,7 +84,7 @@ class TableMetadata:
 
     @functools.cached_property
     def all_fields(self) -> dict[int, Field]:
-        """Every field of every schema, by id, as the newest schema has it."""
+        """The fields of all schemas by id, each from the newest schema that contains it."""
         fields: dict[int, Field] = {}
         for schema in sorted(self.schemas.values(), key=lambda one: one.id):
             fields.update(schema.fields)
@@ -94,7 +94,7 @@ class TableMetadata:
 
     @property
     def name_mapping(self) -> bool:
-        """Whether files without field ids are read by name."""
+        """Whether the table has a name mapping for files without field ids."""
         return bool((self.document.get("properties") or {}).get("schema.name-mapping.default"))
 
     def snapshot(self, identity: int) -> dict[str, Any] | None:
@@ -103,15 +103,15 @@ class TableMetadata:
 
 
 def read_metadata(location: str, content: bytes, findings: Findings) -> TableMetadata | None:
-    """Read and judge a metadata file; none when it cannot be read at all."""
+    """Read and check a metadata file; return None if it cannot be read."""
     try:
         plain = gzip.decompress(content) if content[:2] == _GZIP else content
         document = json.loads(plain)
     except (ValueError, OSError, EOFError) as err:
         findings.breach(Rule.FILE_UNREADABLE, f"The metadata is not JSON: {err}", file=location)
         return None
-    except Exception as err:  # noqa: BLE001 - damage shows in many ways
-        findings.breach(Rule.FILE_UNREADABLE, f"The metadata cannot be decompressed: {err}", file=location)
+    except Exception as err:  # noqa: BLE001 - damage can cause any error
+        findings.breach(Rule.FILE_UNREADABLE, f"Cannot decompress the metadata: {err}", file=location)
         return None
     if not isinstance(document, dict):
         findings.breach(Rule.FILE_UNREADABLE, "The metadata is not a JSON object", file=location)
@@ -173,13 +173,15 @@ def _check_fields(location: str, document: dict[str, Any], version: int, finding
     properties = document.get("properties")
     if isinstance(properties, dict):
         wrong = sorted(key for key, value in properties.items() if not isinstance(value, str))
-        findings.check(not wrong, Rule.METADATA_PROPERTIES, f"Properties without a text value: {wrong}", file=location)
+        findings.check(not wrong, Rule.METADATA_PROPERTIES, f"Property values are not strings: {wrong}", file=location)
         _check_name_mapping(location, properties, findings)
     for key in _list(document, "encryption-keys"):
         held = isinstance(key, dict) and all(
             isinstance(key.get(one), str) for one in ("key-id", "encrypted-key-metadata")
         )
-        findings.check(held, Rule.METADATA_ENCRYPTION_KEYS, "An encryption key lacks its id or its data", file=location)
+        findings.check(
+            held, Rule.METADATA_ENCRYPTION_KEYS, "An encryption key is missing its id or its data", file=location
+        )
 
 
 def _check_name_mapping(location: str, properties: dict[str, Any], findings: Findings) -> None:
@@ -215,7 +217,7 @@ def _check_schemas(
     findings.check(
         current,
         Rule.METADATA_SCHEMA_ID,
-        "current-schema-id is not among the schemas",
+        "current-schema-id is not the id of a schema",
         file=location,
         expected=sorted(schemas),
         found=current_id,
@@ -225,7 +227,7 @@ def _check_schemas(
             held = parse_schema(document["schema"]).fields == current.fields
         except MalformedError:
             held = False
-        findings.check(held, Rule.METADATA_SCHEMA, "schema is not the current one of schemas", file=location)
+        findings.check(held, Rule.METADATA_SCHEMA, "schema differs from the current schema in schemas", file=location)
     _check_evolution(location, schemas, version, findings)
     return schemas, current
 
@@ -240,12 +242,12 @@ def _check_schema(location: str, schema: Schema, document: dict[str, Any], versi
             held, Rule.METADATA_LAST_COLUMN_ID, what, file=location, expected=f"at least {highest}", found=last
         )
     reserved = [one for one in schema.fields if not 0 < one <= _FIRST_RESERVED_ID]
-    findings.check(not reserved, Rule.METADATA_COLUMN_IDS, f"Reserved column ids are used: {reserved}", file=location)
+    findings.check(not reserved, Rule.METADATA_COLUMN_IDS, f"Columns use reserved ids: {reserved}", file=location)
     for one in schema.fields.values():
         findings.check(
             one.type.since <= version,
             Rule.METADATA_SCHEMA,
-            f"Column {one.path!r} has type {one.type}, which version {version} does not have",
+            f"Column {one.path!r} has type {one.type}, which format version {version} does not support",
             file=location,
         )
         null_only = one.type.name in {"unknown", "variant", "geometry", "geography"}
@@ -257,7 +259,9 @@ def _check_schema(location: str, schema: Schema, document: dict[str, Any], versi
             file=location,
         )
         held = one.type.name != "unknown" or not one.required
-        findings.check(held, Rule.METADATA_SCHEMA, f"Column {one.path!r} is unknown and required", file=location)
+        findings.check(
+            held, Rule.METADATA_SCHEMA, f"Column {one.path!r} has type unknown but is required", file=location
+        )
     for identity in schema.identifier_ids:
         identifier = schema.fields.get(identity)
         findings.check(
@@ -267,21 +271,21 @@ def _check_schema(location: str, schema: Schema, document: dict[str, Any], versi
             and not identifier.type.nested
             and not identifier.type.floating,
             Rule.METADATA_IDENTIFIER_FIELDS,
-            f"Identifier field {identity} of schema {schema.id} is not a required, exact column",
+            f"Identifier field {identity} of schema {schema.id} is not a required, non-floating primitive column",
             file=location,
         )
 
 
 def _check_evolution(location: str, schemas: dict[int, Schema], version: int, findings: Findings) -> None:
-    """Compare each column's types along the schemas: a column changes by promotion only."""
+    """Check that column types only change by type promotion between schemas."""
     seen: dict[int, tuple[int, Type]] = {}
     for schema in sorted(schemas.values(), key=lambda one: one.id):
         for one in schema.fields.values():
             earlier = seen.get(one.id)
             if earlier is not None:
-                # Setting an older schema as the current one again is allowed, so either direction may be the later one.
+                # Reverting to an older schema is allowed, so a promotion in either direction is valid.
                 held = promotes(earlier[1], one.type, version) or promotes(one.type, earlier[1], version)
-                what = f"Column {one.path!r} changed its type between schemas {earlier[0]} and {schema.id}"
+                what = f"Column {one.path!r} has incompatible types in schemas {earlier[0]} and {schema.id}"
                 findings.check(held, Rule.METADATA_PROMOTION, what, file=location, expected=earlier[1], found=one.type)
             seen[one.id] = (schema.id, one.type)
 
@@ -307,21 +311,21 @@ def _check_specs(metadata: TableMetadata, findings: Findings) -> dict[int, Spec]
         for part in spec.fields:
             if metadata.version > 1:
                 known = meaning.setdefault(part.id, (part.source_id, part.transform))
-                # A dropped field of a version 1 table became void, and stays so when the table is upgraded.
+                # Dropping a field in format version 1 replaces its transform with void, also after an upgrade.
                 held = known == (part.source_id, part.transform) or "void" in {part.transform.name, known[1].name}
-                what = f"Partition field id {part.id} means different things in different specs"
+                what = f"Partition field id {part.id} has different definitions in different specs"
                 findings.check(held, Rule.METADATA_SPEC, what, file=location)
             kind = metadata.source_type(part.source_id)
             if kind is not None:
                 held = part.transform.accepts(kind)
-                what = f"Partition field {part.name!r} applies {part.transform} to a {kind}"
+                what = f"Partition field {part.name!r} applies {part.transform} to type {kind}"
                 findings.check(held, Rule.METADATA_SPEC, what, file=location)
     default = document.get("default-spec-id", 0 if metadata.version == 1 else None)
     chosen = specs.get(default) if isinstance(default, int) else None
     if findings.check(
         chosen,
         Rule.METADATA_SPEC_ID,
-        "default-spec-id is not among the specs",
+        "default-spec-id is not the id of a partition spec",
         file=location,
         expected=sorted(specs),
         found=default,
@@ -344,13 +348,13 @@ def _check_specs(metadata: TableMetadata, findings: Findings) -> dict[int, Spec]
 def _check_sources(
     metadata: TableMetadata, fields: list[tuple[str, int | None, Transform]], rule: Rule, findings: Findings
 ) -> None:
-    """Check that the fields in use for new files have their source column in the current schema."""
+    """Check that the source columns of fields used for new files are in the current schema."""
     for name, source_id, transform in fields:
         if metadata.current_schema is None or source_id is None or transform.name == "void":
             continue
         source = metadata.current_schema.fields.get(source_id)
         held = source is not None and not source.repeated and not source.type.nested
-        what = f"The source of {name!r}, column {source_id}, is not a plain column of the current schema"
+        what = f"The source column {source_id} of {name!r} is not a primitive column of the current schema"
         findings.check(held, rule, what, file=metadata.location)
 
 
@@ -364,13 +368,13 @@ def _check_orders(metadata: TableMetadata, findings: Findings) -> dict[int, tupl
             findings.breach(Rule.METADATA_SORT_ORDER, f"A sort order is malformed: {err}", file=location)
             continue
         held = identity not in orders and (identity == 0) == (not fields)
-        what = f"Sort order {identity} is defined twice, or 0 is not the unsorted order"
+        what = f"Sort order {identity} is a duplicate, or breaks the rule that only order 0 is unsorted"
         findings.check(held, Rule.METADATA_SORT_ORDER, what, file=location)
         orders[identity] = fields
     default = document.get("default-sort-order-id")
     if default is not None and orders:
         held = default in orders
-        what = "default-sort-order-id is not among the sort orders"
+        what = "default-sort-order-id is not the id of a sort order"
         if findings.check(
             held, Rule.METADATA_SORT_ORDER_ID, what, file=location, expected=sorted(orders), found=default
         ):

@@ -1,4 +1,4 @@
-"""What table metadata says of its snapshots: their ids, order and parents, the logs and the refs."""
+"""Check the snapshots in table metadata: ids, order, parents, logs and refs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from floe_audit.metadata.metadata_file import TableMetadata
     from floe_audit.report import Findings
 
-# Clocks of different writers may disagree: readers accept steps back of up to a minute, and refuse longer ones.
+# Clocks of writers may differ: readers accept timestamps that go back by up to one minute.
 _TOLERATED_MS = 60_000
 NO_SNAPSHOT = -1
 OPERATIONS = {"append", "replace", "overwrite", "delete"}
 
 
 def sequence_number(snapshot: dict[str, Any]) -> int:
-    """Return a snapshot's sequence number; 0 for one of format version 1."""
+    """Return a snapshot's sequence number; 0 in format version 1."""
     value = snapshot.get("sequence-number")
     return value if isinstance(value, int) else 0
 
@@ -31,7 +31,7 @@ def current_snapshot_id(metadata: TableMetadata) -> int | None:
 
 
 def check_snapshots(metadata: TableMetadata, findings: Findings) -> None:
-    """Judge what the metadata file alone says of snapshots."""
+    """Check the snapshots using only the metadata file."""
     _check_each(metadata, findings)
     _check_ancestry(metadata, findings)
     _check_refs(metadata, findings)
@@ -92,7 +92,7 @@ def _check_fields(metadata: TableMetadata, snapshot: dict[str, Any], findings: F
     if summary is None and (metadata.version == 1 or sequence_number(snapshot) == 0):
         return
     held = isinstance(summary, dict) and all(isinstance(value, str) for value in summary.values())
-    what = f"The summary of snapshot {identity} is not a map of texts"
+    what = f"The summary of snapshot {identity} is not a map of strings"
     if findings.check(held, Rule.SNAPSHOT_FIELD, what, file=metadata.location):
         assert isinstance(summary, dict)  # noqa: S101 - checked above
         operation = summary.get("operation")
@@ -153,11 +153,11 @@ def _check_ancestry(metadata: TableMetadata, findings: Findings) -> None:
         if not findings.check(
             step not in seen,
             Rule.SNAPSHOT_PARENT,
-            f"The ancestors of snapshot {identity} form a circle",
+            f"The ancestors of snapshot {identity} form a cycle",
             file=metadata.location,
         ):
             break
-        if len(by_id) > len(seen) > 1000:  # noqa: PLR2004 - a long history is walked once
+        if len(by_id) > len(seen) > 1000:  # noqa: PLR2004 - walk a long history only once
             break
 
 
@@ -200,7 +200,7 @@ def _check_refs(metadata: TableMetadata, findings: Findings) -> None:
         )
         kind = ref.get("type")
         held = kind in {"branch", "tag"} and (name != "main" or kind == "branch")
-        findings.check(held, Rule.METADATA_REFS, f"Ref {name!r} has the type {kind!r}", file=metadata.location)
+        findings.check(held, Rule.METADATA_REFS, f"Ref {name!r} has the invalid type {kind!r}", file=metadata.location)
         for limit in ("min-snapshots-to-keep", "max-snapshot-age-ms", "max-ref-age-ms"):
             value = ref.get(limit)
             positive = isinstance(value, int) and not isinstance(value, bool) and value > 0
@@ -224,18 +224,18 @@ def _check_logs(metadata: TableMetadata, findings: Findings) -> None:
             wanted = int if target == "snapshot-id" else str
             held = isinstance(moment, int) and isinstance(entry.get(target), wanted)
             if not findings.check(
-                held, rule, f"An entry of {key} lacks its time or its target", file=metadata.location
+                held, rule, f"An entry of {key} has no valid timestamp-ms or {target}", file=metadata.location
             ):
                 continue
             assert isinstance(moment, int)  # noqa: S101 - checked above
             if last is not None:
                 held = moment >= last - _TOLERATED_MS
-                what = f"{key} is not in order of time"
+                what = f"{key} is not in chronological order"
                 findings.check(held, rule, what, file=metadata.location, expected=f"at least {last}", found=moment)
             last = moment
             if target == "snapshot-id":
                 held = entry[target] in ids
-                what = f"{key} names snapshot {entry[target]}, which does not exist"
+                what = f"{key} refers to snapshot {entry[target]}, which does not exist"
                 findings.check(held, rule, what, file=metadata.location)
         if last is not None and isinstance(updated, int):
             what = f"last-updated-ms is before the last entry of {key}"

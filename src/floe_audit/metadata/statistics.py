@@ -1,4 +1,4 @@
-"""Statistics files: what table metadata says of them, against the files."""
+"""Check statistics files against the table metadata."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _SPEC_ID, _RECORDS, _FILES, _BYTES = 2, 3, 4, 5
 
 
 def registered(metadata: TableMetadata, key: str, rule: Rule, findings: Findings) -> list[dict[str, Any]]:
-    """Return the statistics files that table metadata names, each checked for its snapshot."""
+    """Return the statistics files in the table metadata, and check that their snapshots exist."""
     ids = {one.get("snapshot-id") for one in metadata.snapshots}
     seen: set[object] = set()
     found: list[dict[str, Any]] = []
     for one in metadata.document.get(key) or []:
         held = isinstance(one, dict) and isinstance(one.get("statistics-path"), str)
-        what = f"An entry of {key} names no file"
+        what = f"An entry of {key} has no statistics-path"
         if not findings.check(held, rule, what, file=metadata.location):
             continue
         snapshot = one.get("snapshot-id")
         held = snapshot in ids
-        what = f"{key} belong to snapshot {snapshot}, which does not exist"
+        what = f"An entry of {key} refers to snapshot {snapshot}, which does not exist"
         findings.check(held, rule, what, file=metadata.location)
-        what = f"Snapshot {snapshot} has {key} twice"
+        what = f"Snapshot {snapshot} has several entries in {key}"
         findings.check(snapshot not in seen, rule, what, file=metadata.location)
         seen.add(snapshot)
         found.append(one)
@@ -44,7 +44,7 @@ def registered(metadata: TableMetadata, key: str, rule: Rule, findings: Findings
 
 
 def check_statistics(entry: dict[str, Any], metadata: TableMetadata, files: FileSource, findings: Findings) -> None:
-    """Judge a Puffin file of table statistics."""
+    """Check a table statistics file, which is a Puffin file."""
     path = entry["statistics-path"]
     try:
         footer = read_footer(files, path)
@@ -56,19 +56,19 @@ def check_statistics(entry: dict[str, Any], metadata: TableMetadata, files: File
         claimed = (
             [{key: one.get(key) for key in _DESCRIBED} for one in described] if isinstance(described, list) else []
         )
-        what = "The blobs are not those that table metadata describes"
+        what = "The blobs differ from those in the table metadata"
         held = sorted(map(str, blobs)) == sorted(map(str, claimed))
         findings.check(held, Rule.STATISTICS_FILE, what, file=path, expected=claimed, found=blobs)
         for blob in footer.blobs:
             read_blob(files, path, blob)
             unknown = [one for one in blob["fields"] if one not in metadata.all_fields]
-            findings.check(not unknown, Rule.STATISTICS_FILE, f"A blob is of unknown columns {unknown}", file=path)
+            findings.check(not unknown, Rule.STATISTICS_FILE, f"A blob refers to unknown columns {unknown}", file=path)
     except FileNotFoundError:
         findings.breach(Rule.FILE_MISSING, "The statistics file does not exist", file=path)
     except DamagedFileError as err:
-        findings.breach(Rule.FILE_UNREADABLE, f"The statistics file cannot be read: {err}", file=path)
-    except Exception as err:  # noqa: BLE001 - damage shows in many ways
-        findings.breach(Rule.FILE_UNREADABLE, f"The statistics file cannot be read: {err!r}", file=path)
+        findings.breach(Rule.FILE_UNREADABLE, f"Cannot read the statistics file: {err}", file=path)
+    except Exception as err:  # noqa: BLE001 - damage can cause any error
+        findings.breach(Rule.FILE_UNREADABLE, f"Cannot read the statistics file: {err!r}", file=path)
 
 
 def check_partition_statistics(
@@ -77,7 +77,7 @@ def check_partition_statistics(
     files: FileSource,
     findings: Findings,
 ) -> None:
-    """Judge a file of partition statistics: its size, and its figures against the snapshot's files."""
+    """Check a partition statistics file: its size, and its statistics against the snapshot's files."""
     path = entry["statistics-path"]
     rule = Rule.PARTITION_STATISTICS_FILE
     try:
@@ -87,7 +87,7 @@ def check_partition_statistics(
             names = {one.id: one.path[0] for one in nodes(source.schema) if len(one.path) == 1}
             rows = [row for batch in source.batches() for row in batch.to_pylist()]
         missing = [one for one in (_SPEC_ID, _RECORDS, _FILES, _BYTES) if one not in names]
-        what = f"The partition statistics lack the columns {missing}"
+        what = f"The partition statistics file is missing the columns {missing}"
         if not findings.check(not missing, rule, what, file=path) or pairs is None:
             return
         live = [one.file for _, manifest in pairs for one in manifest.entries if one.live]
@@ -96,11 +96,11 @@ def check_partition_statistics(
         for column, expected in ((_RECORDS, totals["records"]), (_FILES, totals["data-files"]), (_BYTES, data_bytes)):
             found = sum(row[names[column]] or 0 for row in rows)
             findings.equal(rule, f"The sum of {names[column]}", expected, found, file=path)
-        # Partitions that lost all their files may be listed still, with nothing in them.
+        # Partitions without files may still be listed.
         partitions = {(one.spec_id, *(canonical(value) for value in one.partition)) for one in live if one.content == 0}
         listed = sum(1 for row in rows if row[names[_FILES]])
         findings.equal(rule, "The number of partitions with data files", len(partitions), listed, file=path)
     except FileNotFoundError:
         findings.breach(Rule.FILE_MISSING, "The partition statistics file does not exist", file=path)
-    except Exception as err:  # noqa: BLE001 - damage shows in many ways
-        findings.breach(Rule.FILE_UNREADABLE, f"The partition statistics cannot be read: {err!r}", file=path)
+    except Exception as err:  # noqa: BLE001 - damage can cause any error
+        findings.breach(Rule.FILE_UNREADABLE, f"Cannot read the partition statistics file: {err!r}", file=path)

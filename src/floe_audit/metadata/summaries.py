@@ -1,4 +1,4 @@
-"""Snapshots as wholes: what changed, what is there, and what their summaries say of both."""
+"""Check snapshot summaries and the continuity of files between snapshots."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Pair = tuple["Listed", "Manifest"]
 
 
 def tally(files: list[ContentFile]) -> Counter[str]:
-    """Count files, records and bytes as summaries do."""
+    """Count files, records and bytes by the rules for snapshot summaries."""
     counts: Counter[str] = Counter()
     for one in files:
         counts["files-size"] += one.stored_bytes
@@ -49,7 +49,7 @@ def _changes(snapshot: dict[str, Any], pairs: list[Pair], status: int) -> list[E
 
 
 class SnapshotTotals:
-    """Counts over the live files of a manifest, kept, because snapshots share manifests."""
+    """Counts of the live files per manifest, cached because snapshots share manifests."""
 
     def __init__(self) -> None:
         self._kept: dict[str, Counter[str]] = {}
@@ -117,7 +117,7 @@ def _check_partition_count(
         return
     tuples = {tuple(canonical(value) for value in one.file.partition) for one in changed}
     with_specs = {(one.file.spec_id, *(canonical(value) for value in one.file.partition)) for one in changed}
-    # Java counts the folders of partitions, where null and the text "null" are one.
+    # Java counts partition paths, in which null and the string "null" are the same.
     folders = {tuple("null" if value is None else value for value in one) for one in tuples}
     findings.check(
         found in {str(len(counted)) for counted in (tuples, with_specs, folders)},
@@ -150,7 +150,7 @@ def _check_operation(
             held = bool(deletes) or plus["records"] == minus["records"]
         case _:
             return
-    what = f"Snapshot {identity} says {operation}, but {happened}"
+    what = f"Snapshot {identity} has operation {operation}, but {happened}"
     findings.check(held, Rule.SNAPSHOT_OPERATION, what, file=metadata.location)
 
 
@@ -161,14 +161,14 @@ def _listed(counts: Counter[str]) -> str:
 def check_continuity(
     snapshot: dict[str, Any], pairs: list[Pair], parent: list[Pair] | None, metadata: TableMetadata, findings: Findings
 ) -> None:
-    """Check that a snapshot's files are its parent's, plus the added, minus the deleted ones."""
+    """Check that a snapshot's files are those of its parent, plus added files, minus deleted ones."""
     identity = snapshot.get("snapshot-id")
     if snapshot.get("parent-snapshot-id") is None:
         foreign = sorted({line.added_snapshot_id for line, _ in pairs} - {identity})
-        what = f"Snapshot {identity} has no parent, but manifests of other snapshots: {foreign}"
+        what = f"Snapshot {identity} has no parent, but has manifests of other snapshots: {foreign}"
         findings.check(not foreign, Rule.SNAPSHOT_PARENT, what, file=metadata.location)
         inherited = any(entry.status != ADDED for _, manifest in pairs for entry in manifest.entries)
-        what = f"Snapshot {identity} has no parent, but files that it did not add"
+        what = f"Snapshot {identity} has no parent, but has files that it did not add"
         findings.check(foreign or not inherited, Rule.SNAPSHOT_PARENT, what, file=metadata.location)
     if parent is None:
         return
@@ -178,8 +178,8 @@ def check_continuity(
     added = {one.file.key for one in _changes(snapshot, pairs, ADDED)}
     removed = {one.file.key for one in _changes(snapshot, pairs, DELETED)}
     for unexplained, what in (
-        (after - before - added, "has files that are neither its parent's nor marked as added"),
-        (before - after - removed, "lacks files of its parent that are not marked as deleted"),
+        (after - before - added, "has files that are neither in its parent nor marked as added"),
+        (before - after - removed, "is missing files of its parent that are not marked as deleted"),
         (added & before & after, "marks files of its parent as added"),
         (removed & after - added, "has files that are marked as deleted"),
     ):
@@ -190,7 +190,7 @@ def check_continuity(
 
 
 def check_duplicates(snapshot: dict[str, Any], pairs: list[Pair], findings: Findings) -> None:
-    """Check that no file is live twice in a snapshot."""
+    """Check that a snapshot contains each live file once."""
     total = sum(len(manifest.live_keys) for _, manifest in pairs)
     union: set[tuple[str, int | None]] = set()
     for _, manifest in pairs:

@@ -1,1 +1,1 @@
-"""The table format specification: schemas, values, transforms and the audit's rules."""
+"""The parts of the Iceberg specification that the audit needs: schemas, values, transforms and rules."""

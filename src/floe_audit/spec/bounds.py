@@ -1,4 +1,4 @@
-"""Column metrics: counts and bounds, recomputed from values and compared with what a manifest states."""
+"""Column metrics: recompute counts and bounds from values, and compare them with the manifest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class ColumnMetrics:
-    """The counts and extremes of a column, gathered piece by piece."""
+    """Counts, minimum and maximum of a column, computed incrementally."""
 
     values: int = 0
     nulls: int = 0
@@ -31,7 +31,7 @@ class ColumnMetrics:
     upper: Value | None = None
 
     def add(self, array: pa.Array, kind: Type) -> None:
-        """Take in more values, in the auditor's form."""
+        """Add normalized values."""
         self.values += len(array)
         self.nulls += array.null_count
         if kind.name in UNBOUNDED or kind.nested:
@@ -43,21 +43,21 @@ class ColumnMetrics:
         self.widen(_plain(extremes["min"], kind), _plain(extremes["max"], kind))
 
     def merge(self, other: ColumnMetrics) -> None:
-        """Take in what was gathered of other rows."""
+        """Add the metrics of other rows."""
         self.values += other.values
         self.nulls += other.nulls
         self.nans += other.nans
         self.widen(other.lower, other.upper)
 
     def widen(self, lower: Value | None, upper: Value | None) -> None:
-        """Take in two values."""
+        """Extend the range by a lower and an upper value."""
         if lower is not None and not is_nan(lower) and (self.lower is None or order(lower) < order(self.lower)):
             self.lower = lower
         if upper is not None and not is_nan(upper) and (self.upper is None or order(upper) > order(self.upper)):
             self.upper = upper
 
     def _zeros(self, array: pa.Array) -> None:
-        """Take in both zeros, which a minimum does not tell apart."""
+        """Track -0.0 and 0.0 separately, because ``min_max`` treats them as equal."""
         plain = array.drop_null().to_numpy(zero_copy_only=False)
         zeros = plain[plain == 0]
         if len(zeros):
@@ -75,9 +75,9 @@ def _plain(scalar: pa.Scalar, kind: Type) -> Any:
 
 
 def check_counts(file: ContentFile, column: Field, metrics: ColumnMetrics, findings: Findings) -> None:
-    """Compare the counts of a column that has one value a row."""
+    """Compare the counts of a column with one value per row."""
     values = (file.value_counts or {}).get(column.id, metrics.values)
-    # ORC counts no value of a field where its struct is null.
+    # ORC does not count a field's value if its struct is null.
     hidden = metrics.values - values if file.format == "orc" and column.parent is not None else 0
     hidden = hidden if 0 <= hidden <= metrics.nulls else 0
     for rule, name, stated, counted in (
@@ -101,7 +101,7 @@ def check_nans(file: ContentFile, column: Field, metrics: ColumnMetrics, finding
 def check_bounds(
     file: ContentFile, column: Field, metrics: ColumnMetrics, findings: Findings, *, zeros: bool = True
 ) -> None:
-    """Check that no value of a column lies outside its bounds."""
+    """Check that all values of a column are within its bounds."""
     kind = column.type
     if kind.name in UNBOUNDED or kind.nested:
         return
@@ -115,12 +115,12 @@ def check_bounds(
         try:
             bound = decode(kind, raw, truncated=True)
         except MalformedError:
-            continue  # said of the manifest already
+            continue  # already reported for the manifest
         if is_nan(bound):
             continue
         limit, value = _key(bound, zeros=zeros), _key(extreme, zeros=zeros)
         held = limit <= value if name == "lower" else limit >= value
-        what = f"A value of column {column.path!r} lies outside its {name} bound"
+        what = f"A value of column {column.path!r} is {'below' if name == 'lower' else 'above'} its {name} bound"
         findings.check(held, Rule.DATA_BOUNDS, what, file=file.path, expected=repr(extreme), found=repr(bound))
 
 

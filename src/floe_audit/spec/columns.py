@@ -1,4 +1,4 @@
-"""The columns of a data file: which Iceberg field each is, and its values in one form for all file formats."""
+"""Map the columns of a data file to Iceberg fields, and normalize their values across file formats."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def is_list(kind: pa.DataType) -> bool:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type that stores an extension's or a dictionary's values."""
+    """Return the storage type of an extension or dictionary type."""
     if isinstance(kind, pa.BaseExtensionType):
         return plain_type(kind.storage_type)
     return plain_type(kind.value_type) if pa.types.is_dictionary(kind) else kind
 
 
 def field_id(one: pa.Field) -> int | None:
-    """Return the field id that a file gives a column."""
+    """Return the field id of a column in a file."""
     for key in _ID_KEYS:
         raw = (one.metadata or {}).get(key)
         if raw is not None and raw.lstrip(b"-").isdigit() and int(raw) >= 0:
@@ -74,7 +74,7 @@ def field_id(one: pa.Field) -> int | None:
 
 
 def mapped_ids(mapping: str | None) -> dict[tuple[str, ...], int]:
-    """Read a name mapping: the ids of columns in files that give none, by path."""
+    """Parse a name mapping into field ids by column path."""
     ids: dict[tuple[str, ...], int] = {}
 
     def collect(members: Any, parents: tuple[str, ...]) -> None:
@@ -92,7 +92,7 @@ def mapped_ids(mapping: str | None) -> dict[tuple[str, ...], int]:
 
 
 def column_values(array: pa.Array, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], pa.Array]]:
-    """Take a column apart into the values of its leaves; a null parent makes its children null."""
+    """Yield the values of a column's leaves; children of a null parent are null."""
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
         yield from column_values(array.storage, path)
@@ -102,7 +102,7 @@ def column_values(array: pa.Array, path: tuple[str, ...]) -> Iterator[tuple[tupl
         for place, child in enumerate(array.flatten()):
             yield from column_values(child, (*path, kind.field(place).name))
     elif pa.types.is_map(kind):
-        # Keys and items of null or empty maps, and those before a slice, are left out by way of a list of pairs.
+        # Slice by the offsets, to exclude entries outside the array's own slice.
         offsets = array.offsets
         start, end = (offsets[0].as_py(), offsets[-1].as_py()) if len(offsets) else (0, 0)
         yield from column_values(array.keys.slice(start, end - start), (*path, "key"))
@@ -114,7 +114,7 @@ def column_values(array: pa.Array, path: tuple[str, ...]) -> Iterator[tuple[tupl
 
 
 def fits(written: pa.DataType, kind: Type) -> bool:  # noqa: C901, PLR0911, PLR0912 - a table of types
-    """Whether a file may hold a column of a type in this form, promotions included."""
+    """Whether a file may store a column of this type as the given Arrow type, including promotions."""
     match kind.name:
         case "boolean":
             return bool(pa.types.is_boolean(written))
@@ -155,17 +155,17 @@ def fits(written: pa.DataType, kind: Type) -> bool:  # noqa: C901, PLR0911, PLR0
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether a type holds text."""
+    """Whether a type is a string type."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def is_bytes(kind: pa.DataType) -> bool:
-    """Whether a type holds bytes of any length."""
+    """Whether a type is a variable-length binary type."""
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind))
 
 
 def normal(array: pa.Array, kind: Type) -> pa.Array:
-    """Bring values into the auditor's form: numbers as int64 in the type's unit, floats as float64, bytes, decimals."""
+    """Normalize values: numbers to int64 in the type's unit, floats to float64, others to binary or decimal256."""
     written = array.type
     if kind.name == "boolean":
         return array

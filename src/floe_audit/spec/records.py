@@ -1,4 +1,4 @@
-"""Records of manifests and manifest lists, read by field id, as the specification asks."""
+"""Read the records of manifests and manifest lists by field id, as the specification requires."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 Expected = tuple[str, frozenset[str], int, bool]
-"""Of a field: its name, the Avro types it may have, the first version that has it, and whether it is required then."""
+"""Name of a field, its allowed Avro types, the first format version with the field, and whether it is required."""
 
 _INT, _LONG, _TEXT, _BYTES = frozenset({"int"}), frozenset({"long"}), frozenset({"string"}), frozenset({"bytes"})
 _INTS, _FLAG = frozenset({"int", "long"}), frozenset({"boolean"})
@@ -72,19 +72,19 @@ FILE_FIELDS: dict[int, Expected] = {
 }
 
 
-# Fields that writers of old wrote, and one that later versions reserve.
+# Deprecated fields, and one field that is reserved.
 _DEPRECATED = {105, 106, 107, 111, 141}
 
 
 @dataclass(frozen=True)
 class Projection:
-    """How to read the fields of a record by their ids."""
+    """Maps record fields by id."""
 
     names: Mapping[str, str]
-    """The name the specification gives, and the name the file uses."""
+    """Field name in the specification to field name in the file."""
 
     def read(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a record under the specification's names; absent fields are null."""
+        """Return a record with the field names of the specification; missing fields are None."""
         return {name: record.get(written) for name, written in self.names.items()}
 
 
@@ -109,12 +109,12 @@ def field_schema(schema: Any, identity: int) -> Any:
 
 
 def check_record(schema: Any, fields: Mapping[int, Expected], version: int, complain: Callable[[str], None]) -> None:
-    """Name what a record schema lacks, or has with another type."""
+    """Report missing fields and wrong types in a record schema."""
     present: dict[object, dict[str, Any]] = {}
     for one in record_fields(schema):
         identity = one.get("field-id")
         if not isinstance(identity, int) or identity in present:
-            complain(f"Field {one['name']!r} has no field id of its own")
+            complain(f"Field {one['name']!r} has no unique field id")
         elif identity not in fields and identity not in _DEPRECATED:
             complain(f"Field {one['name']!r} has the unknown field id {identity}")
         present[identity] = one
@@ -131,11 +131,11 @@ def check_record(schema: Any, fields: Mapping[int, Expected], version: int, comp
         if isinstance(shape, dict):
             shape = shape.get("type")
         if shape not in kinds:
-            complain(f"Field {identity} ({name}) has the type {shape}")
+            complain(f"Field {identity} ({name}) has the wrong type {shape}")
 
 
 def pairs(value: Any) -> dict[int, Any] | None:
-    """Read a map with numbers as keys, which Avro files hold as a list of pairs."""
+    """Read a map with integer keys, which Avro stores as a list of key-value records."""
     if value is None:
         return None
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The rules an audit knows, each under a name that stays."""
+"""The rules of an audit, each with a stable name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Rule(StrEnum):
-    """A statement of the table format that an audit recomputes."""
+    """A rule of the Iceberg specification that an audit checks."""
 
     # Any file
     FILE_MISSING = "file.missing"

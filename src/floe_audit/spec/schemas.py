@@ -1,4 +1,4 @@
-"""Iceberg schemas as an audit needs them: every field by its id."""
+"""Parse Iceberg schemas, with all fields by id."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ GEO_VERSION = 3
 
 
 class MalformedError(Exception):
-    """Part of the metadata cannot be what it should be; the message says why."""
+    """Part of the metadata is malformed; the message says why."""
 
 
 @dataclass(frozen=True)
 class Type:
-    """A type: a primitive by name and parameters, or ``struct``, ``list`` or ``map``."""
+    """A primitive type with its parameters, or ``struct``, ``list`` or ``map``."""
 
     name: str
     precision: int = 0
     scale: int = 0
     length: int = 0
     since: int = 1
-    """The first format version that has the type."""
+    """The first format version that supports the type."""
 
     @property
     def nested(self) -> bool:
-        """Whether values hold other fields."""
+        """Whether the type contains other fields."""
         return self.name in {"struct", "list", "map"}
 
     @property
@@ -60,7 +60,7 @@ class Type:
         return self.name in {"float", "double"}
 
     def __str__(self) -> str:
-        """Return the type as schemas write it."""
+        """Return the type in the syntax of schemas."""
         if self.name == "decimal":
             return f"decimal({self.precision}, {self.scale})"
         return f"fixed[{self.length}]" if self.name == "fixed" else self.name
@@ -74,11 +74,11 @@ class Field:
     path: str
     type: Type
     required: bool
-    """Required itself; a null parent may still make it null."""
+    """Whether the field is required; it may still be null inside a null parent."""
     certain: bool
-    """Required, and so is every parent."""
+    """Whether the field and all its parents are required."""
     repeated: bool
-    """Inside a list or map."""
+    """Whether the field is inside a list or map."""
     default: Any = None
     write_default: Any = None
     parent: int | None = None
@@ -87,7 +87,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Schema:
-    """A schema: its fields at every depth, by id."""
+    """A schema, with the fields of all levels by id."""
 
     id: int
     fields: dict[int, Field] = field(default_factory=dict)
@@ -96,10 +96,10 @@ class Schema:
 
 
 def parse_type(text: object) -> Type:
-    """Read a primitive type.
+    """Parse a primitive type.
 
     Raises:
-        MalformedError: There is no such type.
+        MalformedError: The type is unknown.
     """
     if isinstance(text, str):
         name = text.strip()
@@ -116,10 +116,10 @@ def parse_type(text: object) -> Type:
 
 
 def parse_schema(document: Any) -> Schema:
-    """Read a schema.
+    """Parse a schema.
 
     Raises:
-        MalformedError: It is not a schema, or an id is used twice.
+        MalformedError: The document is not a schema, or an id is used twice.
     """
     if not isinstance(document, dict) or document.get("type", "struct") != "struct":
         msg = "The schema is not a struct"
@@ -142,7 +142,7 @@ def parse_schema(document: Any) -> Schema:
 def _struct(document: Any, prefix: str, *, certain: bool, repeated: bool, parent: int | None) -> Iterator[Field]:
     members = document.get("fields")
     if not isinstance(members, list):
-        msg = f"The struct {prefix or 'at the top'!r} has no list of fields"
+        msg = f"The struct {prefix or 'root'!r} has no list of fields"
         raise MalformedError(msg)
     names: set[str] = set()
     for member in members:
@@ -151,7 +151,7 @@ def _struct(document: Any, prefix: str, *, certain: bool, repeated: bool, parent
             raise MalformedError(msg)
         name, required = member.get("name"), member.get("required")
         if not isinstance(name, str) or not isinstance(required, bool) or name in names:
-            msg = f"Field {name!r} under {prefix!r} has no name, no 'required', or the name of a sibling"
+            msg = f"Field {name!r} in {prefix!r} has no name, no 'required' flag, or the name of another field"
             raise MalformedError(msg)
         names.add(name)
         yield from _field(
@@ -205,7 +205,7 @@ def _field(
 
 def _member(kind: dict[str, Any], role: str, path: str, parent: int, *, required: object) -> Iterator[Field]:
     if not isinstance(required, bool):
-        msg = f"Field {path!r} does not say whether its {role} is required"
+        msg = f"Field {path!r} has no '{role}-required' flag"
         raise MalformedError(msg)
     yield from _field(
         kind.get(f"{role}-id"),
@@ -219,7 +219,7 @@ def _member(kind: dict[str, Any], role: str, path: str, parent: int, *, required
 
 
 def promotes(written: Type, current: Type, version: int) -> bool:
-    """Whether a column may have been written as one type and be read as another."""
+    """Whether one type can be promoted to the other."""
     if (written.name, written.precision, written.scale, written.length) == (
         current.name,
         current.precision,

@@ -1,4 +1,4 @@
-"""Partition specs and sort orders, as table metadata and manifests write them."""
+"""Parse partition specs and sort orders from table metadata and manifests."""
 
 from __future__ import annotations
 
@@ -40,25 +40,25 @@ class SortField:
 
 
 def parse_spec(document: Any) -> Spec:
-    """Read a partition spec.
+    """Parse a partition spec.
 
     Raises:
-        MalformedError: It is not a partition spec.
+        MalformedError: The document is not a partition spec.
     """
     if not isinstance(document, dict) or not isinstance(document.get("spec-id"), int):
-        msg = "It has no spec-id"
+        msg = "The partition spec has no spec-id"
         raise MalformedError(msg)
     return Spec(document["spec-id"], parse_partition_fields(document.get("fields")))
 
 
 def parse_partition_fields(documents: Any) -> tuple[PartitionField, ...]:
-    """Read the fields of a partition spec.
+    """Parse the fields of a partition spec.
 
     Raises:
-        MalformedError: They are not partition fields, or a name or id is used twice.
+        MalformedError: A document is not a partition field, or a name or id is used twice.
     """
     if not isinstance(documents, list):
-        msg = "It has no list of fields"
+        msg = "The partition spec has no list of fields"
         raise MalformedError(msg)
     fields: list[PartitionField] = []
     for place, one in enumerate(documents):
@@ -78,29 +78,29 @@ def parse_partition_fields(documents: Any) -> tuple[PartitionField, ...]:
         fields.append(PartitionField(identity, name, source, parse_transform(one.get("transform"))))
     for values in ([one.name for one in fields], [one.id for one in fields]):
         if len(set(values)) != len(values):
-            msg = f"A partition field's name or id is used twice: {values}"
+            msg = f"A partition field name or id is used twice: {values}"
             raise MalformedError(msg)
     return tuple(fields)
 
 
 def parse_order(document: Any) -> tuple[int, tuple[SortField, ...]]:
-    """Read a sort order: its id and fields.
+    """Parse the id and the fields of a sort order.
 
     Raises:
-        MalformedError: It is not a sort order.
+        MalformedError: The document is not a sort order.
     """
     if not isinstance(document, dict) or not isinstance(document.get("order-id"), int):
-        msg = "It has no order-id"
+        msg = "The sort order has no order-id"
         raise MalformedError(msg)
     fields: list[SortField] = []
     members = document.get("fields")
     if not isinstance(members, list):
-        msg = "It has no list of fields"
+        msg = "The sort order has no list of fields"
         raise MalformedError(msg)
     for one in members:
         direction, nulls = one.get("direction"), one.get("null-order")
         if direction not in {"asc", "desc"} or nulls not in {"nulls-first", "nulls-last"}:
-            msg = f"{direction!r}, {nulls!r} is not a direction and null order"
+            msg = f"{direction!r}, {nulls!r} is not a valid direction and null order"
             raise MalformedError(msg)
         source = one.get("source-id")
         if not isinstance(source, int) and "source-ids" not in one:

@@ -1,4 +1,4 @@
-"""Partition transforms, as the specification defines them."""
+"""Partition transforms, as defined by the specification."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _MASK = 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class Transform:
-    """A transform by name, with its width or number of buckets."""
+    """A transform with its width or number of buckets."""
 
     name: str
     parameter: int = 0
 
     @property
     def known(self) -> bool:
-        """Whether the specification defines it."""
+        """Whether the specification defines the transform."""
         return self.name in {"identity", "void", "bucket", "truncate"} | _TIMES
 
     def accepts(self, source: Type) -> bool:
@@ -59,7 +59,7 @@ class Transform:
         return Type("date") if self.name == "day" else source
 
     def __str__(self) -> str:
-        """Return the transform as metadata writes it."""
+        """Return the transform in the syntax of table metadata."""
         return f"{self.name}[{self.parameter}]" if self.parameter else self.name
 
     def apply(self, source: Type, value: Value | None) -> Value | None:
@@ -80,10 +80,10 @@ class Transform:
         raise MalformedError(msg)
 
     def yields(self, source: Type, value: Value) -> bool:
-        """Whether truncating some value of a type gives this one."""
+        """Whether the value is the result of truncating some value of the type."""
         if self.apply(source, value) == value:
             return True
-        # A column may have been an int before it was a long.
+        # A long column may have been promoted from int.
         for bits in {"int": (32,), "long": (32, 64)}.get(source.name, ()):
             number = int(value) - 2**bits
             if number % self.parameter == 0 and -self.parameter < number + 2 ** (bits - 1) < 0:
@@ -91,7 +91,7 @@ class Transform:
         return False
 
     def apply_integers(self, source: Type, values: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, Any]:
-        """Transform many values of a type that is stored as a number."""
+        """Transform an array of values of an integral type."""
         if self.name == "truncate":
             results = values - values % self.parameter
             return results.astype(np.int32).astype(np.int64) if source.name == "int" else results
@@ -108,7 +108,7 @@ class Transform:
 
 
 def parse_transform(text: object) -> Transform:
-    """Read a transform; an unknown name is kept as it is.
+    """Parse a transform; an unknown name is kept.
 
     Raises:
         MalformedError: The text is not a transform, or its parameter is not positive.
@@ -128,7 +128,7 @@ def parse_transform(text: object) -> Transform:
 
 
 def murmur3(data: bytes) -> int:
-    """Return the 32-bit Murmur3 hash, x86 variant, of bytes, as an unsigned number."""
+    """Return the 32-bit Murmur3 hash (x86 variant) of bytes as an unsigned number."""
     result = 0
     whole = len(data) // 4 * 4
     for start in range(0, whole, 4):
@@ -143,7 +143,7 @@ def murmur3(data: bytes) -> int:
 
 
 def _wrapped(number: int, source: Type) -> int:
-    """Return what is left of a number in its type: the lowest ones are cut to one below it, and Java wraps around."""
+    """Wrap a number to the range of its type: truncating the lowest values underflows, and Java wraps around."""
     bits = {"int": 32, "long": 64}.get(source.name)
     return number if bits is None else (number + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
 

@@ -1,7 +1,7 @@
-"""Single values: how the specification encodes them in bytes, and in which order they stand.
+"""Single values: their binary encoding and their order, as defined by the specification.
 
-Inside the auditor a value is a Python ``int`` (numbers, dates, times, and the unscaled value of a decimal), ``float``,
-``bool``, ``str`` or ``bytes``.
+The audit represents a value as a Python ``int`` (numbers, dates, times, and the unscaled value of a decimal),
+``float``, ``bool``, ``str`` or ``bytes``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Value = int | float | bool | str | bytes
 MICROS_PER_DAY = 86_400_000_000
 NANOS_PER_DAY = MICROS_PER_DAY * 1000
 _INT, _LONG = 4, 8
-# Python's own rounds to 28 digits.
+# Python's default context rounds to 28 digits.
 _DECIMAL_CONTEXT = Context(prec=40)
 _UUID = 16
 _LONGS = {"long", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"}
@@ -33,7 +33,7 @@ UNBOUNDED = {"variant", "geometry", "geography", "unknown"}
 
 
 def decode(kind: Type, raw: bytes, *, truncated: bool = False) -> Value:  # noqa: C901, PLR0911, PLR0912 - a table of types
-    """Read a value from its binary form; a bound may be a prefix of a value.
+    """Decode a value from its binary form; a bound may be a truncated value.
 
     Raises:
         MalformedError: The bytes are not a value of the type.
@@ -69,7 +69,7 @@ def decode(kind: Type, raw: bytes, *, truncated: bool = False) -> Value:  # noqa
             return raw
         case "binary", _:
             return raw
-    msg = f"{len(raw)} bytes ({raw.hex()[:64]}) are not a {kind}"
+    msg = f"{len(raw)} bytes ({raw.hex()[:64]}) are not a valid {kind}"
     raise MalformedError(msg)
 
 
@@ -95,12 +95,12 @@ def encode(kind: Type, value: Value) -> bytes:  # noqa: PLR0911 - a table of typ
 
 
 def minimal_bytes(number: int) -> int:
-    """Return how many bytes the shortest two's complement form of a number takes."""
+    """Return the number of bytes in the shortest two's complement form of a number."""
     return max(1, ((number if number >= 0 else ~number).bit_length() + 8) // 8)
 
 
 def order(value: Value) -> Any:
-    """Return a key that sorts values of one type as the specification does: -0.0 before 0.0, NaN last."""
+    """Return a sort key for values of one type in the order of the specification: -0.0 before 0.0, NaN last."""
     if isinstance(value, str):
         return value.encode("utf-8", errors="surrogatepass")
     if isinstance(value, float):
@@ -114,7 +114,7 @@ def is_nan(value: object) -> bool:
 
 
 def same(one: object, other: object) -> bool:
-    """Whether two partition values are equal: bit by bit for floats, with one NaN."""
+    """Whether two partition values are equal; floats are compared bitwise, except that all NaNs are equal."""
     if one is None or other is None:
         return one is other
     if isinstance(one, float) and isinstance(other, float):
@@ -123,14 +123,14 @@ def same(one: object, other: object) -> bool:
 
 
 def canonical(value: object) -> object:
-    """Return a hashable form under which equal partition values are equal."""
+    """Return a hashable form that is equal for equal partition values."""
     if isinstance(value, float):
         return ("nan",) if math.isnan(value) else (value, math.copysign(1.0, value))
     return value
 
 
 def from_avro(kind: Type, value: Any) -> Value | None:
-    """Read a value as Avro files hold it, without logical types.
+    """Convert a value decoded from Avro without logical types.
 
     Raises:
         MalformedError: The value does not fit the type.
@@ -152,11 +152,11 @@ def from_avro(kind: Type, value: Any) -> Value | None:
         case _:
             expected = (int,)
     if not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected):
-        msg = f"{value!r} is not a {kind}"
+        msg = f"{value!r} is not a valid {kind}"
         raise MalformedError(msg)
     return value
 
 
 def unscaled(value: Decimal, scale: int) -> int:
-    """Return a decimal as a whole number of its smallest unit, with all 38 digits."""
+    """Return the unscaled integer of a decimal, with all 38 digits."""
     return int(value.scaleb(scale, context=_DECIMAL_CONTEXT))

@@ -1,1 +1,1 @@
-"""What a tenant has, and where it is."""
+"""Tables and files of tenants, and their locations."""

@@ -1,4 +1,4 @@
-"""What a namespace can hold besides ordinary tables: views, generic tables, and names that floe cannot address."""
+"""Views, generic tables, and entries of a namespace whose names floe cannot address."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
     from floe_iceberg import IcebergTableManager
 
-# Clients tidy these up in the path of a URL, and would name what is above.
+# HTTP clients resolve these in a URL path, so a request would address the parent.
 _NOT_IN_A_URL = frozenset({".", ".."})
 
 
 class ContentKind(StrEnum):
-    """What it is."""
+    """Kind of content."""
 
     VIEW = "view"
     GENERIC_TABLE = "generic table"
@@ -32,11 +32,11 @@ class ContentKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NamespaceContent:
-    """A view or a generic table; a table or namespace whose name cannot be written with dots.
+    """A view, a generic table, or a table or namespace whose name floe cannot address.
 
     Attributes:
-        kind: What it is.
-        parts: Its namespace's parts and its name.
+        kind: Kind of content.
+        parts: The parts of its namespace, and its name.
     """
 
     kind: ContentKind
@@ -44,35 +44,35 @@ class NamespaceContent:
 
     @property
     def name(self) -> str:
-        """The name for people; parts that floe cannot address are quoted."""
+        """The display name; parts that floe cannot address are quoted."""
         return ".".join(part if is_usable(part) else ascii(part) for part in self.parts)
 
     def __str__(self) -> str:
-        """Name it with its kind."""
+        """Return the kind and the name."""
         return f"{self.kind.value} {self.name}"
 
 
 @runtime_checkable
 class HoldsGenericTables(Protocol):
-    """A catalog whose namespaces can hold tables of other formats."""
+    """A catalog that supports generic tables, that is, tables of other formats."""
 
     def list_generic_tables(self, namespace: tuple[str, ...]) -> list[str]:
         """List the names of a namespace's generic tables."""
         ...
 
     def drop_generic_table(self, namespace: tuple[str, ...], name: str) -> None:
-        """Drop a generic table; one that is gone already is no error."""
+        """Drop a generic table; do nothing if it does not exist."""
         ...
 
 
 def walk(manager: IcebergTableManager, parts: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], list[str]]]:
-    """Yield every namespace below another, and the names of its tables, as the server has them; parents first."""
+    """Yield every namespace below another with the names of its tables as the server returns them; parents first."""
     for child in _children(manager, parts):
         try:
             tables = _tables(manager, child)
             below = list(walk(manager, child))
         except NamespaceNotFoundError:
-            # Dropped meanwhile, or not even a request can name it.
+            # It was dropped concurrently, or its name cannot be used in a request.
             continue
         yield child, tables
         yield from below
@@ -89,7 +89,7 @@ def _tables(manager: IcebergTableManager, parts: tuple[str, ...]) -> list[str]:
 
 
 def contents_of(manager: IcebergTableManager, namespaces: Iterable[str]) -> list[NamespaceContent]:
-    """List what is in some namespaces besides their tables and each other, what is deepest first."""
+    """List the contents of namespaces other than addressable tables and namespaces, deepest first."""
     return [content for namespace in namespaces for content in _inside(manager, tuple(namespace.split(".")))]
 
 
@@ -103,21 +103,21 @@ def _inside(manager: IcebergTableManager, parts: tuple[str, ...]) -> Iterator[Na
 
 
 def _all_of(manager: IcebergTableManager, parts: tuple[str, ...]) -> Iterator[NamespaceContent]:
-    """Yield all that is in a namespace that floe cannot address, and the namespace itself."""
+    """Yield the contents of a namespace that floe cannot address, then the namespace itself."""
     try:
         children, tables = _children(manager, parts), _tables(manager, parts)
         inside = [content for child in children for content in _all_of(manager, child)]
         inside += [NamespaceContent(ContentKind.TABLE, (*parts, table)) for table in tables]
         yield from [*inside, *_other_formats(manager, parts)]
     except NamespaceNotFoundError:
-        # It was listed a moment ago: not even a request can name it. The drop of what it is in will tell.
+        # It was just listed, so its name cannot be used in a request. Dropping the parent reports it.
         pass
     yield NamespaceContent(ContentKind.NAMESPACE, parts)
 
 
 def _other_formats(manager: IcebergTableManager, parts: tuple[str, ...]) -> Iterator[NamespaceContent]:
     views: list[str] = []
-    # Not every catalog has views.
+    # Not every catalog supports views.
     with contextlib.suppress(CapabilityError), manager.namespaces.operation("list_views", parts):
         views = sorted(view[-1] for view in manager.catalog.list_views(parts))
     yield from (NamespaceContent(ContentKind.VIEW, (*parts, view)) for view in views)
@@ -128,16 +128,16 @@ def _other_formats(manager: IcebergTableManager, parts: tuple[str, ...]) -> Iter
 
 
 def drop_content(manager: IcebergTableManager, content: NamespaceContent) -> None:
-    """Drop something; what is gone already is no error.
+    """Drop an entry of a namespace; do nothing if it does not exist.
 
     Raises:
-        CapabilityError: Its name cannot be part of a request.
+        CapabilityError: Its name cannot be used in a request.
     """
     *namespace, name = content.parts
     parts, catalog, generic = tuple(namespace), manager.catalog, _generic(manager)
     if name in _NOT_IN_A_URL and content.kind is not ContentKind.NAMESPACE:
-        msg = f"The name of {content} cannot be part of a request."
-        raise CapabilityError(msg, hint="Drop it with the server's own tools.")
+        msg = f"Cannot drop {content}: its name cannot be used in a request."
+        raise CapabilityError(msg, hint="Drop it with the server's tools.")
     missing = (NoSuchViewError, NoSuchTableError, NoSuchNamespaceError)
     operation = f"drop_{content.kind.value.replace(' ', '_')}"
     with manager.namespaces.operation(operation, parts), contextlib.suppress(*missing):

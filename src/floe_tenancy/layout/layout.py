@@ -1,4 +1,4 @@
-"""What a tenant has: namespaces, tables, objects, and whose tables lie where."""
+"""Namespaces and tables of a tenant, and the locations of all tables in the catalog."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ _LOADS_AT_ONCE = 8
 
 
 def is_place_in(own: OwnFiles, place: str) -> bool:
-    """Whether a folder or file surely lies at one of some places or below, whichever client follows its name."""
+    """Whether a folder or file is certainly located at or below one of the places, however a client resolves it."""
     return f"{place.rstrip('/')}/_" in own
 
 
 @dataclass(frozen=True, slots=True)
 class TenantTable:
-    """A table and every place its files go to.
+    """A table and all locations of its files.
 
     Attributes:
         name: ``namespace.table``.
-        places: Its location, its metadata file, and folders that its properties name.
+        places: Its location, its metadata file, and the folders set in its properties.
         columns: Names of its columns.
         properties: Its properties.
-        snapshot_id: Current snapshot, None when it has none yet.
+        snapshot_id: Current snapshot, None if it has no snapshots.
         rows: Rows of the current snapshot.
-        broken: Why it cannot be read; None for a sound one. Of a broken table, only the name is certain.
+        broken: Why the table cannot be read; None if it can be. Only the name of a broken table is reliable.
     """
 
     name: str
@@ -54,11 +54,11 @@ class TenantTable:
 
 @dataclass(frozen=True, slots=True)
 class TablePlaces:
-    """Where a table lies.
+    """The locations of a table.
 
     Attributes:
-        places: Its location, its metadata file, and folders that its properties name.
-        broken: Why it cannot be read; its places are then those of its metadata file and of its namespace.
+        places: Its location, its metadata file, and the folders set in its properties.
+        broken: Why the table cannot be read; its places are then derived from its metadata file and its namespace.
     """
 
     places: tuple[str, ...]
@@ -66,25 +66,25 @@ class TablePlaces:
 
 
 def tenant_roots(config: IcebergCatalogConfig, tenant: str) -> tuple[str, ...]:
-    """Return the URIs below which everything of a tenant lies."""
+    """Return the URIs of a tenant's prefixes."""
     found = (config.warehouse_uri_for(tenant), config.metadata_uri_for(tenant))
     return tuple(uri for uri in found if uri)
 
 
 def tenant_files(config: IcebergCatalogConfig, tenant: str) -> OwnFiles:
-    """Return the files that are a tenant's: those below its prefixes."""
+    """Return the files of a tenant: those below its prefixes."""
     return OwnFiles.below(tenant_roots(config, tenant))
 
 
 def namespaces_of(manager: IcebergTableManager, namespace: str) -> list[str]:
-    """Return a namespace and all below it, parents first; none when it does not exist."""
+    """Return a namespace and all namespaces below it, parents first; empty if it does not exist."""
     if not manager.namespaces.exists(namespace):
         return []
     return [namespace, *manager.namespaces.tree(namespace)]
 
 
 def tables_of(manager: IcebergTableManager, namespaces: Iterable[str]) -> list[TenantTable]:
-    """Describe every table of some namespaces; one that cannot be read is described as broken."""
+    """Describe all tables in the namespaces; a table that cannot be read is marked as broken."""
     names = [f"{namespace}.{table}" for namespace in namespaces for table in manager.list_tables(namespace)]
     return _all_described(manager, names)
 
@@ -96,7 +96,7 @@ def _all_described(manager: IcebergTableManager, names: list[str]) -> list[Tenan
 
 
 def _described(manager: IcebergTableManager, name: str) -> TenantTable | None:
-    """Describe a table; None for one that was dropped meanwhile."""
+    """Describe a table; return None if it was dropped concurrently."""
     try:
         table = manager.load_table(name)
     except TransientError:
@@ -126,7 +126,7 @@ def _is_listed(manager: IcebergTableManager, name: str) -> bool:
 
 
 def _known_places(manager: IcebergTableManager, name: str, err: FloeStorageError) -> tuple[str, ...]:
-    """Tell what is known of a table that cannot be read: its metadata file, and where its namespace puts tables."""
+    """Return the known places of an unreadable table: its metadata file, and its default location in the namespace."""
     places = [err.path] if isinstance(err, CorruptFileError) else []
     namespace, _, table = name.rpartition(".")
     location = manager.namespaces.properties(namespace).get("location")
@@ -134,7 +134,7 @@ def _known_places(manager: IcebergTableManager, name: str, err: FloeStorageError
 
 
 def places_of_all(manager: IcebergTableManager) -> dict[str, TablePlaces]:
-    """Tell where every table of a catalog lies; one that cannot be read stands in nobody's way."""
+    """Return the places of all tables in a catalog; an unreadable table does not fail the call."""
     usable: list[str] = []
     found: dict[str, TablePlaces] = {}
     for namespace, tables in walk(manager):
@@ -149,29 +149,29 @@ def places_of_all(manager: IcebergTableManager) -> dict[str, TablePlaces]:
 
 
 def _odd_places(manager: IcebergTableManager, parts: tuple[str, ...]) -> TablePlaces:
-    """Tell where a table lies whose name floe cannot address."""
+    """Return the places of a table whose name floe cannot address."""
     try:
         table = manager.catalog.load_table(parts)
     except TransientError:
         raise
-    except Exception as err:  # noqa: BLE001 - whatever a strange name leads to, it stands in nobody's way
+    except Exception as err:  # noqa: BLE001 - an odd name can cause any error; report the table as unreadable
         return TablePlaces((), broken=redact_text(str(err)))
     return TablePlaces((*declared_places(table.metadata), table.metadata_location))
 
 
-def intruders(config: IcebergCatalogConfig, tenant: str, everybody: Mapping[str, TablePlaces]) -> list[str]:
-    """Name the tables of others that lie below a tenant's prefixes."""
+def intruders(config: IcebergCatalogConfig, tenant: str, all_tables: Mapping[str, TablePlaces]) -> list[str]:
+    """Return the tables of others that are located below a tenant's prefixes."""
     roots = tenant_roots(config, tenant)
     return [
         name
-        for name, table in everybody.items()
+        for name, table in all_tables.items()
         if not _is_own(config, tenant, name) and any(lies_in(place, roots) for place in table.places)
     ]
 
 
-def broken_of_others(config: IcebergCatalogConfig, tenant: str, everybody: Mapping[str, TablePlaces]) -> list[str]:
-    """Name the tables of others that cannot be read, so that their place is judged by what is known of it."""
-    return [name for name, table in everybody.items() if table.broken and not _is_own(config, tenant, name)]
+def broken_of_others(config: IcebergCatalogConfig, tenant: str, all_tables: Mapping[str, TablePlaces]) -> list[str]:
+    """Return the tables of others that cannot be read, so their places are only partly known."""
+    return [name for name, table in all_tables.items() if table.broken and not _is_own(config, tenant, name)]
 
 
 def _is_own(config: IcebergCatalogConfig, tenant: str, name: str) -> bool:

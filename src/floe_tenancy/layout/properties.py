@@ -1,4 +1,4 @@
-"""One set of properties for catalog and object store: PyIceberg's own configuration, and what a caller adds to it."""
+"""Properties for catalog and object store: PyIceberg's configuration plus the caller's settings."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from floe_tenancy.config import IcebergCatalogConfig
 
 FSSPEC_FILE_IO = "pyiceberg.io.fsspec.FsspecFileIO"
-# Self-hosted stores accept any region; without one PyArrow asks Amazon for it and waits.
+# Self-hosted stores accept any region; without one, PyArrow makes a slow request to AWS to find it.
 SELF_HOSTED_REGION = "us-east-1"
 
 
 def catalog_properties(config: IcebergCatalogConfig) -> dict[str, str]:
-    """Return the properties of a configuration's catalog, with secrets in the clear: never log or store them.
+    """Return the catalog properties, with plain-text secrets: never log or store them.
 
-    PyIceberg's variables and file come first, then the configuration's own fields, then its ``properties``.
+    In increasing precedence: PyIceberg's variables and file, the configuration's fields, and its ``properties``.
     """
-    # Read anew: PyIceberg itself keeps what it found when it was imported.
+    # Read the configuration again: PyIceberg caches it at import.
     known = Config().get_catalog_config(config.name) or {}
     properties = {key: value for key, value in known.items() if isinstance(value, str)}
     properties |= _fields(config)
@@ -58,7 +58,7 @@ def _defaults(provider: CatalogProvider, properties: dict[str, str]) -> dict[str
     if provider is CatalogProvider.S3 and "s3.endpoint" in properties:
         return {"s3.region": SELF_HOSTED_REGION}
     if provider is CatalogProvider.GCS and "gcs.service.host" in properties:
-        # An emulated store knows no credentials: gcsfs can stay anonymous, PyArrow would look for a metadata server.
+        # An emulator needs no credentials. gcsfs supports anonymous access; PyArrow looks for a metadata server.
         anonymous = "gcs.oauth2.token" not in properties
         return {"py-io-impl": FSSPEC_FILE_IO, "gcs.oauth2.token": "anon"} if anonymous else {}
     return {}

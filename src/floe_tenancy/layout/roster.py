@@ -1,4 +1,4 @@
-"""Who the tenants of a catalog are: asked once, then kept up to date."""
+"""The tenants of a catalog, listed once and then kept up to date."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ def known_tenants(catalog: IcebergTableManager | ProjectConnection, config: Iceb
 
 
 class TenantRoster:
-    """Keeps ids apart that differ in case only; may be shared between threads."""
+    """Refuses tenant ids that differ only in case. Thread-safe."""
 
     def __init__(self, manager: IcebergTableManager, config: IcebergCatalogConfig) -> None:
-        """Ask nothing yet."""
+        """Create a roster without listing the tenants."""
         self._manager = manager
         self._config = config
         self._by_folded_id: dict[str, str] | None = None
         self._lock = Lock()
 
     def claim(self, tenant: str) -> None:
-        """Enter a tenant.
+        """Add a tenant.
 
         Raises:
-            InvalidIdentifierError: Another tenant's id differs from it in case only.
+            InvalidIdentifierError: The id differs from another tenant's only in case.
         """
         with self._lock:
             if self._by_folded_id is None:

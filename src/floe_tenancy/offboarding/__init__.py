@@ -1,1 +1,1 @@
-"""Off-boarding a tenant."""
+"""Off-boarding of tenants."""

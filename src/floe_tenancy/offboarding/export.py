@@ -1,4 +1,4 @@
-"""Copies a tenant's tables out, as Parquet that needs no catalog to be read."""
+"""Export a tenant's tables as Parquet files that can be read without a catalog."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ExportedTable:
-    """A table that was copied out.
+    """An exported table.
 
     Attributes:
-        snapshot_id: What was copied; None for a table without rows.
+        snapshot_id: The exported snapshot; None for a table without snapshots.
         rows: Rows written.
         uri: The Parquet file.
     """
@@ -39,48 +39,48 @@ class ExportedTable:
     uri: str
 
     def as_json(self) -> dict[str, Any]:
-        """Return what a journal keeps."""
+        """Return the journal entry."""
         return {"snapshot_id": self.snapshot_id, "rows": self.rows, "uri": self.uri}
 
 
 def export_root(destination: str, *, forbidden: Sequence[str]) -> str:
-    """Return the URI of an export's folder.
+    """Return the URI of the export folder.
 
     Raises:
-        ConfigurationError: The folder is within what is going to be purged.
+        ConfigurationError: The folder is below a prefix that off-boarding purges.
     """
     given = destination.strip()
     root = given.rstrip("/") if "://" in given else f"file://{Path(given).expanduser().resolve()}"
     if lies_in(root, forbidden):
-        msg = f"The export to {root} would be purged with the tenant."
-        raise ConfigurationError(msg, hint="Choose a place outside the tenant's prefixes.")
+        msg = f"Cannot export to {root}: off-boarding deletes this folder."
+        raise ConfigurationError(msg, hint="Choose a folder outside the tenant's prefixes.")
     return root
 
 
 def reason_against_export(manager: IcebergTableManager, table: TenantTable, own: OwnFiles) -> str | None:
-    """Say why a tenant's table is not copied out; None when nothing speaks against it.
+    """Return why a tenant's table cannot be exported; None if it can be.
 
-    A table's metadata and manifests are written by its tenant, and an export reads with the administrator's keys: files
-    beyond the tenant's prefixes are somebody else's.
+    Tenants write their tables' metadata and manifests, but an export reads with the administrator's credentials. It
+    must not read files outside the tenant's prefixes, which belong to others.
     """
     if table.broken:
-        return f"it cannot be read: {table.broken}"
+        return f"cannot read it: {table.broken}"
     if outside := [place for place in table.places if not is_place_in(own, place)]:
         return f"it uses {outside[0]}, outside the tenant's prefixes"
     if table.snapshot_id is None:
         return None
     try:
-        # Stops at the first: what a foreign list or manifest names is not even read.
+        # Stop at the first one, so that foreign manifest lists and manifests are never read.
         foreign = next((file for file in _files_read(manager, table) if file not in own), None)
     except TransientError:
         raise
     except FloeStorageError as err:
-        return f"it cannot be read: {redact_text(err.message)}"
-    return f"its snapshot names {foreign}, outside the tenant's prefixes" if foreign else None
+        return f"cannot read it: {redact_text(err.message)}"
+    return f"its snapshot references {foreign}, outside the tenant's prefixes" if foreign else None
 
 
 def _files_read(manager: IcebergTableManager, table: TenantTable) -> Iterator[str]:
-    """Yield every file that a scan reads, before that file is opened."""
+    """Yield every file that a scan reads, before opening it."""
     loaded = manager.load_table(table.name)
     snapshot = loaded.snapshot_by_id(table.snapshot_id) if table.snapshot_id is not None else None
     if snapshot is None:
@@ -96,7 +96,7 @@ def export_table(manager: IcebergTableManager, table: TenantTable, root: str) ->
     """Write a table's current rows to one Parquet file below a folder.
 
     Raises:
-        StorageError: The file cannot be written, or does not hold every row.
+        StorageError: The file cannot be written.
     """
     uri = f"{root}/{'/'.join(table.name.split('.'))}.parquet"
     with traced("tenancy.export", table=table.name, uri=uri) as operation:
@@ -109,7 +109,7 @@ def export_table(manager: IcebergTableManager, table: TenantTable, root: str) ->
                     writer.write_batch(batch)
                     rows += batch.num_rows
         except OSError as err:
-            msg = f"The export of '{table.name}' to {uri} failed: {err.strerror or type(err).__name__}."
-            raise StorageError(msg, hint="Check the place and its free space; nothing was dropped.") from err
+            msg = f"Cannot export '{table.name}' to {uri}: {err.strerror or type(err).__name__}."
+            raise StorageError(msg, hint="Nothing was dropped. Check the location and its free space.") from err
         operation.set(rows=rows)
     return ExportedTable(table.snapshot_id, rows, uri)

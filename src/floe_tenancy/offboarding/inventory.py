@@ -1,4 +1,4 @@
-"""What off-boarding a tenant would remove, and what stands in its way."""
+"""The off-boarding plan: what would be removed, and what prevents it."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OffboardingPlan:
-    """What off-boarding a tenant would remove, and what stands in its way.
+    """What off-boarding a tenant would remove, and what prevents it.
 
     Attributes:
-        tenant: Who would leave.
+        tenant: The tenant.
         namespaces: Namespaces that would be dropped, parents first.
-        tables: Tables that would be dropped; broken ones among them.
+        tables: Tables that would be dropped, including broken ones.
         contents: Views and generic tables that would be dropped.
         objects: Objects that would be deleted.
         bytes: Their size.
-        outside: Places of the tenant's tables beyond its prefixes, which would be left as they are.
+        outside: Places of the tenant's tables outside its prefixes, which would not be deleted.
         holds: Legal holds, as ``name: reason``.
-        intruders: Tables of others that lie in the tenant's prefixes.
-        unreadable: Tables of others that cannot be read; they are taken to lie where their metadata file or their
-            namespace does.
-        sharing: Tables of the tenant whose files may not be deleted, because ``gc.enabled=false`` says that other
-            tables share them.
-        has_access: Whether the tenant has credentials that would end.
+        intruders: Tables of others that are located below the tenant's prefixes.
+        unreadable: Tables of others that cannot be read; their places are derived from their metadata file and their
+            namespace.
+        sharing: Tables of the tenant whose files may not be deleted, because ``gc.enabled=false`` indicates that
+            other tables share them.
+        has_access: Whether the tenant has credentials that would be revoked.
     """
 
     tenant: str
@@ -65,7 +65,7 @@ class OffboardingPlan:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing of the tenant is there."""
+        """Whether there is nothing to remove."""
         return not (self.namespaces or self.objects or self.has_access)
 
     @property
@@ -74,7 +74,7 @@ class OffboardingPlan:
         return tuple(table for table in self.tables if table.broken)
 
     def refuse_obstacles(self) -> None:
-        """Refuse to go on while something stands in the way.
+        """Refuse a plan that is blocked.
 
         Raises:
             LegalHoldError: The tenant is under legal hold.
@@ -82,31 +82,32 @@ class OffboardingPlan:
             ConfigurationError: Tables of others would lose their files.
         """
         if self.holds:
-            msg = f"The tenant '{self.tenant}' is under legal hold: {'; '.join(self.holds)}."
-            raise LegalHoldError(msg, hint=f"Nothing was removed. Remove the property {LEGAL_HOLD} once it is lifted.")
+            msg = f"Tenant '{self.tenant}' is under legal hold: {'; '.join(self.holds)}."
+            hint = f"Nothing was removed. Once the hold is lifted, remove the property {LEGAL_HOLD}."
+            raise LegalHoldError(msg, hint=hint)
         if self.intruders:
-            msg = f"Tables of others lie in the prefix of tenant '{self.tenant}': {', '.join(self.intruders)}."
+            msg = f"Tables of others are located in the prefix of tenant '{self.tenant}': {', '.join(self.intruders)}."
             raise ConfigurationError(msg, hint="Nothing was removed. Move these tables first.")
         if self.sharing:
             msg = f"Tables of tenant '{self.tenant}' share their files with other tables: {', '.join(self.sharing)}."
-            hint = f"Nothing was removed. Set {GC_PROPERTY}=true on them once nobody else needs the files."
+            hint = f"Nothing was removed. Set {GC_PROPERTY}=true on them once no other table needs the files."
             raise SharedFilesError(msg, hint=hint)
 
     @property
     def is_blocked(self) -> bool:
-        """Whether something stands in the way."""
+        """Whether off-boarding would be refused."""
         return bool(self.holds or self.intruders or self.sharing)
 
 
 def plan_offboarding(session: BootstrapSession, tenant: str, isolation: PolarisIsolation | None) -> OffboardingPlan:
-    """Take the inventory of a tenant, and look where everybody else's tables are; nothing is changed."""
-    everybody = places_of_all(session.manager)
+    """Take the inventory of a tenant, and locate the tables of others; nothing is changed."""
+    all_tables = places_of_all(session.manager)
     return take_inventory(
         session,
         tenant,
         isolation,
-        others=tuple(intruders(session.config, tenant, everybody)),
-        unreadable=tuple(broken_of_others(session.config, tenant, everybody)),
+        others=tuple(intruders(session.config, tenant, all_tables)),
+        unreadable=tuple(broken_of_others(session.config, tenant, all_tables)),
     )
 
 
@@ -147,7 +148,7 @@ def take_inventory(
 
 
 def _holds(session: BootstrapSession, tenant: str, namespaces: list[str], tables: list[TenantTable]) -> list[str]:
-    """Name the holds on the tenant's namespace, also those set above it, and on what is in it."""
+    """Return the holds on the tenant's namespace, its parents, and its contents."""
     catalog = session.manager.namespaces
     holds = namespace_holds(catalog, session.config.namespace_for(tenant))
     found: list[tuple[str, Mapping[str, str]]] = [(name, catalog.properties(name)) for name in namespaces[1:]]

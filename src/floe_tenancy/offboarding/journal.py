@@ -1,4 +1,4 @@
-"""What an off-boarding has done so far: one JSON file, replaced whole at every step."""
+"""The progress of an off-boarding: one JSON file, atomically replaced at every step."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 class OffboardingJournal:
-    """The journal of one off-boarding under way; when it is finished, its file is kept under another name.
+    """The journal of one off-boarding; it is kept under another name after the off-boarding.
 
     Attributes:
-        path: The file of an off-boarding under way.
-        resumed: Whether it was begun by an earlier run.
-        content: What has been noted.
+        path: The file, while the off-boarding is in progress.
+        resumed: Whether an earlier run started the off-boarding.
+        content: The recorded progress.
     """
 
     def __init__(self, folder: Path, namespace: str) -> None:
-        """Take up the journal of a run that ended early, or begin a new one.
+        """Resume the journal of an interrupted run, or start a new one.
 
         Raises:
             ConfigurationError: The file is damaged.
@@ -37,25 +37,25 @@ class OffboardingJournal:
         try:
             content = json.loads(self.path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as err:
-            msg = f"The journal {self.path} cannot be read."
-            raise ConfigurationError(msg, hint="Move it away; every step can be repeated without it.") from err
+            msg = f"Cannot read the journal {self.path}."
+            raise ConfigurationError(msg, hint="Move the file; every step can be repeated without it.") from err
         if not isinstance(content, dict) or not isinstance(content.get("steps"), dict):
             msg = f"The journal {self.path} is damaged."
-            raise ConfigurationError(msg, hint="Move it away; every step can be repeated without it.")
+            raise ConfigurationError(msg, hint="Move the file; every step can be repeated without it.")
         return content
 
     def step(self, name: str) -> dict[str, Any]:
-        """Return what a step has noted, empty when it has not begun."""
+        """Return the progress of a step; empty if it has not started."""
         found: dict[str, Any] = self.content["steps"].get(name, {})
         return found
 
-    def note(self, name: str, **facts: Any) -> None:  # noqa: ANN401 - whatever JSON holds
-        """Note what a step has done, on disk before the next one begins."""
+    def note(self, name: str, **facts: Any) -> None:  # noqa: ANN401 - any JSON value
+        """Record the progress of a step on disk."""
         self.content["steps"][name] = {**self.step(name), **facts, "at": _now()}
         self._write()
 
     def finish(self) -> Path:
-        """Close the journal and return where it is kept."""
+        """Close the journal and return its final path."""
         self.content["finished_at"] = _now()
         self._write()
         moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
@@ -67,8 +67,8 @@ class OffboardingJournal:
         try:
             write_atomically(self.path, json.dumps(self.content, indent=2) + "\n", durable=True)
         except OSError as err:
-            msg = f"The journal {self.path} cannot be written: {err.strerror or err}."
-            raise StorageError(msg, hint="Check the folder and its free space, then run it again.") from err
+            msg = f"Cannot write the journal {self.path}: {err.strerror or err}."
+            raise StorageError(msg, hint="Check the folder and its free space, then run the command again.") from err
 
 
 def _now() -> str:

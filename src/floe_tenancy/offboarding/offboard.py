@@ -1,4 +1,4 @@
-"""Off-boarding: a tenant leaves, and nothing of it stays; its neighbors keep every byte."""
+"""Off-board a tenant: remove all its data without affecting other tenants."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from floe_tenancy.bootstrap import BootstrapSession
     from floe_tenancy.isolation import PolarisIsolation
 
-# How long storage keys can live that Polaris vended before the tenant's credentials ended: the longest session that its
-# STS gives by default.
+# Lifetime of storage credentials that Polaris vended before the tenant's credentials were revoked: the default maximum
+# of an STS session.
 KEY_LIFETIME = timedelta(hours=1)
-# How often the prefix is listed while such keys may still be used.
+# How often the prefix is listed while vended credentials may still be used.
 _LOOK_SECONDS = 30.0
 
 
 class OffboardingStep(StrEnum):
-    """The steps, in their order."""
+    """The steps of an off-boarding, in order."""
 
     INVENTORY = "inventory"
     EXPORT = "export"
@@ -54,17 +54,17 @@ class OffboardingStep(StrEnum):
 
 @dataclass(frozen=True)
 class OffboardingResult:
-    """What was removed.
+    """The result of an off-boarding.
 
     Attributes:
-        plan: What was there.
-        exported: Rows by exported table.
+        plan: The plan that was executed.
+        exported: Number of exported rows, by table.
         not_exported: Why a table was not exported, by table.
-        deleted_objects: Objects deleted by this run.
-        journal: Where the journal is kept.
-        resumed: Whether this run went on with an earlier one.
-        list_again_after: Until when keys that were vended before can be used, when this run did not wait for it: the
-            same command lists the prefix again then, and finishes. None once it is finished.
+        deleted_objects: Number of objects deleted by this run.
+        journal: Path of the journal.
+        resumed: Whether this run resumed an earlier one.
+        list_again_after: When the storage credentials vended earlier expire, if this run did not wait for it. Run the
+            same command again after that to finish. None if the off-boarding is complete.
     """
 
     plan: OffboardingPlan
@@ -77,17 +77,17 @@ class OffboardingResult:
 
 
 class TenantOffboarding:
-    """Removes tenants, step by step; a run that was killed is taken up by the next one."""
+    """Removes tenants step by step; the next run resumes an interrupted one."""
 
     def __init__(
         self, session: BootstrapSession, *, journal_folder: Path, isolation: PolarisIsolation | None = None
     ) -> None:
-        """Work on an open catalog.
+        """Use an open catalog.
 
         Args:
             session: The catalog and its stores.
-            journal_folder: Where journals are kept; never below a tenant's prefix.
-            isolation: Ends the tenant's credentials, on a catalog that has some.
+            journal_folder: Folder of the journals; must not be below a tenant's prefix.
+            isolation: Revokes the tenant's credentials, on Polaris.
         """
         self._session = session
         self._folder = journal_folder
@@ -97,7 +97,7 @@ class TenantOffboarding:
         """Take the inventory; nothing is changed.
 
         Raises:
-            InvalidIdentifierError: The id cannot name a tenant.
+            InvalidIdentifierError: The tenant id is invalid.
         """
         validate_tenant_id(tenant)
         return plan_offboarding(self._session, tenant, self._isolation)
@@ -113,25 +113,25 @@ class TenantOffboarding:
     ) -> OffboardingResult:
         """Remove a tenant: its credentials, tables, namespaces and every object below its prefixes.
 
-        Files of its tables that lie elsewhere are left as they are: they may belong to somebody.
+        Files of its tables outside its prefixes are not deleted, because they may belong to others.
 
         Args:
-            tenant: Who leaves.
-            export_to: Folder or URI that every table is copied to first, as Parquet.
-            grace: How long storage keys live that the catalog vended before the credentials ended. By default an hour
-                where the tenant had credentials of its own, none where it had not.
-            wait: Whether to go on deleting until those keys have ended. Otherwise the journal stays open, and a later
-                run lists the prefix once more and finishes.
-            on_step: Told each step before it begins.
+            tenant: The tenant.
+            export_to: Folder or URI to export every table to first, as Parquet.
+            grace: Lifetime of storage credentials that the catalog vended earlier. Defaults to one hour for a tenant
+                with its own credentials, otherwise to zero.
+            wait: Whether to keep deleting files until those storage credentials expire. If False, the journal stays
+                open, and a later run lists the prefix again and finishes.
+            on_step: Called with each step before it starts.
 
         Raises:
             LegalHoldError: The tenant is under legal hold.
             NamespaceNotFoundError: There is no such tenant.
-            ConfigurationError: Tables of others lie in the tenant's prefix, the export would be purged, or the tenant
-                was made again while this was under way.
-            StorageError: Something could not be removed; the message names it.
+            ConfigurationError: Tables of others are located in the tenant's prefix, the export would be purged, or the
+                tenant was created again during the off-boarding.
+            StorageError: Something could not be removed; the message lists it.
         """
-        say = on_step or _nobody_listens
+        say = on_step or _ignore_step
         config = self._session.config
         root = export_root(export_to, forbidden=tenant_roots(config, tenant)) if export_to else None
         with traced("tenancy.offboard", tenant=tenant) as operation:
@@ -140,8 +140,8 @@ class TenantOffboarding:
             plan.refuse_obstacles()
             journal = OffboardingJournal(self._folder, ".".join(config.namespace_for(tenant)))
             if plan.is_empty and not journal.resumed:
-                msg = f"There is no tenant '{tenant}'."
-                raise NamespaceNotFoundError(msg, hint="floe tenants list shows who is there.")
+                msg = f"Tenant '{tenant}' not found."
+                raise NamespaceNotFoundError(msg, hint="List the tenants with: floe tenants list")
             _refuse_second_life(tenant, journal, plan)
             _note_inventory(journal, plan)
             if root:
@@ -150,7 +150,7 @@ class TenantOffboarding:
             say(OffboardingStep.REVOKE)
             keys_end = self._revoke(tenant, journal, grace)
             if root:
-                # What was written until the credentials ended.
+                # Export again, to include rows written before the credentials were revoked.
                 self._export(tenant, journal, root)
             say(OffboardingStep.DROP)
             self._drop(tenant, journal)
@@ -191,7 +191,7 @@ class TenantOffboarding:
             journal.note(OffboardingStep.EXPORT, tables={**done, table.name: exported.as_json()})
 
     def _revoke(self, tenant: str, journal: OffboardingJournal, grace: timedelta | None) -> datetime:
-        """End the tenant's credentials, and return when the last storage key that they brought ends."""
+        """Revoke the tenant's credentials; return when the last vended storage credentials expire."""
         known = journal.step(OffboardingStep.REVOKE)
         revoked = self._isolation is not None and self._isolation.revoke(tenant)
         is_first = revoked or "revoked_at" not in known
@@ -228,14 +228,14 @@ class TenantOffboarding:
             for content in contents_of(manager, [namespace]):
                 attempt(str(content), partial(drop_content, manager, content))
             for table in manager.list_tables(namespace):
-                # Without purge, and without reading it: only what lies in the tenant's prefixes is surely its own.
+                # Do not purge or read the table: only files below the tenant's prefixes are certainly its own.
                 attempt(f"table {namespace}.{table}", partial(manager.drop_table, f"{namespace}.{table}"))
             if not left:
                 attempt(f"namespace {namespace}", partial(manager.namespaces.delete, namespace))
         if left:
-            msg = f"The catalog did not drop everything of the tenant '{tenant}': {'; '.join(left)}."
+            msg = f"The catalog did not drop everything of tenant '{tenant}': {'; '.join(left)}."
             raise StorageError(
-                msg, hint="No file was deleted. Drop these in the catalog, then run the same command again."
+                msg, hint="No files were deleted. Drop these in the catalog, then run the same command again."
             )
         journal.note(OffboardingStep.DROP, dropped=True)
 
@@ -245,7 +245,7 @@ class TenantOffboarding:
             store = storage.store(address)
             marker = prefix + MARKER_NAME
             deleted += store.delete([item.key for item in store.list(prefix) if item.key != marker])
-            # The marker goes last: as long as it is there, somebody can tell whose the prefix is.
+            # Delete the marker last: until then, it identifies the owner of the prefix.
             if store.read(marker) is not None:
                 deleted += store.delete([marker])
         total = journal.step(OffboardingStep.PURGE).get("deleted", 0) + deleted
@@ -253,7 +253,7 @@ class TenantOffboarding:
         return deleted
 
     def _purge_until(self, tenant: str, journal: OffboardingJournal, end: datetime) -> int:
-        """Delete what is written with keys that outlive the credentials, until the last of them has ended."""
+        """Delete files written with vended storage credentials, until these credentials expire."""
         deleted = 0
         while (left := (end - _now()).total_seconds()) > 0:
             time.sleep(min(left, _LOOK_SECONDS))
@@ -265,14 +265,15 @@ class TenantOffboarding:
     def _verify(self, tenant: str) -> None:
         left = take_inventory(self._session, tenant, self._isolation)
         if not left.is_empty:
-            what = [*left.namespaces, *([f"{left.objects} objects"] if left.objects else [])]
+            files = f"{left.objects:,} object{'' if left.objects == 1 else 's'}"
+            what = [*left.namespaces, *([files] if left.objects else [])]
             what += ["credentials"] if left.has_access else []
-            msg = f"Something of the tenant '{tenant}' is still there: {', '.join(what)}."
-            raise StorageError(msg, hint="A writer may still be at work; stop it and run the off-boarding again.")
+            msg = f"Tenant '{tenant}' is not completely removed: {', '.join(what)}."
+            raise StorageError(msg, hint="A writer may still be active. Stop it, then run the off-boarding again.")
 
 
 def _note_inventory(journal: OffboardingJournal, plan: OffboardingPlan) -> None:
-    # The first run saw everything; a later one sees what is left.
+    # Only the first run sees everything; later runs see what is left.
     if not journal.step(OffboardingStep.INVENTORY):
         journal.note(
             OffboardingStep.INVENTORY,
@@ -286,14 +287,17 @@ def _note_inventory(journal: OffboardingJournal, plan: OffboardingPlan) -> None:
 
 
 def _refuse_second_life(tenant: str, journal: OffboardingJournal, plan: OffboardingPlan) -> None:
-    # What the first run did not drop is a rest; what is there after everything was purged is somebody's new work.
+    # Before the purge, existing namespaces are leftovers of the first run; after it, the tenant was created again.
     if plan.namespaces and journal.step(OffboardingStep.PURGE):
         raise _second_life(tenant, journal)
 
 
 def _second_life(tenant: str, journal: OffboardingJournal) -> ConfigurationError:
-    msg = f"The tenant '{tenant}' was made again while its off-boarding is under way. Nothing of it was removed."
-    hint = f"Move {journal.path} away to off-board the new one. Keys of the old one can still write to its prefix."
+    msg = f"Tenant '{tenant}' was created again during its off-boarding. The new tenant was not removed."
+    hint = (
+        f"To off-board the new tenant, move {journal.path} to another folder. "
+        "Storage credentials of the old tenant can still write to its prefix."
+    )
     return ConfigurationError(msg, hint=hint)
 
 
@@ -301,5 +305,5 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _nobody_listens(_: OffboardingStep) -> None:
+def _ignore_step(_: OffboardingStep) -> None:
     return

@@ -1,1 +1,1 @@
-"""Tenants of a project."""
+"""The tenants of a project."""

@@ -1,4 +1,4 @@
-"""The same operation for many tenants: bounded concurrency, one tenant's failure stops nobody else."""
+"""Run an operation for many tenants, with bounded concurrency; one tenant's failure does not stop the others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _log = get_logger(__name__)
 
 
 class TenantState(StrEnum):
-    """How an operation ended for one tenant."""
+    """Result of an operation for one tenant."""
 
     DONE = "done"
     SKIPPED = "skipped"
@@ -35,7 +35,7 @@ class TenantState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TenantOutcome:
-    """One tenant's line of a report."""
+    """Outcome of an operation for one tenant."""
 
     tenant: str
     state: TenantState
@@ -44,12 +44,12 @@ class TenantOutcome:
 
 @dataclass(frozen=True)
 class FleetReport:
-    """How an operation ended for every tenant, in the order they were given."""
+    """Outcomes of an operation for all tenants, in the given order."""
 
     outcomes: tuple[TenantOutcome, ...] = field(default=())
 
     def of(self, state: TenantState) -> list[TenantOutcome]:
-        """Return the tenants that ended in one state."""
+        """Return the outcomes with the given state."""
         return [outcome for outcome in self.outcomes if outcome.state is state]
 
     @property
@@ -65,7 +65,7 @@ def for_every_tenant(
     concurrency: int = DEFAULT_CONCURRENCY,
     on_progress: Callable[[TenantOutcome], None] | None = None,
 ) -> FleetReport:
-    """Run ``work`` for every tenant; an error becomes that tenant's outcome."""
+    """Run ``work`` for every tenant; an error becomes the tenant's outcome."""
     ordered = list(dict.fromkeys(tenants))
 
     def attempt(tenant: str) -> TenantOutcome:
@@ -73,7 +73,7 @@ def for_every_tenant(
             return work(tenant)
         except FloeStorageError as err:
             return TenantOutcome(tenant, TenantState.FAILED, redact_text(str(err)))
-        except Exception as err:  # noqa: BLE001 - whatever befell one tenant, the others go on
+        except Exception as err:  # noqa: BLE001 - one tenant's failure does not stop the others
             _log.exception("tenancy.failed", tenant=tenant)
             return TenantOutcome(tenant, TenantState.FAILED, redact_text(f"{type(err).__name__}: {err}"))
 
@@ -87,7 +87,7 @@ def for_every_tenant(
     return FleetReport(tuple(outcomes[tenant] for tenant in ordered))
 
 
-def bootstrap_many(  # noqa: PLR0913 - what to do, for whom, and how fast
+def bootstrap_many(  # noqa: PLR0913 - operation, tenants and concurrency
     bootstrapper: IcebergCatalogBootstrapper,
     tenants: Iterable[str],
     config: IcebergCatalogConfig,
@@ -102,13 +102,13 @@ def bootstrap_many(  # noqa: PLR0913 - what to do, for whom, and how fast
         def work(tenant: str) -> TenantOutcome:
             result = session.bootstrap(tenant, tables)
             state = TenantState.DONE if result.created_tables else TenantState.SKIPPED
-            detail = f"created {', '.join(result.created_tables)}" if result.created_tables else "already there"
+            detail = f"created {', '.join(result.created_tables)}" if result.created_tables else "already exists"
             return TenantOutcome(tenant, state, detail)
 
         return for_every_tenant(tenants, work, concurrency=concurrency, on_progress=on_progress)
 
 
-def evolve_all(  # noqa: PLR0913 - what to do, for whom, and how fast
+def evolve_all(  # noqa: PLR0913 - operation, tenants and concurrency
     bootstrapper: IcebergCatalogBootstrapper,
     spec: IcebergTableSpec,
     config: IcebergCatalogConfig,
@@ -118,16 +118,16 @@ def evolve_all(  # noqa: PLR0913 - what to do, for whom, and how fast
     on_progress: Callable[[TenantOutcome], None] | None = None,
     dry_run: bool = False,
 ) -> FleetReport:
-    """Roll a table specification's new columns over tenants.
+    """Add the new columns of a table specification to the tables of many tenants.
 
     Args:
         bootstrapper: Opens the catalog.
-        spec: What the table should look like; columns it does not name stay.
-        config: The catalog the tenants share.
-        tenants: Whose tables; all that have a namespace by default.
-        concurrency: Tenants worked on at once.
-        on_progress: Told each tenant's outcome.
-        dry_run: Only tell what would change.
+        spec: Specification of the table; other columns are kept.
+        config: Configuration of the shared catalog.
+        tenants: The tenants; by default, all tenants with a namespace.
+        concurrency: Maximum number of tenants processed at the same time.
+        on_progress: Called with each tenant's outcome.
+        dry_run: Whether to only report what would change.
     """
     with bootstrapper.session(config) as session:
         evolution = SchemaEvolutionManager(session.manager)
@@ -137,9 +137,9 @@ def evolve_all(  # noqa: PLR0913 - what to do, for whom, and how fast
             try:
                 plan = evolution.plan(table, spec.columns)
             except TableNotFoundError:
-                return TenantOutcome(tenant, TenantState.SKIPPED, f"has no table {spec.name}")
+                return TenantOutcome(tenant, TenantState.SKIPPED, f"no table {spec.name}")
             if plan.in_step:
-                return TenantOutcome(tenant, TenantState.SKIPPED, "in step already")
+                return TenantOutcome(tenant, TenantState.SKIPPED, "up to date")
             columns = ", ".join(change.column for change in plan.changes)
             if dry_run:
                 return TenantOutcome(tenant, TenantState.DONE, f"would add {columns}")

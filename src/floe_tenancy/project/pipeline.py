@@ -1,4 +1,4 @@
-"""A project's pipeline for each tenant: where its tables lie, and who may run it."""
+"""The tables of a project's pipeline, per tenant."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 class TenantTables:
-    """The tables of an open project as each of its tenants has them.
+    """The tables of an open project, per tenant.
 
-    ``bronze.orders`` is ``tenants.acme.bronze.orders`` for the tenant ``acme``, with its files below acme's prefix.
+    For tenant ``acme``, ``bronze.orders`` is ``tenants.acme.bronze.orders``, with its files below acme's prefix.
     """
 
     def __init__(self, connection: ProjectConnection) -> None:
-        """Ask nothing yet.
+        """Create the object without accessing the catalog.
 
         Raises:
-            CapabilityError: Tenants cannot live on the project's storage.
+            CapabilityError: The project's storage does not support tenants.
         """
         self._connection = connection
         self._artifacts = connection.artifacts
@@ -42,7 +42,7 @@ class TenantTables:
         """Return the full name of a tenant's table.
 
         Raises:
-            InvalidIdentifierError: The id cannot name a tenant.
+            InvalidIdentifierError: The tenant id is invalid.
         """
         return f"{tenant_namespace(self._artifacts, tenant)}.{table}"
 
@@ -50,9 +50,9 @@ class TenantTables:
         """Refuse a tenant that was never bootstrapped; nothing is changed.
 
         Raises:
-            InvalidIdentifierError: The id cannot name a tenant.
+            InvalidIdentifierError: The tenant id is invalid.
             NamespaceNotFoundError: There is no such tenant.
-            ConfigurationError: Its namespace lies elsewhere.
+            ConfigurationError: Its namespace has another location.
         """
         if validate_tenant_id(tenant) in self._ready:
             return
@@ -62,24 +62,24 @@ class TenantTables:
         expected = self._config.warehouse_uri_for(tenant)
         found = self._connection.namespaces.properties(namespace).get("location")
         if found is None or plain_uri(found) != plain_uri(expected):
-            msg = f"The tenant '{tenant}' has no complete layout: its namespace lies at {found}, not at {expected}."
+            msg = f"Namespace of tenant '{tenant}' has location {found}, expected {expected}."
             raise ConfigurationError(msg, hint=f"Run: floe tenants bootstrap {tenant}")
         self._ready.add(tenant)
 
     def declaration(self, tenant: str, table: str) -> TableConfig:
-        """Return how a tenant's table is made: as floe.yaml declares it, below the tenant's prefix.
+        """Return the declaration of a tenant's table: that of floe.yaml, located below the tenant's prefix.
 
         Raises:
-            ConfigurationError: The table declares a location, or its files would lie among those of another table.
+            ConfigurationError: The table declares a location, or its location is inside that of another table.
         """
         declared = self._artifacts.tables.get(table, TableConfig())
         if declared.location:
-            msg = f"The table '{table}' declares a location, which all tenants would share."
-            raise ConfigurationError(msg, hint="Remove the location: each tenant's files lie below its own prefix.")
+            msg = f"Table '{table}' declares a location, which all tenants would share."
+            raise ConfigurationError(msg, hint="Remove the location: each tenant's files go below its own prefix.")
         namespace = table.split(".", 1)[0]
         if namespace in {spec.name for spec in tenant_table_specs(self._artifacts)}:
-            msg = f"Files of '{table}' would lie in those of the table '{namespace}' that every tenant has."
-            raise ConfigurationError(msg, hint="Rename the asset's namespace, or declare other tenancy.tables.")
+            msg = f"The location of '{table}' would be inside that of the tenant table '{namespace}'."
+            raise ConfigurationError(msg, hint="Rename the asset's namespace, or the table in tenancy.tables.")
         path = table.replace(".", "/")
         metadata = self._config.metadata_uri_for(tenant)
         properties = {METADATA_PATH: f"{metadata}/{path}/metadata"} if metadata else {}
@@ -98,6 +98,6 @@ class TenantTables:
         same = [name for name in known if name.casefold() == tenant.casefold()]
         close = same or get_close_matches(tenant, known, n=1)
         meant = f"Did you mean {close[0]}? " if close else ""
-        # Ids that differ in case only are refused by the bootstrap.
-        way = "" if same else f"Make it with: floe tenants bootstrap {tenant}"
-        return NamespaceNotFoundError(f"There is no tenant '{tenant}'.", hint=(meant + way).rstrip())
+        # Bootstrap refuses ids that differ only in case.
+        way = "" if same else f"Create it with: floe tenants bootstrap {tenant}"
+        return NamespaceNotFoundError(f"Tenant '{tenant}' not found.", hint=(meant + way).rstrip())

@@ -1,4 +1,4 @@
-"""Tenants of a project: the configuration of floe.yaml, and the project as one tenant sees it."""
+"""The tenancy configuration of a project, and the project as it runs for one tenant."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ POLARIS = "polaris"
 
 
 def tenancy_config(connection: ProjectConnection) -> IcebergCatalogConfig:
-    """Return where an open project's tenants live: below the warehouse of its storage section.
+    """Return the tenant catalog configuration of an open project: tenants are located below its warehouse.
 
     Raises:
-        CapabilityError: The storage plugin's store is of a kind that tenancy does not know.
+        CapabilityError: Tenancy does not support the storage plugin's store, or the plugin is not installed.
     """
     storage = connection.storage_plugin
     if storage is None:
-        msg = "Tenants need the storage section's plugin, which is not installed."
-        raise CapabilityError(msg, hint="Install it: markers and off-boarding work on the object store itself.")
+        msg = "Tenants require the plugin of the storage section, which is not installed."
+        raise CapabilityError(msg, hint="Install it: markers and off-boarding access the object store directly.")
     section = _section(connection.artifacts)
     uri = urlsplit(warehouse_root(storage))
     provider = next((one for one in CatalogProvider if uri.scheme in one.schemes), None)
     if provider is None:
-        msg = f"Tenants cannot live on a store with '{uri.scheme}' addresses."
+        msg = f"Tenants are not supported on storage with the scheme '{uri.scheme}'."
         raise CapabilityError(msg, hint="Use local, s3, gcs or azure storage.")
     is_local = provider is CatalogProvider.LOCAL
     return IcebergCatalogConfig(
@@ -55,7 +55,7 @@ def tenancy_config(connection: ProjectConnection) -> IcebergCatalogConfig:
 
 
 def project_bootstrapper(connection: ProjectConnection) -> IcebergCatalogBootstrapper:
-    """Return a bootstrapper that works through an open project's catalog and storage."""
+    """Return a bootstrapper that uses an open project's catalog and storage."""
     storage = connection.storage_plugin
 
     def load(_: IcebergCatalogConfig) -> Catalog:
@@ -68,14 +68,14 @@ def project_bootstrapper(connection: ProjectConnection) -> IcebergCatalogBootstr
         try:
             return storage.object_store(address.uri())
         except CapabilityError:
-            # A plugin without stores of its own still knows how PyIceberg accesses its files.
+            # The plugin has no object store, but its FileIO properties are enough to open one.
             return open_store(address.uri(), storage.get_file_io_properties())
 
     return IcebergCatalogBootstrapper(load, open_bucket)
 
 
 def project_isolation(connection: ProjectConnection) -> PolarisIsolation | None:
-    """Return the project's way to give tenants credentials of their own; None when its catalog is no Polaris."""
+    """Return the tenant isolation of an open project; None if its catalog is not Polaris."""
     section = connection.artifacts.catalog
     if section.type != POLARIS:
         return None
@@ -90,44 +90,44 @@ def project_isolation(connection: ProjectConnection) -> PolarisIsolation | None:
 
 
 def tenant_table_specs(artifacts: CompiledArtifacts) -> tuple[IcebergTableSpec, ...]:
-    """Return the tables every tenant starts with, as ``tenancy.tables`` declares them.
+    """Return the tables of a new tenant, as declared in ``tenancy.tables``.
 
     Raises:
-        ConfigurationError: A declaration cannot be used for tenants.
+        ConfigurationError: A declaration is not valid for tenants.
     """
     declared = _section(artifacts).tables
     return tuple(IcebergTableSpec.from_config(name, table) for name, table in declared.items()) or DEFAULT_TABLES
 
 
 def tenant_namespace(artifacts: CompiledArtifacts, tenant: str) -> str:
-    """Return a tenant's namespace in a project, dotted.
+    """Return a tenant's dotted namespace in a project.
 
     Raises:
-        InvalidIdentifierError: The id cannot name a tenant.
+        InvalidIdentifierError: The tenant id is invalid.
     """
     return f"{_section(artifacts).namespace_prefix}.{validate_tenant_id(tenant)}"
 
 
 def tenant_artifacts(artifacts: CompiledArtifacts, tenant: str) -> CompiledArtifacts:
-    """Return the project as one tenant runs it: every table lies in the tenant's namespace.
+    """Return the artifacts of a project for one tenant, with all tables in the tenant's namespace.
 
-    ``bronze.orders`` becomes ``tenants.acme.bronze.orders``, and its files go below the tenant's prefix.
+    ``bronze.orders`` becomes ``tenants.acme.bronze.orders``, with its files below the tenant's prefix.
 
     Raises:
-        InvalidIdentifierError: The id cannot name a tenant.
+        InvalidIdentifierError: The tenant id is invalid.
         ConfigurationError: A table declares a location, which tenants would share.
     """
     namespace = tenant_namespace(artifacts, tenant)
     if fixed := sorted(name for name, table in artifacts.tables.items() if table.location):
-        msg = f"Tables with a location of their own would be shared by all tenants: {', '.join(fixed)}."
-        raise ConfigurationError(msg, hint="Remove the location: each tenant's files lie below its own prefix.")
+        msg = f"Tables that declare a location would be shared by all tenants: {', '.join(fixed)}."
+        raise ConfigurationError(msg, hint="Remove the location: each tenant's files go below its own prefix.")
     changed = artifacts.model_copy(
         update={
             "tables": {f"{namespace}.{name}": table for name, table in artifacts.tables.items()},
             "retention": {f"{namespace}.{name}": kept for name, kept in artifacts.retention.items()},
         }
     )
-    # Equal content, equal digest: runs of two tenants must not be taken for one.
+    # Recompute the fingerprint, so that tenants do not share one.
     changed = changed.model_copy(update={"fingerprint": changed.content_digest()})
     return changed.rooted_at(artifacts.project_root)
 

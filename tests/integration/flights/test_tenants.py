@@ -104,9 +104,9 @@ def test_a_broken_day_waits_for_its_airport_alone(airports, project, raw):
 def test_an_airport_that_is_no_tenant_is_sent_to_its_bootstrap(airports, project):
     code, answer = project.floe("run", "--tenant", "phl", "--partition", DAYS[0])
     assert code == 1
-    assert answer["error"]["message"] == "There is no tenant 'phl'."
-    assert answer["error"]["hint"] == "Make it with: floe tenants bootstrap phl"
+    assert answer["error"]["message"] == "Tenant 'phl' not found."
+    assert answer["error"]["hint"] == "Create it with: floe tenants bootstrap phl"
     code, answer = project.floe("run", "--tenant", "../ewr", "--partition", DAYS[0])
     assert code == 1
-    assert "is no tenant id" in answer["error"]["message"]
+    assert "is not a valid tenant id" in answer["error"]["message"]
     assert project.floe("tenants", "list")[1]["data"] == list(AIRPORTS)

@@ -275,7 +275,7 @@ def test_a_partition_that_somebody_added_makes_no_tenant(project, instance):
         assert TenantTables(connection).tenants() == ["acme"]
         with pytest.raises(NamespaceNotFoundError) as caught:
             TenantTables(connection).require("acne")
-    assert caught.value.hint == "Did you mean acme? Make it with: floe tenants bootstrap acne"
+    assert caught.value.hint == "Did you mean acme? Create it with: floe tenants bootstrap acne"
 
 
 def test_a_project_for_tenants_asks_for_one(project):
@@ -412,7 +412,7 @@ def test_pipeline_tables_do_not_lie_in_those_that_every_tenant_has(project):
     artifacts = project(tables={"silver.sales": {"location": "s3://lake/sales"}})
     with open_project(artifacts) as connection:
         tables = TenantTables(connection)
-        with pytest.raises(ConfigurationError, match="'events' that every tenant has"):
+        with pytest.raises(ConfigurationError, match="inside that of the tenant table 'events'"):
             tables.declaration("acme", "events.raw")
         with pytest.raises(ConfigurationError, match="all tenants would share"):
             tables.declaration("acme", "silver.sales")

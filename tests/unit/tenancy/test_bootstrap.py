@@ -160,9 +160,9 @@ def test_the_storage_manager_writes_markers_alone(tenants):
 
 def test_an_id_that_differs_in_case_only_is_refused(tenants, session):
     session.bootstrap("acme")
-    with pytest.raises(InvalidIdentifierError, match="in case only"):
+    with pytest.raises(InvalidIdentifierError, match="only in case"):
         session.bootstrap("ACME")
-    with pytest.raises(InvalidIdentifierError, match="in case only"):
+    with pytest.raises(InvalidIdentifierError, match="only in case"):
         tenants.bootstrapper.bootstrap_client("Acme", tenants.config)
     assert session.tenants() == ["acme"]
 
@@ -171,10 +171,10 @@ def test_a_prefix_that_is_marked_as_anothers_is_refused(tenants, session):
     session.storage.ensure_prefixes("acme")
     path = tenants.folder / "warehouse/tenants/acme/.catalog-bootstrap"
     path.write_text(path.read_text().replace('"acme"', '"ACME"'))
-    with pytest.raises(InvalidIdentifierError, match="in case only"):
+    with pytest.raises(InvalidIdentifierError, match="only in case"):
         session.bootstrap("acme")
     path.write_text("garbage")
-    with pytest.raises(ConfigurationError, match="does not name"):
+    with pytest.raises(ConfigurationError, match="does not belong to tenant"):
         session.bootstrap("acme")
 
 

@@ -193,11 +193,11 @@ def test_verification_fails_on_one_privilege_too_many_or_too_few(isolation, mana
     management.grant("lake", NAME, [extra])
     check, is_ok = access()
     assert not is_ok
-    assert check.detail == "has NAMESPACE_WRITE_PROPERTIES on namespace tenants.tenant-1"
+    assert check.detail == "should not have NAMESPACE_WRITE_PROPERTIES on namespace tenants.tenant-1"
     management.revoke("lake", NAME, [extra, extra.model_copy(update={"privilege": "TABLE_CREATE"})])
     check, is_ok = access()
     assert not is_ok
-    assert check.detail == "lacks TABLE_CREATE on namespace tenants.tenant-1"
+    assert check.detail == "is missing TABLE_CREATE on namespace tenants.tenant-1"
 
 
 @pytest.mark.parametrize(

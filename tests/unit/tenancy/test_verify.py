@@ -58,7 +58,7 @@ def test_a_file_beside_a_table_of_a_similar_name_is_found(acme, tenants):
 def test_a_missing_or_foreign_marker_is_found(acme, tenants):
     marker = tenants.folder / "warehouse/tenants/acme/.catalog-bootstrap"
     marker.write_text('{"tenant": "beta"}')
-    assert "names 'beta'" in failures(acme)["markers"]
+    assert "belongs to tenant 'beta'" in failures(acme)["markers"]
     marker.unlink()
     assert "missing" in failures(acme)["markers"]
 
@@ -74,7 +74,7 @@ def test_a_missing_table_or_column_is_found(acme):
     wider = events.model_copy(update={"columns": (*events.columns, ColumnConfig(name="device", type="string"))})
     detail = failures(acme, tables=(main, wider, metrics))["tables"]
     assert "metrics is missing" in detail
-    assert "events lacks device" in detail
+    assert "events is missing columns: device" in detail
 
 
 def test_a_table_elsewhere_is_found(acme, tmp_path):
@@ -120,10 +120,10 @@ def test_one_broken_table_keeps_nobody_else_from_being_verified(acme, tenants):
         reports = {report.tenant: report for report in verify_tenants(fresh, ["acme", "beta"])}
     assert reports["acme"].ok
     [others] = [check for check in reports["acme"].checks if check.name == "tables of others"]
-    assert others.detail == "none in the tenant's prefixes; cannot be read: tenants.beta.main"
+    assert others.detail == "none below the tenant's prefixes; cannot read: tenants.beta.main"
     wrong = {check.name: check.detail for check in reports["beta"].checks if check.state is CheckState.FAILED}
-    assert "tenants.beta.main cannot be read" in wrong["tables"]
-    assert "tenants.beta.events cannot be read" in wrong["data files"]
+    assert "cannot read tenants.beta.main" in wrong["tables"]
+    assert "cannot read tenants.beta.events" in wrong["data files"]
 
 
 def test_on_the_embedded_catalog_tenants_are_told_apart_by_name_only(acme, tenants):
@@ -135,5 +135,5 @@ def test_on_the_embedded_catalog_tenants_are_told_apart_by_name_only(acme, tenan
         spy = anybody.config.table_location("beta", "spy")
         anybody.manager.create_table("tenants.acme.spy", EVENT.schema, location=spy)
     assert acme.manager.scan("tenants.beta.events").num_rows == 1
-    assert "tenants.acme.spy lies there" in failures(acme, "beta")["tables of others"]
+    assert "tenants.acme.spy is located below the tenant's prefixes" in failures(acme, "beta")["tables of others"]
     assert spy in failures(acme, "acme")["table locations"]
