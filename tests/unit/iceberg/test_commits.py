@@ -19,7 +19,7 @@ from floe_core.errors import (
 from floe_iceberg.commit import protocol
 from floe_iceberg.commit.protocol import Backoff, ancestry, stage
 from floe_iceberg.commit.snapshot import SnapshotDraft
-from floe_iceberg.write import attempt, operations
+from floe_iceberg.write import operations, prepared
 from floe_testing.embedded_tables import files_of
 from floe_testing.faults.sites import EmbeddedAddress, open_site
 
@@ -146,7 +146,9 @@ def test_many_conflicts_do_not_make_the_next_wait_longer(clock):
 
 def test_attempts_that_can_never_land_leave_nothing_behind(manager, other, answers):
     answers(conflict_after_a_write_of(other))
-    with pytest.raises(ConcurrencyConflictError, match=r"were faster \d+ times; nothing was written"):
+    with pytest.raises(
+        ConcurrencyConflictError, match=r"conflicted with other writers \(attempts: \d+\)\. Nothing was written"
+    ):
         manager.append(NAME, rows(3))
     assert on_disk(manager, ".parquet") == len(ids(manager)) - 1
     assert on_disk(manager, ".avro") == referred_to(manager)
@@ -244,7 +246,7 @@ def test_a_table_that_was_made_anew_meanwhile_gets_no_rows(manager, other, answe
 
     answers(replaced)
     location = other.load_table(NAME)
-    with pytest.raises(ConcurrencyConflictError, match="dropped and created anew"):
+    with pytest.raises(ConcurrencyConflictError, match="dropped and recreated"):
         manager.append(NAME, rows(3))
     assert ids(manager) == []
     # The old table was dropped without its files; those of the write that failed are gone.
@@ -300,7 +302,7 @@ def test_a_commit_is_unknown_while_the_table_cannot_be_looked_at(manager, other,
         raise CommitStateUnknownException
 
     answers(landed_and_gone)
-    with pytest.raises(CommitStateUnknownError, match="nothing was deleted"):
+    with pytest.raises(CommitStateUnknownError, match="no files were deleted"):
         manager.append(NAME, rows(3))
     assert ids(other) == [1, 2, 3]
 
@@ -337,13 +339,13 @@ def test_rows_go_to_branches_that_are_there(manager, other):
     for missing in ("release", "trail"):
         with pytest.raises(RefNotFoundError, match=f"has no branch '{missing}'") as caught:
             manager.append(NAME, rows(4), branch=missing)
-        assert "Branches there: main, trial. Create it" in str(caught.value)
+        assert "Existing branches: main, trial. Create it" in str(caught.value)
     assert ids(manager) == [1, 2, 3]
 
 
 def test_a_table_without_rows_has_no_branch_to_write_to(manager, other):
     other.create_table("bronze.empty", rows().schema)
-    with pytest.raises(RefNotFoundError, match="Branches there: none"):
+    with pytest.raises(RefNotFoundError, match="Existing branches: none"):
         manager.append("bronze.empty", rows(1), branch="trial")
 
 
@@ -378,7 +380,7 @@ def test_old_metadata_files_go_only_when_the_table_says_so(manager, other, prope
 def test_a_table_that_cannot_be_written_is_refused_before_the_first_byte(manager, other, monkeypatch):
     other.create_table("bronze.odd", rows().schema, properties={"write.avro.compression-codec": "shorthand"})
     written = Mock()
-    monkeypatch.setattr(attempt, "write_rows", written)
+    monkeypatch.setattr(prepared, "write_rows", written)
     with pytest.raises(ConfigurationError, match="shorthand"):
         manager.append("bronze.odd", rows(1))
     written.assert_not_called()
