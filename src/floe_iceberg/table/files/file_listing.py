@@ -1,4 +1,4 @@
-"""Listings through PyIceberg's ``FileIO``: the only module of this package that lists folders.
+"""Folder listings through PyIceberg's ``FileIO``; the only module of this package that lists folders.
 
 Tables are listed through their own ``FileIO`` and not through the storage plugin's object store:
 
@@ -127,7 +127,7 @@ class FileIOListing:
             # fsspec's file systems do not translate the errors of the store's client.
             msg = f"Cannot list {location}: {redact_text(str(err))}"
             raise StorageError(msg, table=self._table) from err
-        start = len(files._strip_protocol(location)) + 1  # noqa: SLF001 - fsspec's own way from a URL to a path
+        start = len(files._strip_protocol(location)) + 1  # noqa: SLF001 - fsspec's conversion of a URL to a path
         for path, info in found.items():
             if info.get("islink") and files.isdir(path):
                 # A link to a local folder is neither a file nor followed.
