@@ -1,4 +1,4 @@
-"""The rows of a staged write, as lazy frames of the engine: what it brought, and what it replaces."""
+"""Rows of a staged write as lazy frames of the engine: the written rows, and the rows that they replace."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ _KEY = "floe key of a row"
 
 
 def written_at(snapshot: Snapshot) -> int:
-    """Return when a write was first made, in milliseconds, however often it was done again since."""
+    """Return the time of the original write in milliseconds, even if it was repeated since."""
     summary = summary_of(snapshot)
     return int(summary.get(WRITTEN_PROPERTY, snapshot.timestamp_ms))
 
 
 def base_of(table: Table, branch: str) -> Snapshot:
-    """Return the snapshot of main that a staged branch grew out of.
+    """Return the snapshot of main from which a staged branch was created.
 
     Raises:
-        CapabilityError: It has expired.
+        CapabilityError: The snapshot has expired.
     """
     published = {snapshot.snapshot_id for snapshot in ancestry(table.metadata)}
     for snapshot in ancestry(table.metadata, branch):
         if snapshot.snapshot_id in published:
             return snapshot
     name = ".".join(table.name())
-    msg = f"The history that branch '{branch}' of table '{name}' grew out of has expired."
-    raise CapabilityError(msg, hint="Discard it and write it again.", table=name)
+    msg = f"The snapshot from which branch '{branch}' of table '{name}' was created has expired."
+    raise CapabilityError(msg, hint="Discard the branch and repeat the write.", table=name)
 
 
 def brought_rows(manager: IcebergTableManager, table: Table, staged: StagedWrite) -> Any:  # noqa: ANN401 - the engine's frame
-    """Return the rows that a staged write brought.
+    """Return the rows of a staged write.
 
     Raises:
-        CapabilityError: They cannot be told from the others.
+        CapabilityError: The rows cannot be distinguished from existing rows.
     """
     plane, name = manager.context.plane(), staged.table
     base = base_of(table, staged.branch)
@@ -63,16 +63,16 @@ def brought_rows(manager: IcebergTableManager, table: Table, staged: StagedWrite
         written = parse_row_filter(staged.row_filter, table.schema(), table=name)
         return plane.frame(ReadRequest(name, row_filter=written.sql, snapshot_id=staged.snapshot_id))
     if staged.mode is WriteMode.UPSERT:
-        # Whatever the branch has and its base has not are the rows that were changed or added.
+        # The rows that are on the branch but not on its base were changed or added.
         columns = _columns(table, staged)
         before = _rows_at(manager, table, base.snapshot_id, columns)
         return _rows_at(manager, table, staged.snapshot_id, columns).exceptAll(before)
-    msg = f"A staged write of mode {staged.mode.value} cannot be done again on table '{name}'."
-    raise CapabilityError(msg, hint="Discard it and write it again.", table=name)
+    msg = f"A staged write of mode {staged.mode.value} cannot be repeated on table '{name}'."
+    raise CapabilityError(msg, hint="Discard the branch and repeat the write.", table=name)
 
 
 def replaced_rows_changed(manager: IcebergTableManager, table: Table, staged: StagedWrite) -> bool:
-    """Whether main holds other values than it did, in the rows and columns that a staged write replaces."""
+    """Whether the rows and columns that a staged write replaces have changed on main."""
     columns = _columns(table, staged)
     snapshots = [base_of(table, staged.branch).snapshot_id, table.metadata.current_snapshot_id]
     before, after = (_rows_at(manager, table, snapshot, columns) for snapshot in snapshots if snapshot is not None)
@@ -91,7 +91,7 @@ def _columns(table: Table, staged: StagedWrite) -> Sequence[str]:
 
 
 def _rows_at(manager: IcebergTableManager, table: Table, snapshot_id: int, columns: Sequence[str]) -> Any:  # noqa: ANN401
-    """Read columns as of a snapshot; what the table did not have by then is null."""
+    """Read columns at a snapshot; columns that did not exist then are null."""
     frame = manager.context.plane().frame(ReadRequest(".".join(table.name()), snapshot_id=snapshot_id))
     there = set(frame.columns)
     return frame.selectExpr(
@@ -100,7 +100,7 @@ def _rows_at(manager: IcebergTableManager, table: Table, snapshot_id: int, colum
 
 
 def _key_struct(table: Table, keys: Sequence[str]) -> str:
-    # Within a struct null equals null, so that one comparison serves both ways to take null in a key.
+    # In a struct, null equals null, so one comparison works for both treatments of null in keys.
     paths = (".".join(quoted_name(part) for part in column_parts(key, table.schema())) for key in keys)
     return f"struct({', '.join(f'{path} as k{number}' for number, path in enumerate(paths))})"
 
