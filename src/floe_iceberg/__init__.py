@@ -1,4 +1,4 @@
-"""Iceberg tables: created, written exactly once, read at any version, maintained."""
+"""Iceberg tables: exactly-once writes, reads of any version, and maintenance."""
 
 from typing import TYPE_CHECKING
 
@@ -101,7 +101,7 @@ __all__ = [
     "create_io_manager_from_artifacts",
 ]
 
-# Imported when first asked for: plugins need parts of this package, and starting a command should not cost Arrow.
+# Imported lazily: plugins need parts of this package, and starting a command must not import Arrow.
 _HOMES = {
     "BranchInfo": "floe_iceberg.models",
     "CapabilityError": "floe_core.errors",

@@ -1,4 +1,4 @@
-"""Compaction under its documented name."""
+"""Public import path of compaction; the implementation is in ``floe_iceberg.maintenance``."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What every table operation needs: the catalog, the settings, telemetry, and an engine when one is asked for."""
+"""Context of table operations: the catalog, settings, telemetry and the engine."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ TableTarget = str | TableIdentifier | Table
 
 
 def _no_retention(table: str) -> RetentionDays | None:
-    """Ask for nothing: there is no project."""
+    """Return None, because there is no project."""
     del table
     return None
 
 
 def identifier_of(target: TableTarget) -> TableIdentifier:
-    """Return the full name of whatever names a table.
+    """Return the identifier of a table.
 
     Raises:
-        InvalidIdentifierError: The text is no table name.
+        InvalidIdentifierError: The text is not a valid table name.
     """
     if isinstance(target, TableIdentifier):
         return target
@@ -53,17 +53,17 @@ def identifier_of(target: TableTarget) -> TableIdentifier:
 
 @dataclass(frozen=True)
 class ManagerContext:
-    """Passed to every operation of the table manager.
+    """Context that is passed to every operation of the table manager.
 
     Attributes:
-        catalog: Catalog whose commits are reconciled (see ``catalog.reconciling``).
+        catalog: The reconciling catalog (see ``catalog.reconciling``).
         config: The manager's settings.
         tracer: Tracer for spans.
         logger: Logger for events.
-        plane: Returns the data plane, opening it on first use; raises when no engine is installed.
-        branches: Whether the catalog keeps branches.
-        retention: Returns the days that the project asks to keep a table's snapshots, None when it asks for none.
-        orphan_days: Returns the age at which the project lets a table's orphan files go, None when it names none.
+        plane: Returns the data plane and opens it on first use; raises if no engine is installed.
+        branches: Whether the catalog supports branches.
+        retention: Returns the project's snapshot retention of a table in days; None if it has none.
+        orphan_days: Returns the project's minimum age of a table's orphan files in days; None if it has none.
     """
 
     catalog: Catalog
@@ -76,11 +76,11 @@ class ManagerContext:
     orphan_days: Callable[[str], int | None] = _no_retention
 
     def __post_init__(self) -> None:
-        """Put PyIceberg's reading of manifests right before the first is read."""
+        """Fix PyIceberg's manifest decoder before the first manifest is read."""
         read_doubles_whole()
 
     def for_project(self, connection: ProjectConnection) -> Self:
-        """Return a context that knows what a project declares of its tables."""
+        """Return a context with the settings that a project declares for its tables."""
         return replace(
             self,
             branches=connection.catalog_plugin.capabilities.branches,
@@ -89,7 +89,7 @@ class ManagerContext:
         )
 
     def load(self, target: TableTarget) -> Table:
-        """Load the table as it is now, through the reconciling catalog.
+        """Load the current version of a table through the reconciling catalog.
 
         Raises:
             TableNotFoundError: The table does not exist.
@@ -104,13 +104,13 @@ class ManagerContext:
             return self.loaded(operation, identifier)
 
     def loaded(self, operation: Operation, identifier: TableIdentifier, *, expected: bool = True) -> Table:
-        """Load a table within an operation, and tell the log what came of it; ``expected`` says whether to warn."""
+        """Load a table within an operation and log the result; ``expected`` logs a missing table as a warning."""
         self.logger.info("loading_table", table=str(identifier))
         try:
             table = self.catalog.load_table(identifier.parts)
         except NoSuchTableError:
-            tell = self.logger.warning if expected else self.logger.info
-            tell("table_not_found", table=str(identifier))
+            log = self.logger.warning if expected else self.logger.info
+            log("table_not_found", table=str(identifier))
             raise
         metadata = table.metadata
         operation.set(snapshot_id=metadata.current_snapshot_id, schema_id=metadata.current_schema_id)
@@ -119,7 +119,7 @@ class ManagerContext:
 
     @contextmanager
     def operation(self, name: str, target: TableTarget, **attributes: Any) -> Iterator[Operation]:  # noqa: ANN401
-        """Trace one operation on a table and translate the errors that rise from it."""
+        """Trace one operation on a table and translate its errors."""
         identifier = identifier_of(target)
         with (
             traced(name, tracer=self.tracer, logger=self.logger, table=str(identifier), **attributes) as operation,
@@ -129,12 +129,12 @@ class ManagerContext:
 
     @contextmanager
     def naming(self, target: TableTarget) -> Iterator[None]:
-        """Translate the errors of a block as errors about another table."""
+        """Translate the errors of a block into errors about another table."""
         with translated(self.catalog, identifier_of(target)):
             yield
 
     @contextmanager
     def traced(self, name: str, **attributes: Any) -> Iterator[Operation]:  # noqa: ANN401 - spans take several types
-        """Trace one operation that concerns no single table."""
+        """Trace one operation that is not about a single table."""
         with traced(name, tracer=self.tracer, logger=self.logger, **attributes) as operation:
             yield operation

@@ -1,4 +1,4 @@
-"""Where PyIceberg's and Arrow's errors become floe's, once."""
+"""Translates errors of PyIceberg, Arrow and catalog clients to floe's errors."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ if TYPE_CHECKING:
 TableAlreadyExistsError = TableExistsError
 
 _LISTED = 10
-# What PyIceberg's parser says of a type, or a snapshot, that is beyond it.
+# Messages of PyIceberg's parser for unsupported types and snapshots.
 _UNKNOWN_TYPE = re.compile(r"Unsupported field type: '?(?P<type>[\w() ,:-]+)'?")
 _JAVA_ERROR = re.compile(r"^(?:[\w.$]+(?:Exception|Error): )+")
 _INLINE_MANIFESTS = re.compile(r"snapshots\.\d+\.manifest-list\s+Field required")
-# Libraries that only catalogs are spoken to with.
+# Libraries that are only used to access catalogs.
 _CLIENTS = frozenset({"requests", "sqlalchemy", "thrift"})
 _OUTAGES = frozenset({"ConnectionError", "ConnectTimeout", "InterfaceError", "OperationalError", "ReadTimeout"})
 _FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FULL_TEXTS = ("no space left", "quota", "file too large")
-# Stores spell these with spaces, underscores or neither.
+# Stores write these with spaces, underscores or neither.
 _DENIED_TEXTS = (
     "accessdenied",
     "authenticationfailed",
@@ -63,7 +63,7 @@ _DENIED_TEXTS = (
 
 @contextmanager
 def translated(catalog: Catalog, identifier: TableIdentifier) -> Iterator[None]:
-    """Turn library errors that rise from the block into floe's own."""
+    """Translate library errors raised in the block to floe's errors."""
     try:
         yield
     except FloeStorageError:
@@ -88,7 +88,7 @@ def _translation(err: Exception, catalog: Catalog, identifier: TableIdentifier) 
             return namespace_not_found(catalog, identifier.namespace, table=name)
         case pyiceberg_errors.TableAlreadyExistsError():
             msg = f"Table '{name}' already exists in catalog '{catalog.name}'."
-            return TableExistsError(msg, hint="Pass if_not_exists=True to use it as it is.", table=name)
+            return TableExistsError(msg, hint="Pass if_not_exists=True to use the existing table.", table=name)
         case pyiceberg_errors.CommitFailedException() | pyiceberg_errors.CommitStateUnknownException():
             return _commit_translation(err, name)
         case pyiceberg_errors.RESTError():
@@ -98,33 +98,33 @@ def _translation(err: Exception, catalog: Catalog, identifier: TableIdentifier) 
 
 
 def _of_client(err: Exception, catalog: Catalog, identifier: TableIdentifier) -> CatalogConnectionError | None:
-    """Translate what the client of a catalog raises that is not one of floe's own: its database, or its wire."""
+    """Translate errors of a catalog's client library, such as its database driver or HTTP client."""
     library = type(err).__module__.partition(".")[0]
     if library not in _CLIENTS:
         return None
     msg = f"The catalog '{catalog.name}' failed: {redact_text(str(err).partition(chr(10))[0])}"
-    hint = "Check that it runs and can be reached, then try again."
+    hint = "Check that the catalog is running and reachable, then try again."
     kind = CatalogUnavailableError if type(err).__name__ in _OUTAGES else CatalogConnectionError
     return kind(msg, hint=hint, table=str(identifier))
 
 
 def _commit_translation(err: Exception, name: str) -> FloeStorageError:
     if isinstance(err, pyiceberg_errors.CommitFailedException):
-        msg = f"Another writer changed '{name}' at the same time."
+        msg = f"Another writer changed table '{name}' at the same time."
         return ConcurrencyConflictError(msg, hint="Try again.", table=name)
-    msg = f"The catalog gave no answer that tells whether the change of '{name}' landed; nothing was deleted."
-    return CommitStateUnknownError(msg, operation_id="", hint="Look at the table, and try again.", table=name)
+    msg = f"The catalog did not confirm whether the change of '{name}' landed; no files were deleted."
+    return CommitStateUnknownError(msg, operation_id="", hint="Check the table, then try again.", table=name)
 
 
 def beyond_pyiceberg(err: Exception, name: str) -> CapabilityError | None:
-    """Describe metadata that is sound and that PyIceberg does not know: only its text tells it from damage."""
+    """Return the error for valid metadata that PyIceberg does not support; only the message shows it is not damaged."""
     text = str(err)
     hint = f"Read it with Spark: manager.frame('{name}'), or Spark SQL."
     if found := _UNKNOWN_TYPE.search(text):
         msg = f"Table '{name}' has a column of type {found['type']}, which needs Spark."
         return CapabilityError(msg, hint=hint, table=name)
     if _INLINE_MANIFESTS.search(text):
-        msg = f"Table '{name}' has snapshots without a manifest list, as early writers made them, which needs Spark."
+        msg = f"Table '{name}' has snapshots of early writers without a manifest list, which need Spark."
         return CapabilityError(msg, hint=hint, table=name)
     return None
 
@@ -136,13 +136,13 @@ def _rest_translation(err: pyiceberg_errors.RESTError, catalog: Catalog, name: s
             | pyiceberg_errors.OAuthError()
             | pyiceberg_errors.AuthorizationExpiredError()
         ):
-            msg = f"The catalog '{catalog.name}' does not accept the credentials."
+            msg = f"The catalog '{catalog.name}' rejected the credentials."
             return CatalogAuthenticationError(msg, hint="Check catalog.credentials in floe.yaml.", table=name)
         case pyiceberg_errors.ForbiddenError():
-            msg = f"The catalog '{catalog.name}' refuses this operation on '{name}'."
-            return CatalogAuthorizationError(msg, hint="Ask for the privilege it needs.", table=name)
+            msg = f"The catalog '{catalog.name}' denied this operation on '{name}'."
+            return CatalogAuthorizationError(msg, hint="Ask for the required privilege.", table=name)
         case pyiceberg_errors.TooManyRequestsError():
-            return RateLimitedError(f"The catalog '{catalog.name}' asks to slow down.", hint="Try again later.")
+            return RateLimitedError(f"The catalog '{catalog.name}' limits the request rate.", hint="Try again later.")
         case pyiceberg_errors.BadRequestError():
             return rejected_request(err, catalog, f"'{name}'", table=name)
         case pyiceberg_errors.ServiceUnavailableError() | pyiceberg_errors.ServerError():
@@ -155,68 +155,68 @@ def _rest_translation(err: pyiceberg_errors.RESTError, catalog: Catalog, name: s
 def rejected_request(
     err: pyiceberg_errors.RESTError, catalog: Catalog, what: str, *, table: str | None = None
 ) -> CatalogRequestError:
-    """Say in the server's words why it rejects a request.
+    """Return the error for a rejected request, with the server's message.
 
     Args:
-        err: What PyIceberg made of the answer.
-        catalog: Who gave it.
-        what: What the request was about.
-        table: The table, when it was about one.
+        err: PyIceberg's error.
+        catalog: The catalog.
+        what: The subject of the request.
+        table: The table, if the request was about one.
     """
-    # Java's class of the error comes first, and tells users nothing.
+    # Remove the Java exception class from the start of the message.
     said = redact_text(_JAVA_ERROR.sub("", str(err)).strip()).rstrip(".")
     msg = f"The catalog '{catalog.name}' rejected the request on {what}: {said}."
-    return CatalogRequestError(msg, hint="Check the value that it names.", table=table)
+    return CatalogRequestError(msg, hint="Check the value named in the message.", table=table)
 
 
 def table_not_found(catalog: Catalog, identifier: TableIdentifier) -> TableNotFoundError:
-    """Say that a table is missing, and what is there instead."""
+    """Return the error for a missing table, with the existing tables."""
     name = str(identifier)
     msg = f"Table '{name}' not found in catalog '{catalog.name}'."
     try:
         tables = [".".join(parts) for parts in catalog.list_tables(tuple(identifier.namespace.split(".")))]
     except pyiceberg_errors.NoSuchNamespaceError:
         hint: str | None = f"The namespace '{identifier.namespace}' does not exist either."
-    except Exception:  # noqa: BLE001 - the listing is a courtesy; the missing table is the error
+    except Exception:  # noqa: BLE001 - the listing is only a hint; the missing table is the error
         hint = None
     else:
-        hint = _what_is_there("Tables", name, tables)
+        hint = _existing("tables", name, tables)
     return TableNotFoundError(msg, hint=hint, table=name)
 
 
 def namespace_not_found(catalog: Catalog, namespace: str, *, table: str | None = None) -> NamespaceNotFoundError:
-    """Say that a namespace is missing, and what is there instead."""
+    """Return the error for a missing namespace, with the existing namespaces."""
     msg = f"Namespace '{namespace}' not found in catalog '{catalog.name}'."
     try:
         namespaces = [".".join(parts) for parts in catalog.list_namespaces()]
-    except Exception:  # noqa: BLE001 - the listing is a courtesy; the missing namespace is the error
+    except Exception:  # noqa: BLE001 - the listing is only a hint; the missing namespace is the error
         hint = None
     else:
-        hint = _what_is_there("Namespaces", namespace, namespaces)
+        hint = _existing("namespaces", namespace, namespaces)
     return NamespaceNotFoundError(msg, hint=hint, table=table)
 
 
-def _what_is_there(what: str, wanted: str, names: Iterable[str]) -> str:
+def _existing(what: str, wanted: str, names: Iterable[str]) -> str:
     known = sorted(names)
     if not known:
-        return f"{what} there: none."
+        return f"There are no {what}."
     listed = ", ".join(known[:_LISTED]) + (f" and {len(known) - _LISTED} more" if len(known) > _LISTED else "")
     close = difflib.get_close_matches(wanted, known, n=1)
     guess = f" Did you mean '{close[0]}'?" if close else ""
-    return f"{what} there: {listed}.{guess}"
+    return f"Existing {what}: {listed}.{guess}"
 
 
 def storage_error(err: OSError, *, table: str | None = None) -> StorageError:
-    """Tell a full disk, refused credentials and other failures of a store apart."""
+    """Translate a store's error: full disk, rejected credentials or another failure."""
     text = redact_text(str(err))
     lowered = text.lower()
     if err.errno in _FULL_DISK or any(sign in lowered for sign in _FULL_TEXTS):
         msg = f"The storage is full: {text}"
-        return StorageFullError(msg, hint="Free space or raise the quota; the table is as it was.", table=table)
+        return StorageFullError(msg, hint="Free space or raise the quota. The table was not changed.", table=table)
     if isinstance(err, PermissionError) or any(
         sign in lowered.replace(" ", "").replace("_", "") for sign in _DENIED_TEXTS
     ):
-        msg = f"The storage refuses access: {text}"
-        hint = "Check storage.credentials in floe.yaml, or the store's policy when the catalog vends credentials."
+        msg = f"The storage denied access: {text}"
+        hint = "Check storage.credentials in floe.yaml, or the store's policy if the catalog vends credentials."
         return StorageAuthenticationError(msg, hint=hint, table=table)
     return StorageError(f"The storage failed: {text}", table=table)

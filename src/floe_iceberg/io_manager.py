@@ -1,6 +1,6 @@
-"""The Dagster IO manager under the name that the API contract gives it.
+"""Public import path of the Dagster IO manager.
 
-It lives in ``floe_dagster``, and is imported only when it is asked for: tables need no Dagster.
+The implementation is in ``floe_dagster`` and is imported lazily, because tables do not need Dagster.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module attribute can be anything
-    """Import the IO manager when it is asked for."""
+    """Import the IO manager on first use."""
     if name not in __all__:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)

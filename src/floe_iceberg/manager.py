@@ -1,4 +1,4 @@
-"""The table manager: one door to everything that can be done with Iceberg tables."""
+"""Table manager: the facade for all operations on Iceberg tables."""
 
 from __future__ import annotations
 
@@ -86,11 +86,11 @@ if TYPE_CHECKING:
 class IcebergTableManager:
     """Creates, writes, reads and maintains Iceberg tables of one catalog.
 
-    Every operation takes a table as ``namespace.table``, a ``TableIdentifier`` or a loaded ``Table``, and works on the
-    table as it is at that moment. Writes land exactly once; a failed one leaves the table as it was.
+    Every operation accepts a table as ``namespace.table``, a ``TableIdentifier`` or a loaded ``Table``, and works on
+    the current version of the table. Writes land exactly once; a failed write does not change the table.
 
     Attributes:
-        catalog: The catalog, with commits that find out how they ended.
+        catalog: The catalog, wrapped to reconcile calls after ambiguous replies.
         config: The manager's settings.
     """
 
@@ -106,26 +106,26 @@ class IcebergTableManager:
         tracer: Tracer | None = None,
         logger: FilteringBoundLogger | None = None,
     ) -> None:
-        """Take a connected catalog, or plugins to connect with.
+        """Create a manager from a connected catalog, or from plugins that connect to one.
 
         Args:
-            catalog: A connected PyIceberg catalog; a catalog plugin is taken as ``catalog_plugin``.
-            storage_plugin: Where files lie, for a plugin that has to connect, and for an engine.
-            config: Settings; sensible ones by default.
-            catalog_plugin: Connects the catalog when none is given.
-            catalog_config: What the plugin connects to; by default what it is connected to, or configured with.
-            compute: The engine for large and row-level work: a data plane, a plugin, or None for the installed one.
+            catalog: A connected PyIceberg catalog; a catalog plugin is used as ``catalog_plugin``.
+            storage_plugin: Storage of the files, for connecting a catalog plugin and for an engine.
+            config: Settings; defaults if omitted.
+            catalog_plugin: Plugin that connects to the catalog if ``catalog`` is omitted.
+            catalog_config: Configuration for the plugin; by default its existing connection or configuration.
+            compute: Engine for large and row-level operations: a data plane, a plugin, or None for the installed one.
             tracer: Tracer for spans.
             logger: Logger for events.
         """
         if isinstance(catalog, CatalogPlugin):
             catalog, catalog_plugin = None, catalog
         if (catalog is None) == (catalog_plugin is None):
-            msg = "A table manager needs a connected catalog or a catalog plugin, and not both."
+            msg = "A table manager needs either a connected catalog or a catalog plugin."
             raise ConfigurationError(msg)
         if catalog is None and catalog_plugin is not None:
             catalog = cast("Catalog", opened_catalog(catalog_plugin, storage_plugin, catalog_config))
-        # A catalog may bring its own plugin, which knows what it can do and how an engine opens it.
+        # A catalog may have its own plugin, which describes its capabilities and how an engine opens it.
         catalog_plugin = catalog_plugin or getattr(catalog, "catalog_plugin", None)
         self._connection: ProjectConnection | None = None
         self._plane = LazyEngine(cast("Catalog", catalog), compute, plugins=(catalog_plugin, storage_plugin))
@@ -163,7 +163,7 @@ class IcebergTableManager:
         self.close()
 
     def __repr__(self) -> str:
-        """Name the catalog; its properties hold secrets and stay out."""
+        """Show the catalog's name, but not its properties, which contain secrets."""
         return f"IcebergTableManager(catalog={self.catalog.name!r})"
 
     def close(self) -> None:
@@ -176,7 +176,7 @@ class IcebergTableManager:
 
     @property
     def catalog(self) -> Catalog:
-        """The catalog, with commits that find out how they ended."""
+        """The catalog, wrapped to reconcile calls after ambiguous replies."""
         return self._context.catalog
 
     @property
@@ -186,17 +186,17 @@ class IcebergTableManager:
 
     @property
     def context(self) -> ManagerContext:
-        """What the operations of this manager share, for code that extends it."""
+        """The context of this manager's operations, for extensions."""
         return self._context
 
     @property
     def plugins(self) -> PluginRegistry:
-        """The plugins of the manager's project; all installed ones without a project."""
+        """The plugins of the manager's project; all installed plugins if there is no project."""
         return self._connection.plugins if self._connection else default_registry()
 
     @property
     def spark(self) -> Any:  # noqa: ANN401 - a Spark session, which only the data plane imports
-        """The Spark session that sees this catalog, started on first use; needs the extra ``spark``."""
+        """The Spark session with access to this catalog, started on first use; needs the extra ``spark``."""
         return self._context.plane().session
 
     @property
@@ -205,7 +205,7 @@ class IcebergTableManager:
         return Namespaces(self.catalog, tracer=self._context.tracer, logger=self._context.logger)
 
     def create_namespace(self, namespace: str | tuple[str, ...], properties: Mapping[str, str] | None = None) -> bool:
-        """Create a namespace and its missing parents; False when it was there already."""
+        """Create a namespace and its missing parents; return False if it already exists."""
         return self.namespaces.create(namespace, properties)
 
     # Tables
@@ -235,24 +235,24 @@ class IcebergTableManager:
         sort_order: SortOrder | Sequence[str] | None = None,
         location: str | None = None,
     ) -> Table:
-        """Create a table, or return the one that is there as it is."""
+        """Create a table, or return the existing one unchanged."""
         design = lifecycle.TableDesign(schema, partition_spec, sort_order, properties or {}, location)
         return lifecycle.create_table(self._context, identifier, design, if_not_exists=True)
 
     def create_from_config(self, identifier: TableTarget, config: TableConfig, *, if_not_exists: bool = False) -> Table:
-        """Create a table as floe.yaml declares it; see ``lifecycle.create_from_config``."""
+        """Create a table as declared in floe.yaml; see ``lifecycle.create_from_config``."""
         return lifecycle.create_from_config(self._context, identifier, config, if_not_exists=if_not_exists)
 
     def load_table(self, identifier: TableTarget) -> Table:
-        """Load a table as it is now; see ``integrity.load_table``."""
+        """Load the current version of a table; see ``integrity.load_table``."""
         return integrity.load_table(self._context, identifier, within=False)
 
     def table_exists(self, identifier: TableTarget) -> bool:
-        """Tell whether a table exists."""
+        """Whether a table exists."""
         return lifecycle.table_exists(self._context, identifier)
 
     def list_tables(self, namespace: str | tuple[str, ...]) -> list[str]:
-        """List the bare names of a namespace's tables, sorted."""
+        """List the table names of a namespace, sorted."""
         return lifecycle.list_tables(self._context, namespace)
 
     def rename_table(self, identifier: TableTarget, new_name: TableTarget) -> Table:
@@ -260,11 +260,11 @@ class IcebergTableManager:
         return lifecycle.rename_table(self._context, identifier, new_name)
 
     def register_table(self, identifier: TableTarget, metadata_location: str) -> Table:
-        """Register a table that exists as files; see ``lifecycle.register_table``."""
+        """Register an existing table from its metadata file; see ``lifecycle.register_table``."""
         return lifecycle.register_table(self._context, identifier, metadata_location)
 
     def drop_table(self, identifier: TableTarget, purge: bool = False, **options: Unpack[DropOptions]) -> PurgeResult:  # noqa: FBT001, FBT002 - the contract's signature
-        """Drop a table, with ``purge`` its files too; see ``lifecycle.drop_table``."""
+        """Drop a table, with ``purge`` also its files; see ``lifecycle.drop_table``."""
         return lifecycle.drop_table(self._context, identifier, purge=purge, **options)
 
     # Writes
@@ -280,34 +280,34 @@ class IcebergTableManager:
         overwrite_filter: RowFilter | None = None,
         **options: Unpack[WriteOptions],
     ) -> SnapshotInfo:
-        """Write data, exactly once; see ``operations.write_data``."""
+        """Write data exactly once; see ``operations.write_data``."""
         chosen = operations.WriteSettings.of(commit_strategy=commit_strategy, **options)
         return operations.write_data(
             self._context, table, data, mode=mode, keys=keys, overwrite_filter=overwrite_filter, options=chosen
         )
 
     def append(self, identifier: TableTarget, data: object, **options: Unpack[ModeOptions]) -> SnapshotInfo:
-        """Append data; options are those of ``write_data``."""
+        """Append data; see ``write_data`` for the options."""
         return self.write_data(identifier, data, WriteMode.APPEND, **options)
 
     def overwrite(self, identifier: TableTarget, data: object, **options: Unpack[OverwriteOptions]) -> SnapshotInfo:
-        """Replace all rows, or those ``overwrite_filter`` matches; options are those of ``write_data``."""
+        """Replace all rows, or those matching ``overwrite_filter``; see ``write_data`` for the options."""
         return self.write_data(identifier, data, WriteMode.OVERWRITE, **options)
 
     def overwrite_partitions(
         self, identifier: TableTarget, data: object, **options: Unpack[ModeOptions]
     ) -> SnapshotInfo:
-        """Replace the partitions that the data touches; options are those of ``write_data``."""
+        """Replace the partitions that the data contains; see ``write_data`` for the options."""
         return self.write_data(identifier, data, WriteMode.OVERWRITE_PARTITIONS, **options)
 
     def upsert(
         self, identifier: TableTarget, data: object, keys: Sequence[str] | None = None, **options: Unpack[ModeOptions]
     ) -> SnapshotInfo:
-        """Replace rows by key and add the others; options are those of ``write_data``."""
+        """Update rows by key and insert the others; see ``write_data`` for the options."""
         return self.write_data(identifier, data, WriteMode.UPSERT, keys=keys, **options)
 
     def delete(self, identifier: TableTarget, row_filter: RowFilter, **options: Unpack[DeleteOptions]) -> SnapshotInfo:
-        """Delete the rows a filter matches; see ``operations.delete``."""
+        """Delete the rows that match a filter; see ``operations.delete``."""
         return operations.delete(self._context, identifier, row_filter, options=operations.WriteSettings.of(**options))
 
     # Schema
@@ -323,13 +323,13 @@ class IcebergTableManager:
     def plan_evolution(
         self, identifier: TableTarget, changes: Sequence[SchemaChange], *, allow_incompatible_changes: bool = False
     ) -> Schema:
-        """Return the schema that changes would lead to; see ``schema.plan_evolution``."""
+        """Return the schema that changes would produce; see ``schema.plan_evolution``."""
         return schema.plan_evolution(
             self._context, identifier, changes, allow_incompatible_changes=allow_incompatible_changes
         )
 
     def set_keys(self, identifier: TableTarget, keys: Sequence[str], *, null_keys: NullKeys | None = None) -> Table:
-        """Record the columns that identify a row, if the rows are unique by them; see ``row_keys.set_keys``."""
+        """Record the key columns if the rows are unique by them; see ``row_keys.set_keys``."""
         return row_keys.set_keys(self._context, identifier, keys, null_keys=null_keys)
 
     def set_properties(
@@ -341,13 +341,13 @@ class IcebergTableManager:
     def plan_declaration(
         self, table: TableTarget, declared: TableConfig, *, drop_columns: bool = False
     ) -> DeclaredPlan:
-        """Say what it takes to bring a table to its declaration; see ``applying.plan_declaration``."""
+        """Plan the changes that make a table match its declaration; see ``applying.plan_declaration``."""
         return applying.plan_declaration(self._context, table, declared, drop_columns=drop_columns)
 
     def apply_declaration(
         self, table: TableTarget, declared: TableConfig, **options: Unpack[ApplyOptions]
     ) -> DeclaredPlan:
-        """Bring a table to its declaration in one commit, or make it; see ``applying.apply_declaration``."""
+        """Apply a declaration to a table in one commit, or create the table; see ``applying.apply_declaration``."""
         return applying.apply_declaration(self._context, table, declared, **options)
 
     # Reads
@@ -376,15 +376,15 @@ class IcebergTableManager:
         )
 
     def scan_batches(self, identifier: TableTarget, **options: Unpack[ScanOptions]) -> pa.RecordBatchReader:
-        """Stream rows; options are those of ``scan``."""
+        """Stream rows; see ``scan`` for the options."""
         return scan.scan_batches(self._context, identifier, **options)
 
     def incremental_scan(self, identifier: TableTarget, **options: Unpack[IncrementOptions]) -> pa.Table:
-        """Read what was appended between two snapshots; see ``scan.incremental_scan``."""
+        """Read the rows appended between two snapshots; see ``scan.incremental_scan``."""
         return scan.incremental_scan(self._context, identifier, **options)
 
     def incremental_frame(self, identifier: TableTarget, **options: Unpack[IncrementOptions]) -> Any:  # noqa: ANN401 - the engine's own frame
-        """Return the engine's lazy frame over what was appended; see ``scan.incremental_frame``."""
+        """Return the engine's lazy frame of appended rows; see ``scan.incremental_frame``."""
         return scan.incremental_frame(self._context, identifier, **options)
 
     def frame(self, identifier: TableTarget, **options: Unpack[FrameOptions]) -> Any:  # noqa: ANN401 - the engine's own frame
@@ -398,7 +398,7 @@ class IcebergTableManager:
         return refs.list_snapshots(self._context, identifier, limit=limit)
 
     def get_current_snapshot(self, identifier: TableTarget, *, ref: str | None = None) -> SnapshotInfo | None:
-        """Return the current snapshot; None when the table has none yet."""
+        """Return the current snapshot; None if the table has no snapshots."""
         return refs.current_snapshot(self._context, identifier, ref=ref)
 
     def rollback(
@@ -408,11 +408,11 @@ class IcebergTableManager:
         return refs.rollback(self._context, identifier, snapshot_id=snapshot_id, to=to)
 
     def create_tag(self, identifier: TableTarget, name: str, **options: Unpack[TagOptions]) -> RefInfo:
-        """Name a snapshot; see ``refs.create_tag``."""
+        """Create a tag for a snapshot; see ``refs.create_tag``."""
         return refs.create_tag(self._context, identifier, name, **options)
 
     def create_branch(self, identifier: TableTarget, name: str, **options: Unpack[BranchOptions]) -> RefInfo:
-        """Start a branch; see ``refs.create_branch``."""
+        """Create a branch; see ``refs.create_branch``."""
         return refs.create_branch(self._context, identifier, name, **options)
 
     def remove_tag(self, identifier: TableTarget, name: str) -> None:
@@ -428,7 +428,7 @@ class IcebergTableManager:
         return refs.list_refs(self._context, identifier)
 
     def publish_branch(self, identifier: TableTarget, branch: str, **options: Unpack[PublishOptions]) -> SnapshotInfo:
-        """Move main forward to the head of a branch; see ``refs.publish_branch``."""
+        """Fast-forward main to the head of a branch; see ``refs.publish_branch``."""
         return refs.publish_branch(self._context, identifier, branch, **options)
 
     # Maintenance
@@ -440,13 +440,13 @@ class IcebergTableManager:
         retain_last: int | None = None,
         **options: Unpack[ExpiryOptions],
     ) -> ExpiredSnapshots:
-        """Expire snapshots and delete the files only they reached; see ``maintenance.expire_snapshots``."""
+        """Expire snapshots and delete the files that only they reference; see ``maintenance.expire_snapshots``."""
         return maintenance.expire_snapshots(
             self._context, identifier, older_than=older_than, retain_last=retain_last, **options
         )
 
     def snapshot_retention(self, identifier: TableTarget) -> Keeping:
-        """Return how long a table's snapshots are kept, and who asked for it; see ``maintenance.keeping_of``."""
+        """Return the retention of a table's snapshots and its derivation; see ``maintenance.keeping_of``."""
         return maintenance.keeping_of(self._context, self._context.load(identifier))
 
     def compact_table(
@@ -463,7 +463,7 @@ class IcebergTableManager:
         return maintenance.rewrite_manifests(self._context, identifier, engine=engine)
 
     def sweep_orphans(self, identifier: TableTarget, **options: Unpack[SweepOptions]) -> OrphanSweepResult:
-        """Find, and on demand delete, files no snapshot refers to; see ``maintenance.sweep_orphans``."""
+        """Find, and optionally delete, unreferenced files; see ``maintenance.sweep_orphans``."""
         return maintenance.sweep_orphans(self._context, identifier, **options)
 
     # Inspection
@@ -473,7 +473,7 @@ class IcebergTableManager:
         return inspection.files(self._context, identifier, **version)
 
     def partitions(self, identifier: TableTarget, **version: Unpack[VersionOptions]) -> list[PartitionInfo]:
-        """Sum up the partitions of a version."""
+        """Summarize the partitions of a version."""
         return inspection.partitions(self._context, identifier, **version)
 
     def manifests(self, identifier: TableTarget, **version: Unpack[VersionOptions]) -> list[ManifestInfo]:
@@ -481,17 +481,17 @@ class IcebergTableManager:
         return inspection.manifests(self._context, identifier, **version)
 
     def history(self, identifier: TableTarget) -> list[HistoryEntry]:
-        """Tell which snapshot was current when, newest first."""
+        """List which snapshot was current when, newest first."""
         return inspection.history(self._context, identifier)
 
     def find_snapshot(self, identifier: TableTarget, **version: Unpack[VersionOptions]) -> SnapshotInfo | None:
-        """Return the snapshot that an id, a moment, a branch or a tag means."""
+        """Return the snapshot for an id, a timestamp, a branch or a tag."""
         return inspection.find_snapshot(self._context, identifier, **version)
 
     def table_health(self, identifier: TableTarget) -> TableHealth:
-        """Sum up a table's state, with advice on what is worth doing."""
+        """Summarize a table's state, with maintenance advice."""
         return inspection.health(self._context, identifier)
 
     def detect_drift(self, identifier: TableTarget, declared: TableConfig) -> DriftReport:
-        """Compare a table with what floe.yaml declares; see ``drift.DriftDetector``."""
+        """Compare a table with its declaration in floe.yaml; see ``drift.DriftDetector``."""
         return DriftDetector(self._context).detect(identifier, declared)

@@ -1,4 +1,4 @@
-"""The values that the table manager takes and gives."""
+"""Parameter and result types of the table manager."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = [
     "WriteMode",
 ]
 
-# Tables get these unless their properties say otherwise.
+# Default properties of new tables.
 PRODUCTION_PROPERTIES = {
     "write.target-file-size-bytes": str(128 * 1024 * 1024),
     "write.parquet.row-group-size-bytes": str(128 * 1024 * 1024),
@@ -54,7 +54,7 @@ PRODUCTION_PROPERTIES = {
 
 
 class WriteMode(StrEnum):
-    """What a write does to the rows already there."""
+    """How a write treats existing rows."""
 
     APPEND = "append"
     OVERWRITE = "overwrite"
@@ -70,7 +70,7 @@ class CommitStrategy(StrEnum):
 
 
 class Engine(StrEnum):
-    """Who moves the rows."""
+    """Engines that read and write rows."""
 
     AUTO = "auto"
     ARROW = "arrow"
@@ -81,7 +81,7 @@ CompactionStrategy = CompactionKind
 
 
 class Value(BaseModel):
-    """A frozen value."""
+    """Base class of immutable values."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -90,7 +90,7 @@ class TableIdentifier(Value):
     """A table's full name.
 
     Attributes:
-        namespace: Namespace, dotted when nested.
+        namespace: Namespace, dotted if nested.
         name: Table name.
     """
 
@@ -98,12 +98,12 @@ class TableIdentifier(Value):
     name: str
 
     def __str__(self) -> str:
-        """Render as ``namespace.name``."""
+        """Format as ``namespace.name``."""
         return f"{self.namespace}.{self.name}"
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The name as PyIceberg wants it."""
+        """The name as a tuple for PyIceberg."""
         return (*self.namespace.split("."), self.name)
 
     @classmethod
@@ -111,12 +111,12 @@ class TableIdentifier(Value):
         """Parse ``namespace.table``.
 
         Raises:
-            InvalidIdentifierError: No namespace, or a part that is empty or cannot be used (a ``ValueError`` as well).
+            InvalidIdentifierError: The namespace is missing, or a part is empty or invalid; also a ``ValueError``.
         """
         parts = identifier.split(".")
         if len(parts) < 2 or not all(map(is_usable, parts)):  # noqa: PLR2004 - two parts
             msg = f"{identifier!r} is not a valid table name."
-            hint = "Write namespace.table, such as bronze.customers: printable characters without slashes, # and ?."
+            hint = "Use namespace.table, such as bronze.customers, with printable characters except / \\ # ?."
             raise InvalidIdentifierError(msg, hint=hint)
         return cls(namespace=".".join(parts[:-1]), name=parts[-1])
 
@@ -134,12 +134,12 @@ class SnapshotInfo(Value):
 
     @property
     def timestamp(self) -> datetime:
-        """When it was made, in local time."""
-        return datetime.fromtimestamp(self.timestamp_ms / 1000)  # noqa: DTZ006 - the contract wants local time
+        """When it was created, in local time."""
+        return datetime.fromtimestamp(self.timestamp_ms / 1000)  # noqa: DTZ006 - the contract requires local time
 
     @classmethod
     def nothing(cls) -> SnapshotInfo:
-        """Describe the state of a table that has no snapshot, after a write that had nothing to change."""
+        """Return the result of a write without changes to a table without snapshots."""
         return cls(snapshot_id=-1, timestamp_ms=0, operation="none", summary={})
 
     @classmethod
@@ -172,7 +172,7 @@ BranchInfo = RefInfo
 
 
 class SchemaChangeKind(StrEnum):
-    """What a schema change does."""
+    """Kinds of schema changes."""
 
     ADD = "add"
     WIDEN = "widen"
@@ -189,13 +189,13 @@ class SchemaChange(Value):
     """One change to a table's schema.
 
     Attributes:
-        kind: What happens.
+        kind: Kind of the change.
         column: Full name of the column, dotted for nested fields.
         new_name: Name after a rename.
-        type: Type of an added, widened or changed column: an Iceberg type or its text.
-        required: Whether an added column refuses null.
+        type: Type of an added, widened or changed column: an Iceberg type, or its text.
+        required: Whether an added column is required.
         doc: Comment.
-        after: Column to stand behind, for a reorder; None moves it to the front.
+        after: Column after which to move it, for a reorder; None moves it to the front.
     """
 
     model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
@@ -221,35 +221,33 @@ class SchemaChange(Value):
 class IcebergTableManagerConfig(Value):
     """Settings of a table manager."""
 
-    engine: Engine = Field(default=Engine.AUTO, description="Who moves Arrow-like data.")
+    engine: Engine = Field(default=Engine.AUTO, description="Engine that reads and writes rows.")
     commit_strategy: CommitStrategy = Field(default=CommitStrategy.FAST_APPEND, description="Default for appends.")
-    commit_timeout_seconds: float = Field(default=300.0, gt=0, description="Budget for winning a commit race.")
+    commit_timeout_seconds: float = Field(
+        default=300.0, gt=0, description="Time budget for retrying conflicting commits."
+    )
     spark_threshold_bytes: int = Field(
-        default=2 * 1024**3, ge=0, description="Arrow data larger than this goes to Spark when the engine is auto."
+        default=2 * 1024**3, ge=0, description="With engine auto, Spark writes larger Arrow data."
     )
-    stream_chunk_bytes: int = Field(
-        default=64 * 1024**2, ge=1024**2, description="Arrow bytes of a stream that are worked on at once."
-    )
-    default_retention_days: int = Field(default=7, ge=0, description="Age of snapshots that expire by default.")
-    min_orphan_age_hours: float = Field(
-        default=24.0, ge=1.0, description="Orphan removal refuses to touch younger files."
-    )
+    stream_chunk_bytes: int = Field(default=64 * 1024**2, ge=1024**2, description="Arrow bytes of a stream to buffer.")
+    default_retention_days: int = Field(default=7, ge=0, description="Default snapshot retention in days.")
+    min_orphan_age_hours: float = Field(default=24.0, ge=1.0, description="Orphan removal never deletes younger files.")
     default_properties: dict[str, str] = Field(
-        default_factory=lambda: dict(PRODUCTION_PROPERTIES), description="Table properties of new tables."
+        default_factory=lambda: dict(PRODUCTION_PROPERTIES), description="Default properties of new tables."
     )
 
 
 class ExpiredSnapshots(int):
-    """The number of snapshots expired, with what was deleted along.
+    """The number of expired snapshots, with details of deleted files.
 
     Attributes:
-        deleted_data_files: Data and delete files.
-        deleted_manifests: Manifests.
-        deleted_manifest_lists: Manifest lists.
-        deleted_statistics_files: Statistics of tables and partitions.
-        deleted_bytes: Size of the data files and manifests.
-        snapshot_ids: The snapshots.
-        foreign_files: Files outside the table's own places that only these snapshots needed; they were kept.
+        deleted_data_files: Number of deleted data and delete files.
+        deleted_manifests: Number of deleted manifests.
+        deleted_manifest_lists: Number of deleted manifest lists.
+        deleted_statistics_files: Number of deleted table and partition statistics files.
+        deleted_bytes: Size of the deleted data files and manifests.
+        snapshot_ids: Ids of the expired snapshots.
+        foreign_files: Files outside the table's own locations that only these snapshots reference; they were kept.
     """
 
     deleted_data_files: int
@@ -260,7 +258,7 @@ class ExpiredSnapshots(int):
     snapshot_ids: tuple[int, ...]
     foreign_files: tuple[str, ...]
 
-    def __new__(  # noqa: PLR0913 - figures by keyword
+    def __new__(  # noqa: PLR0913 - counts by keyword
         cls,
         count: int,
         *,
@@ -272,7 +270,7 @@ class ExpiredSnapshots(int):
         snapshot_ids: tuple[int, ...] = (),
         foreign_files: tuple[str, ...] = (),
     ) -> Self:
-        """Make a number that carries its figures."""
+        """Create the number with its details."""
         number = super().__new__(cls, count)
         number.deleted_data_files = deleted_data_files
         number.deleted_manifests = deleted_manifests
@@ -285,7 +283,7 @@ class ExpiredSnapshots(int):
 
 
 class CompactionResult(Value):
-    """What a compaction did."""
+    """Result of a compaction."""
 
     strategy: CompactionKind
     files_before: int
@@ -298,7 +296,7 @@ class CompactionResult(Value):
 
 
 class ManifestRewriteResult(Value):
-    """What a manifest rewrite did."""
+    """Result of a manifest rewrite."""
 
     manifests_before: int
     manifests_after: int
@@ -306,14 +304,14 @@ class ManifestRewriteResult(Value):
 
 
 class OrphanSweepResult(Value):
-    """Files no snapshot refers to, and whether they were deleted.
+    """Unreferenced files, and whether they were deleted.
 
     Attributes:
-        files: Their locations.
-        total_bytes: Their size.
-        dry_run: Whether they were only looked for.
-        older_than: Younger files were left alone.
-        foreign_files: Files that a link in the table's folder leads to; they were kept.
+        files: Locations of the files.
+        total_bytes: Total size of the files.
+        dry_run: Whether the files were only listed.
+        older_than: Age limit; newer files were ignored.
+        foreign_files: Files reached through a link in the table's folder; they were kept.
     """
 
     files: tuple[str, ...]
@@ -324,11 +322,11 @@ class OrphanSweepResult(Value):
 
 
 class PurgeResult(Value):
-    """What was deleted along with a table.
+    """Result of purging a table.
 
     Attributes:
-        deleted_files: Files deleted from here; a catalog's server that purges does not say how many it deletes.
-        foreign_files: Files outside the table's own places, or of tables in its folder; they were kept.
+        deleted_files: Number of files that the client deleted; a server that purges does not report its number.
+        foreign_files: Files outside the table's own locations, or of tables in its folder; they were kept.
     """
 
     deleted_files: int = 0
@@ -341,13 +339,13 @@ class FileInfo(Value):
     Attributes:
         path: Location.
         content: ``data``, ``position deletes`` or ``equality deletes``.
-        partition: Partition as a path, empty without partitioning.
-        records: Rows, or deletes.
+        partition: Partition path; empty for an unpartitioned table.
+        records: Number of rows or deletes.
         bytes: Size in storage.
         format: File format.
-        spec_id: Partition spec it was written with.
+        spec_id: Partition spec that it was written with.
         snapshot_id: Snapshot that added it.
-        sequence_number: Its place in the order of commits.
+        sequence_number: Data sequence number.
     """
 
     path: str
@@ -362,7 +360,7 @@ class FileInfo(Value):
 
 
 class PartitionInfo(Value):
-    """What one partition holds."""
+    """Summary of one partition."""
 
     partition: str
     spec_id: int
@@ -387,7 +385,7 @@ class ManifestInfo(Value):
 
 
 class HistoryEntry(Value):
-    """A moment at which a snapshot became current."""
+    """An entry of the snapshot log: a snapshot and when it became current."""
 
     made_current_at: datetime
     snapshot_id: int
@@ -397,7 +395,7 @@ class HistoryEntry(Value):
 
 
 class TableHealth(Value):
-    """A table's state at a glance."""
+    """Summary of a table's state."""
 
     table: str
     rows: int

@@ -1,17 +1,17 @@
-"""Which text can name a namespace or a table, in every catalog, in a folder's name and in SQL."""
+"""Validation of namespace and table names for catalogs, folder names and SQL."""
 
 from __future__ import annotations
 
 import unicodedata
 
-# What separates the parts of a name or of a path, and what ends the path of a location: PyIceberg cuts off the rest.
+# Separators of names and paths, and characters that end the path of a location, after which PyIceberg truncates it.
 _SEPARATORS = frozenset("./\\#?")
-# Control, format and surrogate characters, and the separators of lines and paragraphs.
+# Control, format and surrogate characters, and line and paragraph separators.
 _UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 def is_usable(part: str) -> bool:
-    """Whether text can be one part of a name: not empty or padded, printable, and without separators of parts."""
+    """Whether text is a valid part of a name: not empty or padded, printable, and without separators."""
     return bool(part) and part == part.strip() and not any(_is_forbidden(character) for character in part)
 
 

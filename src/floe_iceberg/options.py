@@ -1,4 +1,4 @@
-"""Options that several operations of the table manager share, by keyword."""
+"""Keyword options of the table manager's operations."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class WriteOptions(TypedDict, total=False):
     """Options of every write.
 
     Attributes:
-        snapshot_properties: Go into the snapshot summary.
-        evolve_schema: Whether the table may follow the data's schema; on by default.
-        keep_required: Columns that stay required whatever the data brings; keys always do.
-        operation_id: Makes the write repeatable: a second call with the same id changes nothing.
+        snapshot_properties: Properties to add to the snapshot summary.
+        evolve_schema: Whether to evolve the table's schema to fit the data; True by default.
+        keep_required: Columns that stay required even if the data contains nulls; keys always stay required.
+        operation_id: Makes the write idempotent: a second call with the same id changes nothing.
         branch: Target branch, main by default.
-        engine: Who moves the rows.
-        null_keys: Whether an upsert refuses null in a key or matches it with null; as the table records by default.
+        engine: The engine that writes the rows.
+        null_keys: Whether an upsert refuses null in a key or matches it with null; the table's setting by default.
     """
 
     snapshot_properties: Mapping[str, str] | None
@@ -52,7 +52,7 @@ class WriteOptions(TypedDict, total=False):
 
 
 class ModeOptions(WriteOptions, total=False):
-    """Options of a write whose mode is settled.
+    """Options of a write with a fixed mode.
 
     Attributes:
         commit_strategy: How the new snapshot treats manifests.
@@ -84,12 +84,12 @@ class ScanOptions(TypedDict, total=False):
     """Options of a read.
 
     Attributes:
-        columns: Columns in the order they come back, dotted for nested fields; all by default.
+        columns: Columns in the order of the result, dotted for nested fields; all by default.
         row_filter: Predicate as text or expression; all rows by default.
         snapshot_id: Read this snapshot.
-        as_of: Read what was current at this moment; a datetime without zone is local time, a number milliseconds.
+        as_of: Read the version at this time; a datetime without a time zone is local time, an int milliseconds.
         ref: Read this branch or tag.
-        limit: Most rows; reading stops as soon as there are enough.
+        limit: Maximum number of rows; reading stops once it is reached.
     """
 
     columns: Sequence[str] | None
@@ -101,11 +101,11 @@ class ScanOptions(TypedDict, total=False):
 
 
 class VersionOptions(TypedDict, total=False):
-    """Which version to look at, the current one by default; at most one is given.
+    """Options that select a version, the current one by default; at most one may be given.
 
     Attributes:
         snapshot_id: A snapshot.
-        as_of: What was current at a moment.
+        as_of: The version at this time.
         ref: A branch or tag.
     """
 
@@ -129,8 +129,8 @@ class IncrementOptions(TypedDict, total=False):
     """Options of an incremental read.
 
     Attributes:
-        from_snapshot: Read what came after this snapshot.
-        to_snapshot: Read up to and with this one, the current one by default.
+        from_snapshot: Read rows added after this snapshot.
+        to_snapshot: Read up to and including this snapshot; the current one by default.
         columns: Columns to read, all by default.
         row_filter: Rows to read, all by default.
     """
@@ -163,7 +163,7 @@ class PublishOptions(TypedDict, total=False):
 
 
 class ApplyOptions(TypedDict, total=False):
-    """Options of bringing a table to its declaration; see ``applying.apply_declaration``."""
+    """Options of applying a declaration; see ``applying.apply_declaration``."""
 
     drop_columns: bool
     agreed: Sequence[DriftItem] | None

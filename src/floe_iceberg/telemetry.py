@@ -1,4 +1,4 @@
-"""Logs and spans under their documented name."""
+"""Public import path of logging and tracing; the implementation is in ``floe_core``."""
 
 from typing import TYPE_CHECKING
 

@@ -80,14 +80,14 @@ def test_s19_a_missing_required_column_is_refused(strict, name):
 
 
 def test_s19_null_in_a_required_column_is_refused_without_evolution(strict, name):
-    with pytest.raises(InvalidDataError, match="'id' is required and holds 1 nulls"):
+    with pytest.raises(InvalidDataError, match="'id' is required but contains 1 nulls"):
         strict.append(name, pa.table({"id": [1, None]}), evolve_schema=False)
     assert strict.get_current_snapshot(name) is None
 
 
 def test_s19_null_in_a_key_is_refused_whatever_may_evolve(strict, name):
     strict.set_keys(name, ["id"])
-    with pytest.raises(InvalidDataError, match="'id' is required and holds 1 nulls"):
+    with pytest.raises(InvalidDataError, match="'id' is required but contains 1 nulls"):
         strict.append(name, pa.table({"id": [1, None]}))
     assert strict.get_current_snapshot(name) is None
 

@@ -160,7 +160,7 @@ def test_s34_without_spark_everything_is_refused_before_the_first_byte(manager, 
     for name, act, options in attempts:
         with pytest.raises(CapabilityError) as refused:
             act(alone, **options)
-        wanted = "Spark writes it" if options else "floe-lakehouse[spark]"
+        wanted = "Remove engine=arrow" if options else "floe-lakehouse[spark]"
         assert wanted in str(refused.value), name
     assert manager.load_table(NAME).metadata_location == table.metadata_location
     assert files_of(table) == files

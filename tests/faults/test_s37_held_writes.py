@@ -67,7 +67,7 @@ def test_s37_of_two_held_writes_of_the_same_new_rows_one_is_published(manager, n
     for branch in (FIRST, RERUN):
         hold(manager, name, branch, (1, "mon"), mode=WriteMode.APPEND, properties=read)
     publish_staged(manager, name, RERUN, outdated=True)
-    with pytest.raises(ConcurrencyConflictError, match="Another run has read the same rows"):
+    with pytest.raises(ConcurrencyConflictError, match="Another run has already read the same rows"):
         publish_staged(manager, name, FIRST, outdated=True)
     assert rows(manager, name) == [("mon", 0), ("mon", 1), ("tue", 0)]
 
@@ -194,9 +194,7 @@ def test_s37_a_repair_of_the_same_rows_by_another_hand_makes_the_write_outdated(
     manager = engine_manager
     hold(manager, name, FIRST, (13, "mon"))
     repaired = manager.overwrite(name, days((7, "mon")), overwrite_filter="day = 'mon'")
-    with pytest.raises(
-        WriteError, match=f"rows that it replaces have changed on main: snapshot {repaired.snapshot_id}"
-    ):
+    with pytest.raises(WriteError, match=f"the rows it replaces have changed on main: snapshot {repaired.snapshot_id}"):
         publish_staged(manager, name, FIRST)
     assert rows(manager, name) == [("mon", 7), ("tue", 0)]
     assert [held.branch for held in list_staged(manager, name)] == [FIRST]
@@ -227,7 +225,7 @@ def test_s37_a_held_upsert_is_outdated_by_newer_values_of_its_keys_only(engine_m
     publish_staged(manager, name, FIRST)
     assert rows(manager, name) == [("mon", 1), ("thu", 3), ("wed", 2), ("wed", 4)]
     manager.upsert(name, days((3, "sat")), keys=["id"])
-    with pytest.raises(WriteError, match="rows that it replaces have changed"):
+    with pytest.raises(WriteError, match="the rows it replaces have changed"):
         publish_staged(manager, name, OTHER)
 
 

@@ -1,1 +1,1 @@
-"""The catalog: connected, its namespaces, and calls whose outcome is always known."""
+"""Catalog access: connections, namespaces, and calls that are reconciled after ambiguous replies."""

@@ -1,10 +1,11 @@
-"""A table's clock, which never runs backwards, however far the clocks of its writers are apart.
+"""Keeps the timestamps of a table monotonic, even if the clocks of its writers differ.
 
-Iceberg's Java refuses metadata whose last update lies before an entry of its logs, and logs that are out of order. The
-moment of every change is therefore the writer's time, or just after the table's newest moment when that is later.
-For the embedded, Hive and Glue catalogs PyIceberg takes the local time as it is, and ``clocked`` puts that right. A
-REST catalog sets the time of a change itself and refuses a snapshot that is a minute ahead of it, so that a snapshot's
-moment follows the server's clock.
+Iceberg's Java implementation rejects metadata whose last update is before an entry of its logs, and logs that are out
+of order. The timestamp of every change is therefore the writer's time, or just after the table's newest timestamp if
+that is later.
+For the embedded, Hive and Glue catalogs, PyIceberg uses the local time, and ``clocked`` corrects it. A REST catalog
+sets the time of a change itself and rejects a snapshot that is more than a minute ahead, so the timestamp of a snapshot
+follows the server's clock.
 """
 
 from __future__ import annotations
@@ -26,33 +27,33 @@ _JAVAS_TOLERANCE_SECONDS = 60
 
 
 def next_moment(metadata: TableMetadata, *, offset_ms: int = 0) -> int:
-    """Return the moment, in milliseconds, of a change made now: later than all that the table has seen.
+    """Return the timestamp in milliseconds for a change made now, later than all timestamps of the table.
 
     Args:
         metadata: The table's metadata.
-        offset_ms: How far the catalog's clock is ahead of this machine's.
+        offset_ms: Milliseconds by which the catalog's clock is ahead of this machine's clock.
     """
     return max(int(time.time() * 1000) + offset_ms, earliest_moment(metadata))
 
 
 def earliest_moment(metadata: TableMetadata) -> int:
-    """Return the earliest moment that a change of a table may have: later than all that the table has seen."""
+    """Return the earliest valid timestamp for a change, later than all timestamps of the table."""
     logs = (metadata.snapshot_log[-1:], metadata.metadata_log[-1:])
     return 1 + max([metadata.last_updated_ms, *(entry.timestamp_ms for log in logs for entry in log)])
 
 
 def seconds_ahead(metadata: TableMetadata) -> float:
-    """Return how far a table's clock is ahead of this machine's; 0 if it is not."""
+    """Return the seconds by which a table's timestamps are ahead of this machine's clock, at least 0."""
     return max(0.0, earliest_moment(metadata) / 1000 - time.time())
 
 
 def seconds_until_java_writes(metadata: TableMetadata) -> float:
-    """Return for how long Iceberg's Java will refuse to write a table by this machine's time; 0 if it writes now."""
+    """Return the seconds until Iceberg's Java implementation accepts a write by this machine's clock; 0 if now."""
     return max(0.0, seconds_ahead(metadata) - _JAVAS_TOLERANCE_SECONDS)
 
 
 def in_order(base: TableMetadata, changed: TableMetadata) -> TableMetadata:
-    """Return changed metadata with its new moments after those of the metadata it was changed from."""
+    """Return changed metadata with new timestamps moved after those of its base metadata."""
     earliest = earliest_moment(base)
     known = {(entry.snapshot_id, entry.timestamp_ms) for entry in base.snapshot_log}
     log = [
@@ -67,27 +68,27 @@ def in_order(base: TableMetadata, changed: TableMetadata) -> TableMetadata:
 
 
 class _Begin(SetPropertiesUpdate):
-    """Sets nothing, and remembers the metadata that the updates of a commit begin with."""
+    """Update without effect that records the metadata before a commit's updates."""
 
     updates: dict[str, str] = Field(default_factory=dict)
 
 
 class _End(SetPropertiesUpdate):
-    """Sets the clock, and the fields of format version 1 alone, after the updates of a commit."""
+    """Update that sets timestamps and the fields specific to format version 1 after a commit's updates."""
 
     updates: dict[str, str] = Field(default_factory=dict)
 
 
 class _Began(UpdateContext):
-    """Declares what ``_Begin`` leaves in the context."""
+    """Update context with the base metadata recorded by ``_Begin``."""
 
     base: TableMetadata
 
 
 def clocked(updates: tuple[TableUpdate, ...]) -> tuple[TableUpdate, ...]:
-    """Return updates for PyIceberg to apply in this process, so that the table's clock does not run backwards.
+    """Wrap updates that PyIceberg applies in this process, so the table's timestamps stay monotonic.
 
-    The fields of format version 1 alone follow the current schema and spec.
+    The fields specific to format version 1 are set to the current schema and spec.
     """
     return (_Begin(), *updates, _End())
 

@@ -1,4 +1,4 @@
-"""Where new files of a table go."""
+"""Location provider for new files of a table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def location_provider(metadata: TableMetadata) -> LocationProvider:
-    """Return what names a table's new files: no code that its properties name is run."""
+    """Return a table's location provider; custom provider classes in its properties are ignored and never run."""
     own = TableProperties.WRITE_PY_LOCATION_PROVIDER_IMPL
     properties = metadata.properties
     if own in properties:

@@ -1,4 +1,4 @@
-"""Manifest lists, which grow by one entry an append: what was read or written before is not worked out again."""
+"""Cached reads and writes of manifest lists, which grow by one entry per append."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _KEPT_ENTRIES = 50_000
 
 
 class ManifestLists:
-    """Reads and writes manifest lists of one catalog; files never change once written, so they may be remembered."""
+    """Reads and writes manifest lists of one catalog, cached because files never change once written."""
 
     def __init__(self) -> None:
-        """Know nothing yet."""
+        """Start with an empty cache."""
         self._lists: OrderedDict[str, tuple[ManifestFile, ...]] = OrderedDict()
         self._entries: dict[tuple[int, str, int], bytes] = {}
         self._lock = threading.Lock()
@@ -82,7 +82,7 @@ def _numbered(manifest: ManifestFile, snapshot: Snapshot) -> ManifestFile:
     if manifest.sequence_number != UNASSIGNED_SEQ:
         return manifest
     number = snapshot.sequence_number or 0
-    # PyIceberg's own copy shares its fields with the original, which the next attempt needs without a number.
+    # PyIceberg's copy shares its fields with the original, which the next attempt needs without a sequence number.
     numbered = ManifestFile(*(manifest[place] for place in range(len(manifest))))
     numbered.sequence_number = number
     if numbered.min_sequence_number == UNASSIGNED_SEQ:

@@ -1,9 +1,9 @@
-"""Updates that PyIceberg applies otherwise than the reference implementation.
+"""Metadata updates that PyIceberg applies differently from Iceberg's Java implementation.
 
-A REST catalog applies updates on the server. The embedded, Hive and Glue catalogs let PyIceberg apply them, and its
-version of ``remove-snapshots`` breaks the history: a log entry before an expired one stays, so that time travel
-answers with a state that was no longer current; survivors lose their parent, which ends every incremental read; and
-partition statistics of expired snapshots stay. The update here is the same on the wire and is applied as Java does.
+A REST catalog applies updates on the server. With the embedded, Hive and Glue catalogs, PyIceberg applies them, and its
+``remove-snapshots`` breaks the history: log entries before an expired one stay, so time travel returns a version that
+was no longer current; remaining snapshots lose their parent, which breaks incremental reads; and partition statistics
+of expired snapshots stay. The update here has the same wire format and is applied like in Java.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 
 class RemoveSnapshots(RemoveSnapshotsUpdate):
-    """Removes snapshots, the refs and statistics on them, and the history that ends with them."""
+    """Removes snapshots, their refs and statistics, and the history up to them."""
 
 
-# PyIceberg dispatches on the update's class, so that only updates of ours are applied this way.
+# PyIceberg dispatches on the update's class, so only floe's updates are applied this way.
 @register_update(RemoveSnapshots)
 def _(update: RemoveSnapshots, base_metadata: TableMetadata, context: UpdateContext) -> TableMetadata:
     gone = set(update.snapshot_ids)
@@ -63,15 +63,15 @@ def _removed_along(metadata: TableMetadata, gone: set[int]) -> Iterator[TableUpd
 
 
 def _unbroken(log: list[SnapshotLogEntry], kept: set[int]) -> list[SnapshotLogEntry]:
-    """Return the log after its last missing snapshot: across a gap, time travel would find the wrong state."""
+    """Return the log after its last missing snapshot, because time travel across a gap finds the wrong version."""
     last_gap = max((place for place, entry in enumerate(log) if entry.snapshot_id not in kept), default=-1)
     return log[last_gap + 1 :]
 
 
 def with_version_1_fields(metadata: TableMetadata) -> TableMetadata:
-    """Return metadata whose fields of format version 1 alone, its schema and its spec, are the current ones.
+    """Return metadata with the fields specific to format version 1 set to the current schema and spec.
 
-    PyIceberg leaves them as the table was created, and readers that know version 1 only take them for the truth.
+    PyIceberg never updates them, but readers that only support version 1 rely on them.
     """
     if not isinstance(metadata, TableMetadataV1):
         return metadata

@@ -1,4 +1,4 @@
-"""Namespaces of any PyIceberg catalog: nested, idempotent to create, never deleted while something is inside."""
+"""Namespaces of any PyIceberg catalog: nested, created idempotently, and deleted only when empty."""
 
 from __future__ import annotations
 
@@ -35,30 +35,30 @@ _SHOWN = 10
 
 
 def parse_namespace(namespace: NamespaceName) -> tuple[str, ...]:
-    """Return the parts of a namespace given as dotted text or as a tuple.
+    """Return the parts of a namespace from dotted text or a tuple.
 
     Raises:
-        InvalidIdentifierError: A part is empty, padded with spaces, or holds a separator or an unprintable character.
+        InvalidIdentifierError: A part is empty, padded with spaces, or contains a separator or unprintable character.
     """
     parts = tuple(namespace.split(".")) if isinstance(namespace, str) else tuple(namespace)
     shown = namespace if isinstance(namespace, str) else ".".join(map(str, parts))
     if not parts or not all(parts):
         msg = f"The namespace name {shown!r} has an empty part."
-        raise InvalidIdentifierError(msg, hint="Write parts separated by single dots, such as bronze.raw.")
+        raise InvalidIdentifierError(msg, hint="Separate parts with single dots, such as bronze.raw.")
     for part in parts:
         if not is_usable(part):
-            msg = f"The namespace name {shown!r} has a part that cannot be used: {part!r}."
+            msg = f"The namespace name {shown!r} has an invalid part: {part!r}."
             raise InvalidIdentifierError(
-                msg, hint="Use printable characters without dots, slashes, # and ?, or spaces at the ends of a part."
+                msg, hint="Use printable characters except . / \\ # ?, and no leading or trailing spaces."
             )
     return parts
 
 
 def missing_parents(catalog: Catalog, parts: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Return the parents of a namespace that do not exist, the outermost first.
+    """Return the missing parents of a namespace, outermost first.
 
-    Looks upward from the nearest one and stops at the first that is there: a tenant may see its own namespace and
-    nothing above it.
+    The search goes upward from the nearest parent and stops at the first existing one, because a tenant may have no
+    access to namespaces above its own.
     """
     missing: list[tuple[str, ...]] = []
     for depth in range(len(parts) - 1, 0, -1):
@@ -66,7 +66,7 @@ def missing_parents(catalog: Catalog, parts: tuple[str, ...]) -> list[tuple[str,
             if catalog.namespace_exists(parts[:depth]):
                 break
         except CatalogAuthorizationError:
-            # Whether the namespace may be made is for the catalog to say.
+            # The catalog decides whether the namespace may be created.
             break
         missing.insert(0, parts[:depth])
     return missing
@@ -84,13 +84,13 @@ class Namespaces:
     def __init__(
         self, catalog: Catalog, *, tracer: Tracer | None = None, logger: Logger | FilteringBoundLogger | None = None
     ) -> None:
-        """Work on a connected catalog."""
+        """Use a connected catalog."""
         self._catalog = ReconcilingCatalog.around(catalog)
         self._tracer = tracer or get_tracer(__name__)
         self._logger = logger or get_logger(__name__)
 
     def __repr__(self) -> str:
-        """Name the catalog; its properties hold secrets and stay out."""
+        """Show the catalog's name, but not its properties, which contain secrets."""
         return f"Namespaces(catalog={self._catalog.name!r})"
 
     def create(self, namespace: NamespaceName, properties: Mapping[str, str] | None = None) -> bool:
@@ -98,13 +98,13 @@ class Namespaces:
 
         Args:
             namespace: Dotted text or a tuple of parts.
-            properties: Kept with the namespace when it is new; an existing one is left as it is.
+            properties: Properties of a new namespace; an existing one is not changed.
 
         Returns:
-            Whether it was created by this call.
+            Whether this call created the namespace.
 
         Raises:
-            InvalidIdentifierError: The name cannot be used.
+            InvalidIdentifierError: The name is invalid.
         """
         parts = parse_namespace(namespace)
         given = dict(properties or {})
@@ -113,7 +113,7 @@ class Namespaces:
             if created:
                 for parent in missing_parents(self._catalog, parts):
                     self._create_one(parent, {})
-                # Another process may have been quicker; its namespace is as good as ours.
+                # Another process may have created the namespace first, which is equivalent.
                 created = self._create_one(parts, given)
             operation.set(created=created)
             return created
@@ -124,24 +124,24 @@ class Namespaces:
         except pyiceberg_errors.NamespaceAlreadyExistsError:
             return False
         except Exception:
-            # Some servers answer a lost race with a plain failure: what counts is whether the namespace is there.
+            # Some servers report a lost race as a generic error; only the existence of the namespace matters.
             if self._catalog.namespace_exists(parts):
                 return False
             raise
         return True
 
     def exists(self, namespace: NamespaceName) -> bool:
-        """Tell whether the namespace is there."""
+        """Whether the namespace exists."""
         return self._catalog.namespace_exists(parse_namespace(namespace))
 
     def list_below(self, parent: NamespaceName | None = None) -> list[str]:
         """List the namespaces directly below ``parent``, or at the root, dotted and sorted.
 
-        Names that cannot be written with dots, such as ``..``, are left out.
+        Names that floe cannot address, such as ``..``, are omitted.
 
         Raises:
             NamespaceNotFoundError: The parent does not exist.
-            CatalogAuthorizationError: The credentials may not list there; a tenant's may not list the root.
+            CatalogAuthorizationError: Access denied; a tenant's credentials cannot list the root.
         """
         parts = parse_namespace(parent) if parent else ()
         with self.operation("list_namespaces", parts) as operation:
@@ -150,9 +150,9 @@ class Namespaces:
             except CatalogAuthorizationError as err:
                 if parts:
                     raise
-                msg = f"These credentials may not list all namespaces of catalog '{self._catalog.name}'."
-                raise CatalogAuthorizationError(msg, hint="Name a namespace or a table that they may see.") from err
-            # A server may hold names that floe cannot address; whoever made one must not stop everybody else's work.
+                msg = f"The credentials do not allow listing all namespaces of catalog '{self._catalog.name}'."
+                raise CatalogAuthorizationError(msg, hint="Pass a namespace or table they have access to.") from err
+            # A server may have names that floe cannot address; they must not break listings for other users.
             found = sorted(".".join(child) for child in listed if all(map(is_usable, child)))
             operation.set(count=len(found), unusable=len(listed) - len(found))
             return found
@@ -162,7 +162,7 @@ class Namespaces:
         found: list[str] = []
         for child in self.list_below(parent):
             found.append(child)
-            # One that is deleted meanwhile has nothing below it.
+            # A namespace that has been deleted in the meantime has no children.
             with suppress(NamespaceNotFoundError):
                 found += self.tree(child)
         return found
@@ -187,17 +187,17 @@ class Namespaces:
         """Set and remove properties; removing one that is not set does nothing.
 
         Returns:
-            The properties afterwards.
+            The updated properties.
 
         Raises:
             NamespaceNotFoundError: The namespace does not exist.
-            InvalidIdentifierError: A property is to be set and removed at once.
+            InvalidIdentifierError: A property is both set and removed.
         """
         parts = parse_namespace(namespace)
         changed, removed = dict(updates or {}), set(removals)
         if both := sorted(removed & changed.keys()):
             msg = f"Properties of namespace '{'.'.join(parts)}' are both set and removed: {', '.join(both)}."
-            raise InvalidIdentifierError(msg, hint="Name each property once.")
+            raise InvalidIdentifierError(msg, hint="List each property only once.")
         with self.operation(
             "update_namespace_properties", parts, properties=sorted(changed), removed_properties=sorted(removed)
         ):
@@ -211,7 +211,7 @@ class Namespaces:
 
         Raises:
             NamespaceNotFoundError: The namespace does not exist.
-            NamespaceNotEmptyError: Tables, views or namespaces are inside; the message names them.
+            NamespaceNotEmptyError: The namespace contains tables, views or namespaces; the message lists them.
         """
         parts = parse_namespace(namespace)
         with self.operation("delete_namespace", parts):
@@ -223,12 +223,12 @@ class Namespaces:
         inside += [f"table {'.'.join(table)}" for table in self._catalog.list_tables(parts)]
         if inside:
             name = ".".join(parts)
-            msg = f"Namespace '{name}' is not empty. It holds: {_listed(inside)}."
-            raise NamespaceNotEmptyError(msg, hint="Drop or move these first.")
+            msg = f"Namespace '{name}' is not empty. It contains: {_listed(inside)}."
+            raise NamespaceNotEmptyError(msg, hint="Drop or move them first.")
 
     @contextmanager
     def operation(self, name: str, parts: tuple[str, ...], **attributes: Any) -> Iterator[Operation]:  # noqa: ANN401
-        """Trace one operation on a namespace and translate the errors that rise from it."""
+        """Trace one operation on a namespace and translate its errors."""
         dotted = ".".join(parts)
         with traced(
             f"iceberg.{name}",
@@ -244,12 +244,12 @@ class Namespaces:
                 raise self._not_found(parts) from err
             except pyiceberg_errors.NamespaceNotEmptyError as err:
                 msg = f"Namespace '{dotted}' is not empty."
-                raise NamespaceNotEmptyError(msg, hint="Drop or move what is inside first.") from err
+                raise NamespaceNotEmptyError(msg, hint="Drop or move its content first.") from err
             except pyiceberg_errors.RESTError as err:
                 what = f"namespace '{dotted}'" if parts else "its namespaces"
                 raise rejected_request(err, self._catalog, what) from err
             except NotImplementedError as err:
-                msg = f"The catalog '{self._catalog.name}' cannot do this: {name}."
+                msg = f"The catalog '{self._catalog.name}' does not support {name}."
                 raise CapabilityError(msg) from err
 
     def _not_found(self, parts: tuple[str, ...]) -> NamespaceNotFoundError:
@@ -257,12 +257,13 @@ class Namespaces:
         msg = f"Namespace '{name}' not found in catalog '{self._catalog.name}'."
         known = self._neighbours(parts)
         if close := get_close_matches(name, known, n=1):
-            return NamespaceNotFoundError(msg, hint=f"Did you mean '{close[0]}'? Namespaces there: {_listed(known)}.")
-        hint = f"Namespaces there: {_listed(known)}." if known else "The catalog holds no namespaces yet."
+            hint = f"Did you mean '{close[0]}'? Existing namespaces: {_listed(known)}."
+            return NamespaceNotFoundError(msg, hint=hint)
+        hint = f"Existing namespaces: {_listed(known)}." if known else "The catalog has no namespaces."
         return NamespaceNotFoundError(msg, hint=hint)
 
     def _neighbours(self, parts: tuple[str, ...]) -> list[str]:
-        """List what exists where the namespace was looked for: its siblings, else those of the nearest parent."""
+        """List the siblings of a missing namespace, or else those of its nearest existing parent."""
         for depth in range(len(parts) - 1, -1, -1):
             try:
                 found = self._catalog.list_namespaces(parts[:depth])

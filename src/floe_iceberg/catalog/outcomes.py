@@ -1,4 +1,4 @@
-"""What a catalog's state says about a call whose answer leaves doubt."""
+"""Determines from a catalog's state whether a call took effect, after an ambiguous reply."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# The server said no, or was never asked: once the catalog shows nothing of the call, there is nothing to wait for.
+# Errors that mean the server rejected the call or never received it: if its effect is not visible, do not wait for it.
 DEFINITE = (
     pyiceberg_errors.CommitFailedException,
     pyiceberg_errors.ValidationException,
@@ -68,36 +68,36 @@ DEFINITE = (
     NotImplementedError,
     TypeError,
 )
-# A catalog that is away: it may be restarting.
+# The catalog is unavailable and may be restarting.
 _AWAY = (CatalogUnavailableError, CircuitOpenError)
-# A reply can be lost while the server still works; these are the pauses before each look.
+# A reply can be lost while the server is still processing the call; these are the pauses before each read.
 PAUSES = (0.0, 0.2, 0.8)
-# How long a catalog that was there before may stay away.
+# Seconds to wait for an unavailable catalog that has answered before.
 PATIENCE_SECONDS = 60.0
 _LONGEST_PAUSE = 5.0
 
 
 class Looks:
-    """The looks at a catalog after a doubtful answer, spread over time.
+    """Reads of a catalog after an ambiguous reply, spread over time.
 
     Attributes:
-        is_back: Whether the catalog could not be reached for a while and answers again.
+        is_back: Whether the catalog was unavailable and is responding again.
     """
 
     def __init__(self, pauses: tuple[float, ...] = PAUSES, *, patience: float = PATIENCE_SECONDS) -> None:
-        """Look once after each pause; a catalog that is away is waited for while patience lasts."""
+        """Read once after each pause; wait up to ``patience`` seconds for an unavailable catalog."""
         self._pauses = pauses
         self._until = time.monotonic() + patience
         self.is_back = False
 
     def __iter__(self) -> Iterator[None]:
-        """Wait, then yield for a look."""
+        """Pause, then yield for a read."""
         for pause in self._pauses:
             time.sleep(pause)
             yield
 
     def reach(self, look: Callable[[], T]) -> T:
-        """Look, and wait for a catalog that is away."""
+        """Read, and wait while the catalog is unavailable."""
         pause = 0.2
         away = False
         while True:
@@ -115,7 +115,7 @@ class Looks:
 
 
 def landed(metadata: TableMetadata, updates: tuple[TableUpdate, ...]) -> bool:
-    """Whether a table already holds what a list of updates asks for."""
+    """Whether a table already contains the effects of a list of updates."""
     if snapshots := [update.snapshot for update in updates if isinstance(update, AddSnapshotUpdate)]:
         return all(metadata.snapshot_by_id(snapshot.snapshot_id) is not None for snapshot in snapshots)
     if created := [update for update in updates if isinstance(update, AssignUUIDUpdate)]:
@@ -123,7 +123,7 @@ def landed(metadata: TableMetadata, updates: tuple[TableUpdate, ...]) -> bool:
     return bool(updates) and all(_holds(metadata, update) for update in updates)
 
 
-def _holds(metadata: TableMetadata, update: TableUpdate) -> bool:  # noqa: C901, PLR0911 - one answer per kind of update
+def _holds(metadata: TableMetadata, update: TableUpdate) -> bool:  # noqa: C901, PLR0911 - one case per kind of update
     match update:
         case AddSchemaUpdate():
             return any(schema == update.schema_ for schema in metadata.schemas)
@@ -156,9 +156,9 @@ def _holds(metadata: TableMetadata, update: TableUpdate) -> bool:  # noqa: C901,
 
 
 def guards_of_the_number(metadata: TableMetadata, updates: tuple[TableUpdate, ...]) -> tuple[AssertRefSnapshotId, ...]:
-    """Return what else must hold, so that no commit to another branch takes the sequence number of a new snapshot.
+    """Return requirements which ensure that no commit to another branch takes a new snapshot's sequence number.
 
-    Catalogs refuse a snapshot whose number is taken, except one without a parent: the first of a branch.
+    Catalogs reject a snapshot with a used sequence number, except a snapshot without a parent, the first of a branch.
     """
     added = [update.snapshot for update in updates if isinstance(update, AddSnapshotUpdate)]
     if metadata.format_version == 1 or all(snapshot.parent_snapshot_id is not None for snapshot in added):
@@ -167,7 +167,7 @@ def guards_of_the_number(metadata: TableMetadata, updates: tuple[TableUpdate, ..
 
 
 def overtaken(metadata: TableMetadata, updates: tuple[TableUpdate, ...]) -> bool:
-    """Whether a snapshot's sequence number is taken, so that no catalog can add it any more."""
+    """Whether a snapshot's sequence number has been used, so no catalog can add the snapshot any more."""
     added = [update.snapshot for update in updates if isinstance(update, AddSnapshotUpdate)]
     last = getattr(metadata, "last_sequence_number", 0)
     return metadata.format_version > 1 and any(

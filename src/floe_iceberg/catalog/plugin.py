@@ -1,4 +1,4 @@
-"""The part of a catalog plugin that is the same for every PyIceberg catalog."""
+"""Base class of catalog plugins for PyIceberg catalogs."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 class PyIcebergCatalogPlugin(CatalogPlugin):
-    """Base of catalog plugins whose ``connect`` returns a PyIceberg catalog.
+    """Base class of catalog plugins whose ``connect`` returns a PyIceberg catalog.
 
-    A subclass sets ``_catalog`` in ``connect``; namespace and table registrations then work on it.
+    A subclass sets ``_catalog`` in ``connect``; the namespace and table methods then use it.
     """
 
     _catalog: Catalog | None = None
 
     def __repr__(self) -> str:
-        """Tell the plugin's name and whether it is connected, and nothing of its configuration."""
+        """Show the plugin's name and whether it is connected, but not its configuration."""
         state = "connected" if self._catalog is not None else "not connected"
         return f"{type(self).__name__}(name={self.name!r}, {state})"
 
@@ -37,7 +37,7 @@ class PyIcebergCatalogPlugin(CatalogPlugin):
         """The connected catalog.
 
         Raises:
-            CatalogConnectionError: ``connect`` was not called yet.
+            CatalogConnectionError: ``connect`` has not been called.
         """
         if self._catalog is None:
             msg = f"The catalog plugin '{self.name}' is not connected."
@@ -46,17 +46,17 @@ class PyIcebergCatalogPlugin(CatalogPlugin):
 
     @property
     def connected_catalog(self) -> Catalog | None:
-        """The catalog it is connected to; None until ``connect``, and after ``configure`` or ``shutdown``."""
+        """The connected catalog; None before ``connect`` and after ``configure`` or ``shutdown``."""
         return self._catalog
 
     def configure(self, config: BaseModel) -> None:
-        """Take the ``catalog`` section to connect with; an earlier connection is forgotten."""
+        """Store the ``catalog`` section for ``connect``, and drop an earlier connection."""
         super().configure(config)
-        # Whoever was given the catalog goes on using it, so it stays open.
+        # The catalog stays open, because other objects may still use it.
         self._catalog = None
 
     def fresh(self) -> Self:
-        """Return a plugin with the same configuration that is not connected."""
+        """Return an unconnected plugin with the same configuration."""
         plugin = super().fresh()
         plugin._catalog = None  # noqa: SLF001 - our own copy
         return plugin
@@ -67,7 +67,7 @@ class PyIcebergCatalogPlugin(CatalogPlugin):
         return Namespaces(self.catalog)
 
     def create_namespace(self, namespace: NamespaceName, properties: Mapping[str, str] | None = None) -> None:
-        """Create a namespace and its missing parents; an existing one is left as it is."""
+        """Create a namespace and its missing parents; an existing one is not changed."""
         self.namespaces.create(namespace, properties)
 
     def list_namespaces(self, parent: NamespaceName | None = None) -> list[str]:
@@ -86,14 +86,14 @@ class PyIcebergCatalogPlugin(CatalogPlugin):
         location: str | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> None:
-        """Register a new table with a schema and nothing else."""
+        """Create a table with a schema, without partitioning or sort order."""
         name = TableIdentifier.from_string(identifier)
         with translated(self.catalog, name):
             catalog = ReconcilingCatalog.around(self.catalog)
             catalog.create_table(name.parts, schema, location=location, properties=dict(properties or {}))
 
     def list_tables(self, namespace: NamespaceName) -> list[str]:
-        """List the bare names of a namespace's tables, sorted."""
+        """List the table names of a namespace, sorted."""
         parts = parse_namespace(namespace)
         with self.namespaces.operation("list_tables", parts) as operation:
             found = sorted(table[-1] for table in self.catalog.list_tables(parts))
@@ -101,19 +101,19 @@ class PyIcebergCatalogPlugin(CatalogPlugin):
             return found
 
     def drop_table(self, identifier: str, purge: bool = False) -> None:  # noqa: FBT001, FBT002 - the contract's signature
-        """Drop a table; with ``purge`` its own files too."""
+        """Drop a table; with ``purge``, also delete its own files."""
         from floe_iceberg.manager import IcebergTableManager
 
-        # PyIceberg's own purge deletes whatever the metadata names.
+        # PyIceberg's purge deletes every file that the metadata references.
         IcebergTableManager(self.catalog).drop_table(identifier, purge=purge)
 
     def health_check(self) -> HealthStatus:
-        """Ask the catalog for its namespaces."""
+        """Check the connection by listing namespaces."""
         if self._catalog is None:
             return HealthStatus(HealthState.DEGRADED, "not connected")
         try:
             self._catalog.list_namespaces()
-        except Exception as err:  # noqa: BLE001 - any failure is the answer to a health check
+        except Exception as err:  # noqa: BLE001 - any failure means unhealthy
             return HealthStatus(HealthState.UNHEALTHY, redact_text(f"{type(err).__name__}: {err}"))
         return HealthStatus(HealthState.HEALTHY)
 

@@ -1,16 +1,16 @@
-"""A catalog that finds out how its calls ended.
+"""Catalog wrapper that determines the outcome of calls after ambiguous replies.
 
-A call that took effect can still be answered with a conflict, a server error or nothing at all. PyIceberg then deletes
-the files that the new snapshot refers to, or reports a table as missing that it has just dropped. After a doubtful
-answer this wrapper reads the catalog to see whether it shows the effect of the call.
+A call that took effect may still get a conflict, a server error or no reply at all. PyIceberg then deletes the files of
+the new snapshot, or reports a table as missing that it has just dropped. After an ambiguous reply, this wrapper reads
+the catalog to check whether the call took effect.
 
-Drops, renames, registrations and changes of namespaces read the catalog before the call as well, because what it shows
-afterwards is ambiguous on its own. A free name was freed by this call or was never taken; a table of the name is the
-one to drop or a new one of another client; a 404 or 409 is about this call, sent twice by a proxy, or about another.
-A wrong conclusion would make the caller repeat a drop and lose another client's table, or take over a namespace that
-is not its own. These calls are rare, so one more read each is acceptable.
+Drops, renames, registrations and namespace changes also read the catalog before the call, because the state afterwards
+is ambiguous on its own. A missing name may have been removed by this call or may never have existed; an existing table
+may be the one to drop or a new one of another client; a 404 or 409 may refer to this call, sent twice by a proxy, or to
+another client's call. A wrong conclusion would make the caller repeat a drop and lose another client's table, or take
+over another client's namespace. These calls are rare, so one more read each is acceptable.
 
-The wrapper works on any PyIceberg catalog; ``floe_iceberg.catalog.traits`` lists what a catalog may declare.
+The wrapper works with any PyIceberg catalog; ``floe_iceberg.catalog.traits`` lists traits that a catalog may declare.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Tells this client's creation of a table from another's when the answer was lost.
+# Distinguishes a table created by this call from another client's table after a lost reply.
 CREATION_ID_PROPERTY = "floe.creation-id"
 
 
 class ReconcilingCatalog(FileIOHook):
-    """Wraps any PyIceberg catalog; the tables it hands out commit through it.
+    """Wraps any PyIceberg catalog; the tables that it returns commit through it.
 
     Attributes:
         inner: The wrapped catalog.
-        manifest_lists: The manifest lists that were read and written through it.
+        manifest_lists: Cache of the manifest lists read and written through it.
     """
 
     def __init__(self, inner: Catalog, *, patience: float = PATIENCE_SECONDS) -> None:
@@ -70,7 +70,7 @@ class ReconcilingCatalog(FileIOHook):
 
         Args:
             inner: The catalog.
-            patience: How long to wait for a catalog that answered before and is unavailable, in seconds.
+            patience: Seconds to wait for an unavailable catalog that has answered before.
         """
         self.name = inner.name
         self.properties = inner.properties
@@ -81,30 +81,28 @@ class ReconcilingCatalog(FileIOHook):
 
     @classmethod
     def around(cls, catalog: Catalog) -> ReconcilingCatalog:
-        """Return the catalog wrapped, once.
+        """Wrap a catalog unless it is already wrapped.
 
         Raises:
             ConfigurationError: The object is not a PyIceberg catalog.
         """
         if not isinstance(catalog, Catalog):
-            msg = (
-                f"A table manager works on a PyIceberg catalog or a catalog plugin, not on a {type(catalog).__name__}."
-            )
+            msg = f"A table manager requires a PyIceberg catalog or a catalog plugin, not {type(catalog).__name__}."
             raise ConfigurationError(msg)
         return catalog if isinstance(catalog, cls) else cls(catalog)
 
     @property
     def clock_offset_ms(self) -> int:
-        """How far the catalog's clock is ahead of this machine's, in milliseconds; 0 if that is not known."""
+        """Milliseconds by which the catalog's clock is ahead of this machine's clock; 0 if unknown."""
         return clock_offset_of(self.inner)
 
     def commit_table(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> CommitTableResponse:
-        """Commit, and find out how the commit ended if the answer leaves doubt.
+        """Commit, and determine the outcome after an ambiguous reply.
 
         Raises:
-            CommitFailedException: The commit did not land; another writer was first.
+            CommitFailedException: The commit did not land; another writer committed first.
             CommitStateUnknownException: It is unknown whether the commit landed.
         """
         name = ".".join(table.name())
@@ -144,7 +142,7 @@ class ReconcilingCatalog(FileIOHook):
             if landed(current.metadata, updates):
                 return self._confirmed(current, updates)
             if overtaken(current.metadata, updates):
-                msg = f"A commit to another branch of {name} was first"
+                msg = f"A commit to another branch of {name} landed first"
                 raise pyiceberg_errors.CommitFailedException(msg) from err
             if isinstance(err, DEFINITE) and not looks.is_back:
                 raise err
@@ -177,13 +175,13 @@ class ReconcilingCatalog(FileIOHook):
         believed: tuple[type[Exception], ...] = (),
         again: bool = True,
     ) -> T:
-        """Make a call; if it fails, find out whether it took effect nevertheless.
+        """Make a call; if it fails, check whether it still took effect.
 
         Args:
             call: The call.
-            look: Reads the catalog. Returns the result of the call if its effect is there, else None.
-            believed: Errors that leave no doubt.
-            again: Whether to repeat the call once if the catalog was unavailable and is back.
+            look: Reads the catalog; returns the result of the call if it took effect, else None.
+            believed: Errors that are unambiguous.
+            again: Whether to repeat the call once if the catalog was unavailable and is responding again.
         """
         try:
             return call()
@@ -205,11 +203,11 @@ class ReconcilingCatalog(FileIOHook):
             raise
 
     def _looks(self) -> Looks:
-        # A catalog that never answered is down rather than restarting, so it is not waited for.
+        # Only wait for a catalog that has answered before; one that never answered is probably down, not restarting.
         return Looks(patience=self._patience if self._answered else 0.0)
 
     def _patiently(self, read: Callable[[], T]) -> T:
-        """Read; wait for a catalog that answered before and is unavailable now."""
+        """Read; wait while a catalog that has answered before is unavailable."""
         found = self._looks().reach(read)
         self._answered = True
         return found
@@ -226,10 +224,10 @@ class ReconcilingCatalog(FileIOHook):
         return self._own(self.inner.load_table(identifier))
 
     def _uuid_of(self, identifier: str | Identifier) -> uuid.UUID | None:
-        """Return the UUID of the table of a name; None if there is none, or it cannot be read."""
+        """Return the UUID of a table; None if it does not exist or is unreadable."""
         try:
             return self.load_table(identifier).metadata.table_uuid
-        except Exception:  # noqa: BLE001 - a damaged table can be dropped and renamed as well
+        except Exception:  # noqa: BLE001 - a damaged table can still be dropped and renamed
             return None
 
     def create_table(  # noqa: PLR0913, PLR0917 - PyIceberg's signature
@@ -241,7 +239,7 @@ class ReconcilingCatalog(FileIOHook):
         sort_order: SortOrder = UNSORTED_SORT_ORDER,
         properties: Properties | None = None,
     ) -> Table:
-        """Create a table, and find out whether this call created it if the answer leaves doubt.
+        """Create a table, and check after an ambiguous reply whether this call created it.
 
         Raises:
             TableAlreadyExistsError: Another client's table has the name.
@@ -276,19 +274,19 @@ class ReconcilingCatalog(FileIOHook):
     def create_table_transaction(
         self,
         identifier: str | Identifier,
-        *args: Any,  # noqa: ANN401 - passed on as it is
-        **options: Any,  # noqa: ANN401 - passed on as it is
+        *args: Any,  # noqa: ANN401 - passed through unchanged
+        **options: Any,  # noqa: ANN401 - passed through unchanged
     ) -> CreateTableTransaction:
         """Start a transaction that creates a table."""
         return self.inner.create_table_transaction(identifier, *args, **options)
 
     def register_table(self, identifier: str | Identifier, metadata_location: str, overwrite: bool = False) -> Table:  # noqa: FBT001, FBT002 - PyIceberg's signature
-        """Register a table by its metadata file.
+        """Register a table from its metadata file.
 
         Raises:
             TableAlreadyExistsError: Another client's table has the name.
         """
-        # Not every PyIceberg catalog has the third argument.
+        # Not every PyIceberg catalog supports the third argument.
         options = {"overwrite": True} if overwrite else {}
         taken = not overwrite and self.table_exists(identifier)
 
@@ -316,14 +314,14 @@ class ReconcilingCatalog(FileIOHook):
         return self._own(self._settled(lambda: self.inner.rename_table(from_identifier, to_identifier), renamed))
 
     def table_exists(self, identifier: str | Identifier) -> bool:
-        """Tell whether a table exists, whether or not its metadata can be read here."""
+        """Whether a table exists, even if its metadata is unreadable."""
         return self._patiently(lambda: self._exists(identifier))
 
     def _exists(self, identifier: str | Identifier) -> bool:
         try:
             return self.inner.table_exists(identifier)
         except (ValueError, TypeError):
-            # The client reads the metadata to answer: the table exists, and PyIceberg cannot parse it.
+            # The client parses the metadata for this check: the table exists, but PyIceberg cannot parse it.
             return True
 
     def drop_table(self, identifier: str | Identifier) -> None:
@@ -343,14 +341,14 @@ class ReconcilingCatalog(FileIOHook):
         self._settled(lambda: _done(self.inner.purge_table(identifier)), self._gone(identifier))
 
     def _seems_there(self, identifier: str | Identifier) -> bool:
-        """Tell whether a table exists, or is so damaged that the catalog gives no answer."""
+        """Whether a table exists, or is so damaged that the catalog fails to respond."""
         try:
             return self.table_exists(identifier)
         except Exception:  # noqa: BLE001 - only a table that exists can be damaged
             return True
 
     def _gone(self, identifier: str | Identifier) -> Callable[[], bool | None]:
-        """Return a check for later: whether the table that has a name now is gone."""
+        """Return a function that checks later whether the current table of a name has been dropped."""
         ours = self._uuid_of(identifier)
         there = ours is not None or self._seems_there(identifier)
 
@@ -369,14 +367,14 @@ class ReconcilingCatalog(FileIOHook):
         return self._patiently(lambda: self.inner.list_tables(namespace))
 
     def namespace_exists(self, namespace: str | Identifier) -> bool:
-        """Tell whether a namespace exists."""
+        """Whether a namespace exists."""
         return self._patiently(lambda: self.inner.namespace_exists(namespace))
 
     def create_namespace(self, namespace: str | Identifier, properties: Properties | None = None) -> None:
         """Create a namespace.
 
         Raises:
-            NamespaceAlreadyExistsError: It was there before this call.
+            NamespaceAlreadyExistsError: The namespace existed before this call.
         """
         there = self.namespace_exists(namespace)
 
@@ -394,7 +392,7 @@ class ReconcilingCatalog(FileIOHook):
 
         Raises:
             NoSuchNamespaceError: The namespace does not exist.
-            NamespaceNotEmptyError: It holds tables, views or namespaces.
+            NamespaceNotEmptyError: The namespace contains tables, views or namespaces.
         """
         there = self.namespace_exists(namespace)
 
@@ -433,19 +431,19 @@ class ReconcilingCatalog(FileIOHook):
         """List views."""
         return self.inner.list_views(namespace)
 
-    def load_view(self, identifier: str | Identifier) -> Any:  # noqa: ANN401 - passed on as it is
+    def load_view(self, identifier: str | Identifier) -> Any:  # noqa: ANN401 - passed through unchanged
         """Load a view."""
         return self.inner.load_view(identifier)
 
     def view_exists(self, identifier: str | Identifier) -> bool:
-        """Tell whether a view exists."""
+        """Whether a view exists."""
         return self.inner.view_exists(identifier)
 
-    def create_view(self, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - passed on as it is
+    def create_view(self, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - passed through unchanged
         """Create a view."""
         return self.inner.create_view(*args, **options)
 
-    def register_view(self, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - passed on as it is
+    def register_view(self, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - passed through unchanged
         """Register a view."""
         return self.inner.register_view(*args, **options)
 
@@ -454,7 +452,7 @@ class ReconcilingCatalog(FileIOHook):
         self.inner.drop_view(identifier)
 
     def supports_server_side_planning(self) -> bool:
-        """Tell whether the server plans scans."""
+        """Whether the server plans scans."""
         return self.inner.supports_server_side_planning()
 
     def close(self) -> None:
@@ -462,12 +460,12 @@ class ReconcilingCatalog(FileIOHook):
         self.inner.close()
 
     def open_file_io(self, properties: Properties, location: str | None) -> FileIO:
-        """Open files as the wrapped catalog does."""
+        """Return the wrapped catalog's FileIO."""
         return file_io_of(self.inner, location, properties)
 
 
 def _done(nothing: None) -> bool:
-    """Turn the None of a call without a result into a result."""
+    """Convert the None of a call without a result to True."""
     return nothing is None
 
 
@@ -476,6 +474,6 @@ def _asserts_its_branch(updates: tuple[TableUpdate, ...]) -> bool:
 
 
 def _descends_from(table: Table, metadata_location: str) -> bool:
-    """Whether a table was registered by a metadata file, however often it has changed since."""
+    """Whether a table was registered from a metadata file, even if it has changed since."""
     known = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
     return metadata_location in known

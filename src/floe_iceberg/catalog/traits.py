@@ -1,7 +1,7 @@
-"""What a catalog may declare about itself beyond PyIceberg's ``Catalog``.
+"""Optional traits that a catalog may declare beyond PyIceberg's ``Catalog``.
 
-``ReconcilingCatalog`` works on any PyIceberg catalog. A catalog that knows more about its own answers declares that
-with attributes of these names; each is optional.
+``ReconcilingCatalog`` works with any PyIceberg catalog. A catalog that gives stronger guarantees declares them with
+attributes of these names; each is optional.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 
 
 class CatalogTraits(Protocol):
-    """Optional attributes of a catalog, with the defaults that hold for a catalog without them.
+    """Optional attributes of a catalog, with their defaults.
 
     Attributes:
-        clock_offset_ms: How far the catalog's clock is ahead of this machine's, in milliseconds; negative when it is
-            behind. Default 0: the catalog has no clock of its own, or its clock is not known.
-        reports_outcomes: Whether ``commit_table``, for a table that exists, reports how a commit ended: it raises
-            ``CommitStateUnknownException`` when the answer was lost, and after any other error nothing has changed.
-            Such a catalog also keeps the table's clock and sequence numbers in order itself. Default False: after an
-            error the table is read to find out whether the commit landed.
-        answers_once: Whether each call reaches the catalog at most once, so that ``NamespaceAlreadyExistsError`` is
-            about a namespace of somebody else. Default False: a client may have sent the call again and be told of
-            its own creation.
+        clock_offset_ms: Milliseconds by which the catalog's clock is ahead of this machine's clock; negative if it is
+            behind. Default 0: the catalog has no clock, or its clock is unknown.
+        reports_outcomes: Whether ``commit_table`` on an existing table reports its outcome reliably: it raises
+            ``CommitStateUnknownException`` if the reply was lost, and after any other error nothing has changed. Such
+            a catalog also keeps the table's timestamps and sequence numbers in order. Default False: after an error,
+            the table is read to determine whether the commit landed.
+        answers_once: Whether each call reaches the catalog at most once, so ``NamespaceAlreadyExistsError`` always
+            refers to a namespace created by another call. Default False: a client may have repeated the call and get
+            the error for its own namespace.
     """
 
     clock_offset_ms: float
@@ -33,12 +33,12 @@ class CatalogTraits(Protocol):
 
 
 def clock_offset_of(catalog: Catalog) -> int:
-    """Return how far a catalog's clock is ahead of this machine's, in milliseconds; 0 if that is not known."""
+    """Return the milliseconds by which a catalog's clock is ahead of this machine's clock; 0 if unknown."""
     return int(getattr(catalog, "clock_offset_ms", 0))
 
 
 def reports_outcomes(catalog: Catalog) -> bool:
-    """Whether an error of a commit tells how the commit ended."""
+    """Whether an error of a commit reliably reports the outcome."""
     return bool(getattr(catalog, "reports_outcomes", False))
 
 

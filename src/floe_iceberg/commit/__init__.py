@@ -1,1 +1,1 @@
-"""The one way a change becomes part of a table."""
+"""Commits to Iceberg tables: snapshots, metadata changes and recovery after lost replies."""

@@ -1,4 +1,4 @@
-"""Names of the branches that floe opens, and what they tell about who opened them."""
+"""Names of the branches that floe creates, which record the process that created them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from floe_core.runtime.processes import ProcessMark
 OPERATION_PREFIX = "floe.operation."
 FIRST_PREFIX = "floe.first."
 STAGING_PREFIX = "audit."
-"""Branches on which writes wait for their checks: nobody but the run that opened one writes there."""
+"""Prefix of staging branches, which contain writes until checks pass; only the run that created one writes to it."""
 
 _DIGITS = 16
 
 
 @dataclass(frozen=True)
 class Opened:
-    """Who opened an operation's branch, and when; a branch of an earlier version of floe does not tell.
+    """The process that created an operation branch, and when; unknown for branches of earlier versions of floe.
 
     Attributes:
         process: The process.
-        seconds: The moment, in seconds since the epoch.
+        seconds: Creation time in seconds since the epoch.
     """
 
     process: ProcessMark | None = None
@@ -30,27 +30,27 @@ class Opened:
 
     @property
     def abandoned(self) -> bool:
-        """Whether whoever opened it is gone for certain."""
+        """Whether the process that created it is known to have ended."""
         return self.process is not None and self.process.dead
 
 
 def operation_branch(operation_id: str, number: int) -> str:
-    """Name the branch of one try of an operation after it and after the process that runs it."""
+    """Return the branch name for one attempt of an operation; it contains the operation and the process."""
     return f"{OPERATION_PREFIX}{_digest(operation_id)}.{number}.{_opener()}"
 
 
 def first_branch(unique: str) -> str:
-    """Name the branch that gives an empty table its first snapshot."""
+    """Return the name of the branch that creates an empty table's first snapshot."""
     return f"{FIRST_PREFIX}{_digest(unique)}.0.{_opener()}"
 
 
 def is_operation_branch(name: str) -> bool:
-    """Whether floe opened a branch for one operation alone."""
+    """Whether floe created a branch for a single operation."""
     return name.startswith((OPERATION_PREFIX, FIRST_PREFIX))
 
 
 def opened(name: str) -> Opened:
-    """Read from its name who opened an operation's branch."""
+    """Parse the creator of an operation branch from its name."""
     *_, mark, seconds = ["", *name.split(".")]
     process = ProcessMark.parse(mark)
     try:

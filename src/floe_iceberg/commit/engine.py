@@ -1,9 +1,9 @@
-"""Changes that PyIceberg cannot write, carried out by the engine.
+"""Commits through the engine, for changes that PyIceberg cannot write.
 
-PyIceberg reads format version 3 and does not write it. On a REST catalog the server applies changes of metadata, so
-those work from here; on every other catalog, and for every change of rows, a table of version 3 is changed by the
-engine. The engine's statements take no requirements: those are checked on the table as it is just before, and what
-must not be lost to a race goes by statements that check for themselves: creating a ref, moving a branch forward.
+PyIceberg reads format version 3 but does not write it. A REST catalog applies metadata changes on the server, so those
+need no engine. On all other catalogs, and for all row changes, the engine changes tables of version 3. The engine's
+statements accept no requirements. floe therefore checks the requirements on the current table just before, and uses
+statements with their own checks where a race must not lose data: creating a ref and fast-forwarding a branch.
 """
 
 from __future__ import annotations
@@ -51,20 +51,20 @@ def engine_only(metadata: TableMetadata) -> bool:
 
 
 def commits_by_engine(context: ManagerContext, table: Table) -> bool:
-    """Whether even changes of metadata have to go through an engine: no server applies them."""
+    """Whether even metadata changes need an engine because no server applies them."""
     return engine_only(table.metadata) and isinstance(_innermost(context), MetastoreCatalog)
 
 
 def required_plane(context: ManagerContext, table: Table, engine: Engine | str | None = None) -> DataPlane:
-    """Return the engine for a table that nothing else can change.
+    """Return the engine for a table that only an engine can change.
 
     Raises:
-        CapabilityError: The caller asks for another engine, or none is installed; nothing was written.
+        CapabilityError: Another engine is requested, or none is installed; nothing was written.
     """
     name, version = name_of(table), table.metadata.format_version
     if Engine(engine or context.config.engine) is Engine.ARROW:
         msg = f"Table '{name}' has format version {version}, which the arrow engine cannot write."
-        raise CapabilityError(msg, hint="Leave engine=arrow out: Spark writes it.", table=name)
+        raise CapabilityError(msg, hint="Remove engine=arrow to write with Spark.", table=name)
     try:
         return context.plane()
     except MissingDependencyError as err:
@@ -79,19 +79,19 @@ def commit_metadata(
     updates: tuple[TableUpdate, ...],
     columns: tuple[ColumnRequest, ...] = (),
 ) -> Table:
-    """Commit a change of metadata, through the engine when nothing else can, and return the table with it.
+    """Commit a metadata change, through the engine if necessary, and return the updated table.
 
     Args:
         context: The manager's context.
         table: The table as it was loaded.
-        requirements: What must still hold.
-        updates: What changes.
-        columns: The change of schema among the updates, in words an engine knows.
+        requirements: Requirements that must still be met.
+        updates: Updates to commit.
+        columns: The schema change contained in the updates, as column requests for an engine.
 
     Raises:
-        CommitFailedException: Another writer was first.
-        CommitStateUnknownException: Nobody can tell whether it landed.
-        CapabilityError: The table needs an engine, and there is none, or it cannot do this.
+        CommitFailedException: Another writer committed first.
+        CommitStateUnknownException: It is unknown whether the commit landed.
+        CapabilityError: The table needs an engine, and none is available or it does not support the change.
     """
     if commits_by_engine(context, table):
         _EngineCommit(context, table, requirements, updates, columns).run()
@@ -103,7 +103,7 @@ def commit_metadata(
 
 
 def first_snapshot_by_engine(context: ManagerContext, table: Table) -> None:
-    """Give main an empty first snapshot: the engine makes one for a branch of a table that has none."""
+    """Create an empty first snapshot on main; the engine creates one when it adds a branch to an empty table."""
     plane, name = required_plane(context, table, Engine.SPARK), name_of(table)
     branch = first_branch(uuid.uuid4().hex)
     plane.set_ref(name, RefRequest(branch, "branch", None))
@@ -119,7 +119,7 @@ def _innermost(context: ManagerContext) -> object:
 
 
 class _EngineCommit:
-    """One change of metadata, statement by statement."""
+    """One metadata change, run as engine statements."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class _EngineCommit:
         self._requirements = requirements
         self._updates = updates
         self._columns = columns
-        # Schema changes come as several updates and go as one list of columns.
+        # Several updates describe one schema change; the engine runs it once, as a list of columns.
         self._schema_done = False
 
     def run(self) -> None:
@@ -149,11 +149,11 @@ class _EngineCommit:
         except CapabilityError:
             raise
         except Exception as err:
-            # The engine may have done it and failed afterwards.
+            # The engine may have committed the change before it failed.
             if self._has_landed():
                 return
             if isinstance(err, ConcurrencyConflictError) or not isinstance(err, FloeStorageError):
-                msg = f"The engine did not change {self._name}: {err}"
+                msg = f"The engine failed to change table '{self._name}': {err}"
                 raise CommitFailedException(msg) from err
             raise
 
@@ -180,7 +180,7 @@ class _EngineCommit:
                     plane.change_columns(self._name, self._columns)
                     self._schema_done = True
             case RemoveSnapshotsUpdate():
-                # Without a ref they go with the next expiry.
+                # The next expiry removes snapshots without a ref.
                 pass
             case _:
                 msg = f"Table '{self._name}' has format version {metadata.format_version}: {update.action} needs Spark."
@@ -213,7 +213,7 @@ class _EngineCommit:
         grown = head is None or any(snapshot.snapshot_id == head for snapshot in ancestors(metadata, goal))
         other = next((ref for ref, at in metadata.refs.items() if at.snapshot_id == goal), None)
         if grown and other is not None:
-            # The engine checks once more that nobody moved the branch.
+            # The engine checks again that the branch has not moved.
             plane.fast_forward(self._name, name, to=other)
         elif name == MAIN_BRANCH:
             plane.roll_back(self._name, goal)

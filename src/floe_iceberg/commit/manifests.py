@@ -1,4 +1,4 @@
-"""Manifests, written by PyIceberg's encoder with the header that the specification asks for."""
+"""Manifest writers that extend PyIceberg's encoder to match the Iceberg specification and Java."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ if TYPE_CHECKING:
     from pyiceberg.typedef import Record, TableVersion
 
 
-# Where a summary of a partition field keeps its bounds, each with the sign that belongs there when both zeros occur.
+# Positions of the bounds in a partition field summary, with the sign of zero to use if both zeros occur.
 _LOWER, _UPPER = 2, 3
 _BOUNDS = {_LOWER: -1.0, _UPPER: 1.0}
 
 
-# The record in which PyIceberg knows the data file that a delete file refers to, and what version 2 lacks of it.
+# PyIceberg only has referenced_data_file in its version 3 record; these are the other fields that version 2 lacks.
 _WITH_REFERENCE: TableVersion = 3
 _ONLY_IN_VERSION_3 = frozenset({142, 144, 145})
 
-# The signs of both halves of a UUID.
+# The sign bits of both halves of a UUID.
 _SIGNS = 1 << 127 | 1 << 63
 
 
 class _OrderedAsInJava(ManifestWriter):
-    """Orders partition summaries as Java does, which would skip manifests by any other order.
+    """Manifest writer that orders partition summaries like Java, which would otherwise skip manifests wrongly.
 
-    It puts -0.0 below 0.0, where PyIceberg keeps the zero that came first, and takes a UUID for two signed numbers.
+    Java orders -0.0 below 0.0, where PyIceberg keeps the first zero, and compares UUIDs as two signed numbers.
     """
 
     def __init__(
@@ -102,15 +102,15 @@ class _OrderedAsInJava(ManifestWriter):
 
 
 class _Version1(_OrderedAsInJava, ManifestWriterV1):
-    """Writes manifests of format version 1."""
+    """Writer for manifests of format version 1."""
 
 
 class _Version2(_OrderedAsInJava, ManifestWriterV2):
-    """Writes manifests of format version 2."""
+    """Writer for manifests of format version 2."""
 
 
 class _Deletes(_Version2):
-    """Lists delete files, each with the data file that all its deletes refer to, which PyIceberg leaves out."""
+    """Writer for delete manifests that includes referenced_data_file, which PyIceberg omits."""
 
     def content(self) -> ManifestContent:
         return ManifestContent.DELETES
@@ -132,7 +132,7 @@ class _Deletes(_Version2):
 
 
 def delete_entries(manifest: ManifestFile, io: FileIO) -> list[ManifestEntry]:
-    """Read the live entries of a manifest of delete files, as a manifest of such files is written."""
+    """Read the live entries of a delete manifest, including the fields that the writer needs."""
     with AvroFile[ManifestEntry](
         io.new_input(manifest.manifest_path),
         MANIFEST_ENTRY_SCHEMAS[_WITH_REFERENCE],
@@ -152,7 +152,7 @@ def manifest_writer(  # noqa: PLR0913 - options by keyword
     codec: AvroCompressionCodec,
     content: ManifestContent = ManifestContent.DATA,
 ) -> ManifestWriter:
-    """Return a writer of a manifest of one partition spec; format version 1 or 2."""
+    """Return a manifest writer for one partition spec, in format version 1 or 2."""
     writer: type[ManifestWriter] = _Version1 if metadata.format_version == 1 else _Version2
     if content is ManifestContent.DELETES:
         writer = _Deletes

@@ -1,7 +1,7 @@
-"""Commits that change a table's metadata only: refs, properties, kept snapshots.
+"""Commits that change only a table's metadata: refs, properties and snapshots.
 
-Such a change is planned on the table as it is, asserted on the refs it saw, and planned anew when another writer was
-faster. A plan that finds its change already there returns None, which also settles a commit whose answer was lost.
+A change is planned on the current table and asserts the refs it was planned on. When another writer commits first, the
+change is planned again. A plan returns None if its change is already present, which also resolves a lost reply.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Change:
-    """Updates to commit together, and what must hold for them.
+    """Updates to commit together, with their requirements.
 
     Attributes:
-        updates: What changes.
-        requirements: What must still hold.
-        columns: The change of schema among the updates, for an engine that has to make it.
+        updates: Updates to commit.
+        requirements: Requirements that must still be met.
+        columns: The schema change contained in the updates, for a commit through an engine.
     """
 
     updates: tuple[TableUpdate, ...]
@@ -50,19 +50,19 @@ def commit_change(
     what: str,
     loaded: Table | None = None,
 ) -> Table:
-    """Commit a change and return the table with it.
+    """Commit a change and return the updated table.
 
     Args:
         context: The manager's context.
         target: The table.
-        plan: Given the table as it is now and whether an earlier try may have landed, says what to commit; None when
-            nothing is left to do.
-        what: The change in words, for errors.
-        loaded: The table as the caller has just seen it, for the first try.
+        plan: Called with the current table and whether an earlier attempt may have landed; returns the change to
+            commit, or None if nothing is left to do.
+        what: Description of the change for error messages.
+        loaded: The table, if the caller has just loaded it; used by the first attempt.
 
     Raises:
-        ConcurrencyConflictError: Other writers won every race within the commit budget.
-        CommitStateUnknownError: The catalog's answer was lost, and the table cannot be looked at either.
+        ConcurrencyConflictError: Other writers committed first on every attempt within the commit budget.
+        CommitStateUnknownError: The catalog's reply was lost, and the table cannot be loaded either.
     """
     backoff = Backoff(context.config.commit_timeout_seconds)
     doubtful = False
@@ -75,13 +75,13 @@ def commit_change(
             changed = commit_metadata(context, table, change.requirements, change.updates, change.columns)
         except CommitFailedException as err:
             if not backoff.wait():
-                msg = f"Other writers to table '{name_of(table)}' were faster every time; {what} was not done."
-                hint = "Try again when fewer writers are at work."
+                msg = f"Conflicts with other writers to table '{name_of(table)}'; {what} was not committed."
+                hint = "Try again when fewer writers are active."
                 raise ConcurrencyConflictError(msg, hint=hint, table=name_of(table)) from err
         except CommitStateUnknownException as err:
             doubtful = True
             if not backoff.wait():
-                msg = f"The catalog does not say whether {what} on table '{name_of(table)}' was done."
+                msg = f"The catalog did not confirm whether {what} on table '{name_of(table)}' was committed."
                 raise CommitStateUnknownError(msg, operation_id=what, table=name_of(table)) from err
         else:
             delete_old_metadata(context, changed, table.metadata)

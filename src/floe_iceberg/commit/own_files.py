@@ -1,8 +1,8 @@
-"""Which files are a table's own: on its behalf, no other file is ever deleted.
+"""Ownership of files: deletions for a table only ever delete the table's own files.
 
-A table's metadata can name files that belong to somebody else: a clone shares the files of its source, ``add_files``
-takes in files where they are, and a registered table brings a foreign log along. What lies outside the table's location
-and the paths it declares for itself is kept and reported, whoever refers to it.
+A table's metadata can reference files of other owners: a clone shares its source's files, ``add_files`` registers files
+in place, and a registered table brings the metadata log of another table. Files outside the table's location and its
+declared paths are kept and reported, no matter what references them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
 GC_PROPERTY = "gc.enabled"
-# Where writers of this table put files, besides its location.
+# Properties with further paths to which writers of the table write files.
 _DECLARED_PATHS = (
     "write.data.path",
     "write.metadata.path",
@@ -30,14 +30,14 @@ _DECLARED_PATHS = (
 
 @dataclass(frozen=True)
 class OwnFiles:
-    """The places whose files belong to one table.
+    """The locations whose files belong to one table.
 
     Attributes:
-        places: Locations as the table writes them down.
-        roots: The same in one spelling, each ending in ``/``.
-        decoded: Where clients that decode names look for them.
-        others: Places below those that belong to other tables, in the form of the roots.
-        refused: Places that the table declares and that are not its own, with whose they are.
+        places: Locations as written in the table's metadata.
+        roots: The normalized locations, each ending in ``/``.
+        decoded: The locations as seen by clients that decode names.
+        others: Locations inside these that belong to other tables, in the form of ``roots``.
+        refused: Locations that the table declares but does not own, with their owners.
     """
 
     places: tuple[str, ...]
@@ -49,12 +49,12 @@ class OwnFiles:
 
     @classmethod
     def of(cls, metadata: TableMetadata) -> OwnFiles:
-        """Return the places of a table: its location and the paths that its properties declare."""
+        """Return the locations of a table: its location and the paths that its properties declare."""
         return cls.below(declared_places(metadata))
 
     @classmethod
     def below(cls, places: Iterable[str]) -> OwnFiles:
-        """Return the files below some places."""
+        """Return the files below the given locations."""
         named = tuple(dict.fromkeys(places))
         compass = Compass()
         found = [root for place in named if (root := _root(compass, place)) is not None]
@@ -66,13 +66,13 @@ class OwnFiles:
         )
 
     def without(self, places: Iterable[str], refused: Mapping[str, str] | None = None) -> OwnFiles:
-        """Return the same without places of other tables."""
+        """Return a copy that excludes locations of other tables."""
         found = (_root(self._compass, place) for place in places)
         others = {name for root in found if root for name in (*root.plain, *root.decoded)}
         return replace(self, others=(*self.others, *others), refused=refused or self.refused)
 
     def __contains__(self, location: str) -> bool:
-        """Whether a file belongs to the table, wherever a client may take its name to lead."""
+        """Whether a file belongs to the table under every interpretation of its name by clients."""
         found = self._compass.destinations(location)
         if found is None or not self._holds(found.plain, self.roots):
             return False
@@ -82,7 +82,7 @@ class OwnFiles:
         return all(name.startswith(roots) and not name.startswith(self.others) for name in names)
 
     def split(self, locations: Iterable[str]) -> tuple[list[str], tuple[str, ...]]:
-        """Return the files that belong to the table, and those that do not, sorted."""
+        """Return the files that belong to the table, and the sorted files that do not."""
         own: list[str] = []
         foreign: list[str] = []
         for location in locations:
@@ -91,37 +91,37 @@ class OwnFiles:
 
 
 def declared_places(metadata: TableMetadata) -> tuple[str, ...]:
-    """Return where a table says that its files lie: its location first."""
+    """Return the locations of files that a table declares, starting with the table location."""
     declared = (metadata.properties.get(name) for name in _DECLARED_PATHS)
     return tuple(dict.fromkeys(place for place in (metadata.location, *declared) if place))
 
 
 def root_of(place: str) -> str | None:
-    """Return a place in one spelling, ending in ``/``, with links followed; None when nobody can tell where it is."""
+    """Return a location normalized, ending in ``/``, with links resolved; None if it cannot be resolved."""
     found = _root(Compass(), place)
     return found.plain[0] if found else None
 
 
 def _root(compass: Compass, place: str) -> Destinations | None:
     found = compass.destinations(f"{place.rstrip('/')}/_")
-    # A place that different clients look for in different folders is nobody's.
+    # A location that clients resolve to different folders belongs to no table.
     if found is None or len(found.plain) > 1 or len(found.decoded) > 1:
         return None
     return Destinations(tuple(name[:-1] for name in found.plain), tuple(name[:-1] for name in found.decoded))
 
 
 def is_collected(properties: Mapping[str, str]) -> bool:
-    """Whether a table's files may be deleted: ``gc.enabled=false`` says that other tables share them."""
+    """Whether a table's files may be deleted; ``gc.enabled=false`` means that other tables share them."""
     return properties.get(GC_PROPERTY, "true").strip().lower() == "true"
 
 
 def require_collected(metadata: TableMetadata, *, table: str, what: str) -> None:
-    """Refuse to delete files of a table that shares them.
+    """Require that the table's files may be deleted.
 
     Raises:
-        SharedFilesError: The table says ``gc.enabled=false``.
+        SharedFilesError: The table has ``gc.enabled=false``.
     """
     if not is_collected(metadata.properties):
-        msg = f"{what} of table '{table}' would delete files, and its property {GC_PROPERTY} forbids it."
-        hint = f"Other tables may share these files. If none does, set {GC_PROPERTY}=true. Nothing was changed."
+        msg = f"{what} of table '{table}' would delete files, which its property {GC_PROPERTY} forbids."
+        hint = f"Other tables may share these files. If not, set {GC_PROPERTY}=true. Nothing was changed."
         raise SharedFilesError(msg, hint=hint, table=table)

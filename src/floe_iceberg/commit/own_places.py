@@ -1,9 +1,9 @@
-"""Which of the places that a table declares are its own to delete in.
+"""Decides in which of the locations that a table declares its files may be deleted.
 
-A location and paths are what the writer of the metadata says, and that may be a tenant who points at a neighbor. The
-folder of the table's name below its namespace is the table's own without further questions. Every other place is held
-against the other tables of the catalog: one that lies at, in or around a place of theirs is not the table's alone, and
-a declared path in the room of another namespace is not its own either.
+The writer of the metadata chooses a table's location and paths, and a tenant may point them at another tenant's data.
+The folder named after the table below its namespace always belongs to the table. Every other location is compared with
+the other tables of the catalog: a location that equals, is inside or contains a location of theirs is not exclusively
+the table's, and neither is a declared path inside the location of another namespace.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ if TYPE_CHECKING:
 
 _LOADS_AT_ONCE = 8
 _METADATA_FOLDER = "/metadata"
-# What keeps somebody from looking at a namespace says that nothing of it is theirs to protect.
+# A namespace that this client cannot list contains nothing that it has to protect.
 _OUT_OF_SIGHT = (NamespaceNotFoundError, CatalogAuthorizationError, CapabilityError)
 
 
 @dataclass(frozen=True)
 class _Claim:
-    """A place of somebody else.
+    """A location that belongs to another table or namespace.
 
     Attributes:
-        owner: A table or a namespace.
-        place: Where it is, ending in ``/``, links followed.
+        owner: The table or namespace.
+        place: The normalized location, ending in ``/``, with links resolved.
         fixed: Whether it is a table's location or metadata folder.
-        room: Whether it is a namespace's.
+        room: Whether it is a namespace's location.
     """
 
     owner: str
@@ -62,13 +62,13 @@ class _Claim:
 
 
 def own_files(context: ManagerContext, table: Table, *, shared: bool = False, search: bool = True) -> OwnFiles:
-    """Return the files that may be deleted on behalf of a table.
+    """Return the files that may be deleted for a table.
 
     Args:
         context: The manager's context.
         table: The table.
         shared: Whether files of another table were found in the table's own folder.
-        search: Whether to open other tables to find out; without, a place that is in question is not the table's own.
+        search: Whether to load other tables to decide; if not, a doubtful location does not count as the table's.
     """
     places = declared_places(table.metadata)
     home = home_of(context, table.name()[:-1])
@@ -96,14 +96,14 @@ def own_files(context: ManagerContext, table: Table, *, shared: bool = False, se
 
 
 def home_of(context: ManagerContext, namespace: tuple[str, ...]) -> str | None:
-    """Return where the tables of a namespace lie unless they say otherwise; None when only the server knows."""
+    """Return the default location of the tables of a namespace; None if only the server knows it."""
     namespaces = Namespaces(context.catalog)
     home: str | None = None
     for depth in range(1, len(namespace) + 1):
         location = None
         with contextlib.suppress(*_OUT_OF_SIGHT):
             location = namespaces.properties(namespace[:depth]).get("location")
-        # A namespace cannot give itself a place outside of its parent's.
+        # A namespace must not choose a location outside its parent's location.
         if location and (home is None or lies_in(location, [home])):
             home = location
         elif home is not None:
@@ -112,17 +112,17 @@ def home_of(context: ManagerContext, namespace: tuple[str, ...]) -> str | None:
 
 
 def folder_of(context: ManagerContext, name: tuple[str, ...]) -> str | None:
-    """Return where a table lies unless it says otherwise; None when only the server knows."""
+    """Return the default location of a table; None if only the server knows it."""
     home = home_of(context, name[:-1])
     return f"{home.rstrip('/')}/{name[-1]}" if home else None
 
 
 def _below_warehouse(context: ManagerContext, namespace: tuple[str, ...]) -> str | None:
-    """Return where an embedded catalog puts the tables of a namespace that has no location of its own."""
+    """Return the location that an embedded catalog uses for a namespace without a location."""
     catalog = context.catalog.inner if isinstance(context.catalog, ReconcilingCatalog) else context.catalog
     if not isinstance(catalog, MetastoreCatalog):
         return None
-    # Without a warehouse there is no such place.
+    # Without a warehouse, there is no default location.
     with contextlib.suppress(ValueError, KeyError, NoSuchNamespaceError):
         place = default_table_location(catalog, ".".join(namespace), "_")
         return place.removesuffix("/_")
@@ -135,22 +135,22 @@ def _within(place: str, folder: str) -> bool:
 
 
 def _owner(place: str, claims: list[_Claim], *, declared: bool) -> str | None:
-    """Return who has a place already: somebody whose own it is, or lies in."""
+    """Return the owner of a location: the first claim that equals or contains it."""
     root = root_of(place)
     if root is None:
         return "unknown"
-    # A table moves to another namespace without its files, so a location in another room alone says nothing.
+    # A rename to another namespace does not move files: a location inside another namespace proves nothing.
     found = (claim for claim in claims if root.startswith(claim.place) and (declared or not claim.room))
     return next((claim.owner for claim in found), None)
 
 
 def _claims(context: ManagerContext, table: Table, *, everywhere: bool) -> Iterator[_Claim]:
-    """Say what others have: the tables of the namespace and below, or all that can be seen."""
+    """Yield the locations of other tables: those of the namespace and below, or all visible ones."""
     own = table.name()[:-1]
     namespaces = Namespaces(context.catalog)
     seen = [".".join(own)]
     for parent in (None, ".".join(own)) if everywhere else (".".join(own),):
-        # A tenant sees its own namespace only, and the keys it works with reach no further.
+        # A tenant sees only its own namespace, and its storage keys are limited to it as well.
         with contextlib.suppress(*_OUT_OF_SIGHT):
             seen += namespaces.tree(parent)
     names: list[tuple[str, ...]] = []
@@ -164,13 +164,13 @@ def _claims(context: ManagerContext, table: Table, *, everywhere: bool) -> Itera
         others = [name for name in names if name != table.name()]
         for found in pool.map(lambda name: list(_places(context, name)), others):
             for claim in found:
-                # Tables of one owner may put their files into one folder, each by names of its own.
+                # Tables of one owner may share a folder; their file names are unique.
                 if claim.fixed or claim.owner.split(".")[: len(own)] != list(own):
                     yield claim
 
 
 def _same_line(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Whether one namespace is the other, above or below it."""
+    """Whether one namespace equals, contains or is inside the other."""
     shared = min(len(one), len(other))
     return one[:shared] == other[:shared]
 
@@ -196,10 +196,10 @@ def _declared(context: ManagerContext, name: tuple[str, ...]) -> Iterable[tuple[
     except TableNotFoundError:
         return []
     except CorruptFileError as err:
-        # Nobody can read where it lies, but its metadata file says it as well as it can be said.
+        # Its location is unreadable, but the path of its metadata file is the best evidence of it.
         folder = err.path.rpartition("/")[0]
         return [(folder, True), (folder.removesuffix(_METADATA_FOLDER), True)]
-    except Exception:  # noqa: BLE001 - whatever is wrong with it, its folder is not free
+    except Exception:  # noqa: BLE001 - a table that fails to load still owns its folder
         by_name = folder_of(context, name)
         return [(by_name, True)] if by_name else []
     location, *paths = declared_places(table.metadata)

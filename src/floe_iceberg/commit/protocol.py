@@ -1,15 +1,15 @@
-"""The one way a change becomes part of a table.
+"""Commit protocol: adds a snapshot to a branch exactly once.
 
-Every change is a list of updates and requirements for one ``commit_table`` call. A snapshot is always added under the
-requirement that its branch still stands where the work began, so of all attempts of one operation at most one can
-land. From that follow the rules here:
+Every change is a list of updates and requirements for one ``commit_table`` call. A snapshot is always added with the
+requirement that its branch has not moved since the attempt began, so at most one attempt of an operation can land. The
+rules follow from this:
 
-- A conflict means: load the table again, look for the operation's id on the branch, and only then try again, after
-  a fully jittered wait, until the operation's time is up.
-- An answer that leaves doubt means: look for the operation's id. Found, it is a success. Not found, the caller is told
-  that nobody knows, and no file is deleted.
-- The manifests of a lost attempt are deleted once the branch was seen to have moved past where the attempt began:
-  from then on that attempt can never land. Data files are deleted only when every attempt is lost in that sense.
+- After a conflict: reload the table, search the branch for the operation id, and only then retry, after a fully
+  jittered wait, until the operation's time budget is used up.
+- After an ambiguous reply: search for the operation id. If it is found, the commit succeeded. If not, the caller gets
+  a CommitStateUnknownError, and no files are deleted.
+- The manifests of a failed attempt are deleted once the branch has moved past the attempt's parent, because from then
+  on the attempt can never land. Data files are deleted only if this holds for every attempt.
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ _DELETE_OLD = "write.metadata.delete-after-commit.enabled"
 
 
 def new_operation_id() -> str:
-    """Return an id for an operation nobody named."""
+    """Return an id for an operation without an id from the caller."""
     return str(uuid.uuid4())
 
 
 @dataclass(frozen=True)
 class Staged:
-    """Updates that are worked out and not committed.
+    """Updates that are prepared but not committed.
 
     Attributes:
-        updates: What the commit changes.
-        requirements: What must still hold for it.
+        updates: Updates to commit.
+        requirements: Requirements that must still be met.
         metadata: The table's metadata with the updates applied.
     """
 
@@ -72,7 +72,7 @@ class Staged:
 
 
 class _Recorder(NoopCatalog):
-    """Takes a commit down instead of carrying it out."""
+    """Catalog that records a commit instead of applying it."""
 
     def __init__(self) -> None:
         super().__init__("recorder")
@@ -97,14 +97,14 @@ def stage(table: Table, edit: Callable[[Transaction], object]) -> Staged:
 
 @dataclass(frozen=True)
 class CommitAttempt:
-    """One try at a commit.
+    """One attempt at a commit.
 
     Attributes:
-        updates: What the commit changes.
-        requirements: What must still hold for it.
+        updates: Updates to commit.
+        requirements: Requirements that must still be met.
         snapshot: The snapshot it adds.
-        parent_id: Where the branch stood.
-        files: Metadata files that only this attempt refers to.
+        parent_id: Head of the branch when the attempt began.
+        files: Metadata files that only this attempt references.
     """
 
     updates: tuple[TableUpdate, ...]
@@ -115,25 +115,25 @@ class CommitAttempt:
 
 
 class PreparedWrite(Protocol):
-    """A write that can build its commit on any state of the table."""
+    """A write that can build its commit on any version of the table."""
 
     def attempt(self, table: Table) -> CommitAttempt | None:
-        """Build the commit on top of the table as it is; None when nothing would change."""
+        """Build the commit on top of the current table; return None if nothing would change."""
         ...
 
     def discard(self, io: FileIO) -> None:
-        """Delete every file the write has made; called only when nothing can refer to them."""
+        """Delete every file that the write created; called only when nothing can reference them."""
         ...
 
 
 @dataclass
 class Outcome:
-    """How a write ended.
+    """Result of a write.
 
     Attributes:
-        table: The table after it.
-        snapshot: The snapshot it made, or found; None when nothing changed.
-        repeated: Whether an earlier write of the same id had done the work.
+        table: The table after the write.
+        snapshot: The snapshot that the write created or found; None if nothing changed.
+        repeated: Whether an earlier write with the same id had already landed.
     """
 
     table: Table
@@ -143,14 +143,14 @@ class Outcome:
 
 @dataclass
 class Backoff:
-    """Capped, fully jittered waits within a budget of time."""
+    """Capped, fully jittered waits within a time budget."""
 
     budget_seconds: float
     started: float = field(default_factory=time.monotonic)
     tries: int = 0
 
     def wait(self) -> bool:
-        """Sleep before the next try; False when the time is up."""
+        """Sleep before the next attempt; return False if the budget is used up."""
         left = self.budget_seconds - (time.monotonic() - self.started)
         if left <= 0:
             return False
@@ -161,7 +161,7 @@ class Backoff:
 
 
 def find_operation(metadata: TableMetadata, operation_id: str, branch: str | None = None) -> Snapshot | None:
-    """Return the last snapshot an operation made on a branch."""
+    """Return the newest snapshot that an operation created on a branch."""
     for snapshot in ref_history(metadata, branch):
         if snapshot.summary and snapshot.summary.additional_properties.get(OPERATION_ID_PROPERTY) == operation_id:
             return snapshot
@@ -169,10 +169,10 @@ def find_operation(metadata: TableMetadata, operation_id: str, branch: str | Non
 
 
 def require_branch(table: Table, branch: str | None) -> None:
-    """Make sure a write's target branch is there and is no tag.
+    """Require that a write's target branch exists and is not a tag.
 
     Raises:
-        RefNotFoundError: No such branch.
+        RefNotFoundError: The branch does not exist.
     """
     if branch is None or branch == MAIN_BRANCH:
         return
@@ -183,16 +183,16 @@ def require_branch(table: Table, branch: str | None) -> None:
         ]
         name = ".".join(table.name())
         msg = f"Table '{name}' has no branch '{branch}'."
-        hint = f"Branches there: {', '.join(sorted(branches)) or 'none'}. Create it with create_branch()."
+        hint = f"Existing branches: {', '.join(sorted(branches)) or 'none'}. Create it with create_branch()."
         raise RefNotFoundError(msg, hint=hint, table=name)
 
 
 @dataclass(frozen=True)
 class WriteScope:
-    """What makes a write findable.
+    """Operation id and branch that identify a write.
 
     Attributes:
-        operation_id: The id its snapshot carries.
+        operation_id: The id stored in the snapshot summary.
         branch: Target branch, None for main.
         may_be_repeated: Whether the id may be in the history before the first attempt.
     """
@@ -210,11 +210,11 @@ def commit(
     *,
     loaded: Table | None = None,
 ) -> Outcome:
-    """Carry out a write, exactly once; ``loaded`` is the table as the caller has just loaded it.
+    """Commit a write exactly once; ``loaded`` is the table, if the caller has just loaded it.
 
     Raises:
-        ConcurrencyConflictError: Others won every race within the budget; nothing was written.
-        CommitStateUnknownError: Nobody can tell whether the commit landed; no file was deleted.
+        ConcurrencyConflictError: Other writers committed first on every attempt; nothing was written.
+        CommitStateUnknownError: It is unknown whether the commit landed; no files were deleted.
     """
     return _CommitLoop(context, target, prepared, scope, loaded or context.load(target)).run()
 
@@ -258,7 +258,7 @@ class _CommitLoop:
             raise
 
     def _once(self) -> Outcome | None:
-        """Try once; None when another writer was first."""
+        """Make one attempt; return None if another writer committed first."""
         table, branch = self._table, self._scope.branch
         require_branch(table, branch)
         if self._scope.may_be_repeated or self._lost:
@@ -279,7 +279,7 @@ class _CommitLoop:
         return Outcome(table, landed)
 
     def _left_over(self, last: CommitAttempt, landed: Snapshot) -> set[str]:
-        """Return the files of attempts that did not land; attempts share a snapshot id, not a manifest list."""
+        """Return the files of attempts that did not land; attempts share a snapshot id but not a manifest list."""
         attempts = [*self._lost, last]
         kept = {
             path
@@ -290,7 +290,7 @@ class _CommitLoop:
         return {path for attempt in attempts for path in attempt.files} - kept if kept else set()
 
     def _commit(self, attempt: CommitAttempt) -> bool:
-        """Commit an attempt and bring the table up to date; False when another writer was first."""
+        """Commit an attempt and update the table; return False if another writer committed first."""
         self._may_have_landed = True
         try:
             response = self._context.catalog.commit_table(self._table, attempt.requirements, attempt.updates)
@@ -301,7 +301,7 @@ class _CommitLoop:
         except CommitStateUnknownException as err:
             response = _find_landed(self._context, self._table, self._scope, err)
         except Exception:
-            # The catalog has looked already: this did not land.
+            # The catalog has already checked: this attempt did not land.
             self._may_have_landed = False
             self._refused = attempt.files
             raise
@@ -309,28 +309,28 @@ class _CommitLoop:
         return True
 
     def _already_done(self, found: Snapshot) -> Outcome:
-        # An attempt that was taken for lost may have landed: that is this call's work. Attempts share a snapshot's id.
+        # An attempt that seemed to fail may have landed; it has the snapshot id that all attempts share.
         ours = any(attempt.snapshot.snapshot_id == found.snapshot_id for attempt in self._lost)
         if not ours:
-            # Another call of the same id did the work, so nothing refers to the files this one has written.
+            # Another call with the same id did the write, so nothing references the files of this call.
             self._clean_up()
         return Outcome(self._table, found, repeated=not ours)
 
     def _require_same_table(self) -> None:
-        """Refuse a new table of the same name: its columns may have the numbers of other ones in the files."""
+        """Reject a new table of the same name: its field ids may mean other columns than those in the files."""
         if self._table.metadata.table_uuid != self._uuid:
             name = ".".join(self._table.name())
-            msg = f"Table '{name}' was dropped and created anew while it was written to; nothing was written."
-            raise ConcurrencyConflictError(msg, hint="Start the write again if the new table is meant.", table=name)
+            msg = f"Table '{name}' was dropped and recreated during the write; nothing was written."
+            raise ConcurrencyConflictError(msg, hint="To write to the new table, restart the write.", table=name)
 
     def _give_up(self) -> None:
         name, tries = ".".join(self._table.name()), len(self._lost)
-        msg = f"Other writers to table '{name}' were faster {tries} times; nothing was written."
+        msg = f"The commit to table '{name}' conflicted with other writers (attempts: {tries}). Nothing was written."
         raise ConcurrencyConflictError(msg, hint="Try again, or raise commit_timeout_seconds.", table=name)
 
     def _clean_up(self) -> None:
         if self._may_have_landed:
-            # Or has landed: an interrupt after the commit must not take the table's files.
+            # An interrupt after a commit that landed must not delete the table's files.
             return
         metadata = self._table.metadata
         replaced = metadata.table_uuid != self._uuid
@@ -348,15 +348,15 @@ def _find_landed(context: ManagerContext, table: Table, scope: WriteScope, err: 
         if found := find_operation(current.metadata, operation_id, branch):
             found.manifests(current.io)
             return CommitTableResponse(metadata=current.metadata, metadata_location=current.metadata_location)
-    except Exception:  # noqa: BLE001 - a table that cannot be looked at leaves the outcome unknown
+    except Exception:  # noqa: BLE001 - if the table cannot be read, the outcome is unknown
         context.logger.warning("outcome unknown", table=name, operation_id=operation_id)
-    msg = f"The catalog gave no answer that tells whether the write to '{name}' landed; nothing was deleted."
-    hint = f"Repeat the call with operation_id='{operation_id}': it writes only if the first try did not land."
+    msg = f"The catalog did not confirm whether the write to '{name}' landed; no files were deleted."
+    hint = f"Retry with operation_id='{operation_id}': it writes only if the first attempt did not land."
     raise CommitStateUnknownError(msg, operation_id=operation_id, hint=hint, table=name) from err
 
 
 def _dead(attempt: CommitAttempt, metadata: TableMetadata, branch: str | None) -> bool:
-    """Whether an attempt can never land: its branch has moved on, without its snapshot."""
+    """Whether an attempt can never land: its branch has moved, and the table does not have its snapshot."""
     ref = metadata.refs.get(branch or MAIN_BRANCH)
     head = ref.snapshot_id if ref else None
     return head != attempt.parent_id and metadata.snapshot_by_id(attempt.snapshot.snapshot_id) is None
@@ -365,24 +365,24 @@ def _dead(attempt: CommitAttempt, metadata: TableMetadata, branch: str | None) -
 def discard_files(io: FileIO, paths: Iterable[str]) -> None:
     """Delete files that no table refers to, as far as the store lets it."""
     for path in paths:
-        # A file that stays is an orphan for the next sweep, no reason to fail a write.
+        # A failed deletion leaves an orphan file for the next cleanup; it must not fail the write.
         with contextlib.suppress(Exception):
             io.delete(path)
 
 
 def delete_old_metadata(context: ManagerContext, table: Table, before: TableMetadata) -> None:
-    """Delete the metadata files that a commit dropped from the log, when the table's properties ask for it."""
+    """Delete the metadata files that a commit dropped from the log, if the table's properties enable it."""
     after = table.metadata
     if after.properties.get(_DELETE_OLD, "false").lower() == "true" and is_collected(after.properties):
         kept = {entry.metadata_file for entry in after.metadata_log}
         dropped = [entry.metadata_file for entry in before.metadata_log if entry.metadata_file not in kept]
-        # A registered table brings the log of another one along. What is in question is left to a sweep: a commit does
-        # not open all other tables.
+        # The log of a registered table may contain files of another table. Doubtful files are left to the orphan
+        # cleanup, because a commit must not load all other tables.
         if dropped:
             discard_files(table.io, own_files(context, table, search=False).split(dropped)[0])
 
 
 def describe(outcome: Outcome) -> SnapshotInfo:
-    """Describe the snapshot a write made, or the current one when it had nothing to change."""
+    """Describe the snapshot that a write created, or the current one if nothing changed."""
     snapshot = outcome.snapshot or outcome.table.current_snapshot()
     return SnapshotInfo.of(snapshot) if snapshot else SnapshotInfo.nothing()

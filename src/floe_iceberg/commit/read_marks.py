@@ -1,9 +1,9 @@
-"""Up to where a table's rows were made out of another table, noted in the snapshot that brought them.
+"""Read marks: snapshot properties that record how far a table's rows have been read from a source table.
 
-The note lands with the rows or not at all, and a rollback takes both back, so that whoever reads on from it misses
-nothing and reads nothing twice. Every snapshot that floe makes in process carries the notes of the one before, so that
-they outlive the snapshot they came with. Beside it stands since when the rows were read: a commit on a table that has
-been told of those rows by another run meanwhile does not land.
+A mark is committed together with the rows, and a rollback reverts both, so an incremental read that continues from the
+mark neither misses rows nor reads them twice. Every snapshot that floe creates in process copies the marks of its
+parent, so marks survive the expiry of the snapshot that set them. A second property records where the read started: if
+another run has committed the same rows in the meantime, the commit fails.
 """
 
 from __future__ import annotations
@@ -29,41 +29,39 @@ _THE_BEGINNING = "the beginning"
 
 
 def read_mark(source: str, snapshot_id: int) -> dict[str, str]:
-    """Return the snapshot property that notes up to where a source was read."""
+    """Return the snapshot property that records the last source snapshot that was read."""
     return {f"{READ_PREFIX}{source}": str(snapshot_id)}
 
 
 def since_mark(source: str, snapshot_id: int | None) -> dict[str, str]:
-    """Return the snapshot property that notes since when a source was read; None for its beginning."""
+    """Return the snapshot property that records where the read of a source started; None for its beginning."""
     return {f"{_SINCE_PREFIX}{source}": _THE_BEGINNING if snapshot_id is None else str(snapshot_id)}
 
 
 def reads_on(properties: Mapping[str, str]) -> bool:
-    """Whether a snapshot with these properties goes on from what another one has read."""
+    """Whether a snapshot with these properties continues an incremental read."""
     return any(key.startswith(_SINCE_PREFIX) for key in properties)
 
 
 def require_unread(
     metadata: TableMetadata, parent_id: int | None, properties: Mapping[str, str], *, table: str
 ) -> None:
-    """Refuse a snapshot on a parent that has the rows it was made of already.
+    """Require that the parent does not already contain the source rows of a new snapshot.
 
     Raises:
-        ConcurrencyConflictError: Another run has read the same rows.
+        ConcurrencyConflictError: Another run has already read the same rows.
     """
     for key, since in properties.items():
         if not key.startswith(_SINCE_PREFIX):
             continue
         source = key.removeprefix(_SINCE_PREFIX)
         if since_mark(source, _noted(metadata, parent_id, source))[key] != since:
-            msg = (
-                f"Another run has read the same rows of '{source}' into table '{table}' meanwhile; nothing was written."
-            )
-            raise ConcurrencyConflictError(msg, hint="Run it again: it reads on from there.", table=table)
+            msg = f"Another run has already read the same rows of '{source}' into table '{table}'; nothing was written."
+            raise ConcurrencyConflictError(msg, hint="Run it again to continue after those rows.", table=table)
 
 
 def last_read(table: Table, source: str) -> int | None:
-    """Return the last snapshot of a source that is in a table's rows on main; None when nothing says."""
+    """Return the last source snapshot that was read into a table's main branch; None if none is recorded."""
     main = table.metadata.refs.get(MAIN_BRANCH)
     return _noted(table.metadata, main.snapshot_id if main else None, source)
 
@@ -77,7 +75,7 @@ def _noted(metadata: TableMetadata, snapshot_id: int | None, source: str) -> int
 
 
 def carried_marks(parent: Snapshot | None) -> Mapping[str, str]:
-    """Return the notes that the next snapshot goes on with."""
+    """Return the marks that the next snapshot copies from its parent."""
     return {} if parent is None else _marks(parent)
 
 

@@ -1,7 +1,7 @@
-"""Snapshots, built by hand: one manifest of new files, the old ones reused or filtered, one manifest list.
+"""Snapshot producer: writes new manifests, reuses or filters existing ones, and writes the manifest list.
 
-PyIceberg's own producers rebuild the table's metadata many times a commit and make up to three snapshots for one
-overwrite; here every operation makes one.
+PyIceberg's producers rebuild the table's metadata many times per commit and create up to three snapshots for one
+overwrite; here, every operation creates exactly one.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ _MIN_COUNT = "commit.manifest.min-count-to-merge"
 
 
 class FileGoneError(WriteError):
-    """A file to be removed is no longer part of the branch: the plan is stale."""
+    """A file to remove is no longer part of the branch; the plan is stale."""
 
 
 @dataclass
 class SnapshotDraft:
-    """One snapshot that may have to be built on several states of the table.
+    """One snapshot that may have to be built on several versions of the table.
 
     Attributes:
-        properties: Go into the summary.
+        properties: Properties to add to the summary.
         branch: Target branch, None for main.
-        merge: Whether small manifests are put together.
+        merge: Whether to merge small manifests.
     """
 
     properties: Mapping[str, str]
@@ -85,19 +85,19 @@ class SnapshotDraft:
         removed: Sequence[DataFile] = (),
         staged: Staged | None = None,
     ) -> CommitAttempt:
-        """Write the manifests of a snapshot on top of the branch as it is.
+        """Write the manifests of a snapshot on top of the branch's current head.
 
         Args:
-            table: The table as it is.
-            operation: What the summary says happened.
+            table: The current table.
+            operation: The operation recorded in the summary.
             added: New data files.
-            removed: Data and delete files to drop.
-            staged: Schema updates that go along in the same commit.
+            removed: Data and delete files to remove.
+            staged: Schema updates to include in the same commit.
 
         Raises:
-            FileGoneError: A file to drop is not part of the branch any more.
-            CapabilityError: The table's format version cannot be written in process.
-            ConfigurationError: The table's properties ask for a codec that is not supported.
+            FileGoneError: A file to remove is no longer part of the branch.
+            CapabilityError: floe cannot write the table's format version in process.
+            ConfigurationError: The table's properties set an unsupported codec.
         """
         metadata = staged.metadata if staged else table.metadata
         require_writable(table)
@@ -123,7 +123,7 @@ class SnapshotDraft:
         requirements = (
             AssertTableUUID(uuid=table.metadata.table_uuid),
             AssertRefSnapshotId(ref=branch, snapshot_id=parent_id),
-            # A column may have been made required, and the new files may hold nulls in it.
+            # A column may have become required, and the new files may contain nulls in it.
             AssertCurrentSchemaId(current_schema_id=table.metadata.current_schema_id),
         )
         schema_requirements = tuple(
@@ -140,28 +140,28 @@ class SnapshotDraft:
         )
 
     def snapshot_id(self, metadata: TableMetadata) -> int:
-        """Return the id this snapshot keeps through all attempts."""
+        """Return the snapshot id, which stays the same for all attempts."""
         if self._snapshot_id is None:
             self._snapshot_id = metadata.new_snapshot_id()
         return self._snapshot_id
 
     def next_path(self, provider: LocationProvider) -> str:
-        """Return a place for another manifest."""
+        """Return the path for another manifest."""
         return provider.new_metadata_location(f"{self._uuid}-m{next(self._numbers)}.avro")
 
     def known_manifests(self, added: Sequence[DataFile], metadata: TableMetadata) -> list[ManifestFile] | None:
-        """Return the manifests an earlier attempt wrote for the same files, without sequence numbers."""
+        """Return the manifests, without sequence numbers, that an earlier attempt wrote for the same files."""
         if self._added is None or self._added[0] != _contents(added, metadata):
             return None
         return self._added[1]
 
     def keep_manifests(self, added: Sequence[DataFile], metadata: TableMetadata, manifests: list[ManifestFile]) -> None:
-        """Keep the manifests of new files for the next attempt."""
+        """Store the manifests of new files for the next attempt."""
         self._added = (_contents(added, metadata), manifests)
 
 
 def _contents(added: Sequence[DataFile], metadata: TableMetadata) -> tuple[object, ...]:
-    """Name all that decides what is in the manifests of new files."""
+    """Return a key of everything that determines the content of the manifests of new files."""
     return (
         metadata.format_version,
         metadata.current_schema_id,
@@ -211,7 +211,7 @@ class _Build:
         return manifests
 
     def _read(self, manifest: ManifestFile, *, discard_deleted: bool) -> list[ManifestEntry]:
-        # A manifest that lost its end reads as a shorter one, and rewriting it would lose the files for good.
+        # A truncated manifest reads as a shorter one; rewriting it would lose the missing files permanently.
         name = ".".join(self._table.name())
         checked = CheckedIO(self._io, {manifest.manifest_path: manifest.manifest_length}, name)
         try:
@@ -222,7 +222,7 @@ class _Build:
             raise unreadable(manifest.manifest_path, table=name, err=err) from err
 
     def _added_manifests(self, added: Sequence[DataFile]) -> list[ManifestFile]:
-        """List new files under the spec each was written with: the table may have got another one meanwhile."""
+        """List each new file under the spec it was written with; the table's spec may have changed since."""
         manifests = self._draft.known_manifests(added, self._metadata)
         if manifests is None:
             by_spec = _by_spec(added).items()
@@ -266,9 +266,9 @@ class _Build:
             elif left:
                 kept.append(self._write(spec_id, _marked(left, ManifestEntryStatus.EXISTING), content))
         if missing:
-            msg = f"Files to be removed are not part of the table: {', '.join(sorted(missing))}"
+            msg = f"Files to remove are not part of the table: {', '.join(sorted(missing))}"
             raise FileGoneError(msg, table=".".join(self._table.name()))
-        # One manifest for all of a spec's removals: a compaction empties hundreds of manifests at once.
+        # One manifest for all removals of a spec: a compaction empties hundreds of manifests at once.
         return [*kept, *(self._removals(spec_id, entries, content) for spec_id, entries in gone.items() if entries)]
 
     def _removals(self, spec_id: int, entries: list[ManifestEntry], content: ManifestContent) -> ManifestFile:
@@ -277,7 +277,7 @@ class _Build:
         return self._write(spec_id, _marked(entries, ManifestEntryStatus.DELETED), content)
 
     def _merged(self, added: Sequence[DataFile], kept: list[ManifestFile]) -> list[ManifestFile]:
-        """Put manifests of one spec together until each reaches the target size; the new files join the first."""
+        """Merge manifests of one spec up to the target size each; the first also lists the new files."""
         properties = self._metadata.properties
         target = int(properties.get(_TARGET_BYTES, 8 * 1024 * 1024))
         least = max(2, int(properties.get(_MIN_COUNT, 2)))
@@ -361,7 +361,7 @@ class _Build:
 
 
 def _listed_as(file: DataFile) -> ManifestContent:
-    """Return the kind of manifest that lists a file; one that was read from a manifest of version 1 does not say."""
+    """Return the kind of manifest that lists a file; files read from a version 1 manifest have no content field."""
     deletes = (DataFileContent.POSITION_DELETES, DataFileContent.EQUALITY_DELETES)
     return ManifestContent.DELETES if file.content in deletes else ManifestContent.DATA
 

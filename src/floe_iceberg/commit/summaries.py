@@ -1,4 +1,4 @@
-"""Summaries of snapshots: what a change added and removed, and what the table has since."""
+"""Snapshot summaries: added and removed files and rows, and the table's totals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _PARTITION_SUMMARIES = "write.summary.partition-limit"
 _CHANGED_PARTITIONS = "changed-partition-count"
-# Each total with what adds to it and what takes from it.
+# Each total with the metric that increases it and the metric that decreases it.
 _TOTALS = (
     ("total-data-files", "added-data-files", "deleted-data-files"),
     ("total-delete-files", "added-delete-files", "removed-delete-files"),
@@ -31,11 +31,11 @@ _TOTALS = (
 
 
 def summary_of(snapshot: Snapshot | None) -> dict[str, str]:
-    """Return what a snapshot says of itself; nothing without one, or when it says nothing."""
+    """Return the summary properties of a snapshot; empty without a snapshot or summary."""
     return snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
 
 
-def summarize(  # noqa: PLR0913 - all that a summary is made of
+def summarize(  # noqa: PLR0913 - the parts of a summary
     metadata: TableMetadata,
     operation: Operation,
     parent: Snapshot | None,
@@ -44,9 +44,9 @@ def summarize(  # noqa: PLR0913 - all that a summary is made of
     removed: Sequence[DataFile],
     properties: Mapping[str, str],
 ) -> Summary:
-    """Return the summary of a snapshot on top of another.
+    """Return the summary of a new snapshot.
 
-    A parent that does not say its totals, or says no numbers, leaves them unknown: Iceberg's Java then omits them too.
+    If the parent's totals are missing or not numbers, the new totals are omitted, as in Iceberg's Java implementation.
     """
     collector = _Summaries(partition_summary_limit=int(metadata.properties.get(_PARTITION_SUMMARIES, 0)))
     specs = metadata.specs()
@@ -56,13 +56,13 @@ def summarize(  # noqa: PLR0913 - all that a summary is made of
     for file in removed:
         collector.remove_file(file, schemas[file.spec_id], specs[file.spec_id])
     changes = collector.build()
-    # PyIceberg counts none in a table without partitions, and text that two partitions share once.
+    # PyIceberg counts 0 for unpartitioned tables, and counts partitions with equal text only once.
     changes[_CHANGED_PARTITIONS] = str(len({_partition(file) for file in (*added, *removed)}))
     return Summary(operation=operation, **{**properties, **changes, **_totals(changes, parent)})
 
 
 class _Summaries(SnapshotSummaryCollector):
-    """Counts what changed in each partition, also where Python has no date for it."""
+    """Counts changes per partition, including dates that Python cannot represent."""
 
     def update_partition_metrics(
         self,

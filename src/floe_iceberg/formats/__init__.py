@@ -1,1 +1,1 @@
-"""Rows and files: Arrow types, casts, partitions, sort orders, Parquet metrics, Avro codecs."""
+"""Conversion between rows and files: Arrow types, casts, partitions, sort orders, Parquet metrics and Avro codecs."""

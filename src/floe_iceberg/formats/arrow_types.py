@@ -1,21 +1,21 @@
-"""Arrow data at the door: many kinds of frame in, Arrow with types Iceberg knows out.
+"""Converts data frames to Arrow data with types that Iceberg supports.
 
 ==========================  =======================================================================================
-comes in                    goes on as
+input type                  result type
 ==========================  =======================================================================================
 string_view, binary_view    string, binary
-dictionary, run-end encoded the values themselves
+dictionary, run-end encoded the type of the values
 int8, int16, uint8, uint16  int32
 uint32                      int64
-uint64                      decimal(20, 0); checked int64 where the table's column is a long
+uint64                      decimal(20, 0); int64 with overflow check if the table's column is a long
 float16                     float32
 date64                      date32
-time32, time64[ns]          time64[us], refused when that loses digits
-timestamp[s, ms, ns]        timestamp[us], refused when that loses digits; zones become UTC
-decimal32, 64, 256          decimal128, refused above 38 digits
+time32, time64[ns]          time64[us]; an error if digits would be lost
+timestamp[s, ms, ns]        timestamp[us]; an error if digits would be lost; time zones become UTC
+decimal32, 64, 256          decimal128; an error for more than 38 digits
 fixed_size_list, list views list
 null                        the type of the table's column
-duration, interval, union   refused: Iceberg has no such type
+duration, interval, union   an error: Iceberg has no such type
 ==========================  =======================================================================================
 """
 
@@ -110,13 +110,13 @@ def is_stream(data: object) -> bool:
 
 
 def to_arrow(data: object) -> pa.Table | pa.RecordBatchReader:
-    """Take any frame floe knows and return it as an Arrow table or reader, types as they are.
+    """Convert a supported data frame to an Arrow table or reader, without changing types.
 
-    What the source of a stream fails with while it is read rises as it is, or as the cause of a ``WriteError`` where it
-    could be taken for a failure of the table's storage or catalog.
+    If the source of a stream fails while it is read, its error is raised unchanged, or as the cause of a ``WriteError``
+    if it could be mistaken for an error of the table's storage or catalog.
 
     Raises:
-        InvalidDataError: The data is no frame, or two columns have one name.
+        InvalidDataError: The data type is not supported, or column names are not unique.
     """
     frame = _as_arrow(data)
     if twice := sorted(_repeated(list(frame.schema))):
@@ -133,7 +133,7 @@ def _read(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
 
 @contextmanager
 def _reading() -> Iterator[None]:
-    """Keep a failure of the source from being taken for one of the table's own storage or catalog."""
+    """Prevent errors of the data source from being mistaken for errors of the table's storage or catalog."""
     try:
         yield
     except FloeStorageError:
@@ -141,19 +141,19 @@ def _reading() -> Iterator[None]:
     except Exception as err:
         if not isinstance(err, OSError) and not is_of_library(err):
             raise
-        # The first line says what happened; the rest, such as a statement, is for the log.
+        # The first line has the error; the rest, such as an SQL statement, is for the log.
         reason = redact_text(str(err).strip().partition("\n")[0] or type(err).__name__)
-        msg = f"The data to be written cannot be read: {reason.rstrip('.')}."
-        raise WriteError(msg, hint="Check where it comes from; the table is as it was.") from err
+        msg = f"Reading the data to write failed: {reason.rstrip('.')}."
+        raise WriteError(msg, hint="Check the data source. The table was not changed.") from err
 
 
 def _two_of_one_name(names: list[str]) -> InvalidDataError:
-    msg = f"The data has two columns of one name: {', '.join(names)}."
+    msg = f"The data has duplicate column names: {', '.join(names)}."
     return InvalidDataError(msg, hint="Rename one of them.")
 
 
 def _repeated(fields: list[pa.Field], prefix: str = "") -> set[str]:
-    """Return the names that two columns share, or two fields of a struct."""
+    """Return the names shared by several columns, or by several fields of a struct."""
     names = [field.name for field in fields]
     found = {prefix + name for name in names if names.count(name) > 1}
     for field in fields:
@@ -173,19 +173,19 @@ def _as_arrow(data: object) -> pa.Table | pa.RecordBatchReader:
     frame = _from_library(data)
     if frame is not None:
         return frame
-    msg = f"{type(data).__name__} is no data floe can write."
+    msg = f"floe cannot write data of type {type(data).__name__}."
     hint = "Pass a PyArrow table or reader, a pandas, Polars or PySpark DataFrame, or a list of dicts."
     raise InvalidDataError(msg, hint=hint)
 
 
 def _from_rows(rows: list[dict[str, Any]]) -> pa.Table:
-    # PyArrow's own conversion takes the columns of the first row, and drops what only later ones have.
+    # PyArrow's conversion only uses the columns of the first row and drops others.
     names = dict.fromkeys(name for row in rows for name in row)
     try:
         return pa.table({name: pa.array([row.get(name) for row in rows]) for name in names})
     except (pa.ArrowInvalid, pa.ArrowTypeError) as err:
-        msg = f"The rows do not become Arrow: {err}"
-        raise InvalidDataError(msg, hint="Give each column values of one type.") from err
+        msg = f"Cannot convert the rows to Arrow: {err}"
+        raise InvalidDataError(msg, hint="Use values of the same type in each column.") from err
 
 
 def _from_library(data: Any) -> pa.Table | pa.RecordBatchReader | None:  # noqa: ANN401 - libraries that may be absent
@@ -207,7 +207,7 @@ def _from_stream(data: _ArrowStream) -> pa.RecordBatchReader | None:
     try:
         return pa.RecordBatchReader.from_stream(data)
     except pa.ArrowInvalid:
-        # A stream of bare values, such as a pandas or Polars series, is no frame.
+        # A stream without columns, such as a pandas or Polars series, is not a data frame.
         return None
 
 
@@ -215,18 +215,18 @@ def _from_pandas(data: Any) -> pa.Table:  # noqa: ANN401 - pandas is optional
     try:
         return pa.Table.from_pandas(_with_index(data), preserve_index=False).replace_schema_metadata(None)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as err:
-        msg = f"The pandas frame does not become Arrow: {err}"
-        raise InvalidDataError(msg, hint="Give the column one type, for example with astype().") from err
+        msg = f"Cannot convert the pandas frame to Arrow: {err}"
+        raise InvalidDataError(msg, hint="Convert the column to one type, for example with astype().") from err
 
 
 def _with_index(frame: Any) -> Any:  # noqa: ANN401 - pandas is optional
-    """Return a pandas frame with its named indexes as columns: the keys of a ``groupby`` are rows' own values.
+    """Return a pandas frame with its named indexes as columns, such as the keys of a ``groupby``.
 
-    An unnamed index of integers only numbers the rows.
+    An unnamed index of integers only numbers the rows, so it is dropped.
 
     Raises:
-        InvalidDataError: The index has values without a name, a column has its name and other values, or the columns
-            have several levels.
+        InvalidDataError: The index is unnamed and has other values, a column has the same name but other values, or
+            the columns have several levels.
     """
     index = frame.index
     if twice := sorted({str(name) for name in frame.columns[frame.columns.duplicated()]}):
@@ -238,7 +238,7 @@ def _with_index(frame: Any) -> Any:  # noqa: ANN401 - pandas is optional
     if None in index.names:
         if index.nlevels == 1 and (index.inferred_type == "integer" or not len(frame)):
             return frame
-        msg = f"The pandas frame has an index of {index.inferred_type} values without a name."
+        msg = f"The pandas frame has an unnamed index of {index.inferred_type} values."
         hint = "Name it with rename_axis(...), or drop it with reset_index(drop=True)."
         raise InvalidDataError(msg, hint=hint)
     numbered = frame.reset_index(drop=True)
@@ -251,10 +251,10 @@ def _with_index(frame: Any) -> Any:  # noqa: ANN401 - pandas is optional
 
 
 def known_type(dtype: pa.DataType, column: str) -> pa.DataType:
-    """Return the type that takes the place of an Arrow type Iceberg does not know.
+    """Return the supported type for an Arrow type.
 
     Raises:
-        InvalidDataError: Nothing can take its place.
+        InvalidDataError: Iceberg has no equivalent type.
     """
     if isinstance(dtype, pa.DictionaryType | pa.RunEndEncodedType):
         return known_type(dtype.value_type, column)
@@ -263,7 +263,7 @@ def known_type(dtype: pa.DataType, column: str) -> pa.DataType:
     if types.is_nested(dtype):
         return _known_nested(dtype, column)
     if types.is_duration(dtype) or types.is_interval(dtype):
-        msg = f"Column '{column}' is a {dtype}, and Iceberg has no such type."
+        msg = f"Column '{column}' has type {dtype}, which Iceberg does not support."
         raise InvalidDataError(msg, hint="Cast it to int64 (microseconds) or write two timestamps.")
     return _known_plain(dtype, column)
 
@@ -278,7 +278,9 @@ def _known_plain(dtype: pa.DataType, column: str) -> pa.DataType:
 
 def _known_decimal(dtype: pa.DataType, column: str) -> pa.DataType:
     if dtype.precision > _MOST_DIGITS or dtype.scale < 0:
-        msg = f"Column '{column}' is a {dtype}; Iceberg holds up to {_MOST_DIGITS} digits and no negative scale."
+        msg = (
+            f"Column '{column}' has type {dtype}; Iceberg supports at most {_MOST_DIGITS} digits and no negative scale."
+        )
         raise InvalidDataError(msg, hint="Cast it to a smaller decimal or a string.")
     return pa.decimal128(dtype.precision, dtype.scale)
 
@@ -295,17 +297,17 @@ def _known_nested(dtype: pa.DataType, column: str) -> pa.DataType:
         return pa.large_list(inner(dtype.value_field, "element"))
     if isinstance(dtype, pa.ListType | pa.FixedSizeListType | pa.ListViewType):
         return pa.list_(inner(dtype.value_field, "element"))
-    msg = f"Column '{column}' is a {dtype}, and Iceberg has no such type."
+    msg = f"Column '{column}' has type {dtype}, which Iceberg does not support."
     raise InvalidDataError(msg, hint="Split it into columns of one type each.")
 
 
 def known_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with every type replaced by one Iceberg knows; null columns stay null."""
+    """Return the schema with every type replaced by a supported one; null columns stay null."""
     return pa.schema([field.with_type(known_type(field.type, field.name)) for field in schema])
 
 
 def normalised(table: pa.Table) -> pa.Table:
-    """Return the table with every column in a type Iceberg knows.
+    """Return the table with every column cast to a supported type.
 
     Raises:
         InvalidDataError: A value does not fit.
@@ -316,10 +318,10 @@ def normalised(table: pa.Table) -> pa.Table:
 
 
 def to_iceberg_type(dtype: pa.DataType, column: str, new_id: Callable[[], int]) -> IcebergType:
-    """Return the Iceberg type of a known Arrow type, nested fields numbered by ``new_id``.
+    """Return the Iceberg type of a supported Arrow type; ``new_id`` assigns the ids of nested fields.
 
     Raises:
-        InvalidDataError: The column has no type yet.
+        InvalidDataError: The column has no type because all its values are null.
     """
     if (simple := _ICEBERG.get(dtype.id)) is not None:
         return simple
@@ -333,8 +335,8 @@ def to_iceberg_type(dtype: pa.DataType, column: str, new_id: Callable[[], int]) 
         return UUIDType()
     if types.is_nested(dtype):
         return _nested_to_iceberg(dtype, column, new_id)
-    msg = f"Column '{column}' holds only nulls, so its type is unknown."
-    raise InvalidDataError(msg, hint="Give it a type, or leave the column out.")
+    msg = f"Column '{column}' contains only nulls, so its type is unknown."
+    raise InvalidDataError(msg, hint="Cast it to a type, or drop the column.")
 
 
 def _nested_to_iceberg(dtype: pa.DataType, column: str, new_id: Callable[[], int]) -> IcebergType:
@@ -358,7 +360,7 @@ def _nested_to_iceberg(dtype: pa.DataType, column: str, new_id: Callable[[], int
 
 
 def to_iceberg_fields(fields: list[pa.Field], new_id: Callable[[], int], prefix: str = "") -> list[NestedField]:
-    """Return Iceberg fields for known Arrow fields, docs taken from their metadata."""
+    """Return Iceberg fields for supported Arrow fields, with docs from their metadata."""
     ids = [new_id() for _ in fields]
     return [
         NestedField(
@@ -373,7 +375,7 @@ def to_iceberg_fields(fields: list[pa.Field], new_id: Callable[[], int], prefix:
 
 
 def cast_column(values: pa.ChunkedArray, target: pa.DataType, column: str) -> pa.ChunkedArray:
-    """Cast without losing anything.
+    """Cast a column without losing information.
 
     Raises:
         InvalidDataError: A value does not fit.
@@ -388,13 +390,13 @@ def cast_column(values: pa.ChunkedArray, target: pa.DataType, column: str) -> pa
     try:
         return values.cast(target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as err:
-        msg = f"Column '{column}' does not become {target}: {err}"
-        hint = "Iceberg keeps microseconds: round the values first." if "lose data" in str(err) else None
+        msg = f"Cannot cast column '{column}' to {target}: {err}"
+        hint = "Iceberg stores microseconds: round the values first." if "lose data" in str(err) else None
         raise InvalidDataError(msg, hint=hint) from err
 
 
 def without_list_views(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column with plain lists for list views, however deep: PyArrow's own cast (26.0) loses their elements."""
+    """Replace list views at any depth with plain lists, because PyArrow's cast (26.0) loses their elements."""
     if not _has_list_view(values.type):
         return values
     chunks = [_without_list_views(chunk) for chunk in values.chunks]
@@ -440,14 +442,14 @@ def _as_list(values: pa.Array) -> pa.Array:
 
 
 def with_field_id(field: pa.Field, field_id: int) -> pa.Field:
-    """Return the Arrow field with the id Parquet keeps."""
+    """Return the Arrow field with the Parquet field id."""
     return field.with_metadata({_FIELD_ID: str(field_id).encode()})
 
 
 def with_children(items: pa.Array, target: pa.DataType, children: pa.Array) -> pa.Array:
-    """Return a list or map array with other children: the elements, or the entries of a map.
+    """Return a list or map array with replaced children: the elements, or the entries of a map.
 
-    Offsets and validity are taken as they are: a slice keeps its place, null stays null, and nothing is copied.
+    Offsets and validity are kept: slices stay valid, null stays null, and nothing is copied.
     """
     return pa.Array.from_buffers(
         target, len(items), items.buffers()[:2], items.null_count, items.offset, children=[children]

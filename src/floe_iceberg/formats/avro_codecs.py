@@ -1,6 +1,6 @@
-"""How manifests and manifest lists are compressed, by the names that Iceberg's Java knows.
+"""Compression codecs of manifests and manifest lists, with the names of Iceberg's Java implementation.
 
-PyIceberg reads and writes snappy only with a package of its own, which it does not install; PyArrow has it too.
+PyIceberg needs an extra package for snappy, which it does not install; floe uses PyArrow's implementation.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
     from pyiceberg.avro.codecs import AvroCompressionCodec
 
-# Java has a property for metadata files; PyIceberg takes that of Avro data files for them.
+# Java has a property for metadata files; PyIceberg uses the property of Avro data files for them.
 _PROPERTIES = ("write.manifest.compression-codec", "write.avro.compression-codec")
 _NAMES: dict[str, AvroCompressionCodec] = {
     "gzip": "deflate",
     "zstd": "zstandard",
     "snappy": "snappy",
     "uncompressed": "null",
-    # What PyIceberg calls them.
+    # PyIceberg's names.
     "deflate": "deflate",
     "zstandard": "zstandard",
     "null": "null",
@@ -35,7 +35,7 @@ _CHECKSUM_BYTES = 4
 
 
 class SnappyCodec(Codec):
-    """Snappy as Avro has it: a raw block and the checksum of what it holds."""
+    """Snappy as specified by Avro: a raw block, followed by the checksum of its content."""
 
     @staticmethod
     def compress(data: bytes) -> tuple[bytes, int]:
@@ -54,17 +54,17 @@ class SnappyCodec(Codec):
         packed, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
         content: bytes = pa.decompress(packed, _snappy_length(packed), codec="snappy", asbytes=True)
         if zlib.crc32(content).to_bytes(_CHECKSUM_BYTES, "big") != checksum:
-            msg = "The checksum of a snappy block does not match"
+            msg = "Checksum mismatch in a snappy block"
             raise ValueError(msg)
         return content
 
 
 def _snappy_length(packed: bytes) -> int:
-    """Return the length that the block begins with, seven bits in each byte and the least first."""
+    """Return the length at the start of the block, seven bits per byte in little-endian order."""
     length = 0
     for place, byte in enumerate(packed):
         length |= (byte & 0x7F) << 7 * place
-        if byte < 0x80:  # noqa: PLR2004 - the highest bit says that more follows
+        if byte < 0x80:  # noqa: PLR2004 - the highest bit marks a continuation
             return length
     msg = "A snappy block has no length"
     raise ValueError(msg)
@@ -77,7 +77,7 @@ def manifest_codec(properties: Mapping[str, str], *, table: str) -> AvroCompress
     """Return the Avro name of the codec for a table's manifests and manifest lists, gzip by default.
 
     Raises:
-        ConfigurationError: The table's properties name another codec.
+        ConfigurationError: The table's properties set an unsupported codec.
     """
     for name in _PROPERTIES:
         if (value := properties.get(name)) is not None:

@@ -1,7 +1,7 @@
-"""Doubles in Avro files, read with all their digits.
+"""Reads doubles in Avro files with full precision.
 
-PyIceberg 0.12's compiled decoder returns an Avro double as a float of 32 bits. A partition of a double column would be
-read as another one, and a manifest that is rewritten would keep the wrong value for good.
+PyIceberg 0.12's compiled decoder returns an Avro double as a 32-bit float. The partition of a double column would be
+misread, and a rewritten manifest would keep the wrong value permanently.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def read_doubles_whole() -> None:
-    """Make PyIceberg read doubles as they are; harmless to repeat."""
+    """Make PyIceberg read doubles with full precision; idempotent."""
     read_doubles_with(_read)
 
 

@@ -1,4 +1,4 @@
-"""Rows brought into the shape of a table's schema: its columns, their order, types and field ids."""
+"""Casts rows to a table's schema: its columns, their order, types and field ids."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FILL_IN = "Fill them in, or make the column optional first."
 
 
 def arrow_type(iceberg_type: IcebergType, like: pa.DataType | None = None) -> pa.DataType:
-    """Return the Arrow type of a column, with field ids inside; large where the data already is."""
+    """Return the Arrow type of a column with nested field ids; large types are kept where the data uses them."""
     if isinstance(iceberg_type, StructType):
         parts = {field.name: field.type for field in like} if isinstance(like, pa.StructType) else {}
         return pa.struct([arrow_field(field, parts.get(field.name)) for field in iceberg_type.fields])
@@ -43,21 +43,21 @@ def _plain(iceberg_type: IcebergType) -> pa.DataType:
 
 
 def arrow_field(field: NestedField, like: pa.DataType | None = None) -> pa.Field:
-    """Return the Arrow field of an Iceberg field, its id attached."""
+    """Return the Arrow field of an Iceberg field, including its id."""
     return with_field_id(pa.field(field.name, arrow_type(field.field_type, like), field.optional), field.field_id)
 
 
 def fit(rows: pa.Table, schema: Schema, *, like: pa.Schema | None = None) -> pa.Table:
-    """Return the rows with the schema's columns in its order; absent optional columns become null.
+    """Return the rows with the schema's columns in its order; missing optional columns become null.
 
     Args:
-        rows: The rows; columns are found by name.
+        rows: The rows; columns are matched by name.
         schema: The table's schema.
-        like: Arrow schema of rows fitted before, which these are to join: text is large there or is not, as it may
-            be, and Arrow puts only columns of one type together without losing field ids.
+        like: Arrow schema of previously fitted rows to which these rows will be added. It may use large or normal
+            types, and Arrow only concatenates columns of equal type without losing field ids.
 
     Raises:
-        InvalidDataError: A value does not fit, or a required column holds null.
+        InvalidDataError: A value does not fit, or a required column contains nulls.
     """
     columns, fields = [], []
     for position, field in enumerate(schema.fields):
@@ -73,13 +73,13 @@ def fit(rows: pa.Table, schema: Schema, *, like: pa.Schema | None = None) -> pa.
 
 
 def stored_names(schema: Schema) -> Schema | None:
-    """Return the schema as data files spell it, by Avro's rules for names; None when that is no difference."""
+    """Return the schema with names that are valid in Avro, as used in data files; None if it is the same."""
     stored = sanitize_column_names(schema)
     return None if stored.as_struct() == schema.as_struct() else stored
 
 
 def as_stored(rows: pa.Table, stored: Schema) -> pa.Table:
-    """Give fitted rows the names of data files."""
+    """Rename the columns of fitted rows to the names used in data files."""
     fields = [_respelled(rows.schema.field(i), field) for i, field in enumerate(stored.fields)]
     columns = [
         pa.chunked_array([_relabelled(chunk, field.type) for chunk in rows.column(i).chunks], field.type)
@@ -122,7 +122,7 @@ def _column(values: pa.ChunkedArray | None, field: NestedField, target: pa.DataT
         chunks = without_list_views(values).chunks
         values = pa.chunked_array([_shaped(chunk, target, field.name) for chunk in chunks], target)
     if field.required and values.null_count:
-        msg = f"Column '{field.name}' is required and holds {values.null_count} nulls."
+        msg = f"Column '{field.name}' is required but contains {values.null_count} nulls."
         raise InvalidDataError(msg, hint=_FILL_IN)
     if isinstance(field.field_type, ListType | MapType | StructType) and _requires(field.field_type):
         for chunk in values.chunks:
@@ -131,7 +131,7 @@ def _column(values: pa.ChunkedArray | None, field: NestedField, target: pa.DataT
 
 
 def _requires(kind: IcebergType) -> bool:
-    """Whether a list or map somewhere inside must not hold null; structs are checked when they are cast."""
+    """Whether a nested list or map has required elements or values; structs are checked when they are cast."""
     if isinstance(kind, StructType):
         return any(_requires(field.field_type) for field in kind.fields)
     if isinstance(kind, MapType):
@@ -146,19 +146,19 @@ def _check_inside(values: pa.Array, kind: IcebergType, column: str) -> None:
         return
     if not isinstance(kind, ListType | MapType):
         return
-    # Flattened, and so without what lies behind a null list or outside a slice.
+    # Flattening removes values behind a null list or outside a slice.
     if isinstance(kind, MapType):
         values = with_children(values, pa.list_(values.type.item_field), values.items)
     items = values.flatten()
     field = kind.element_field if isinstance(kind, ListType) else kind.value_field
     if field.required and items.null_count:
-        msg = f"Column '{column}.{field.name}' is required and holds {items.null_count} nulls."
+        msg = f"Column '{column}.{field.name}' is required but contains {items.null_count} nulls."
         raise InvalidDataError(msg, hint=_FILL_IN)
     _check_inside(items, field.field_type, f"{column}.{field.name}")
 
 
 def _same_fields(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether structs on both sides have the same fields in the same order, so that Arrow can cast as a whole."""
+    """Whether structs on both sides have the same fields in the same order, so Arrow can cast them directly."""
     if isinstance(source, pa.StructType) and isinstance(target, pa.StructType):
         names = [field.name for field in source] == [field.name for field in target]
         return names and all(_same_fields(a.type, b.type) for a, b in zip(source, target, strict=True))
@@ -170,7 +170,7 @@ def _same_fields(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def _shaped(values: pa.Array, target: pa.DataType, column: str) -> pa.Array:
-    """Rebuild nested values field by field; fields the data lacks become null."""
+    """Rebuild nested values field by field; missing fields become null."""
     if isinstance(target, pa.StructType):
         parts = dict(zip([field.name for field in values.type], values.flatten(), strict=True))
         children = [

@@ -1,9 +1,9 @@
-"""What a manifest says of a data file's columns: counts and bounds, from the Parquet footer and the rows themselves.
+"""Column metrics of data files for manifests: counts and bounds from the Parquet footer and the rows.
 
-Readers skip files by these figures, so that a bound may be too wide, or absent, but never too narrow.
+Readers skip files by these metrics, so a bound may be too wide or missing, but never too narrow.
 
-PyIceberg 0.12 gathers them from the footer alone. It leaves out row groups without statistics, which Parquet omits for
-texts and bytes longer than 4 KiB, gives nothing for fields of structs, and counts no NaN.
+PyIceberg 0.12 only uses the footer. It ignores row groups without statistics, which Parquet omits for strings and bytes
+longer than 4 KiB, has no metrics for struct fields, and does not count NaN.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _COLUMN_PREFIX = "write.metadata.metrics.column."
 _INFERRED_PROPERTY = "write.metadata.metrics.max-inferred-column-defaults"
 _INFERRED_COLUMNS = 100
 _TRUNCATE = re.compile(r"^truncate\((\d+)\)$")
-# Parquet keeps no minimum or maximum that is longer.
+# Parquet does not store a longer minimum or maximum.
 _LONGEST_IN_PARQUET = 4096
 _LAST_CODE_POINT = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
@@ -65,12 +65,12 @@ _EIGHT_BYTES = (
 
 @dataclass(frozen=True)
 class Mode:
-    """What is kept of a column.
+    """Metrics to collect for a column.
 
     Attributes:
-        counts: Whether values, nulls and NaN are counted.
-        bounds: Whether the least and the greatest value are kept.
-        length: Characters or bytes of a bound; None for all.
+        counts: Whether to count values, nulls and NaN.
+        bounds: Whether to store the lower and upper bound.
+        length: Maximum length of a bound in characters or bytes; None for no limit.
     """
 
     counts: bool = True
@@ -85,7 +85,7 @@ DEFAULT = Mode(length=16)
 
 
 def parse_mode(text: str | None, fallback: Mode) -> Mode:
-    """Read a metrics mode; one that cannot be read is the fallback, as it is for Iceberg's Java."""
+    """Parse a metrics mode; an invalid mode becomes the fallback, as in Iceberg's Java implementation."""
     spelled = (text or "").strip().lower()
     if match := _TRUNCATE.match(spelled):
         return Mode(length=int(match[1])) if int(match[1]) else fallback
@@ -93,13 +93,13 @@ def parse_mode(text: str | None, fallback: Mode) -> Mode:
 
 
 def column_modes(metadata: TableMetadata) -> dict[int, Mode]:
-    """Return the mode of every column that is a leaf, by field id."""
+    """Return the mode of every leaf column, by field id."""
     schema, properties = metadata.schema(), metadata.properties
     chosen: dict[int, Mode] = {}
     default = parse_mode(properties.get(_DEFAULT_PROPERTY), DEFAULT)
     limit = _whole_number(properties.get(_INFERRED_PROPERTY), _INFERRED_COLUMNS)
     if _DEFAULT_PROPERTY not in properties and len(schema.field_ids) > limit:
-        # A table of very many columns would pay for all of them in every manifest.
+        # In a very wide table, the metrics of all columns would make every manifest large.
         chosen = dict.fromkeys(_first_leaves(schema.as_struct(), limit), DEFAULT)
         default = NONE
     for term in metadata.sort_order().fields:
@@ -116,7 +116,7 @@ def _whole_number(text: str | None, default: int) -> int:
 
 
 def _first_leaves(kind: IcebergType, limit: int) -> list[int]:
-    """Take leaves up to a limit: those of a struct before those further down."""
+    """Return leaf columns up to a limit, those of a struct before deeper ones."""
     fields = _children(kind)
     found = [child.field_id for child in fields if isinstance(child.field_type, PrimitiveType)][: max(0, limit)]
     for child in fields:
@@ -140,10 +140,10 @@ class Leaf:
     """A column of a Parquet file.
 
     Attributes:
-        field_id: Its field id.
-        kind: Its type.
-        mode: What is kept of it.
-        path: Positions from the row down to it; None inside a list or map, where Iceberg keeps sizes only.
+        field_id: The field id.
+        kind: The Iceberg type.
+        mode: The metrics to collect.
+        path: Field positions from the row to the column; None inside a list or map, for which only sizes are stored.
     """
 
     field_id: int
@@ -169,7 +169,7 @@ def _leaves(fields: Iterable[NestedField], modes: dict[int, Mode], above: tuple[
 
 @dataclass
 class ColumnMetrics:
-    """Gathers the figures of one data file while it is written.
+    """Collects the metrics of one data file while it is written.
 
     Attributes:
         columns: The file's columns.
@@ -181,7 +181,7 @@ class ColumnMetrics:
     _long: dict[int, tuple[bytes, bytes]] = field(default_factory=dict)
 
     def observe(self, rows: pa.Table) -> None:
-        """Look at rows on their way into the file for what the footer will not tell."""
+        """Collect metrics from rows that will not be in the Parquet footer."""
         for leaf in self.columns:
             if leaf.path is None or not leaf.mode.counts:
                 continue
@@ -205,7 +205,7 @@ class ColumnMetrics:
         self._long[field_id] = (min(low, found["min"]), max(high, found["max"]))
 
     def describe(self, footer: pq.FileMetaData) -> dict[str, Any]:
-        """Return the figures as a manifest entry names them."""
+        """Return the metrics under the names of a manifest entry's fields."""
         sizes: dict[int, int] = {}
         counts: dict[int, int] = {}
         nulls: dict[int, int] = {}
@@ -218,7 +218,7 @@ class ColumnMetrics:
                 continue
             counts[leaf.field_id] = sum(chunk.num_values for chunk in chunks)
             if isinstance(leaf.kind, UUIDType):
-                # Java orders UUIDs as two signed numbers, so that they have no bounds, here or in the footer.
+                # Java compares UUIDs as two signed numbers, so they get no bounds, here or in the footer.
                 nulls[leaf.field_id] = self._nulls.get(leaf.field_id, 0)
                 continue
             bounds[leaf.field_id] = merged = _Bounds()
@@ -242,14 +242,14 @@ class ColumnMetrics:
 
 @dataclass
 class _Bounds:
-    """The least and the greatest value of a column, unless some row group has not told its own."""
+    """The bounds of a column; unknown if a row group has no statistics."""
 
     low: Any = None
     high: Any = None
     known: bool = True
 
     def add(self, chunk: Any, leaf: Leaf, long: dict[int, Any]) -> int:  # noqa: ANN401 - PyArrow has no types
-        """Take in a column chunk and return its nulls."""
+        """Add a column chunk and return its null count."""
         statistics = chunk.statistics
         nulls = int(statistics.null_count)
         if not leaf.mode.bounds or nulls == chunk.num_values:
@@ -257,7 +257,7 @@ class _Bounds:
         if statistics.has_min_max:
             self.widen(_decoded(leaf.kind, statistics.min_raw), _decoded(leaf.kind, statistics.max_raw))
         elif leaf.field_id not in long and not isinstance(leaf.kind, FloatType | DoubleType):
-            # Only floats may have none and hide nothing: they are all NaN, which is in no bounds.
+            # Only floats can lack statistics safely: all values are NaN, which bounds never include.
             self.known = False
         return nulls
 
@@ -273,14 +273,14 @@ class _Bounds:
 
 
 def _decoded(kind: PrimitiveType, raw: Any) -> Any:  # noqa: ANN401 - Parquet's physical value
-    """Return a physical value in a form that orders as the column does."""
+    """Return a physical value in a form with the same order as the column."""
     return int.from_bytes(raw, "big", signed=True) if isinstance(kind, DecimalType) and isinstance(raw, bytes) else raw
 
 
 def encoded(kind: PrimitiveType, value: Any) -> bytes:  # noqa: ANN401 - Parquet's physical value
     """Return a bound in Iceberg's single-value serialization.
 
-    It is made from physical values: dates and timestamps reach beyond what Python can tell of them.
+    It is computed from physical values, because Python cannot represent all dates and timestamps.
     """
     if isinstance(kind, BooleanType):
         return b"\x01" if value else b"\x00"
@@ -297,7 +297,7 @@ def encoded(kind: PrimitiveType, value: Any) -> bytes:  # noqa: ANN401 - Parquet
 
 
 def truncated(bound: bytes, leaf: Leaf) -> bytes:
-    """Return a lower bound at the length that its mode allows."""
+    """Truncate a lower bound to the length in the column's mode."""
     if leaf.mode.length is None:
         return bound
     if isinstance(leaf.kind, StringType):
@@ -306,7 +306,7 @@ def truncated(bound: bytes, leaf: Leaf) -> bytes:
 
 
 def rounded_up(bound: bytes, leaf: Leaf) -> bytes | None:
-    """Return an upper bound at the length that its mode allows, which is above the value; None if nothing is."""
+    """Truncate an upper bound to the length in the column's mode and round it up; None if that is impossible."""
     if leaf.mode.length is None:
         return bound
     if isinstance(leaf.kind, StringType):

@@ -1,9 +1,9 @@
-"""Which column of the table each column of a data file is.
+"""Maps the columns of a data file to the columns of the table.
 
-A file that was taken in as it is, by Spark's ``add_files`` or ``migrate`` or by PyIceberg's ``add_files``, has no field
-ids, and the table's property ``schema.name-mapping.default`` says which name stands for which id. A column that neither
-has an id nor is in the mapping is no column of the table, and is passed over. PyIceberg gives up on a file with such a
-column, and takes a file in which one id is missing for a file without any.
+A file that was added in place, by Spark's ``add_files`` or ``migrate`` or by PyIceberg's ``add_files``, has no field
+ids; the table's property ``schema.name-mapping.default`` maps names to ids. A column without an id that is not in the
+mapping does not belong to the table and is ignored. PyIceberg fails on a file with such a column, and treats a file
+with a single missing id as a file without ids.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class FileColumns:
     """The columns of one data file.
 
     Attributes:
-        schema: The file's columns with their field ids; those that are no columns of the table are left out.
+        schema: The file's columns with their field ids; columns that do not belong to the table are omitted.
         mapped: Whether the ids come from the table's name mapping.
     """
 
@@ -45,16 +45,16 @@ class FileColumns:
 
 
 def file_columns(physical: pa.Schema, metadata: TableMetadata, *, downcast: bool, path: str) -> FileColumns:
-    """Find the columns of a data file by their ids, or by the table's name mapping when it has none.
+    """Match the columns of a data file by field id, or by the table's name mapping if the file has no ids.
 
     Args:
-        physical: The file's schema as Arrow reads it.
+        physical: The file's Arrow schema.
         metadata: The table's metadata.
-        downcast: Whether nanoseconds count as microseconds.
-        path: The file, for errors.
+        downcast: Whether to convert nanoseconds to microseconds.
+        path: The file, for error messages.
 
     Raises:
-        CapabilityError: The file has no ids and the table no mapping, or a column has a type that is not read here.
+        CapabilityError: The file has no ids and the table no mapping, or floe does not support a column's type.
     """
     mapped = False
     if not all(_have_ids(physical)):
@@ -66,7 +66,7 @@ def file_columns(physical: pa.Schema, metadata: TableMetadata, *, downcast: bool
             physical, downcast_ns_timestamp_to_us=downcast, format_version=metadata.format_version
         )
     except (TypeError, ValueError, UnsupportedPyArrowTypeException) as err:
-        msg = f"Data file '{path}' has a column of a type that is not read in process: {err}"
+        msg = f"Data file '{path}' has a column of a type that only Spark can read: {err}"
         raise CapabilityError(msg, hint="Pass engine='spark', or read the table as a frame.") from err
     return FileColumns(schema, mapped)
 
@@ -75,11 +75,11 @@ def _mapping(metadata: TableMetadata, path: str) -> list[MappedField]:
     try:
         mapping = metadata.name_mapping()
     except ValueError as err:
-        msg = f"Data file '{path}' has no field ids, and the table's property {NAME_MAPPING} cannot be read."
+        msg = f"Data file '{path}' has no field ids, and the table's property {NAME_MAPPING} is invalid."
         raise CapabilityError(msg, hint="Correct the property.") from err
     if mapping is None:
-        msg = f"Data file '{path}' has no field ids, and the table has no name mapping that tells its columns by name."
-        hint = f"Set the table property {NAME_MAPPING}, or pass engine='spark', which tells columns by their place."
+        msg = f"Data file '{path}' has no field ids, and the table has no name mapping."
+        hint = f"Set the table property {NAME_MAPPING}, or pass engine='spark', which matches columns by position."
         raise CapabilityError(msg, hint=hint)
     return mapping.root
 
@@ -115,7 +115,7 @@ def _rebuilt(kind: pa.DataType, children: list[pa.Field]) -> pa.DataType:
 
 @dataclass(frozen=True)
 class _Columns:
-    """Leaves the columns of one file that are columns of the table, each with its id."""
+    """Filters the columns of one file to those of the table, each with its id."""
 
     path: str
 
@@ -152,7 +152,7 @@ class _Columns:
 
 
 def _spelled(kind: pa.DataType) -> list[pa.Field]:
-    """Return a type's parts by the names that mappings have for them, whatever the writer called them."""
+    """Return a type's children with the standard names of name mappings instead of the writer's names."""
     children = _children(kind)
     if isinstance(kind, pa.MapType):
         return [field.with_name(name) for field, name in zip(children, ("key", "value"), strict=True)]

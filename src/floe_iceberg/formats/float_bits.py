@@ -1,6 +1,6 @@
-"""Floats as integers, because Arrow and IEEE 754 know neither that NaN equals NaN nor that -0.0 comes before 0.0.
+"""Converts floats to integers, because in Arrow and IEEE 754 NaN does not equal NaN and -0.0 is not less than 0.0.
 
-Each function keeps nulls and takes every NaN for the same one.
+Each function keeps nulls and treats all NaN values as equal.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ _FLOATS = {pa.int32(): np.float32, pa.int64(): np.float64}
 
 
 def distinct(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Return integers that are equal where the floats are the same value, -0.0 and 0.0 apart."""
+    """Return integers that are equal if the floats are equal, with -0.0 and 0.0 different."""
     return _integers(values)[0]
 
 
 def equal(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Return integers that are equal where SQL finds the floats equal: -0.0 is 0.0."""
+    """Return integers that are equal if the floats are equal in SQL, with -0.0 equal to 0.0."""
     return _integers(pc.add(values, pa.scalar(0.0, values.type)))[0]
 
 
 def ordered(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Return integers in Iceberg's order of floats: -0.0 before 0.0, NaN after everything."""
+    """Return integers in Iceberg's order of floats: -0.0 before 0.0, NaN last."""
     integers, mask = _integers(values)
     bits = integers.fill_null(0).to_numpy(zero_copy_only=False)
     negative = bits < 0
-    # The bits of negative floats grow as the floats fall.
+    # For negative floats, the bits increase as the values decrease.
     bits = np.where(negative, bits ^ np.iinfo(bits.dtype).max, bits)
     return pa.array(bits, mask=mask)
 
 
 def as_floats(integers: pa.Array) -> Sequence[Any]:
-    """Return the floats that ``distinct`` made integers of."""
+    """Convert the integers from ``distinct`` back to floats."""
     floats = integers.fill_null(0).to_numpy(zero_copy_only=False).view(_FLOATS[integers.type]).tolist()
     return [None if null else value for value, null in zip(floats, integers.is_null().to_pylist(), strict=True)]
 

@@ -1,4 +1,4 @@
-"""Key columns: compared as SQL compares them, and searched for rows that share a key."""
+"""Comparison of key columns with SQL semantics, and detection of duplicate keys."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _SOURCE = "__floe_source"
 
 @dataclass(frozen=True)
 class RepeatedKeys:
-    """Keys that several rows have.
+    """Keys shared by several rows.
 
     Attributes:
-        count: How many keys.
-        examples: Some of them, by column.
+        count: Number of keys.
+        examples: Some of the keys, by column.
     """
 
     count: int
@@ -35,7 +35,7 @@ class RepeatedKeys:
 
 
 def repeated_keys(rows: pa.Table, keys: Sequence[str], *, null_keys: NullKeys = NullKeys.REFUSE) -> RepeatedKeys | None:
-    """Find keys that several rows have, None when there are none; null is equal to nothing unless it matches."""
+    """Find keys shared by several rows, None if there are none; null only equals null with ``NullKeys.MATCH``."""
     given = {key: column_of(rows, key) for key in keys}
     columns = comparable(given)
     rows_by_number = numbered(columns, _SOURCE)
@@ -51,7 +51,7 @@ def repeated_keys(rows: pa.Table, keys: Sequence[str], *, null_keys: NullKeys = 
 
 
 def comparable(columns: dict[str, pa.ChunkedArray]) -> pa.Table:
-    """Return key columns in types that Arrow compares as SQL does: NaN equals NaN, -0.0 equals 0.0."""
+    """Return key columns in types that Arrow compares like SQL: NaN equals NaN, -0.0 equals 0.0."""
     return pa.table({str(number): _as_key(values) for number, values in enumerate(columns.values())})
 
 
@@ -62,5 +62,5 @@ def _as_key(values: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
 
 
 def numbered(columns: pa.Table, name: str) -> pa.Table:
-    """Return the columns with one more that numbers the rows."""
+    """Return the columns with an added column of row numbers."""
     return columns.append_column(name, pa.array(np.arange(columns.num_rows)))

@@ -1,4 +1,4 @@
-"""How table properties shape Parquet files."""
+"""Parquet writer options from table properties."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ROW_GROUP_BYTES = "write.parquet.row-group-size-bytes"
 _ROW_GROUP_ROWS = "write.parquet.row-group-limit"
 _ROW_GROUP_LIMIT = 1_048_576
 
-# Java's names for Parquet's codecs, and PyArrow's; Iceberg's lz4 is Hadoop's own framing, which nobody else reads.
+# Java's names of Parquet codecs mapped to PyArrow's; Iceberg's lz4 is Hadoop's framing, which only Hadoop reads.
 _CODECS = {
     "uncompressed": "none",
     "none": "none",
@@ -29,7 +29,7 @@ _CODECS = {
     "lz4_raw": "lz4",
     "zstd": "zstd",
 }
-# The levels each codec has; those that have none ignore the property, as Java does.
+# Levels of each codec; as in Java, codecs without levels ignore the property.
 _LEVELS = {"gzip": range(1, 10), "brotli": range(12), "zstd": range(1, 23)}
 _GZIP_NAMES = {
     "best_speed": 1,
@@ -46,10 +46,10 @@ _GZIP_NAMES = {
 
 
 def with_statistics(schema: pa.Schema) -> bool | list[str]:
-    """Return the columns whose least and greatest value Parquet keeps, True for all: UUIDs have none.
+    """Return the columns for which Parquet stores statistics, True for all; UUIDs get none.
 
-    Iceberg's Java orders UUIDs as two signed numbers and Parquet orders them by their bytes, so that Java skips row
-    groups which have the UUID it looks for.
+    Iceberg's Java implementation compares UUIDs as two signed numbers and Parquet by their bytes, so Java would skip
+    row groups that contain the UUID.
     """
     found = [(path, kind) for field in schema for path, kind in _leaves(field.name, field.type)]
     kept = [path for path, kind in found if kind != pa.uuid()]
@@ -71,28 +71,28 @@ def _leaves(path: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
 
 
 def whole_number(properties: Mapping[str, str], key: str, default: int) -> int:
-    """Read a property that is a positive whole number.
+    """Parse a property that must be a positive integer.
 
     Raises:
-        ConfigurationError: It is something else.
+        ConfigurationError: The value is invalid.
     """
     text = properties.get(key, str(default)).strip()
     if not text.isdigit() or int(text) < 1:
-        msg = f"The table's {key} is '{text}', which is not a positive whole number."
+        msg = f"The table's {key} is '{text}', which is not a positive integer."
         raise ConfigurationError(msg, hint="Set the property to a number of at least 1.")
     return int(text)
 
 
 def writer_options(properties: Mapping[str, str]) -> dict[str, Any]:
-    """Return the options of a Parquet writer.
+    """Return the Parquet writer options.
 
     Raises:
-        ConfigurationError: The codec or its level is unknown, or a size is no number.
+        ConfigurationError: The codec, its level or a size is invalid.
     """
     spelled = properties.get(_CODEC, "zstd")
     codec = _CODECS.get(spelled.strip().lower())
     if codec is None:
-        msg = f"The table's {_CODEC} is '{spelled}', which floe cannot write."
+        msg = f"The table's {_CODEC} is '{spelled}', which floe does not support."
         raise ConfigurationError(msg, hint=f"Codecs: {', '.join(_CODECS)}.")
     return {
         "compression": codec,
@@ -100,7 +100,7 @@ def writer_options(properties: Mapping[str, str]) -> dict[str, Any]:
         "data_page_size": whole_number(properties, "write.parquet.page-size-bytes", _MIB),
         "dictionary_pagesize_limit": whole_number(properties, "write.parquet.dict-size-bytes", 2 * _MIB),
         "write_batch_size": whole_number(properties, "write.parquet.page-row-limit", 20_000),
-        # Costs about a hundredth of a write, and shows every byte that a disk or a network changed later.
+        # Costs about 1 % of a write, and detects every byte that a disk or network corrupts later.
         "write_page_checksum": True,
     }
 
@@ -114,13 +114,13 @@ def _level(spelled: str | None, codec: str) -> int | None:
         level = int(text)
     if level not in _LEVELS[codec]:
         allowed = _LEVELS[codec]
-        msg = f"The table's {_LEVEL} is '{spelled}', which {codec} does not have."
+        msg = f"The table's {_LEVEL} is '{spelled}', which {codec} does not support."
         raise ConfigurationError(msg, hint=f"Set a number from {allowed.start} to {allowed.stop - 1}.")
     return level
 
 
 def row_group_rows(rows: pa.Table, properties: Mapping[str, str]) -> int:
-    """Return how many rows go into one row group."""
+    """Return the number of rows per row group."""
     limit = whole_number(properties, _ROW_GROUP_ROWS, _ROW_GROUP_LIMIT)
     group_bytes = whole_number(properties, _ROW_GROUP_BYTES, 128 * _MIB)
     width = max(1.0, rows.nbytes / max(1, rows.num_rows))

@@ -1,4 +1,4 @@
-"""Rows sorted into the partitions of a spec."""
+"""Splits rows by the partitions of a partition spec."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ if TYPE_CHECKING:
     from pyiceberg.transforms import Transform
     from pyiceberg.types import IcebergType
 
-# Rows that already lie together are cut out without copying, up to this many cuts a partition.
+# Rows that are already adjacent are sliced without copying, up to this many slices per partition.
 _CUTS_PER_PARTITION = 8
-# One pass over all rows is faster than one a partition, and needs room for a copy.
+# One pass over all rows is faster than one per partition, but needs memory for a copy.
 _SORTED_AT_ONCE = 2 * 1024**3
-# Counting beats sorting while the counters fit into a cache.
+# Counting is faster than sorting while the counters fit into the cache.
 _COUNTABLE = 1_000_000
-# File systems allow 255 bytes for the name of a folder.
+# File systems allow 255 bytes for a folder name.
 _LONGEST_FOLDER = 200
 _NO_ROOM = (
-    "Correct the value, or partition and sort by another term. engine='spark' is no way out: it wraps the number "
+    "Correct the value, or partition and sort by another term. engine='spark' does not help: it wraps the number "
     "around, and range filters then miss the row."
 )
 _NO_ROOM_DECIMAL = (
-    "Correct the value, or partition and sort by another term. engine='spark' is no way out: it cannot write it either."
+    "Correct the value, or partition and sort by another term. engine='spark' does not help: it fails as well."
 )
 _HOUR = {"s": 3600, "ms": 3_600_000, "us": 3_600_000_000, "ns": 3_600_000_000_000}
 _UNITS: dict[type[Any], Any] = {YearTransform: "Y", MonthTransform: "M", DayTransform: "D", HourTransform: "h"}
@@ -62,20 +62,20 @@ _UNITS: dict[type[Any], Any] = {YearTransform: "Y", MonthTransform: "M", DayTran
 
 @dataclass(frozen=True)
 class Partition(PartitionKey):
-    """One partition: its values by field, and the folder its files go to."""
+    """One partition: its field values and the folder of its files."""
 
     @cached_property
     def partition(self) -> Record:
-        """The values in Iceberg's own representation."""
+        """The values in Iceberg's representation."""
         return Record(*[value.value for value in self.field_values])
 
     def to_path(self) -> str:
-        """Return the folders of the partition's files."""
+        """Return the folder path of the partition's files."""
         return partition_path(self.partition_spec, self.schema, self.partition)
 
 
 def partition_path(spec: PartitionSpec, schema: Schema, record: Record) -> str:
-    """Return the folders that stand for a partition."""
+    """Return the folder path of a partition."""
     return "/".join(
         _folder(field, value, schema) for field, value in zip(spec.fields, record_values(record), strict=True)
     )
@@ -87,7 +87,7 @@ def _folder(field: PartitionField, value: Any, schema: Schema) -> str:  # noqa: 
     folder = f"{quote_plus(field.name, safe='')}={text}"
     if len(folder) <= _LONGEST_FOLDER:
         return folder
-    # The folder is for people; the partition itself is in the manifest.
+    # The folder name is only informational; the manifest has the partition values.
     return f"{folder[:_LONGEST_FOLDER].rpartition('%')[0] or folder[:_LONGEST_FOLDER]}-{_digest(folder)}"
 
 
@@ -99,7 +99,7 @@ def _readable(transform: Transform[Any, Any], value: Any, source: IcebergType) -
     try:
         return transform.to_human_string(source, value)
     except (OverflowError, ValueError):
-        # A year that Python does not know.
+        # Python does not support the year.
         unit: Any = _UNITS.get(type(transform)) or ("D" if isinstance(source, DateType) else "us")
         return str(np.datetime64(value, unit)).replace("T", "-")
 
@@ -118,7 +118,7 @@ def record_values(record: Record) -> tuple[Any, ...]:
 
 
 def record_key(record: Record) -> tuple[Any, ...]:
-    """Return a partition's values so that equal partitions are equal: NaN is one, 0.0 and -0.0 are two."""
+    """Return a key for comparing partitions: NaN equals NaN, 0.0 and -0.0 differ."""
     return tuple(_key(value) for value in record_values(record))
 
 
@@ -129,10 +129,10 @@ def _key(value: Any) -> Any:  # noqa: ANN401 - of any type
 
 
 def require_partitions(spec: PartitionSpec, *, table: str) -> None:
-    """Refuse a spec without partitions, in which one partition is the whole table.
+    """Require a spec with partitions.
 
     Raises:
-        ConfigurationError: Every field was dropped; format version 1 leaves them as void.
+        ConfigurationError: The table is unpartitioned; dropped fields of format version 1 remain as void transforms.
     """
     if all(isinstance(field.transform, VoidTransform) for field in spec.fields):
         msg = f"Table '{table}' has no partitions to overwrite."
@@ -140,7 +140,7 @@ def require_partitions(spec: PartitionSpec, *, table: str) -> None:
 
 
 def column_path(fields: pa.Schema | pa.StructType, name: str) -> list[str] | None:
-    """Split a full name into the names that lead to it; None when there is no such column.
+    """Split a full name into the path of a column; None if the column does not exist.
 
     A dot separates a struct from its field, unless it is part of a name.
     """
@@ -170,7 +170,7 @@ def column_of(table: pa.Table, name: str) -> pa.ChunkedArray:
 
 
 def split(table: pa.Table, spec: PartitionSpec, schema: Schema) -> Iterator[PartitionRows]:
-    """Sort rows into the partitions of a spec; each partition comes once, rows in their order."""
+    """Split rows by partition; each partition is yielded once and keeps the order of its rows."""
     if table.num_rows == 0:
         return
     codes, values = partition_codes(table, spec, schema)
@@ -208,7 +208,7 @@ def _slices(
 
 
 def partition_codes(table: pa.Table, spec: PartitionSpec, schema: Schema) -> tuple[np.ndarray[Any, Any], list[Record]]:
-    """Number the partition of every row; the list gives each number's partition.
+    """Return the partition number of every row, and the list of partitions by number.
 
     Raises:
         InvalidDataError: A value has no partition.
@@ -219,7 +219,7 @@ def partition_codes(table: pa.Table, spec: PartitionSpec, schema: Schema) -> tup
     for field in spec.fields:
         indices, dictionary = _encoded(table, field, schema)
         width = max(1, len(dictionary))
-        # Numbered anew with each field: the product of all their values may be more than a number holds.
+        # Renumbered after each field: the product of all value counts could overflow.
         present, codes = _compact(codes.astype(np.int64) * width + indices, len(values) * width)
         values = [(*values[code // width], dictionary[code % width]) for code in present.tolist()]
     return codes, [Record(*value) for value in values]
@@ -251,7 +251,7 @@ def transformed(
     if isinstance(transform, VoidTransform):
         return pa.nulls(len(values), pa.int32())
     if isinstance(transform, UnknownTransform):
-        msg = f"floe does not know the transform {transform} of column '{column}'."
+        msg = f"Unsupported transform {transform} of column '{column}'."
         raise CapabilityError(msg, hint="Pass engine='spark'.")
     if isinstance(transform, HourTransform):
         _require_hours(values, column)
@@ -267,12 +267,12 @@ def _require_hours(values: pa.ChunkedArray, column: str) -> None:
     limits = np.iinfo(np.int32)
     for bound in (bounds["min"].as_py(), bounds["max"].as_py()):
         if bound is not None and not limits.min <= bound // _HOUR[values.type.unit] <= limits.max:
-            msg = f"Column '{column}' holds a timestamp so far from 1970 that its hour has no number."
+            msg = f"Column '{column}' has a timestamp that is too far from 1970 for hour partitioning."
             raise InvalidDataError(msg, hint="Partition by day, month or year, or correct the value.")
 
 
 def _require_room(values: pa.ChunkedArray, transform: TruncateTransform[Any], source: IcebergType, column: str) -> None:
-    """Refuse a number that its type cannot hold once it is cut: Java wraps it, and range filters then miss it."""
+    """Reject numbers whose truncation underflows their type: Java wraps them, so range filters miss the row."""
     if isinstance(source, DecimalType):
         least = 1 - 10**source.precision
     elif isinstance(source, IntegerType | LongType):
@@ -284,23 +284,23 @@ def _require_room(values: pa.ChunkedArray, transform: TruncateTransform[Any], so
         return
     number = decimal_to_unscaled(lowest) if isinstance(source, DecimalType) else lowest
     if number - number % transform.width < least:
-        msg = f"{transform} of {lowest} in column '{column}' is below what {source} holds."
+        msg = f"{transform} of {lowest} in column '{column}' is below the minimum of {source}."
         raise InvalidDataError(msg, hint=_NO_ROOM_DECIMAL if isinstance(source, DecimalType) else _NO_ROOM)
 
 
 def _encoded(table: pa.Table, field: PartitionField, schema: Schema) -> tuple[np.ndarray[Any, Any], list[Any]]:
-    """Number the values of a partition field, and list them as Iceberg keeps them."""
+    """Return the value number of every row for a partition field, and the values in Iceberg's representation."""
     source = schema.find_field(field.source_id).field_type
     name = str(schema.find_column_name(field.source_id))
     values = column_of(table, name)
     if isinstance(source, FixedType) and isinstance(field.transform, IdentityTransform):
-        msg = f"floe does not write partitions of column '{name}', which has type {source}."
+        msg = f"floe cannot write partitions by column '{name}' of type {source}."
         raise CapabilityError(msg, hint="Pass engine='spark', or partition by bucket(n, column).")
     if isinstance(field.transform, IdentityTransform) and pa.types.is_floating(values.type):
         bits = float_bits.distinct(values).dictionary_encode(null_encoding="encode")
         return _indices(bits), list(float_bits.as_floats(bits.dictionary))
     if isinstance(source, DateType) and not isinstance(field.transform, IdentityTransform):
-        # There are few days compared with rows, so that each is transformed once.
+        # There are far fewer days than rows, so each day is transformed once.
         days = _in_one_piece(values).dictionary_encode(null_encoding="encode")
         few = transformed(pa.chunked_array([days.dictionary]), field.transform, source, name)
         encoded = _in_one_piece(few).dictionary_encode(null_encoding="encode")
@@ -320,7 +320,7 @@ def _indices(encoded: pa.DictionaryArray) -> np.ndarray[Any, Any]:
 
 
 def _physical(values: pa.Array) -> list[Any]:
-    # Python's dates end at the year 9999, Iceberg's do not.
+    # Python's dates end in the year 9999, Iceberg's do not.
     if pa.types.is_date32(values.type):
         values = values.cast(pa.int32())
     elif pa.types.is_temporal(values.type):
@@ -331,14 +331,14 @@ def _physical(values: pa.Array) -> list[Any]:
 def _in_one_piece(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
-    if isinstance(values, pa.ChunkedArray):  # more than 2 GiB of text does not combine
+    if isinstance(values, pa.ChunkedArray):  # more than 2 GiB of strings cannot be combined
         large = pa.large_string() if pa.types.is_string(values.type) else pa.large_binary()
         values = pa.concat_arrays(values.cast(large).chunks)
     return values.storage if isinstance(values, pa.ExtensionArray) else values
 
 
 def spec_schema(metadata: TableMetadata, spec_id: int) -> Schema:
-    """Return the newest schema that has every source column of a spec; a column may be dropped when its files stay."""
+    """Return the newest schema with every source column of a spec; a column may have been dropped since."""
     sources = {field.source_id for field in metadata.specs()[spec_id].fields}
     current = metadata.schema()
     if sources <= current.field_ids:

@@ -1,4 +1,4 @@
-"""Rows in the order of an Iceberg sort order."""
+"""Sorts rows by an Iceberg sort order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def sorted_rows(rows: pa.Table, order: SortOrder, schema: Schema) -> pa.Table:
-    """Sort rows by a sort order: transforms applied, nulls placed as it says, NaN above everything else.
+    """Sort rows by a sort order, with its transforms and null placement, and with NaN greater than all other values.
 
     Raises:
         CapabilityError: A transform is unknown.
@@ -29,7 +29,7 @@ def sorted_rows(rows: pa.Table, order: SortOrder, schema: Schema) -> pa.Table:
         name = str(schema.find_column_name(term.source_id))
         values = transformed(column_of(rows, name), term.transform, source.field_type, name)
         if values.null_count:
-            # Arrow places the nulls of all keys alike, so a key of its own says where these go.
+            # Arrow has one null placement for all keys, so a separate key places the nulls of this column.
             keys[f"{place} null"] = pc.is_null(values)
             first = term.null_order == NullOrder.NULLS_FIRST
             directions.append((f"{place} null", "descending" if first else "ascending"))

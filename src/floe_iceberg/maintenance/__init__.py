@@ -1,4 +1,4 @@
-"""Keeping tables small and fast: expiry, compaction, manifests, orphans."""
+"""Table maintenance: snapshot expiry, compaction, manifest rewrites and orphan file removal."""
 
 from floe_iceberg.maintenance.compaction import compact_table
 from floe_iceberg.maintenance.expiry import expire_snapshots

@@ -1,4 +1,4 @@
-"""Compaction: the same rows in fewer, larger or better ordered files."""
+"""Compaction: rewrites the same rows into fewer, larger or better sorted files."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 
 _TARGET_PROPERTY = "write.target-file-size-bytes"
 _DEFAULT_TARGET = 512 * 1024 * 1024
-# Each pass takes up what a writer got in the way of; a table that changes faster than that is left for later.
+# Each pass retries the files that writers changed; a table that changes faster is left for the next compaction.
 _MOST_PASSES = 5
 
 
 @dataclass(frozen=True)
 class _Job:
-    """What the caller asks for."""
+    """A requested compaction."""
 
     kind: CompactionKind
     target_size: int
@@ -58,7 +58,7 @@ class _Job:
 
 @dataclass(frozen=True)
 class _Files:
-    """The live files of a snapshot; what its summary says of them, where only the engine can list them."""
+    """The live files of a snapshot; its summary if only the engine can list the files."""
 
     snapshot_id: int | None
     tasks: list[FileScanTask]
@@ -77,7 +77,7 @@ class _Files:
 
 @dataclass
 class _Done:
-    """What has been swapped so far."""
+    """Totals of the files that have been replaced so far."""
 
     rewritten_files: int = 0
     added_files: int = 0
@@ -96,24 +96,24 @@ def compact_table(  # noqa: PLR0913 - options by keyword
     sort_order: Sequence[str] | None = None,
     engine: Engine | str | None = None,
 ) -> CompactionResult:
-    """Rewrite data files of main; rows stay the same, and old files stay until their snapshots expire.
+    """Rewrite data files of main; the rows do not change, and old files stay until their snapshots expire.
 
-    Writers go on meanwhile: what they append stays, and a file they change is left to the next pass.
+    Writers can continue during the compaction: their rows are kept, and files that they change are retried.
 
     Args:
         context: The manager's context.
         target: The table.
-        strategy: BINPACK puts small files together, and applies and removes delete files; SORT rewrites files in order;
-            ZORDER clusters by several columns and needs Spark.
-        target_file_size: Bytes a file should have; by default the table's ``write.target-file-size-bytes``.
-        row_filter: Only files that may hold such rows.
-        sort_order: Terms such as ``ts desc`` for SORT, by default the table's own order; columns for ZORDER.
-        engine: Who does it; None is the manager's setting, and auto chooses by size.
+        strategy: BINPACK merges small files, and applies and removes delete files; SORT also sorts the rows; ZORDER
+            clusters by several columns and needs Spark.
+        target_file_size: Target file size in bytes; by default the table's ``write.target-file-size-bytes``.
+        row_filter: Only rewrite files that may contain matching rows.
+        sort_order: Terms such as ``ts desc`` for SORT, by default the table's sort order; columns for ZORDER.
+        engine: The engine to use; None for the manager's setting, auto chooses by size.
 
     Raises:
         MaintenanceInProgressError: Another maintenance run holds the table.
-        ConfigurationError: There is nothing to sort by.
-        ConcurrencyConflictError: Writers changed every file before it could be swapped.
+        ConfigurationError: No sort order is given, and the table has none.
+        ConcurrencyConflictError: Writers changed every file before it could be replaced.
     """
     kind = CompactionKind(strategy)
     with context.operation("iceberg.compact_table", target, strategy=kind.value) as operation:
@@ -149,11 +149,11 @@ def _job(
     if kind is CompactionKind.SORT:
         order = parsed_sort_order(list(given), table.schema()) if given else table.sort_order()
         if order.is_unsorted:
-            msg = f"Table '{name_of(table)}' has no sort order, so there is nothing to sort by."
+            msg = f"Table '{name_of(table)}' has no sort order."
             raise ConfigurationError(msg, hint='Pass sort_order=["column desc", …].', table=name_of(table))
     if kind is CompactionKind.ZORDER:
         if not given:
-            msg = "Z-order needs the columns to cluster by."
+            msg = "Z-order needs columns to cluster by."
             raise ConfigurationError(msg, hint='Pass sort_order=["a", "b"].', table=name_of(table))
         check_columns(given, table.schema(), table=name_of(table), role="sort order")
     expression = parse_row_filter(row_filter, table.schema(), table=name_of(table))
@@ -161,7 +161,7 @@ def _job(
 
 
 def _only_plane(context: ManagerContext, table: Table, engine: Engine | str | None, job: _Job) -> DataPlane | None:
-    """Return the engine when nothing else can do it, None when floe can as well."""
+    """Return the engine if the compaction requires it; None if floe can do it in process."""
     if engine_only(table.metadata):
         return required_plane(context, table, engine)
     if has_equality_deletes(table, table.metadata.current_snapshot()):
@@ -170,7 +170,7 @@ def _only_plane(context: ManagerContext, table: Table, engine: Engine | str | No
         return None
     if Engine(engine or context.config.engine) is Engine.ARROW:
         msg = "Z-order needs the Spark engine."
-        raise CapabilityError(msg, hint="Leave engine=arrow out.", table=name_of(table))
+        raise CapabilityError(msg, hint="Remove engine=arrow.", table=name_of(table))
     return context.plane()
 
 
@@ -208,12 +208,12 @@ def _in_process(context: ManagerContext, target: TableTarget, job: _Job, known: 
         unchanged = job.row_filter is None and table.metadata.current_snapshot_id == known.snapshot_id
         tasks = known.tasks if unchanged else live_tasks(table, job.expression)
         groups = _groups(table, job, [task for task in tasks if task.file.file_path not in finished])
-        # The first pass may have delete files alone to remove.
+        # The first pass may only have delete files to remove.
         if (number and not groups) or not _pass(context, target, table, job, groups, done, finished):
             return done
     if done.snapshot_id is None:
         msg = f"Writers to table '{name_of(table)}' changed its files faster than they could be compacted."
-        hint = "Try again when fewer writers are at work, or with a row filter on partitions nobody writes to."
+        hint = "Try again when fewer writers are active, or pass a row filter for partitions without writers."
         raise ConcurrencyConflictError(msg, hint=hint, table=name_of(table))
     return done
 
@@ -227,7 +227,7 @@ def _pass(  # noqa: PLR0913, PLR0917 - one step of the loop above
     done: _Done,
     finished: set[str],
 ) -> bool:
-    """Rewrite and swap groups; True when some dropped out and are worth another pass."""
+    """Rewrite and replace groups; return True if some could not be replaced and need another pass."""
     rewriter = Rewriter(table, job.order, job.target_size, context.config.stream_chunk_bytes // 2)
     rewritten = rewriter.rewrite(groups)
     operation_id = new_operation_id()
@@ -265,7 +265,7 @@ def _by_engine(context: ManagerContext, target: TableTarget, plane: DataPlane, j
     )
     table = load_table(context, target)
     if not engine_only(table.metadata) and _position_deletes(table):
-        # What is left refers to rows or files that are gone.
+        # The remaining delete files refer to rows or files that no longer exist.
         plane.rewrite_position_deletes(str(identifier_of(target)))
         table = load_table(context, target)
     after = table.metadata.current_snapshot_id

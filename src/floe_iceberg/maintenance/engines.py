@@ -1,4 +1,4 @@
-"""Who carries out maintenance: floe in process, or the engine of the data plane."""
+"""Chooses whether maintenance runs in process or on the engine of the data plane."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def plane_for(
 
     Args:
         context: The manager's context.
-        engine: What the caller asks for; None is the manager's setting.
-        size: How large the work is.
-        largest: The largest work that auto keeps in process.
-        what: What ``size`` counts, for the log.
+        engine: The requested engine; None for the manager's setting.
+        size: Size of the work.
+        largest: Largest size that auto runs in process.
+        what: Unit of ``size``, for the log.
     """
     asked = Engine(engine) if engine else context.config.engine
     if asked is Engine.ARROW:
@@ -34,7 +34,7 @@ def plane_for(
     try:
         plane = context.plane()
     except MissingDependencyError:
-        context.logger.warning("iceberg.engine", chosen="arrow", reason="no engine is installed; this may take long")
+        context.logger.warning("iceberg.engine", chosen="arrow", reason="no engine is installed; this may be slow")
         return None
     context.logger.info("iceberg.engine", chosen=plane.name, reason=f"{size} {what}, more than {largest}")
     return plane

@@ -1,4 +1,4 @@
-"""Expiring snapshots together with the files only they needed."""
+"""Snapshot expiry: removes snapshots and deletes the files that only they reference."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ if TYPE_CHECKING:
     from floe_iceberg.table.history.keeping import Keeping
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# Beyond this many manifests a cluster reads them faster than one process.
+# With more manifests than this, a cluster reads them faster than one process.
 _MOST_MANIFESTS = 2_000
-# Files with strange names that are looked at before an engine expires.
+# Maximum number of files outside the table's locations to check before an engine expires snapshots.
 _MOST_OUTSIDE = 1_000
 
 
 @dataclass(frozen=True)
 class _Rule:
-    """What the caller asks to expire, and what stays nevertheless."""
+    """The requested expiry, and the snapshots that stay regardless."""
 
     older_than: datetime | None
     retain_last: int
@@ -71,37 +71,37 @@ def expire_snapshots(  # noqa: PLR0913 - options by keyword
     retention: RetentionDays | None = None,
     allow_below_retention: bool = False,
 ) -> ExpiredSnapshots:
-    """Expire old snapshots and delete the files that only they needed.
+    """Expire old snapshots and delete the files that only they reference.
 
-    Whatever a branch or tag still needs survives; a branch or tag that outlived its own age goes too. What a declared
-    retention asks to keep stays, whatever ages of their own branches and tags have. Files outside the table's own
-    places are kept and reported.
+    Snapshots that branches or tags need are kept; branches and tags that exceed their maximum age are removed. A
+    declared retention takes precedence over the ages of branches and tags. Files outside the table's own locations are
+    kept and reported.
 
     Args:
         context: The manager's context.
         target: The table.
         older_than: Expire snapshots older than this; a datetime without zone is local time.
-        older_than_days: The same by age; by default the table's retention, as ``keeping_of`` finds it.
-        retain_last: Snapshots each branch keeps at least; None is the table's
+        older_than_days: The same as an age; by default the table's retention from ``keeping_of``.
+        retain_last: Minimum number of snapshots per branch; None for the table's
             ``history.expire.min-snapshots-to-keep``.
-        snapshot_ids: Expire exactly these, whatever their age, unless an age is given as well.
-        engine: Who does it; None is the manager's setting.
-        dry_run: Whether to only tell which snapshots would go.
-        retention: Days that the project asks for; by default what the manager's own project says.
-        allow_below_retention: Whether ages, snapshots or a number of your choice, and ages of branches, may undercut
-            the declared retention.
+        snapshot_ids: Expire exactly these snapshots regardless of age, unless an age is given as well.
+        engine: The engine to use; None for the manager's setting.
+        dry_run: Whether to only report which snapshots would expire.
+        retention: The project's retention in days; by default that of the manager's project.
+        allow_below_retention: Whether the given age, snapshots or number, and the ages of branches, may go below the
+            declared retention.
 
     Returns:
-        The number of snapshots expired, which also carries files and bytes.
+        The number of expired snapshots, with the deleted files and bytes as attributes.
 
     Raises:
         MaintenanceInProgressError: Another maintenance run holds the table.
-        UnsafeRetentionError: The age, a snapshot or the number of your choice is below the declared retention; or
-            only Spark can expire the table, and would follow the age of a branch that is.
-        SharedFilesError: ``gc.enabled=false`` says that other tables share the files.
+        UnsafeRetentionError: The given age, snapshots or number are below the declared retention; or only Spark can
+            expire the table and would apply a branch's age below it.
+        SharedFilesError: ``gc.enabled=false`` means that other tables share the files.
         LegalHoldError: The table, or a namespace it is in, is under legal hold.
-        MaintenanceError: One of ``snapshot_ids`` is still referred to.
-        CorruptFileError: A file of the table is damaged, so that nobody can tell what is still needed.
+        MaintenanceError: A branch or tag still points to one of ``snapshot_ids``.
+        CorruptFileError: A file of the table is damaged, so it is unknown which files are still needed.
     """
     with context.operation("iceberg.expire_snapshots", target, retain_last=retain_last, dry_run=dry_run) as operation:
         table = load_table(context, target)
@@ -135,7 +135,7 @@ def expire_snapshots(  # noqa: PLR0913 - options by keyword
         return expired
 
 
-def _rule(  # noqa: PLR0913, PLR0917 - the caller's options as they came
+def _rule(  # noqa: PLR0913, PLR0917 - the caller's options
     table: Table,
     keeping: Keeping,
     older_than: Moment | None,
@@ -144,14 +144,14 @@ def _rule(  # noqa: PLR0913, PLR0917 - the caller's options as they came
     snapshot_ids: tuple[int, ...],
 ) -> _Rule:
     if older_than is not None and older_than_days is not None:
-        msg = "Give either older_than or older_than_days."
+        msg = "Pass either older_than or older_than_days, not both."
         raise UnsafeRetentionError(msg, table=name_of(table))
     if retain_last is not None and retain_last < 1:
-        msg = f"retain_last must be 1 or more, not {retain_last}: a table keeps its current snapshot."
+        msg = f"retain_last must be 1 or more, not {retain_last}; the current snapshot is always kept."
         raise UnsafeRetentionError(msg, table=name_of(table))
-    # Not a number compares with nothing.
+    # The condition also rejects NaN, which fails every comparison.
     if older_than_days is not None and not 0 <= older_than_days <= LONGEST_DAYS:
-        msg = f"older_than_days must be 0 or more, and {LONGEST_DAYS} at most, not {older_than_days}."
+        msg = f"older_than_days must be between 0 and {LONGEST_DAYS}, not {older_than_days}."
         raise UnsafeRetentionError(msg, table=name_of(table))
     least = retain_last or least_snapshots(table)
     if older_than is not None:
@@ -174,21 +174,21 @@ def _plan(table: Table, rule: _Rule) -> Expiry:
 
 
 def _beyond(table: Table, rule: _Rule, plan: Expiry) -> set[int]:
-    """Return the snapshots that an engine would expire and the plan keeps: it follows the ages of refs alone."""
+    """Return the snapshots that the plan keeps but an engine would expire, because it only uses the refs' ages."""
     by_engine = _plan(table, replace(rule, older_than=rule.older_than or _EPOCH, floor=Floor()))
     return set(by_engine.snapshot_ids) - set(plan.snapshot_ids)
 
 
 def _require_process(context: ManagerContext, table: Table, more: set[int]) -> None:
-    """Make sure that an expiry which an engine would take too far can be done in this process.
+    """Require that the expiry can run in process, because an engine would expire too many snapshots.
 
     Raises:
         UnsafeRetentionError: Only an engine can expire the table.
     """
     if commits_by_engine(context, table):
         msg = f"Spark would expire snapshots of table '{name_of(table)}' that must be kept, such as {min(more)}: "
-        msg += "it follows the ages that branches and tags have of their own."
-        hint = "Remove or replace those branches and tags, or undercut the retention by allow_below_retention=True."
+        msg += "it only applies the ages of branches and tags."
+        hint = "Remove or replace those branches and tags, or pass allow_below_retention=True."
         raise UnsafeRetentionError(msg, hint=hint, table=name_of(table))
     context.logger.warning("iceberg.engine", chosen="arrow", reason="ages of branches and tags", kept=len(more))
 
@@ -201,7 +201,7 @@ def _in_process(context: ManagerContext, target: TableTarget, rule: _Rule) -> Ex
             return None
         expiry = _plan(table, rule)
         reader = planned[-1][2] if planned else FileReader(table)
-        # Everything that must be known before a file may go is read first: damage stops the run while nothing changed.
+        # All metadata is read before any change, so a damaged file stops the expiry while nothing has changed.
         reader.data_files(reader.manifests(s for s in table.snapshots() if s.snapshot_id not in expiry.snapshot_ids))
         planned[:] = [(table, expiry, reader)]
         if not expiry.snapshot_ids and not expiry.refs:
@@ -209,7 +209,7 @@ def _in_process(context: ManagerContext, target: TableTarget, rule: _Rule) -> Ex
         return _change(table, expiry)
 
     commit_change(context, target, plan, what="expiring snapshots")
-    # What others have committed meanwhile keeps its files as well.
+    # Files of commits that landed in the meantime are kept as well.
     after = load_table(context, target)
     before, expiry, reader = planned[-1]
     return _delete_unreachable(context, before, after, expiry, reader)
@@ -224,7 +224,7 @@ def _still_there(table: Table, expiry: Expiry) -> bool:
 def _change(table: Table, expiry: Expiry) -> Change:
     updates = tuple(RemoveSnapshotRefUpdate(ref_name=name) for name in expiry.refs)
     expired = (RemoveSnapshots(snapshot_ids=list(expiry.snapshot_ids)),) if expiry.snapshot_ids else ()
-    # A ref that was moved onto one of these snapshots meanwhile would be dropped with it.
+    # Otherwise a ref that has since moved to one of these snapshots would be removed with it.
     unmoved = (AssertRefSnapshotId(ref=name, snapshot_id=ref.snapshot_id) for name, ref in table.metadata.refs.items())
     return Change((*updates, *expired), tuple(unmoved))
 
@@ -243,7 +243,7 @@ def _delete_unreachable(
     foreign = own_files(context, after).split({*files, *manifests, *lists, *statistics})[1]
     if foreign:
         context.logger.warning("iceberg.expire_snapshots", kept_foreign_files=len(foreign), first=foreign[0])
-    # From the leaves up, so that what a killed run leaves behind can still be told from what is needed.
+    # Delete from the leaves up: after a killed run, the remaining metadata still identifies unneeded files.
     gone_files = delete_files(context, after.io, files.keys() - set(foreign))
     gone_manifests = delete_files(context, after.io, manifests.keys() - set(foreign))
     gone_others = delete_files(context, after.io, (lists | statistics) - set(foreign))
@@ -267,24 +267,24 @@ def _plane(context: ManagerContext, table: Table, engine: Engine | str | None, m
         plane = plane_for(context, engine, size=manifests, largest=_MOST_MANIFESTS, what="manifests")
     if plane is None or not (foreign := _foreign_files(context, table, plane)):
         return plane
-    # An engine's procedure deletes whatever only expired snapshots refer to.
+    # An engine's procedure deletes every file that only expired snapshots reference.
     if only_engine:
-        msg = f"Snapshots of table '{name_of(table)}' refer to files outside its own location, such as '{foreign[0]}'."
-        hint = "Spark would delete them, and nothing else can expire format version 3. Nothing was changed."
+        msg = f"Snapshots of table '{name_of(table)}' reference files outside its location, such as '{foreign[0]}'."
+        hint = "Spark would delete them, and only Spark can expire format version 3. Nothing was changed."
         raise SharedFilesError(msg, hint=hint, table=name_of(table))
-    context.logger.warning("iceberg.engine", chosen="arrow", reason="files of others", first=foreign[0])
+    context.logger.warning("iceberg.engine", chosen="arrow", reason="foreign files", first=foreign[0])
     return None
 
 
 def _foreign_files(context: ManagerContext, table: Table, plane: DataPlane) -> tuple[str, ...]:
-    """Return files that an engine must not delete, or places that it must not delete in."""
+    """Return files that an engine must not delete, or locations in which it must not delete files."""
     own = own_files(context, table)
     if doubtful := (*own.refused, *own.others, *links_below(own.places)):
         return doubtful
     prefixes = [spelling for place in own.places for spelling in spellings(place)]
     outside = plane.files_outside(name_of(table), prefixes=prefixes, limit=_MOST_OUTSIDE)
     foreign = own.split({*outside, *statistics_files(table.metadata)})[1]
-    # Of more than were asked for, nobody has seen all.
+    # At the limit, there may be more files that were not checked.
     return foreign or (outside if len(outside) >= _MOST_OUTSIDE else ())
 
 

@@ -1,9 +1,9 @@
-"""One maintenance run a table at a time, across threads, processes and machines.
+"""Maintenance lease: allows one maintenance run per table at a time, across threads, processes and machines.
 
-The lease lives in the table itself, because that is the one thing all its users share. A catalog can compare and swap
-refs and nothing else, so holding the lease means owning two tags: one of a fixed name, which only one run can create,
-and one named by the run, so that a takeover or a release can only hit the run it meant. A property says who holds it
-and until when. Losing the lease never endangers data: every maintenance commit checks for itself what it relies on.
+The lease is stored in the table, because all users of the table share it. A catalog can only compare and swap refs, so
+the holder of the lease owns two tags: one with a fixed name, which only one run can create, and one with the run's id,
+so a takeover or release only affects the intended run. A property records the holder and the expiry time. Losing the
+lease never endangers data, because every maintenance commit checks its own requirements.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ _FIXED_REF = RESERVED_REF_PREFIX
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds the lease, as written into the table.
+    """Holder of the lease, as stored in the table.
 
     Attributes:
-        lease_id: The run.
+        lease_id: Id of the run.
         owner: Host and process.
-        operation: What the run does.
-        expires_ms: When others may take over.
+        operation: The maintenance operation.
+        expires_ms: Time after which another run may take over.
     """
 
     lease_id: str
@@ -62,17 +62,17 @@ class Holder:
 
     @property
     def expired(self) -> bool:
-        """Whether others may take over."""
+        """Whether another run may take over."""
         return self.expires_ms <= time.time() * 1000
 
     @property
     def ref(self) -> str:
-        """Name of the run's own tag."""
+        """Name of the run's tag."""
         return f"{_FIXED_REF}.{self.lease_id}"
 
 
 def holder_of(table: Table) -> Holder | None:
-    """Read who holds a table's lease; an unreadable entry counts as none."""
+    """Return the holder of a table's lease; an unreadable entry counts as none."""
     text = table.metadata.properties.get(LEASE_PROPERTY)
     if text is None:
         return None
@@ -86,16 +86,16 @@ def holder_of(table: Table) -> Holder | None:
 def maintenance_lease(
     context: ManagerContext, target: TableTarget, operation: str, *, seconds: float = LEASE_SECONDS
 ) -> Iterator[None]:
-    """Hold a table's lease for a block; it is renewed while the block runs and given back after it.
+    """Hold a table's lease for a block; it is renewed while the block runs and released afterwards.
 
     Args:
         context: The manager's context.
-        target: The table; one without snapshots has nothing to maintain and needs no lease.
-        operation: What is done, shown to whoever comes second.
-        seconds: How long the lease outlives a run that died.
+        target: The table; an empty table has nothing to maintain and needs no lease.
+        operation: The maintenance operation, shown to other runs.
+        seconds: Time after which the lease of a dead run expires.
 
     Raises:
-        MaintenanceInProgressError: Another run holds it.
+        MaintenanceInProgressError: Another run holds the lease.
     """
     lease = _Lease(context, target, operation, seconds)
     if not lease.acquire():
@@ -113,7 +113,7 @@ def maintenance_lease(
 
 
 class _Lease:
-    """One run's lease."""
+    """The lease of one run."""
 
     def __init__(self, context: ManagerContext, target: TableTarget, operation: str, seconds: float) -> None:
         self._context = context
@@ -124,21 +124,21 @@ class _Lease:
         self._owner = f"{socket.gethostname()}:{os.getpid()}"
 
     def acquire(self) -> bool:
-        """Take the lease; False when the table has no snapshots."""
-        table = commit_change(self._context, self._target, self._plan_acquire, what="taking the maintenance lease")
+        """Acquire the lease; return False if the table has no snapshots."""
+        table = commit_change(self._context, self._target, self._plan_acquire, what="acquiring the maintenance lease")
         return table.metadata.current_snapshot_id is not None
 
     def renew_until(self, stop: threading.Event) -> None:
-        """Push the expiry out again and again until told to stop."""
+        """Extend the expiry repeatedly until ``stop`` is set."""
         while not stop.wait(self._seconds / 3):
             try:
                 commit_change(self._context, self._target, self._plan_renew, what="renewing the maintenance lease")
             except FloeStorageError as err:
-                # The next round tries again; the lease lasts three rounds.
+                # The next renewal tries again; the lease lasts three renewal intervals.
                 self._context.logger.warning("iceberg.maintenance_lease", outcome="not renewed", reason=str(err))
 
     def release(self) -> None:
-        """Give the lease back; a failure is only logged, because the lease expires by itself."""
+        """Release the lease; a failure is only logged, because the lease expires anyway."""
         try:
             commit_change(self._context, self._target, self._plan_release, what="releasing the maintenance lease")
         except FloeStorageError as err:
@@ -158,7 +158,7 @@ class _Lease:
         stale = _lease_refs(table)
         mine = self._holder()
         if not self._context.branches:
-            # Without refs there is nothing to compare and swap: two runs that start within one commit both go on.
+            # Without refs there is no compare-and-swap: two runs that start at the same time both continue.
             return Change((_written(mine),))
         return Change(
             (
@@ -188,7 +188,7 @@ class _Lease:
         return Change((*removed, RemovePropertiesUpdate(removals=[LEASE_PROPERTY])), _asserted(refs))
 
     def _own_refs(self, table: Table) -> dict[str, int]:
-        # Another engine's expiry may have dropped them by their age.
+        # Another engine's expiry may have removed them because of their age.
         return {
             name: snapshot
             for name, snapshot in _lease_refs(table).items()
@@ -200,7 +200,7 @@ class _Lease:
             ref_name=name,
             type=SnapshotRefType.TAG,
             snapshot_id=snapshot_id,
-            # Lets any engine's expiry clean up after a run that died.
+            # Any engine's expiry can then clean up after a dead run.
             max_ref_age_ms=int(self._seconds * 1000),
             max_snapshot_age_ms=None,
             min_snapshots_to_keep=None,
@@ -220,6 +220,6 @@ def _written(holder: Holder) -> SetPropertiesUpdate:
 
 
 def _in_progress(table: Table, holder: Holder) -> MaintenanceInProgressError:
-    msg = f"Table '{name_of(table)}' is under maintenance already: {holder.operation} by {holder.owner}."
-    hint = f"Try again when it is done; should it have died, after {local_text(holder.expires_ms)}."
+    msg = f"Table '{name_of(table)}' is already under maintenance: {holder.operation} by {holder.owner}."
+    hint = f"Try again when it has finished. If it was killed, the lease expires at {local_text(holder.expires_ms)}."
     return MaintenanceInProgressError(msg, hint=hint, table=name_of(table))

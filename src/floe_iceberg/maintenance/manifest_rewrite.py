@@ -1,4 +1,4 @@
-"""Rewriting manifests into fewer, larger ones, so that planning a read opens fewer files."""
+"""Rewrites manifests into fewer, larger ones, which speeds up scan planning."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from floe_iceberg.context import ManagerContext, TableTarget
     from floe_iceberg.models import Engine
 
-# Beyond this many manifests a cluster is faster.
+# With more manifests than this, a cluster is faster.
 _MOST_MANIFESTS = 2_000
 
 
 def rewrite_manifests(
     context: ManagerContext, target: TableTarget, *, engine: Engine | str | None = None
 ) -> ManifestRewriteResult:
-    """Put the manifests of main together up to the table's ``commit.manifest.target-size-bytes``.
+    """Merge the manifests of main up to the table's ``commit.manifest.target-size-bytes``.
 
     Raises:
         MaintenanceInProgressError: Another maintenance run holds the table.
@@ -67,7 +67,7 @@ def rewrite_manifests(
 
 @dataclass
 class _PreparedMerge:
-    """Builds the merge on whatever the table is by then, so that no change of others can be lost."""
+    """Builds the merge on the current version of the table, so that no concurrent change is lost."""
 
     draft: SnapshotDraft
 
@@ -77,7 +77,7 @@ class _PreparedMerge:
         return as_replace(self.draft.attempt(table, operation=Operation.OVERWRITE))
 
     def discard(self, io: FileIO) -> None:
-        """Nothing but the attempt's own manifests was written."""
+        """Do nothing: only the attempt's manifests were written."""
 
 
 def _count(table: Table) -> int:

@@ -1,4 +1,4 @@
-"""Orphan removal: files in a table's folder that no version of the table references."""
+"""Orphan file removal: deletes files in a table's folder that no version of the table references."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from floe_iceberg.read.versions import Moment
 
 _DEFAULT_HOURS = 72.0
-# For a limit that the caller computed just before the call.
+# Tolerance for a limit that the caller computed just before the call.
 _GRACE = timedelta(seconds=1)
 # With more files than this in the current snapshot, a cluster lists and compares faster.
 _MOST_FILES = 1_000_000
@@ -68,7 +68,7 @@ def sweep_orphans(  # noqa: PLR0913 - options by keyword
     engine: Engine | str | None = None,
     allow_below_retention: bool = False,
 ) -> OrphanSweepResult:
-    """Find, and unless ``dry_run`` delete, files in the table's folder that nothing references.
+    """Find unreferenced files in the table's folder, and delete them unless ``dry_run`` is set.
 
     Only files older than the limit count, because the files of a running write are not referenced yet.
 
@@ -88,7 +88,7 @@ def sweep_orphans(  # noqa: PLR0913 - options by keyword
         SharedFilesError: ``gc.enabled=false`` marks the files as shared with other tables.
         LegalHoldError: The table or one of its namespaces is under legal hold.
         MaintenanceError: Another table is in this one's folder, or the store has several names.
-        CorruptFileError: A file of the table is damaged, so what is still needed is unknown.
+        CorruptFileError: A file of the table is damaged, so it is unknown which files are still needed.
     """
     with context.operation("iceberg.sweep_orphans", target, dry_run=dry_run) as operation:
         limit = _limit(
@@ -241,7 +241,7 @@ def _unreferenced(table: Table, files: list[_Listed]) -> list[_Listed]:
 
 
 def _is_hidden(table: Table, file: _Listed) -> bool:
-    """Whether the name of a file or folder begins with a dot or underscore: checksums, working files of engines."""
+    """Whether a file or folder name starts with a dot or underscore, such as engines' checksums and work files."""
     inside = file.location[len(table.location().rstrip("/")) + 1 :].split("/")
     partitions = tuple(f"{field.name}=" for spec in table.metadata.partition_specs for field in spec.fields)
     return any(part.startswith(("_", ".")) and not part.startswith(partitions) for part in inside)

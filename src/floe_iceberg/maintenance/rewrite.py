@@ -1,4 +1,4 @@
-"""Rewriting groups of data files, and swapping them in without losing anybody's change."""
+"""Rewrites groups of data files and replaces them without losing concurrent changes."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ _MOST_WORKERS = 4
 
 @dataclass(frozen=True)
 class Rewritten:
-    """A group and the files that hold its rows now."""
+    """A group and the new files with its rows."""
 
     group: FileGroup
     added: tuple[DataFile, ...]
 
 
 def live_tasks(table: Table, row_filter: RowPredicate = EVERY_ROW) -> list[FileScanTask]:
-    """Plan the files of main as it is, or those that may hold rows of a filter."""
+    """Plan the current files of main, or those that may contain rows matching a filter."""
     snapshot = table.metadata.current_snapshot()
     if snapshot is None:
         return []
@@ -61,13 +61,13 @@ def live_tasks(table: Table, row_filter: RowPredicate = EVERY_ROW) -> list[FileS
 
 @dataclass
 class Rewriter:
-    """Rewrites groups of one table's files, several at a time and each in bounded memory.
+    """Rewrites groups of files of one table in parallel, each in bounded memory.
 
     Attributes:
-        table: The table as it was when the groups were planned.
-        order: Order of the rows in each new file; None leaves them as they come.
-        target_size: Size new files are aimed at.
-        chunk_bytes: Rows held in memory at once when they need no sorting.
+        table: The version of the table on which the groups were planned.
+        order: Sort order of each new file; None keeps the order of the rows.
+        target_size: Target size of new files.
+        chunk_bytes: Arrow bytes to buffer when no sorting is needed.
     """
 
     table: Table
@@ -77,7 +77,7 @@ class Rewriter:
     _written: list[str] = field(default_factory=list)
 
     def rewrite(self, groups: Sequence[FileGroup]) -> list[Rewritten]:
-        """Write the new files of all groups; on an error none stays behind."""
+        """Write the new files of all groups; on an error, delete them."""
         workers = min(_MOST_WORKERS, os.cpu_count() or 1)
         try:
             with ThreadPoolExecutor(max_workers=workers, thread_name_prefix="floe-compact") as pool:
@@ -101,7 +101,7 @@ class Rewriter:
         finally:
             self._written.extend(layout.paths)
         for file in added:
-            # A file that has not been in a manifest yet does not know its spec.
+            # A file that is not in a manifest yet has no spec id.
             file.spec_id = self.table.metadata.default_spec_id
         self._require_same_rows(group, added)
         return Rewritten(group, tuple(added))
@@ -116,7 +116,7 @@ class Rewriter:
             raise explain(err, self.table, self.table.metadata.current_snapshot(), tasks) from err
 
     def _fitted(self, group: FileGroup) -> Iterator[pa.Table]:
-        """Read the group in one Arrow schema, whatever the files look like."""
+        """Read the group's files with a single Arrow schema."""
         like: pa.Schema | None = None
         for batch in self._batches(group):
             rows = fit(pa.Table.from_batches([batch]), self.table.schema(), like=like)
@@ -167,25 +167,23 @@ class Rewriter:
         written = sum(file.record_count for file in added)
         deletes = any(task.delete_files for task in group.tasks)
         if written != group.rows and not (deletes and written < group.rows):
-            msg = (
-                f"Compaction of table '{name_of(self.table)}' read {written} rows where its metadata says {group.rows}."
-            )
+            msg = f"Compaction of table '{name_of(self.table)}' read {written} rows, but its metadata has {group.rows}."
             hint = "Nothing was changed. Check the table's files with 'floe tables files'."
             raise MaintenanceError(msg, hint=hint, table=name_of(self.table))
 
 
 @dataclass
 class PreparedReplace:
-    """The swap of rewritten files, which holds whatever others do meanwhile.
+    """The replacement of rewritten files, which is safe under concurrent changes.
 
-    A group takes part only while each of its files is still in the table with the same delete files applying to it:
-    then its new files hold exactly the rows that count. A group that lost a file drops out. Position delete files that
-    apply to no file any more go along.
+    A group is only replaced if all of its files are still in the table with the same delete files: then its new files
+    contain exactly the live rows. Other groups are skipped. Position delete files that no longer apply to any file are
+    removed in the same commit.
 
     Attributes:
         rewritten: The groups.
         planned_on: Snapshot the groups were planned on.
-        draft: The snapshot to be.
+        draft: Draft of the new snapshot.
         taken: Groups in the last attempt.
     """
 
@@ -195,7 +193,7 @@ class PreparedReplace:
     taken: list[Rewritten] = field(default_factory=list)
 
     def attempt(self, table: Table) -> CommitAttempt | None:
-        """Build the commit on the table as it is; None when no group is left."""
+        """Build the commit on the current table; return None if no group is left."""
         self.taken = self._untouched(table)
         removed = [task.file for entry in self.taken for task in entry.group.tasks]
         added = [file for entry in self.taken for file in entry.added]
@@ -225,12 +223,12 @@ class PreparedReplace:
 
 
 def discard(io: FileIO, entry: Rewritten) -> None:
-    """Delete a group's new files, which nothing refers to."""
+    """Delete a group's new files, which nothing references."""
     discard_files(io, [file.file_path for file in entry.added])
 
 
 def as_replace(attempt: CommitAttempt) -> CommitAttempt:
-    """Say in the snapshot that files changed and rows did not."""
+    """Mark the snapshot as a replace operation, which changes files but not rows."""
     summary = attempt.snapshot.summary
     properties = dict(summary.additional_properties) if summary else {}
     snapshot = attempt.snapshot.model_copy(update={"summary": Summary(operation=Operation.REPLACE, **properties)})
@@ -242,7 +240,7 @@ def as_replace(attempt: CommitAttempt) -> CommitAttempt:
 
 
 def _others(table: Table, paths: set[str]) -> Iterator[FileScanTask]:
-    """Plan the files of main that are not among the given, once somebody asks for them."""
+    """Lazily plan the files of main that are not in ``paths``."""
     yield from (task for task in live_tasks(table) if task.file.file_path not in paths)
 
 

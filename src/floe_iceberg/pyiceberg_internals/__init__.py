@@ -1,11 +1,11 @@
-"""The only place where floe uses PyIceberg's private API.
+"""Adapters for PyIceberg's private API, which floe uses nowhere else.
 
-Names that begin with ``_``, and functions that PyIceberg replaces or calls behind its documented interface, may change
-with any release. Everything that floe needs of them goes through these modules, so that an upgrade has one place to
-look at; ``tests/unit/iceberg/test_pyiceberg_internals.py`` has a test for each. Each module covers one part of
-PyIceberg, so that importing one does not load the rest:
+Names that start with ``_``, and functions behind PyIceberg's documented interface, may change with any release. floe
+only uses them through these modules, so an upgrade has a single place to check;
+``tests/unit/iceberg/test_pyiceberg_internals.py`` has a test for each. Each module covers one part of PyIceberg, so
+importing one does not load the others:
 
-* ``catalogs``: how a catalog opens files and places tables, and the tables of the SQL catalog.
+* ``catalogs``: a catalog's FileIO and table locations, and the tables of the SQL catalog.
 * ``metadata``: updates of table metadata, and the indexes of a schema.
 * ``avro``: manifests, manifest lists and their codecs.
 * ``arrow``: the scan of data files.

@@ -1,4 +1,4 @@
-"""PyIceberg's scan of data files with Arrow."""
+"""Private API of PyIceberg's Arrow scan of data files."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 
 def read_delete_files(io: FileIO, tasks: Iterable[FileScanTask]) -> dict[str, list[pa.ChunkedArray]]:
-    """Read the position deletes of a plan; return those of each data file by its location.
+    """Read the position deletes of a plan, and return them by data file location.
 
-    Why: PyIceberg reads them only as part of its own scan.
+    Why: PyIceberg only reads them as part of its scan.
     """
     return _read_all_delete_files(io, tasks)
 
 
 def surviving_positions(deletes: list[pa.ChunkedArray], start: int, end: int) -> pa.Array:
-    """Return the positions from ``start`` to ``end`` of a data file that no delete names, counted from ``start``.
+    """Return the positions from ``start`` to ``end`` of a data file that are not deleted, relative to ``start``.
 
-    Why: PyIceberg applies deletes only as part of its own scan.
+    Why: PyIceberg only applies deletes as part of its scan.
     """
     return _combine_positional_deletes(deletes, start, end)
 
@@ -47,17 +47,17 @@ def projected_constants(
     spec: PartitionSpec | None,
     file_field_ids: set[int],
 ) -> dict[int, Any]:
-    """Return the values of columns that a data file lacks and its partition gives, by field id.
+    """Return the partition values of columns that are missing from a data file, by field id.
 
-    Why: PyIceberg works them out only as part of its own scan.
+    Why: PyIceberg only computes them as part of its scan.
     """
     return _get_column_projection_values(file, projected, table_schema, spec, file_field_ids)
 
 
 class ScanHook(ArrowScan):
-    """A scan that reads each data file by itself, by implementing ``task_batches``.
+    """Base class for scans that implement the reading of one data file in ``task_batches``.
 
-    Why: ``ArrowScan.to_table`` plans, limits and reads files side by side; only how one file is read differs.
+    Why: ``ArrowScan.to_table`` plans, limits and reads files in parallel; only the reading of one file differs.
     """
 
     def task_batches(self, task: FileScanTask, deletes: list[pa.ChunkedArray] | None) -> Iterator[pa.RecordBatch]:
@@ -65,7 +65,7 @@ class ScanHook(ArrowScan):
 
         Args:
             task: The file.
-            deletes: Its position deletes, if it has any.
+            deletes: Its position deletes, if any.
         """
         raise NotImplementedError
 
@@ -77,13 +77,13 @@ class ScanHook(ArrowScan):
 
 
 class ProjectionHook(ArrowProjectionVisitor):
-    """A projection that brings values into the type of their column, by overriding ``cast``.
+    """Base class for projections that override the cast of values to the type of their column.
 
     Why: PyIceberg's visitor has no public step between reading a column and putting it into its struct.
     """
 
     def cast(self, field: NestedField, values: pa.Array) -> pa.Array:
-        """Bring values into the type of their column; by default as PyIceberg does."""
+        """Cast values to the type of their column; the default is PyIceberg's cast."""
         return super()._cast_if_needed(field, values)
 
     def _cast_if_needed(self, field: NestedField, values: pa.Array) -> pa.Array:

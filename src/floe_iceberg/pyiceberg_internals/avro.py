@@ -1,4 +1,4 @@
-"""PyIceberg's Avro files: manifests and manifest lists."""
+"""Private API of PyIceberg's Avro files: manifests and manifest lists."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ D = TypeVar("D", bound="StructProtocol")
 
 
 def inherit_from_manifest(entry: ManifestEntry, manifest: ManifestFile) -> ManifestEntry:
-    """Give an entry what it inherits from its manifest: sequence numbers, snapshot id and partition spec.
+    """Set the values that an entry inherits from its manifest: sequence numbers, snapshot id and partition spec.
 
-    Why: ``ManifestFile.fetch_manifest_entry`` does so, but reads records without the field that says which data file
-    a delete file belongs to.
+    Why: ``ManifestFile.fetch_manifest_entry`` does this, but reads records without the field that references the data
+    file of a delete file.
     """
     return _inherit_from_manifest(entry, manifest)
 
 
 def read_header(file: AvroFile[D]) -> AvroFileHeader:
-    """Read the header of a file whose decoder is at its beginning.
+    """Read the header of a file whose decoder is at its start.
 
-    Why: ``AvroFile.__enter__`` goes on to build a reader for whole records, which floe replaces with one for a few
+    Why: ``AvroFile.__enter__`` also builds a reader for whole records, which floe replaces with a reader for a few
     fields.
     """
     return file._read_header()  # noqa: SLF001 - see above
 
 
 def encoded_record(output: AvroOutputFile[D], record: D) -> bytes:
-    """Return a record as it stands in a block of a file.
+    """Return a record as encoded in a block of a file.
 
-    Why: ``AvroOutputFile.write_block`` encodes every record anew, although a manifest list repeats those of the last.
+    Why: ``AvroOutputFile.write_block`` encodes every record again, but consecutive manifest lists share most records.
     """
     buffer = io.BytesIO()
     output.writer.write(BinaryEncoder(buffer), record)
@@ -51,13 +51,13 @@ def encoded_record(output: AvroOutputFile[D], record: D) -> bytes:
 
 
 def write_encoded_block(output: AvroOutputFile[D], count: int, content: bytes) -> None:
-    """Write a block of records that are encoded already.
+    """Write a block of encoded records.
 
     Why: see ``encoded_record``.
 
     Args:
         output: The open file.
-        count: How many records.
+        count: Number of records.
         content: The encoded records, one after the other.
     """
     output.encoder.write_int(count)
@@ -69,15 +69,15 @@ def write_encoded_block(output: AvroOutputFile[D], count: int, content: bytes) -
 
 
 def register_codec(name: str, codec: type[Codec]) -> None:
-    """Let PyIceberg read and write Avro files with a codec; replaces the codec of the same name.
+    """Register a codec for reading and writing Avro files; replaces a codec of the same name.
 
-    Why: PyIceberg finds codecs in a table that has no public way to add one.
+    Why: PyIceberg has no public API for adding codecs.
     """
     KNOWN_CODECS[name] = codec  # type: ignore[index]
 
 
 def read_doubles_with(read: Callable[[DoubleReader, BinaryDecoder], float]) -> None:
-    """Replace the function that reads a double in an Avro file.
+    """Replace the function that reads doubles in Avro files.
 
     Why: PyIceberg 0.12's compiled decoder returns a float of 32 bits, and cannot be subclassed where PyIceberg makes
     it.

@@ -1,4 +1,4 @@
-"""PyIceberg's catalogs: how they open files and place tables."""
+"""Private API of PyIceberg's catalogs: their FileIO and table locations."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ if TYPE_CHECKING:
 
 
 def file_io_of(catalog: Catalog, location: str | None, properties: Properties = EMPTY_DICT) -> FileIO:
-    """Return a catalog's own client for the files at a location.
+    """Return a catalog's FileIO for a location.
 
-    Why: a ``FileIO`` is public only as that of a loaded table, and a damaged table cannot be loaded. A client made from
-    the catalog's properties alone would lack what the catalog adds, such as its authentication.
+    Why: a ``FileIO`` is only public on a loaded table, and a damaged table cannot be loaded. A FileIO created from the
+    catalog's properties would lack what the catalog adds, such as its authentication.
 
     Args:
         catalog: The catalog.
         location: The location.
-        properties: Settings that come before the catalog's.
+        properties: Settings that override the catalog's.
     """
     return catalog._load_file_io(properties, location)  # noqa: SLF001 - see above
 
 
 class FileIOHook(Catalog):
-    """A catalog that decides with which settings files are opened, by overriding ``open_file_io``.
+    """Base class for catalogs that override the FileIO settings in ``open_file_io``.
 
     Why: PyIceberg lets a table's properties override the client's settings, and has no public way to change that.
     """
 
     def open_file_io(self, properties: Properties, location: str | None) -> FileIO:
-        """Return a client for the files at a location; by default PyIceberg's own.
+        """Return a FileIO for a location; the default is PyIceberg's.
 
         Args:
-            properties: Settings that come with the table.
-            location: The location, if it is known.
+            properties: Settings from the table.
+            location: The location, if known.
         """
         return super()._load_file_io(properties, location)
 
@@ -47,9 +47,9 @@ class FileIOHook(Catalog):
 
 
 def default_table_location(catalog: MetastoreCatalog, namespace: str, table: str) -> str:
-    """Return where a catalog puts a new table that names no location.
+    """Return a catalog's default location for a new table.
 
-    Why: PyIceberg tells the location only by creating the table.
+    Why: PyIceberg only exposes the location by creating the table.
 
     Raises:
         ValueError: Neither the namespace nor the catalog has a location.
@@ -58,13 +58,13 @@ def default_table_location(catalog: MetastoreCatalog, namespace: str, table: str
 
 
 class TableLocationHook(MetastoreCatalog):
-    """A catalog that decides where new tables lie, by implementing ``place_table``.
+    """Base class for catalogs that implement the default location of new tables in ``place_table``.
 
-    Why: PyIceberg writes nested namespaces as one folder, Iceberg's Java as one folder per level.
+    Why: PyIceberg uses one folder for a nested namespace, Iceberg's Java implementation one folder per level.
     """
 
     def place_table(self, namespace: str, table: str) -> str:
-        """Return the location of a new table that names none."""
+        """Return the default location of a new table."""
         raise NotImplementedError
 
     def _get_default_warehouse_location(self, database_name: str, table_name: str) -> str:
@@ -72,8 +72,8 @@ class TableLocationHook(MetastoreCatalog):
 
 
 def create_sql_tables(catalog: SqlCatalog) -> None:
-    """Create the tables of a SQL catalog in its database if they are missing, and find out their schema version.
+    """Create the missing tables of a SQL catalog in its database, and detect their schema version.
 
-    Why: ``SqlCatalog.__init__`` does this, but it creates an engine of its own without deadlines.
+    Why: ``SqlCatalog.__init__`` does this, but it creates an engine without timeouts.
     """
     catalog._init_catalog()  # noqa: SLF001 - see above

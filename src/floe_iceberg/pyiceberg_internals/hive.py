@@ -1,4 +1,4 @@
-"""PyIceberg's Hive catalog: its connection to the metastore."""
+"""Private API of PyIceberg's Hive catalog: its connection to the metastore."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 class HiveConnectionHook(_HiveClient):
-    """One connection to a metastore over a transport of the subclass's own; ``with`` opens it and gives the client.
+    """One metastore connection over a transport from the subclass; ``with`` opens it and returns the client.
 
-    Why: PyIceberg's transport waits forever, and its class for a connection is not public.
+    Why: PyIceberg's transport has no timeout, and its connection class is not public.
     """
 
     def make_transport(self) -> TTransport.TTransportBase:
-        """Return a transport that is not open yet; by default PyIceberg's. Called by the constructor, too."""
+        """Return an unopened transport; the default is PyIceberg's. The constructor also calls this."""
         return super()._init_thrift_transport()
 
     def _init_thrift_transport(self) -> TTransport.TTransportBase:
@@ -29,17 +29,17 @@ class HiveConnectionHook(_HiveClient):
 
 
 class HiveCatalogHook(HiveCatalog):
-    """A Hive catalog with connections of the subclass's own."""
+    """Base class for Hive catalogs that manage their own connections."""
 
     def use_connections(self, connections: AbstractContextManager[Client]) -> None:
-        """Take what ``with`` opens a connection on.
+        """Set the context manager that opens connections.
 
-        Why: PyIceberg's own is one connection, which threads must not share.
+        Why: PyIceberg uses a single connection, which threads must not share.
         """
         self._client = connections  # type: ignore[assignment]
 
     def create_in_metastore(self, client: Client, table: HiveTable) -> None:
-        """Create a table in the metastore; by default as PyIceberg does.
+        """Create a table in the metastore; the default is PyIceberg's implementation.
 
         Why: PyIceberg reports a missing database as an invalid object.
         """

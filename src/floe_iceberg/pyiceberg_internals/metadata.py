@@ -1,4 +1,4 @@
-"""PyIceberg's table metadata: how updates are applied, and the indexes of schemas."""
+"""Private API of PyIceberg's table metadata: applying updates, and schema indexes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableUpdate
 
 UpdateContext: TypeAlias = _TableMetadataUpdateContext
-"""What the updates of one commit share: PyIceberg passes it from one to the next."""
+"""Context shared by the updates of one commit."""
 
 _SCHEMA_INDEXES = tuple(name for name, value in vars(Schema).items() if isinstance(value, cached_property))
 
@@ -23,12 +23,12 @@ _SCHEMA_INDEXES = tuple(name for name, value in vars(Schema).items() if isinstan
 def register_update(
     kind: type[TableUpdate],
 ) -> Callable[[Callable[..., TableMetadata]], Callable[..., TableMetadata]]:
-    """Return a decorator for the function that applies one class of updates to metadata.
+    """Return a decorator for a function that applies one class of updates to metadata.
 
-    Why: PyIceberg dispatches on the class of an update and offers no way to add one of another library.
+    Why: PyIceberg dispatches on the class of an update and has no public API for adding classes.
 
     Args:
-        kind: The class. The function takes the update, the metadata and the ``UpdateContext``.
+        kind: The class. The function is called with the update, the metadata and the ``UpdateContext``.
     """
 
     def register(function: Callable[..., TableMetadata]) -> Callable[..., TableMetadata]:
@@ -39,18 +39,18 @@ def register_update(
 
 
 def apply_update(update: TableUpdate, metadata: TableMetadata, context: UpdateContext) -> TableMetadata:
-    """Apply one update as part of the commit that a context belongs to.
+    """Apply one update within the commit of a context.
 
-    Why: the public ``update_table_metadata`` starts a context of its own, and the commit would not know the change.
+    Why: the public ``update_table_metadata`` creates a new context, so the commit would not record the change.
     """
     changed: TableMetadata = _apply_table_update(update, metadata, context)
     return changed
 
 
 def build_schema_indexes(schema: Schema) -> None:
-    """Build the indexes that a schema builds when they are first used.
+    """Build a schema's lazily built indexes.
 
-    Why: threads share schemas, and one thread may copy a schema while another fills its indexes.
+    Why: threads share schemas, and one thread may copy a schema while another builds its indexes.
     """
     for name in _SCHEMA_INDEXES:
         getattr(schema, name)

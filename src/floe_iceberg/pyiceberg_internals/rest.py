@@ -1,4 +1,4 @@
-"""PyIceberg's REST catalog: its connection, and the tables in the server's answers."""
+"""Private API of PyIceberg's REST catalog: its HTTP session, and the tables in server responses."""
 
 from __future__ import annotations
 
@@ -17,55 +17,55 @@ if TYPE_CHECKING:
 
 
 class RestCatalogHook(FileIOHook, RestCatalog):
-    """A REST catalog that opens its own HTTP session and reads the server's answers itself.
+    """Base class for REST catalogs with their own HTTP session and response handling.
 
-    Why: PyIceberg's session has no deadlines, retries or token renewal that can be set from outside, and its errors do
-    not say what to correct. ``RestCatalog.__init__`` calls ``open_session`` and ``fetch_config``.
+    Why: PyIceberg's session has no configurable timeouts, retries or token renewal, and its errors do not say what to
+    correct. ``RestCatalog.__init__`` calls ``open_session`` and ``fetch_config``.
     """
 
     def open_session(self) -> tuple[requests.Session, AuthManager | None]:
-        """Return the HTTP session, without PyIceberg's headers, and what authenticates its requests."""
+        """Return the HTTP session, without PyIceberg's headers, and the authentication of its requests."""
         raise NotImplementedError
 
     def set_headers(self, session: requests.Session) -> None:
-        """Change the headers of a session after PyIceberg has set its own."""
+        """Change the headers of a session after PyIceberg has set its headers."""
 
     def fetch_config(self) -> None:
-        """Read the server's configuration; by default as PyIceberg does."""
+        """Read the server's configuration; the default is PyIceberg's implementation."""
         super()._fetch_config()
 
     def table_of(self, identifier: Identifier, response: TableResponse) -> Table:
-        """Return the table in a server's answer; by default as PyIceberg does."""
+        """Return the table from a server response; the default is PyIceberg's implementation."""
         return super()._response_to_table(identifier, response)
 
     def staged_table_of(self, identifier: Identifier, response: TableResponse) -> StagedTable:
-        """Return the staged table in a server's answer; by default as PyIceberg does."""
+        """Return the staged table from a server response; the default is PyIceberg's implementation."""
         return super()._response_to_staged_table(identifier, response)
 
     @property
     def session(self) -> requests.Session:
-        """The HTTP session, for requests that PyIceberg does not make."""
+        """The HTTP session, for requests that PyIceberg does not support."""
         return self._session
 
     @property
     def supported_endpoints(self) -> set[Endpoint]:
-        """The endpoints that the server announced."""
+        """The endpoints that the server advertises."""
         return self._supported_endpoints
 
     def require_endpoint(self, endpoint: Endpoint) -> None:
-        """Refuse a request that the server does not support.
+        """Require that the server supports an endpoint.
 
         Raises:
-            NotImplementedError: The server did not announce the endpoint.
+            NotImplementedError: The server does not advertise the endpoint.
         """
         self._check_endpoint(endpoint)
 
     def path_of_namespace(self, namespace: Identifier) -> str:
-        """Return a namespace as it stands in the path of a request, with the separator that the server asks for."""
+        """Return the namespace part of a request path, with the separator that the server requires."""
         return self._encode_namespace_path(namespace)
 
     def path_of_table(self, identifier: TableIdentifier) -> dict[str, str]:
-        """Return the namespace and the name of a table as they stand in the path of a request."""
+        """Return the namespace and table name parts of a request path."""
         return dict(self._split_identifier_for_path(identifier))
 
     def _create_session(self) -> requests.Session:

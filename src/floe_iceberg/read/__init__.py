@@ -1,1 +1,1 @@
-"""Reading: versions, predicates, scans, and damage that is noticed before it shortens a result."""
+"""Reads of Iceberg tables: version selection, row filters, scans and integrity checks."""

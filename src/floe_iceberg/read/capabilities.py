@@ -1,4 +1,4 @@
-"""What a table must be like to be read or written in process; asked before the first byte is read or written."""
+"""Checks, before any data is read or written, whether floe can process a table without an engine."""
 
 from __future__ import annotations
 
@@ -17,31 +17,33 @@ if TYPE_CHECKING:
 
     from pyiceberg.table import Table
 
-# PyIceberg reads format version 3 and does not write it.
+# PyIceberg reads format version 3 but does not write it.
 NEWEST_WRITTEN = 2
 
 
 def require_writable(table: Table) -> None:
-    """Make sure that a snapshot of a table can be written in process.
+    """Require that floe can write a snapshot of a table in process.
 
     Raises:
         CapabilityError: The table's format version is too new.
-        ConfigurationError: The table's properties ask for a codec that is not supported.
+        ConfigurationError: The table's properties set an unsupported codec.
     """
     if table.metadata.format_version > NEWEST_WRITTEN:
-        msg = f"Table '{name_of(table)}' has format version {table.metadata.format_version}, which only Spark writes."
+        msg = (
+            f"Table '{name_of(table)}' has format version {table.metadata.format_version}, which only Spark can write."
+        )
         raise CapabilityError(msg, hint="Pass engine='spark'.", table=name_of(table))
     manifest_codec(table.metadata.properties, table=name_of(table))
 
 
 def require_known_partitions(table: Table, spec_ids: Iterable[int]) -> None:
-    """Make sure that the manifests of partition specs can be read in process.
+    """Require that floe can read the manifests of partition specs in process.
 
-    Iceberg's Java writes a partition value of a fixed type with its length before it, which Avro's own fixed type does
-    not have: what follows such a value reads as something else, and not always as damage.
+    Iceberg's Java implementation writes partition values of a fixed type with a length prefix, which Avro's fixed type
+    does not have. All fields after such a value are misread, which is not always detected as corruption.
 
     Raises:
-        CapabilityError: A spec has a partition of fixed values; names the column.
+        CapabilityError: A spec partitions by a column of a fixed type; the error names the column.
     """
     metadata = table.metadata
     for spec_id in set(spec_ids):

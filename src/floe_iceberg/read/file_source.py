@@ -1,4 +1,4 @@
-"""A table's files, opened by the locations that its metadata gives."""
+"""Access to a table's raw files by the locations in its metadata."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 class FileIOSource:
-    """Reads files through a table's own file client, for whoever reads them raw."""
+    """Reads raw files through a table's FileIO."""
 
     def __init__(self, io: FileIO) -> None:
         self._io = io
 
     def open(self, path: str) -> BinaryIO:
-        """Open a file for reading at any position.
+        """Open a file for random access reads.
 
         Raises:
-            FileNotFoundError: There is no such file.
+            FileNotFoundError: The file does not exist.
         """
         return cast("BinaryIO", self._io.new_input(path).open(seekable=True))
 
@@ -33,15 +33,15 @@ class FileIOSource:
         """Return a file's length in bytes.
 
         Raises:
-            FileNotFoundError: There is no such file.
+            FileNotFoundError: The file does not exist.
         """
         return len(self._io.new_input(path))
 
 
 def locate(context: ManagerContext, target: TableTarget) -> tuple[str, FileIOSource]:
-    """Return a table's metadata file and the way to its files, however damaged the table is.
+    """Return a table's metadata file and a source for its files, even if the table is damaged.
 
-    Only an embedded catalog knows the file without reading it. Others read it to answer.
+    Only an embedded catalog knows the location without reading the file; other catalogs read it to respond.
 
     Raises:
         TableNotFoundError: The table does not exist.
@@ -55,20 +55,20 @@ def locate(context: ManagerContext, target: TableTarget) -> tuple[str, FileIOSou
 
 
 def source_of(context: ManagerContext, location: str) -> FileIOSource:
-    """Return the way to files of the catalog's storage."""
+    """Return a source for files in the catalog's storage."""
     return FileIOSource(file_io_of(context.catalog, location))
 
 
 def require_reachable(source: FileIOSource, path: str, *, table: str) -> None:
-    """Read a whole file, which an audit could not read, to tell a store that fails from a damaged file.
+    """Read a file that an audit could not read, to distinguish a failing store from a damaged file.
 
     Raises:
-        StorageError: The store, or the way to it, failed, or it refuses access.
+        StorageError: The store is unreachable, fails or denies access.
     """
     try:
         with source.open(path) as stream:
             stream.read()
     except Exception as err:
-        told = unreadable(path, table=table, err=err)
-        if isinstance(told, StorageError):
-            raise told from err
+        failure = unreadable(path, table=table, err=err)
+        if isinstance(failure, StorageError):
+            raise failure from err

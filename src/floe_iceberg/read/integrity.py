@@ -1,4 +1,4 @@
-"""Damaged and missing files: noticed before they can shorten a result, and named."""
+"""Integrity checks that detect damaged and missing files before they can truncate a result."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 _MAGIC = b"Obj\x01"
 _MARKER = 16
-# Arrow reports a damaged file and a store that does not answer by the same class; the text tells them apart.
+# Arrow uses the same exception class for damaged files and unreachable stores; only the message differs.
 _OUT_OF_REACH = re.compile(
     r"AWS Error|curlCode|\btime(?:d ?out|out)\b|\bconnect(?:ion|ing)?\b|google::cloud|Azure::|HTTP (?:status )?5\d\d",
     re.IGNORECASE,
@@ -60,21 +60,21 @@ _RESTORE = (
 
 
 class CheckedIO(FileIO):
-    """Reads the Avro files of a snapshot and refuses those that lost a part.
+    """FileIO that reads the Avro files of a snapshot and rejects truncated ones.
 
-    Manifests are written in small blocks, so one that was cut off between two blocks would read as a shorter list; and
-    PyIceberg's decoder does not notice when it reads past the end.
+    Manifests are written in small blocks, so a manifest that is truncated between two blocks would read as a shorter
+    list; and PyIceberg's decoder does not detect reads past the end.
     """
 
     def __init__(self, io: FileIO, lengths: Mapping[str, int | None], table: str) -> None:
-        """Wrap a FileIO; ``lengths`` has the Avro files by location, with their size where the table says it."""
+        """Wrap a FileIO; ``lengths`` maps the Avro files' locations to their sizes, if the table records them."""
         super().__init__(io.properties)
         self._io = io
         self._lengths = lengths
         self._table = table
 
     def new_input(self, location: str) -> InputFile:
-        """Open a location for reading, checked when it is one of the Avro files."""
+        """Open a location for reading; Avro files are checked."""
         opened = self._io.new_input(location)
         if location not in self._lengths:
             return opened
@@ -90,7 +90,7 @@ class CheckedIO(FileIO):
 
 
 class _CheckedInput(InputFile):
-    """An Avro file that must be whole."""
+    """An Avro file that must be complete."""
 
     def __init__(self, wrapped: InputFile, expected: int | None, table: str) -> None:
         super().__init__(wrapped.location)
@@ -110,13 +110,13 @@ class _CheckedInput(InputFile):
         if self._expected is not None and len(content) != self._expected:
             raise wrong_length(self.location, expected=self._expected, actual=len(content), table=self._table)
         if not _is_whole(content):
-            msg = f"'{self.location}' of table '{self._table}' is damaged: it is no whole Avro file."
+            msg = f"'{self.location}' of table '{self._table}' is damaged: it is not a complete Avro file."
             raise CorruptFileError(msg, path=self.location, hint=_RESTORE, table=self._table)
         return BytesIO(content)
 
 
 def _is_whole(content: bytes) -> bool:
-    """Whether an Avro file ends where a block ends: with the marker its header announces."""
+    """Whether an Avro file ends with a complete block, which ends with the sync marker from the header."""
     try:
         place = _after_header(content)
     except IndexError:
@@ -147,25 +147,25 @@ def _varint(content: bytes, place: int) -> tuple[int, int]:
         place += 1
         value |= (byte & 0x7F) << shift
         shift += 7
-        if byte < 0x80:  # noqa: PLR2004 - the highest bit says that more follows
+        if byte < 0x80:  # noqa: PLR2004 - the highest bit marks a continuation
             return (value >> 1) ^ -(value & 1), place
 
 
 def _way_out(path: str, table: str) -> str:
     if not path.endswith((".metadata.json", ".metadata.json.gz")):
         return _RESTORE
-    # Without its metadata a table has no snapshots to go back to.
+    # Without its metadata, a table has no snapshots to roll back to.
     return f"Repair it with: floe tables register {table} --replace; or drop it with: floe tables drop {table}."
 
 
 def wrong_length(path: str, *, expected: int, actual: int, table: str) -> CorruptFileError:
-    """Describe a file that is not as long as the table says."""
-    msg = f"'{path}' of table '{table}' is damaged: it has {actual} bytes where the table says {expected}."
+    """Return the error for a file whose size differs from the table's metadata."""
+    msg = f"'{path}' of table '{table}' is damaged: it has {actual} bytes, but the table expects {expected}."
     return CorruptFileError(msg, path=path, hint=_RESTORE, table=table)
 
 
 def unreadable(path: str, *, table: str, err: Exception) -> FloeStorageError:
-    """Describe a file that could not be read: missing, damaged, or out of reach."""
+    """Return the error for a file that could not be read: missing, damaged or unreachable."""
     if isinstance(err, FloeStorageError):
         return err
     if isinstance(err, FileNotFoundError):
@@ -174,24 +174,24 @@ def unreadable(path: str, *, table: str, err: Exception) -> FloeStorageError:
         )
     if isinstance(err, PermissionError):
         hint = "Check the storage credentials and the file's permissions."
-        return StorageError(f"'{path}' of table '{table}' may not be read.", hint=hint, table=table)
+        return StorageError(f"Access to '{path}' of table '{table}' was denied.", hint=hint, table=table)
     if isinstance(err, OSError) and isinstance(refused := storage_error(err, table=table), StorageAuthenticationError):
         return refused
     if isinstance(err, OSError) and _OUT_OF_REACH.search(str(err)):
         msg = f"'{path}' of table '{table}' could not be read: {redact_text(str(err))}"
-        return StorageError(msg, hint="The store, or the way to it, failed. Try again.", table=table)
+        return StorageError(msg, hint="The store failed or is unreachable. Try again.", table=table)
     return CorruptFileError(
         f"'{path}' of table '{table}' is damaged.", path=path, hint=_way_out(path, table), table=table
     )
 
 
 def load_table(context: ManagerContext, target: TableTarget, *, within: bool = True) -> Table:
-    """Load a table as it is now.
+    """Load the current version of a table; the error for a damaged metadata file names the file.
 
     Args:
         context: The manager's services.
         target: The table.
-        within: Whether this is a part of another operation, which has a trace of its own.
+        within: Whether this load is part of another operation, which has a trace of its own.
 
     Raises:
         TableNotFoundError: The table does not exist; the error lists what is there.
@@ -208,7 +208,7 @@ def load_table(context: ManagerContext, target: TableTarget, *, within: bool = T
 
 
 def find_table(context: ManagerContext, target: TableTarget) -> Table | None:
-    """Load a table as it is now; None when there is none, which is asked for with no further call.
+    """Load the current version of a table, or return None if it does not exist, with a single catalog call.
 
     Raises:
         CorruptFileError: The table's metadata file is damaged or missing.
@@ -235,13 +235,13 @@ def _probe_metadata(catalog: Catalog, identifier: TableIdentifier) -> None:
 
 
 def metadata_location(catalog: Catalog, identifier: TableIdentifier) -> str | None:
-    """Return where a table's metadata file is, without reading it; none when only the catalog can tell."""
+    """Return the location of a table's metadata file without reading it; None if only the server knows it."""
     from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
     from sqlalchemy import select
     from sqlalchemy.orm import Session
 
     catalog = catalog.inner if isinstance(catalog, ReconcilingCatalog) else catalog
-    # A REST server reads the metadata itself; only an embedded catalog leaves that to the client.
+    # A REST server reads the metadata itself; only with an embedded catalog does the client read it.
     if not isinstance(catalog, SqlCatalog):
         return None
     query = select(IcebergTables.metadata_location).where(
@@ -254,11 +254,11 @@ def metadata_location(catalog: Catalog, identifier: TableIdentifier) -> str | No
 
 
 def manifests_of(table: Table, snapshot: Snapshot | None, *, to_read: bool = True) -> list[ManifestFile]:
-    """Read the manifest list of a snapshot, none for None; ``to_read`` says whether the manifests are read next.
+    """Read the manifest list of a snapshot; ``to_read`` if the caller will also read the manifests.
 
     Raises:
-        CorruptFileError: It is damaged or missing.
-        CapabilityError: The manifests cannot be read in process.
+        CorruptFileError: The manifest list is damaged or missing.
+        CapabilityError: floe cannot read the manifests in process.
     """
     if snapshot is None:
         return []
@@ -273,7 +273,7 @@ def manifests_of(table: Table, snapshot: Snapshot | None, *, to_read: bool = Tru
 
 
 def checked_io(table: Table, snapshots: Iterable[Snapshot | None]) -> CheckedIO:
-    """Return a FileIO that reads the manifest lists and manifests of snapshots only when they are whole.
+    """Return a FileIO that rejects truncated manifest lists and manifests of the given snapshots.
 
     Raises:
         CorruptFileError: A manifest list is damaged or missing.
@@ -289,9 +289,9 @@ def checked_io(table: Table, snapshots: Iterable[Snapshot | None]) -> CheckedIO:
 def checked_plan(
     table: Table, metadata: TableMetadata, snapshot: Snapshot, row_filter: RowPredicate
 ) -> tuple[CheckedIO, list[FileScanTask]]:
-    """Return the files of a snapshot that may hold rows of a filter, and the FileIO they were planned with.
+    """Return a checked FileIO, and the files of a snapshot that may contain rows matching a filter.
 
-    The manifest list is read once, for the check and for the plan.
+    The manifest list is only read once for both.
 
     Raises:
         CorruptFileError: The manifest list or a manifest is damaged or missing.
@@ -304,7 +304,7 @@ def checked_plan(
 def planned(
     metadata: TableMetadata, io: FileIO, manifests: list[ManifestFile], row_filter: RowPredicate
 ) -> list[FileScanTask]:
-    """Return the files of manifests that may hold rows of a filter, and the delete files that apply to them."""
+    """Return the files in manifests that may contain rows matching a filter, with the delete files that apply."""
     planner = ManifestGroupPlanner(metadata, io)
     pruner = None if row_filter.always else row_filter.pruner(metadata)
     if pruner is not None:
@@ -336,15 +336,15 @@ def planned(
 
 
 def _partition_key(file: DataFile) -> Record:
-    """Return a partition that is equal to itself: PyIceberg compares the values, and NaN is equal to nothing."""
+    """Return a partition key that equals itself; PyIceberg compares values, but NaN does not equal itself."""
     return Record(*record_key(file.partition))
 
 
 def check_manifest_list(table: Table, snapshot: Snapshot, manifests: int) -> None:
-    """Refuse a manifest list that lost everything.
+    """Reject an empty manifest list if the snapshot has files.
 
     Raises:
-        CorruptFileError: The snapshot has files and its manifest list names none.
+        CorruptFileError: The snapshot has files, but its manifest list is empty.
     """
     summary = snapshot.summary
     files = summary.additional_properties.get("total-data-files", "0") if summary else "0"
@@ -356,18 +356,18 @@ def check_manifest_list(table: Table, snapshot: Snapshot, manifests: int) -> Non
 def explain(
     err: Exception, table: Table, snapshot: Snapshot | None, tasks: Iterable[FileScanTask] = ()
 ) -> FloeStorageError:
-    """Find the file behind a failed read; when every file is whole, say that the read failed."""
+    """Return the error for a failed read, with the file that caused it if one is damaged or missing."""
     if isinstance(err, FloeStorageError):
         return err
     found = _first_unreadable(table, snapshot, tasks)
     if found is not None:
         return found
     if _has_equality_deletes(table, snapshot):
-        msg = f"Table '{name_of(table)}' has equality deletes, which only Spark applies."
+        msg = f"Table '{name_of(table)}' has equality deletes, which only Spark can apply."
         hint = "Pass engine='spark', or compact the table with engine='spark' first."
         return CapabilityError(msg, hint=hint, table=name_of(table))
-    msg = f"Reading table '{name_of(table)}' failed, although every file of it can be read: {err}"
-    return ScanError(msg, hint="Try again; if it stays, the log has the cause.", table=name_of(table))
+    msg = f"Reading table '{name_of(table)}' failed, although all of its files are readable: {err}"
+    return ScanError(msg, hint="Try again. If the error persists, see the log for the cause.", table=name_of(table))
 
 
 def _first_unreadable(
@@ -383,7 +383,7 @@ def _first_unreadable(
     for manifest in manifests:
         try:
             manifest.fetch_manifest_entry(checked)
-        except Exception as err:  # noqa: BLE001 - Avro decoding fails in many ways; each means the same here
+        except Exception as err:  # noqa: BLE001 - Avro decoding fails in many ways; all mean an unreadable file
             return unreadable(manifest.manifest_path, table=name_of(table), err=err)
     for task in tasks:
         for file in (task.file, *task.delete_files):
@@ -407,6 +407,6 @@ def _unreadable_data_file(table: Table, file: DataFile) -> FloeStorageError | No
             if file.file_format == FileFormat.PARQUET:
                 for _ in pq.ParquetFile(stream).iter_batches():
                     pass
-    except Exception as err:  # noqa: BLE001 - decoding fails in many ways; each means the same here
+    except Exception as err:  # noqa: BLE001 - decoding fails in many ways; all mean an unreadable file
         return unreadable(file.file_path, table=name_of(table), err=err)
     return None

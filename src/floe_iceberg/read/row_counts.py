@@ -1,4 +1,4 @@
-"""How many rows a snapshot has, as far as its summary tells."""
+"""Row counts from snapshot summaries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class RowCount:
 
     Attributes:
         rows: The number.
-        exact: Whether there are as many for certain; with delete files only a read tells.
+        exact: Whether the number is exact; with delete files, only a read can count the rows.
     """
 
     rows: int = 0
@@ -23,11 +23,11 @@ class RowCount:
 
     @classmethod
     def of(cls, summary: Mapping[str, str]) -> RowCount:
-        """Read it from the summary of a snapshot."""
+        """Compute the count from a snapshot summary."""
         rows, deleted = (int(summary.get(key, 0)) for key in ("total-records", "total-position-deletes"))
-        # A position may be deleted twice, or in a file that is gone, and nobody counts what equality deletes hit.
+        # A position may be deleted twice or in a removed file, and equality deletes are not counted per row.
         return cls(max(0, rows - deleted), exact=int(summary.get("total-delete-files", 0)) == 0)
 
     def __str__(self) -> str:
-        """Show it as people read it."""
+        """Format the count for display."""
         return f"{self.rows:,}" if self.exact else f"about {self.rows:,}"

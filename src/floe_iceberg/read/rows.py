@@ -1,6 +1,6 @@
-"""Rows out of data files: PyIceberg's scan, with the faults of its projection put right in one place.
+"""Reads rows from data files with PyIceberg's scan, and fixes errors in its projection.
 
-PyIceberg 0.12 rebuilds lists and maps whose values are structs without their validity, so that null reads as empty.
+PyIceberg 0.12 loses the validity of lists and maps with struct values, so null reads as empty.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pyiceberg.types import NestedField, StructType
 
 _READABLE = (FileFormat.PARQUET, FileFormat.ORC)
-# Arrow takes the timestamps of old writers (INT96) for nanoseconds, which end in 2262.
+# Arrow reads old INT96 timestamps as nanoseconds by default, which overflow in 2262.
 _READ_OPTIONS: dict[str, Any] = {
     "pre_buffer": True,
     "buffer_size": 8 * 1024 * 1024,
@@ -57,10 +57,10 @@ _UUID = 16
 
 
 def require_readable(tasks: Iterable[FileScanTask], *, table: str) -> None:
-    """Refuse data files of a format that is not read in process, before anything is read or written.
+    """Require, before anything is read or written, that floe can read the format of all data files.
 
     Raises:
-        CapabilityError: Names the format.
+        CapabilityError: floe cannot read a format; the error names it.
     """
     for task in tasks:
         if task.file.file_format not in _READABLE:
@@ -82,15 +82,15 @@ class RowScan(ScanHook):
         self.row_filter = bind(table_metadata.schema(), row_filter, case_sensitive=True)
 
     def file_batches(self, tasks: Iterable[FileScanTask]) -> Iterator[pa.RecordBatch]:
-        """Read one file after the other, a batch in memory at a time."""
+        """Read one file after the other, with one batch in memory at a time."""
         tasks = list(tasks)
-        # ArrowScan's public generator holds every file it has started in memory.
+        # ArrowScan's public generator keeps every file that it has started in memory.
         deletes = read_delete_files(self.io, tasks)
         for task in tasks:
             yield from self.task_batches(task, deletes.get(task.file.file_path))
 
     def task_batches(self, task: FileScanTask, deletes: list[pa.ChunkedArray] | None) -> Iterator[pa.RecordBatch]:
-        """Read one file, a batch in memory at a time."""
+        """Read one file, with one batch in memory at a time."""
         metadata = self.table_metadata
         downcast = Config().get_bool(DOWNCAST_NS_TIMESTAMP_TO_US_ON_WRITE)
         if downcast is None:
@@ -111,7 +111,7 @@ class RowScan(ScanHook):
             scanner = ds.Scanner.from_fragment(
                 fragment=fragment,
                 schema=physical,
-                # Deletes name positions in the file, so that they come before the filter.
+                # Deletes refer to positions in the file, so they must be applied before the filter.
                 filter=None if deletes else condition,
                 columns=[column.name for column in stored.columns],
             )
@@ -136,8 +136,8 @@ class RowScan(ScanHook):
         return wanted | extract_field_ids(self.row_filter)
 
     def _condition(self, columns: FileColumns, constants: dict[int, Any]) -> pc.Expression | None:
-        """Translate the row filter to the names and types of one file; the rows that pass are filtered once more."""
-        # The types of a file that was taken in are its writer's, and a literal may not fit them.
+        """Translate the row filter to the names and types of one file; matching rows are filtered again later."""
+        # A file added with a name mapping has its writer's types, which a literal may not fit.
         if isinstance(self.row_filter, AlwaysTrue) or columns.mapped:
             return None
         file_schema = columns.schema
@@ -164,7 +164,7 @@ def _surviving(
 
 
 class Projection(ProjectionHook):
-    """Brings the columns of a file into the shape of a schema; null lists and maps stay null."""
+    """Projects the columns of a file to a schema; null lists and maps stay null."""
 
     def __init__(
         self,
@@ -176,9 +176,9 @@ class Projection(ProjectionHook):
         """Project the columns of a file.
 
         Args:
-            file_schema: The columns that are read from the file.
-            downcast_ns_timestamp_to_us: Whether nanoseconds count as microseconds.
-            projected_missing_fields: The values of columns that the file lacks, by field id.
+            file_schema: The columns read from the file.
+            downcast_ns_timestamp_to_us: Whether to convert nanoseconds to microseconds.
+            projected_missing_fields: Values of columns that are not in the file, by field id.
         """
         missing = projected_missing_fields or {}
         super().__init__(
@@ -196,9 +196,9 @@ class Projection(ProjectionHook):
         return pa.RecordBatch.from_struct_array(struct)
 
     def cast(self, field: NestedField, values: pa.Array) -> pa.Array:
-        """Bring values into the type of their column.
+        """Cast values to the type of their column.
 
-        ORC keeps fixed values and UUIDs as plain binary, and Arrow reads its timestamps as nanoseconds.
+        ORC stores fixed values and UUIDs as plain binary, and Arrow reads its timestamps as nanoseconds.
         """
         kind = field.field_type
         if field.field_id in self.missing:
@@ -215,7 +215,7 @@ class Projection(ProjectionHook):
     def struct(
         self, struct: StructType, struct_array: pa.Array | None, field_results: builtins.list[pa.Array | None]
     ) -> pa.Array | None:
-        """Put projected fields into their struct; one that the file lacks has the value of its partition."""
+        """Build structs from projected fields; a field missing from the file gets its partition value."""
         if struct_array is not None:
             field_results = [
                 self._constant(field, len(struct_array)) if found is None else found
@@ -230,7 +230,7 @@ class Projection(ProjectionHook):
         return pa.repeat(pa.scalar(value, schema_to_pyarrow(field.field_type, include_field_ids=False)), rows)
 
     def list(self, list_type: ListType, list_array: pa.Array | None, value_array: pa.Array | None) -> pa.Array | None:
-        """Put projected elements into their lists."""
+        """Build lists from projected elements."""
         if list_array is None or value_array is None:
             return None
         if isinstance(list_array, pa.FixedSizeListArray):
@@ -243,7 +243,7 @@ class Projection(ProjectionHook):
     def map(
         self, map_type: MapType, map_array: pa.Array | None, key_result: pa.Array | None, value_result: pa.Array | None
     ) -> pa.Array | None:
-        """Put projected keys and values into their maps."""
+        """Build maps from projected keys and values."""
         if map_array is None or key_result is None or value_result is None:
             return None
         keys = self.cast(map_type.key_field, key_result)

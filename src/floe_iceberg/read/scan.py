@@ -1,4 +1,4 @@
-"""Rows out of a table: whole, streamed, of any version, or only what was appended since."""
+"""Table scans: in memory, streamed, of any version, or incremental."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 
 def scan(context: ManagerContext, target: TableTarget, **options: Unpack[ScanOptions]) -> pa.Table:
-    """Read rows into memory; the options are described with ``ScanOptions``.
+    """Read rows into memory; see ``ScanOptions`` for the options.
 
     Raises:
-        InvalidScanError: Unknown columns, an unreadable filter, or more than one version asked for.
-        SnapshotNotFoundError: No such snapshot, or none that old.
-        RefNotFoundError: No such branch or tag.
-        CorruptFileError: A file of the table is damaged or missing; never a partial result.
+        InvalidScanError: A column is unknown, the filter is invalid, or more than one version is given.
+        SnapshotNotFoundError: The snapshot does not exist, or none is that old.
+        RefNotFoundError: The branch or tag does not exist.
+        CorruptFileError: A file of the table is damaged or missing; results are never partial.
     """
     asked = _Asked(**options)
     with context.operation("iceberg.scan", target, **asked.attributes) as operation:
@@ -54,7 +54,7 @@ def scan(context: ManagerContext, target: TableTarget, **options: Unpack[ScanOpt
 
 
 def scan_batches(context: ManagerContext, target: TableTarget, **options: Unpack[ScanOptions]) -> pa.RecordBatchReader:
-    """Stream rows, one batch in memory at a time; options and errors are those of ``scan``."""
+    """Stream rows with one batch in memory at a time; options and errors are the same as for ``scan``."""
     asked = _Asked(**options)
     with context.operation("iceberg.scan", target, **asked.attributes) as operation:
         plan = asked.planned(load_table(context, target))
@@ -71,21 +71,21 @@ def incremental_scan(  # noqa: PLR0913 - options by keyword
     columns: Sequence[str] | None = None,
     row_filter: RowFilter | None = None,
 ) -> pa.Table:
-    """Read the rows that were appended after one snapshot, up to and with another.
+    """Read the rows appended after one snapshot, up to and including another.
 
     Args:
         context: The manager's context.
         target: The table.
-        from_snapshot: Rows of this snapshot and before are left out; None begins with the table's first snapshot,
-            which must not have expired.
-        to_snapshot: Last snapshot to read; None is the current one.
-        columns: Columns in the order they come back; None for all.
+        from_snapshot: Rows of this snapshot and earlier ones are excluded; None starts with the table's first
+            snapshot, which must not have expired.
+        to_snapshot: Last snapshot to read; None for the current one.
+        columns: Columns in the order of the result; None for all.
         row_filter: Predicate as text or expression.
 
     Raises:
-        SnapshotNotFoundError: No such snapshot.
-        ScanError: The two are not of one history, its beginning has expired, or rows were changed or deleted
-            between them.
+        SnapshotNotFoundError: The snapshot does not exist.
+        ScanError: The snapshots are not on the same branch history, the first has expired, or rows were changed or
+            deleted between them.
     """
     with context.operation(
         "iceberg.incremental_scan",
@@ -126,7 +126,7 @@ def frame(context: ManagerContext, target: TableTarget, **options: Unpack[FrameO
             table=str(identifier_of(target)),
             columns=tuple(asked.columns) if asked.columns is not None else None,
             row_filter=_engine_filter(asked.row_filter, version.schema, name_of(table)),
-            # A moment becomes its snapshot here, so that both engines read the same one.
+            # The time is resolved to a snapshot here, so both engines read the same snapshot.
             snapshot_id=version.snapshot_id if asked.as_of is not None else asked.snapshot_id,
             ref=asked.ref,
             limit=asked.limit,
@@ -135,15 +135,15 @@ def frame(context: ManagerContext, target: TableTarget, **options: Unpack[FrameO
 
 
 def incremental_frame(context: ManagerContext, target: TableTarget, **options: Unpack[IncrementOptions]) -> Any:  # noqa: ANN401 - the engine's own lazy frame
-    """Return the engine's lazy frame over the rows that were appended between two snapshots.
+    """Return the engine's lazy frame of the rows appended between two snapshots.
 
-    Options and errors are those of ``incremental_scan``, but that ``from_snapshot`` has to be given.
+    Options and errors are the same as for ``incremental_scan``, except that ``from_snapshot`` is required.
     """
     start, columns = options.get("from_snapshot"), options.get("columns")
     with context.operation("iceberg.incremental_frame", target, **options):
         table = load_table(context, target)
         version = resolve(table, snapshot_id=options.get("to_snapshot"))
-        # The engine itself leaves rows out that were changed in between, and says nothing.
+        # The engine silently omits rows that were changed in between.
         increment = _appends_between(table, start, version.snapshot) if version.snapshot else []
         request = ReadRequest(
             table=str(identifier_of(target)),
@@ -157,13 +157,13 @@ def incremental_frame(context: ManagerContext, target: TableTarget, **options: U
 
 
 def _engine_filter(row_filter: RowFilter | None, schema: Schema, table: str) -> RowPredicate | None:
-    """Return a filter for the engine as floe understood it, so that both engines read the same rows."""
+    """Return the filter as parsed by floe, so both engines read the same rows."""
     return None if row_filter is None else parse_row_filter(row_filter, schema, table=table)
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """What a caller wants to read."""
+    """A requested read."""
 
     columns: Sequence[str] | None = None
     row_filter: RowFilter | None = None
@@ -174,7 +174,7 @@ class _Asked:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """What logs and spans tell about it."""
+        """Attributes for logs and spans."""
         return {
             "columns": self.columns,
             "row_filter": self.row_filter,
@@ -183,9 +183,9 @@ class _Asked:
         }
 
     def unchecked(self, table: str) -> ReadRequest:
-        """Return the request as it came, for an engine alone."""
+        """Return the request without checks, for a table that only an engine can read."""
         if self.row_filter is not None and not isinstance(self.row_filter, str):
-            msg = "A table that only Spark reads takes a row filter as SQL text."
+            msg = "For a table that only Spark can read, the row filter must be SQL text."
             raise InvalidScanError(msg, table=table)
         return ReadRequest(
             table=table,
@@ -212,19 +212,19 @@ class _Asked:
 
 @dataclass(frozen=True)
 class Selection:
-    """What is read of each row: the projection, the filter, and the Arrow schema that comes back."""
+    """The projection and filter of a read, and the Arrow schema of its result."""
 
     projection: Schema
     row_filter: RowPredicate
     arrow_schema: pa.Schema
 
     def with_filtered(self, schema: Schema) -> Schema:
-        """Return the projection with the columns that the filter looks at."""
+        """Return the projection with the columns of the filter added."""
         missing = {column.field_id for column in self.row_filter.columns} - self.projection.field_ids
         return prune_columns(schema, {*_leaf_ids(self.projection), *missing}) if missing else self.projection
 
     def passing(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Leave out the rows for which the filter is not true."""
+        """Yield the rows for which the filter is true."""
         for batch in batches:
             if self.row_filter.always:
                 yield batch
@@ -236,7 +236,7 @@ class Selection:
 
 
 def _leaf_ids(schema: Schema) -> set[int]:
-    """Return the ids that a projection keeps; containers come along with what lies in them."""
+    """Return the field ids to keep in a projection; nested fields imply their parents."""
     return {number for number in schema.field_ids if not isinstance(schema.find_type(number), StructType)}
 
 
@@ -253,7 +253,7 @@ class Plan:
 
     @property
     def snapshot_id(self) -> int | None:
-        """Id of the snapshot that is read; None when the table has none."""
+        """Id of the snapshot to read; None for an empty table."""
         return self.snapshot.snapshot_id if self.snapshot else None
 
     @property
@@ -262,7 +262,7 @@ class Plan:
         return self.selection.arrow_schema
 
     def read(self, limit: int | None) -> pa.Table:
-        """Read into memory: all files at once, or, with a limit, one after the other until there is enough."""
+        """Read into memory: all files in parallel, or, with a limit, one after the other until it is reached."""
         if limit is not None:
             return pa.Table.from_batches(self.stream(limit), schema=self.arrow_schema)
         return pa.Table.from_batches(self._guarded(self._at_once), schema=self.arrow_schema)
@@ -288,7 +288,7 @@ class Plan:
             yield from selection.passing(self._scanner(selection).file_batches(tasks))
 
     def _parts(self) -> Iterator[tuple[list[FileScanTask], Selection]]:
-        """Tell files of which every row passes, and whose filter columns need not be read, from the others."""
+        """Split the files: if every row of a file matches, the filter columns are not read."""
         require_readable(self.tasks, table=name_of(self.table))
         if self.selection.row_filter.always:
             yield self.tasks, self.selection
@@ -310,14 +310,14 @@ class Plan:
 
 
 def as_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Give a batch the columns, order and plain types of a schema."""
+    """Convert a batch to the columns, order and plain types of a schema."""
     if batch.schema.names != schema.names:
         batch = batch.select(schema.names)
     return batch if batch.schema.equals(schema) else batch.cast(schema)
 
 
 def plain_arrow_schema(schema: Schema) -> pa.Schema:
-    """Return the Arrow schema rows come back in: ``string`` rather than ``large_string``, whoever wrote the file."""
+    """Return the Arrow schema of results, with ``string`` instead of ``large_string`` for all files."""
     return pa.schema(
         [_plain_field(field) for field in schema_to_pyarrow(schema, include_field_ids=False)],
     )
@@ -352,14 +352,14 @@ def _select(table: Table, version: Version, columns: Sequence[str] | None, row_f
     check_columns(columns, version.schema, table=name)
     projection = version.schema.select(*columns)
     arrow = plain_arrow_schema(projection)
-    # A dotted name asks for a field of a struct, unless the column itself has a dot.
+    # A dotted name selects a struct field, unless the column name itself contains the dot.
     order = dict.fromkeys(column if column in arrow.names else column.split(".")[0] for column in columns)
     return Selection(projection, expression, pa.schema([arrow.field(column) for column in order]))
 
 
 def _plan(table: Table, version: Version, selection: Selection) -> Plan:
     snapshot = version.snapshot
-    # Filters bind to the metadata's current schema, so an old version brings its own along.
+    # Filters are bound to the metadata's current schema, so an old version needs its own schema there.
     metadata = table.metadata.model_copy(update={"current_schema_id": version.schema.schema_id})
     if snapshot is None:
         return Plan(table, metadata, table.io, None, selection, [])
@@ -404,20 +404,20 @@ def _appends_between(table: Table, start: int | None, end: Snapshot) -> list[Sna
         if start not in ids:
             order = [snapshot.snapshot_id for snapshot in newest_first(table.metadata)]
             later = order.index(start) < order.index(end.snapshot_id)
-            msg = f"Snapshot {start} is no ancestor of snapshot {end.snapshot_id} of table '{name_of(table)}'."
-            hint = "Swap the two." if later else "They lie on different branches; read each with scan."
+            msg = f"Snapshot {start} is not an ancestor of snapshot {end.snapshot_id} of table '{name_of(table)}'."
+            hint = "Swap the two." if later else "They are on different branches; read each with scan."
             raise ScanError(msg, hint=hint, table=name_of(table))
         history = history[: ids.index(start)]
     elif history and (gone := history[-1].parent_snapshot_id) is not None:
-        msg = f"The history of table '{name_of(table)}' begins with snapshot {gone}, which has expired."
-        hint = f"Pass from_snapshot={history[-1].snapshot_id} or a later one, or read the table whole with scan."
+        msg = f"The history of table '{name_of(table)}' starts with snapshot {gone}, which has expired."
+        hint = f"Pass from_snapshot={history[-1].snapshot_id} or later, or read the whole table with scan."
         raise ScanError(msg, hint=hint, table=name_of(table))
     # A replace (compaction) changes files, not rows.
     harmless = {Operation.APPEND, Operation.REPLACE}
     changed = [s for s in history if s.summary is not None and s.summary.operation not in harmless]
     if changed:
         listed = ", ".join(f"{s.snapshot_id} ({s.summary.operation.value})" for s in changed if s.summary)
-        msg = f"Rows of table '{name_of(table)}' were changed or deleted in between, by: {listed}."
-        hint = "An incremental read shows appends only; read the later snapshot whole with scan."
+        msg = f"Rows of table '{name_of(table)}' were changed or deleted in between by: {listed}."
+        hint = "An incremental read only supports appends; read the whole later snapshot with scan."
         raise ScanError(msg, hint=hint, table=name_of(table))
     return history

@@ -1,4 +1,4 @@
-"""Which version of a table is meant: a snapshot, a moment, a branch or a tag."""
+"""Resolves a version of a table from a snapshot id, a time, a branch or a tag."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Moment = datetime | int
 
-# Refs under this prefix are floe's own bookkeeping and are not shown to users.
+# Refs with this prefix are internal to floe and are not shown to users.
 RESERVED_REF_PREFIX = "floe.maintenance"
 
 _SHOWN = 10
@@ -30,11 +30,11 @@ _SHOWN = 10
 
 @dataclass(frozen=True)
 class Version:
-    """A version of a table and the schema it is read with.
+    """A version of a table, and the schema for reading it.
 
     Attributes:
-        snapshot: The snapshot, None for a table without any.
-        schema: The schema rows come back in.
+        snapshot: The snapshot; None for an empty table.
+        schema: The schema of the rows.
     """
 
     snapshot: Snapshot | None
@@ -42,33 +42,33 @@ class Version:
 
     @property
     def snapshot_id(self) -> int | None:
-        """Id of the snapshot, None for a table without any."""
+        """Id of the snapshot; None for an empty table."""
         return self.snapshot.snapshot_id if self.snapshot else None
 
 
 def to_millis(moment: Moment) -> int:
-    """Return milliseconds since the epoch; a datetime without zone is local time."""
+    """Return milliseconds since the epoch; a datetime without a time zone is local time."""
     if isinstance(moment, datetime):
         return int(moment.astimezone().timestamp() * 1000)
     if isinstance(moment, bool) or not isinstance(moment, Integral):
-        msg = f"A moment is a datetime, or milliseconds since the epoch, not {moment!r}."
+        msg = f"{moment!r} is not a valid time. Pass a datetime or milliseconds since the epoch."
         raise ConfigurationError(msg, hint="For example datetime(2026, 5, 4, tzinfo=UTC).")
     return int(moment)
 
 
 def to_utc(moment: Moment) -> datetime:
-    """Return the moment as a datetime in UTC; a datetime without zone is local time."""
+    """Return a time as a datetime in UTC; a datetime without a time zone is local time."""
     try:
         if isinstance(moment, datetime):
             return moment.astimezone(UTC)
         return datetime.fromtimestamp(to_millis(moment) / 1000, tz=UTC)
     except (OSError, OverflowError, ValueError) as err:
-        msg = f"{moment} is beyond the moments that a calendar has."
-        raise ConfigurationError(msg, hint="Numbers are milliseconds since the epoch.") from err
+        msg = f"{moment} is outside the supported range of dates."
+        raise ConfigurationError(msg, hint="Numbers must be milliseconds since the epoch.") from err
 
 
 def local_text(timestamp_ms: int) -> str:
-    """Render a moment for people, in local time."""
+    """Format a timestamp in local time."""
     return datetime.fromtimestamp(timestamp_ms / 1000, tz=UTC).astimezone().isoformat(timespec="milliseconds")
 
 
@@ -78,14 +78,14 @@ def name_of(table: Table) -> str:
 
 
 def newest_first(metadata: TableMetadata) -> list[Snapshot]:
-    """Order snapshots by commit, newest first; clocks of writers do not matter."""
+    """Order snapshots by commit, newest first, independent of the writers' clocks."""
     order = {snapshot.snapshot_id: place for place, snapshot in enumerate(metadata.snapshots)}
-    # Format version 1 has no sequence numbers; there the order in the metadata is the order of commits.
+    # Format version 1 has no sequence numbers; its order in the metadata is the commit order.
     return sorted(metadata.snapshots, key=lambda s: (s.sequence_number or 0, order[s.snapshot_id]), reverse=True)
 
 
 def ancestors(metadata: TableMetadata, snapshot_id: int | None) -> Iterator[Snapshot]:
-    """Walk from a snapshot to its oldest kept ancestor, itself included."""
+    """Walk from a snapshot to its oldest existing ancestor, including the snapshot itself."""
     by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     while snapshot_id is not None and (snapshot := by_id.get(snapshot_id)) is not None:
         yield snapshot
@@ -101,20 +101,20 @@ def ref_history(metadata: TableMetadata, ref: str | None = None) -> Iterator[Sna
 def resolve(
     table: Table, *, snapshot_id: int | None = None, as_of: Moment | None = None, ref: str | None = None
 ) -> Version:
-    """Find the version that is asked for; with nothing asked, the current one.
+    """Resolve the requested version; the current one by default.
 
-    A branch is read with the table's schema, a snapshot, moment or tag with the schema of its time.
+    A branch is read with the table's schema; a snapshot, time or tag with the schema of its snapshot.
 
     Raises:
         InvalidScanError: More than one of the three is given.
-        SnapshotNotFoundError: No such snapshot, or none that old.
-        RefNotFoundError: No such branch or tag.
+        SnapshotNotFoundError: The snapshot does not exist, or none is that old.
+        RefNotFoundError: The branch or tag does not exist.
     """
     given = [
         name for name, value in (("snapshot_id", snapshot_id), ("as_of", as_of), ("ref", ref)) if value is not None
     ]
     if len(given) > 1:
-        msg = f"Only one of snapshot_id, as_of and ref can be given, not {' and '.join(given)}."
+        msg = f"Pass only one of snapshot_id, as_of and ref, not {' and '.join(given)}."
         raise InvalidScanError(msg, table=name_of(table))
     if ref is not None:
         return _by_ref(table, ref)
@@ -129,7 +129,7 @@ def snapshot_by_id(table: Table, snapshot_id: int) -> Snapshot:
     """Find a snapshot.
 
     Raises:
-        SnapshotNotFoundError: The table has no such snapshot.
+        SnapshotNotFoundError: The snapshot does not exist.
     """
     if snapshot := table.metadata.snapshot_by_id(snapshot_id):
         return snapshot
@@ -138,32 +138,32 @@ def snapshot_by_id(table: Table, snapshot_id: int) -> Snapshot:
 
 
 def snapshot_as_of(table: Table, moment: Moment) -> Snapshot:
-    """Find the snapshot that was current at a moment.
+    """Find the snapshot that was current at a time.
 
     Raises:
-        SnapshotNotFoundError: The table's kept history begins later, or the snapshot of that moment has expired.
+        SnapshotNotFoundError: The table's history starts later, or the snapshot of that time has expired.
     """
     millis, metadata = to_millis(moment), table.metadata
     log = metadata.snapshot_log
     logged = next((entry for entry in reversed(log) if entry.timestamp_ms <= millis), None)
-    # An entry whose snapshot is gone is no reason to look further back: that state was current no more.
+    # If the snapshot of the entry has expired, an earlier one would be wrong: it was no longer current then.
     if logged is not None and (snapshot := metadata.snapshot_by_id(logged.snapshot_id)):
         return snapshot
-    gone = f"has no snapshot as old as {local_text(millis)}"
+    gone = f"has no snapshot at or before {local_text(millis)}"
     if logged is not None:
         gone = f"no longer has the snapshot that was current at {local_text(millis)}"
     kept = [entry.timestamp_ms for entry in log if metadata.snapshot_by_id(entry.snapshot_id)]
-    hint = f"Its kept history begins at {local_text(min(kept))}." if kept else "It has no snapshots yet."
+    hint = f"Its history starts at {local_text(min(kept))}." if kept else "The table has no snapshots."
     msg = f"Table '{name_of(table)}' {gone}."
     raise SnapshotNotFoundError(msg, hint=hint, table=name_of(table))
 
 
 def ref_not_found(table: Table, ref: str, *, kind: str = "branch or tag") -> RefNotFoundError:
-    """Describe a branch or tag that is not there, with what is."""
+    """Return the error for a missing branch or tag, with the existing ones."""
     names = sorted(name for name in table.metadata.refs if not name.startswith(RESERVED_REF_PREFIX))
     near = get_close_matches(ref, names, n=1)
     guess = f"Did you mean '{near[0]}'? " if near else ""
-    there = f"Branches and tags there: {', '.join(names)}." if names else "It has no branches or tags yet."
+    there = f"Existing branches and tags: {', '.join(names)}." if names else "The table has no branches or tags."
     msg = f"Table '{name_of(table)}' has no {kind} '{ref}'."
     return RefNotFoundError(msg, hint=guess + there, table=name_of(table))
 
@@ -188,7 +188,7 @@ def _historic(table: Table, snapshot: Snapshot) -> Version:
 def _snapshots_there(table: Table) -> str:
     newest = newest_first(table.metadata)
     if not newest:
-        return "It has no snapshots yet."
+        return "The table has no snapshots."
     listed = ", ".join(str(snapshot.snapshot_id) for snapshot in newest[:_SHOWN])
     more = f" and {len(newest) - _SHOWN} older" if len(newest) > _SHOWN else ""
-    return f"Snapshots there, newest first: {listed}{more}."
+    return f"Existing snapshots, newest first: {listed}{more}."

@@ -1,1 +1,1 @@
-"""Write, audit, publish: writes that wait on a branch of their own."""
+"""Write-audit-publish: writes to staging branches, which are published after their checks."""

@@ -1,4 +1,4 @@
-"""Branches that are neither published nor waiting to be: who may be at work there, and what a person can do."""
+"""Leftover branches, neither published nor staged: list them with their owners, and remove them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class LeftBranch(Value):
-    """A branch that is neither published nor waiting to be.
+    """A leftover branch, neither published nor staged.
 
     Attributes:
         table: The table.
         branch: The branch.
-        since: When it was opened, or the moment of what it stands at where the branch itself does not tell.
-        here: Whether a process of this host opened it; None when nobody can tell.
-        abandoned: Whether that process is gone for certain.
+        since: When it was created, or the timestamp of its head if its name does not record that.
+        here: Whether a process on this host created it; None if unknown.
+        abandoned: Whether that process is known to have ended.
     """
 
     table: str
@@ -38,7 +38,7 @@ class LeftBranch(Value):
 
 
 def list_left(table: Table) -> list[LeftBranch]:
-    """List the branches of operations, and those opened for rows that never came; running writes have such, too."""
+    """List operation branches and empty staging branches, including those of running writes."""
     published = {snapshot.snapshot_id for snapshot in ref_history(table.metadata)}
     found = []
     for name in table.metadata.refs:
@@ -53,18 +53,18 @@ def list_left(table: Table) -> list[LeftBranch]:
 
 
 def remove_unwritten(manager: IcebergTableManager, target: TableTarget, branch: str) -> None:
-    """Remove a branch that was opened for rows which did not come."""
+    """Remove a staging branch to which nothing was written."""
     table = manager.load_table(target)
     if branch in table.metadata.refs and not own_snapshots(table, branch):
         manager.remove_branch(target, branch)
 
 
 def discard_left(manager: IcebergTableManager, target: TableTarget, branch: str) -> None:
-    """Remove a branch that a run left, or the rows that wait on it; its files go when its snapshots expire.
+    """Remove a leftover or staged branch; its files are deleted when its snapshots expire.
 
     Raises:
-        RefNotFoundError: No such branch, or one that belongs to the user.
-        WriteError: A process of this host is at work on it.
+        RefNotFoundError: The branch does not exist or belongs to the user.
+        WriteError: A running process on this host uses the branch.
     """
     if not is_operation_branch(branch):
         discard_staged(manager, target, branch)

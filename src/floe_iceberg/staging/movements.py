@@ -1,7 +1,7 @@
-"""What happened to main since a staged write was made, and whether that makes the write outdated.
+"""Changes on main since a staged write, and whether they make the write outdated.
 
-A staged write may be published as long as the rows that it replaces are as they were when it was written, and no later
-run of the same work is on main. Otherwise it would bring back what was repaired or changed meanwhile.
+A staged write may be published if the rows that it replaces have not changed since it was written, and no later run of
+the same work is on main. Otherwise it would revert repairs or changes made in the meantime.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _RUN_DIGITS = 8
 
 
 class Movement(Value):
-    """One snapshot that main has, and the base of a staged write has not.
+    """One snapshot on main that is newer than the base of a staged write.
 
     Attributes:
         snapshot_id: The snapshot.
-        timestamp_ms: When it was made.
-        operation: What it did, as Iceberg names it.
+        timestamp_ms: When it was created.
+        operation: Iceberg operation.
         asset: The asset that wrote it, if one did.
-        partition: The asset's partition, if it was one.
+        partition: The asset's partition, if any.
         run_id: The Dagster run.
         branch: The staged branch that it was published from.
         rerun: Whether it is a later run of the same work.
@@ -60,7 +60,7 @@ class Movement(Value):
     touches: bool = False
 
     def __str__(self) -> str:
-        """Describe it in a few words."""
+        """Format it for error messages."""
         moment = datetime.fromtimestamp(self.timestamp_ms / 1000, UTC)
         by = f" by run {self.run_id[:_RUN_DIGITS]}" if self.run_id else ""
         of = f" of {self.asset}" if self.asset else ""
@@ -70,7 +70,7 @@ class Movement(Value):
 
 
 def movements_since(table: Table, staged: StagedWrite) -> tuple[Movement, ...]:
-    """List what main got since a staged write was made, oldest first.
+    """List the snapshots added to main since a staged write, oldest first.
 
     Raises:
         CapabilityError: The history in between has expired.
@@ -81,10 +81,10 @@ def movements_since(table: Table, staged: StagedWrite) -> tuple[Movement, ...]:
 
 
 def require_current(manager: IcebergTableManager, table: Table, staged: StagedWrite) -> tuple[Movement, ...]:
-    """Refuse a staged write that would put old rows over newer ones; return what main got meanwhile.
+    """Require that a staged write would not replace newer rows; return the snapshots added to main since.
 
     Raises:
-        WriteError: The write is outdated, or it went by keys that the table does not have any more.
+        WriteError: The write is outdated, or the table's keys have changed since.
         CapabilityError: The history in between has expired.
     """
     _require_keys(table, staged)
@@ -103,7 +103,7 @@ def _movement(table: Table, snapshot: Snapshot, staged: StagedWrite) -> Movement
     summary = summary_of(snapshot)
     changes = changes_anything(snapshot) and _operation(snapshot) != Operation.REPLACE.value
     same_work = staged.is_rerun_by(summary)
-    # An earlier run that was published late has nothing that the staged one lacks.
+    # An earlier run that was published late does not make the staged one outdated.
     rerun = changes and same_work and written_at(snapshot) > staged.timestamp_ms
     return Movement(
         snapshot_id=snapshot.snapshot_id,
@@ -132,29 +132,29 @@ def _touches(table: Table, snapshot: Snapshot, staged: StagedWrite) -> bool:
     try:
         before, after = (read_set(Branch(table, state).tasks(staged.row_filter)) for state in (parent, snapshot))
     except CapabilityError:
-        # Only the engine knows which rows such files hold.
+        # Only the engine can read the rows of these files.
         return True
     return before != after
 
 
 def _may_be_untouched(staged: StagedWrite) -> bool:
-    """Whether a look at the rows can show that files changed for the sake of others."""
+    """Whether comparing rows can prove that only other rows in the files have changed."""
     return staged.mode is WriteMode.UPSERT or (staged.mode is WriteMode.OVERWRITE and staged.row_filter is not None)
 
 
 def _require_keys(table: Table, staged: StagedWrite) -> None:
-    """Refuse an upsert by keys that are not those of the table any more: its rows were matched by the wrong ones."""
+    """Require that a staged upsert used the table's current keys, because other keys match the wrong rows."""
     recorded = recorded_keys(table)
     if staged.mode is WriteMode.UPSERT and staged.keys and recorded and not same_keys(staged.keys, recorded):
         msg = (
             f"The write on branch '{staged.branch}' of table '{staged.table}' matched rows by "
-            f"{keys_shown(staged.keys)}; the keys of the table are {keys_shown(recorded)} now."
+            f"{keys_shown(staged.keys)}, but the keys of the table are now {keys_shown(recorded)}."
         )
         raise WriteError(msg, hint=_way_out(staged), table=staged.table)
 
 
 def _outdated(staged: StagedWrite, by: Sequence[Movement]) -> WriteError:
-    why = "a later run of the same work was published" if by[0].rerun else "rows that it replaces have changed on main"
+    why = "a later run of the same work was published" if by[0].rerun else "the rows it replaces have changed on main"
     more = f" and {len(by) - _SHOWN} more" if len(by) > _SHOWN else ""
     shown = "; ".join(str(movement) for movement in by[:_SHOWN])
     msg = f"The write on branch '{staged.branch}' of table '{staged.table}' is outdated: {why}: {shown}{more}."
@@ -162,4 +162,4 @@ def _outdated(staged: StagedWrite, by: Sequence[Movement]) -> WriteError:
 
 
 def _way_out(staged: StagedWrite) -> str:
-    return f"Discard it with: floe discard {staged.table} {staged.branch}. To have its rows, run the asset again."
+    return f"Discard it with: floe discard {staged.table} {staged.branch}. To write its rows, run the asset again."

@@ -1,4 +1,4 @@
-"""The rows of a staged write, as lazy frames of the engine: what it brought, and what it replaces."""
+"""Rows of a staged write as lazy frames of the engine: the written rows, and the rows that they replace."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ WRITTEN_PROPERTY = "floe.audit.written-ms"
 
 
 def written_at(snapshot: Snapshot) -> int:
-    """Return when a write was first made, in milliseconds, however often it was done again since."""
+    """Return the time of the original write in milliseconds, even if it was repeated since."""
     summary = summary_of(snapshot)
     return int(summary.get(WRITTEN_PROPERTY, snapshot.timestamp_ms))
 
 
 def base_of(table: Table, branch: str) -> Snapshot:
-    """Return the snapshot of main that a staged branch grew out of.
+    """Return the snapshot of main from which a staged branch was created.
 
     Raises:
-        CapabilityError: It has expired.
+        CapabilityError: The snapshot has expired.
     """
     published = {snapshot.snapshot_id for snapshot in ref_history(table.metadata)}
     for snapshot in ref_history(table.metadata, branch):
         if snapshot.snapshot_id in published:
             return snapshot
     name = ".".join(table.name())
-    msg = f"The history that branch '{branch}' of table '{name}' grew out of has expired."
-    raise CapabilityError(msg, hint="Discard it and write it again.", table=name)
+    msg = f"The snapshot from which branch '{branch}' of table '{name}' was created has expired."
+    raise CapabilityError(msg, hint="Discard the branch and repeat the write.", table=name)
 
 
 def brought_rows(manager: IcebergTableManager, table: Table, staged: StagedWrite) -> Any:  # noqa: ANN401 - the engine's frame
-    """Return the rows that a staged write brought.
+    """Return the rows of a staged write.
 
     Raises:
-        CapabilityError: They cannot be told from the others.
+        CapabilityError: The rows cannot be distinguished from existing rows.
     """
     plane, name = manager.context.plane(), staged.table
     base = base_of(table, staged.branch)
@@ -61,15 +61,15 @@ def brought_rows(manager: IcebergTableManager, table: Table, staged: StagedWrite
         written = parse_row_filter(staged.row_filter, table.schema(), table=name)
         return plane.frame(ReadRequest(name, row_filter=written, snapshot_id=staged.snapshot_id))
     if staged.mode is WriteMode.UPSERT:
-        # Whatever the branch has and its base has not are the rows that were changed or added.
+        # The rows that are on the branch but not on its base were changed or added.
         before, after = (ReadRequest(name, snapshot_id=version) for version in (base.snapshot_id, staged.snapshot_id))
         return plane.added_rows(before, after, _columns(table, staged))
-    msg = f"A staged write of mode {staged.mode.value} cannot be done again on table '{name}'."
-    raise CapabilityError(msg, hint="Discard it and write it again.", table=name)
+    msg = f"A staged write of mode {staged.mode.value} cannot be repeated on table '{name}'."
+    raise CapabilityError(msg, hint="Discard the branch and repeat the write.", table=name)
 
 
 def replaced_rows_changed(manager: IcebergTableManager, table: Table, staged: StagedWrite) -> bool:
-    """Whether main holds other values than it did, in the rows and columns that a staged write replaces."""
+    """Whether the rows and columns that a staged write replaces have changed on main."""
     base, now = base_of(table, staged.branch).snapshot_id, table.metadata.current_snapshot_id
     read = ReadRequest(staged.table)
     keys: Sequence[str] = ()

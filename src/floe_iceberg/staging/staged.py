@@ -1,7 +1,7 @@
-"""Writes that wait on a branch of their own for somebody to publish or discard them.
+"""Staged writes: writes on a separate branch that are published or discarded later.
 
-A write on such a branch carries in its snapshot what it was: mode, filter and keys. That is enough to do it again on
-top of a main that has moved meanwhile, and to find out later whether it was published.
+The snapshot of a staged write records its mode, filter and keys. That is enough to repeat the write on top of a main
+branch that has moved, and to determine later whether it was published.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _DOTS_WITH_PARTITION = 3
 _OWN = (_BRANCH, _MODE, _FILTER, _KEYS, _COLUMNS, _NULL_KEYS, _PARTITIONS, OPERATION_ID_PROPERTY)
 
 
-# Figures of the write itself, and which engine made it: a write that is done again has its own.
+# Metrics and engine of a write, which a repeated write recomputes.
 _COMPUTED = frozenset(
     {
         *(
@@ -69,7 +69,7 @@ _COMPUTED = frozenset(
 
 
 class StagedWrite(Value):
-    """A write that waits on a branch."""
+    """A staged write on a branch."""
 
     table: str
     branch: str
@@ -86,16 +86,16 @@ class StagedWrite(Value):
 
     @property
     def first_branch(self) -> str:
-        """The branch it was first written to, before it was done again on a later main."""
+        """The branch of the original write, before it was repeated on a newer main."""
         return self.summary.get(_BRANCH, self.branch)
 
     @property
     def partitioned(self) -> bool:
-        """Whether it is about some partitions of its asset only."""
+        """Whether it only writes some partitions of its asset."""
         return bool(self.partitions) or self.first_branch.count(".") >= _DOTS_WITH_PARTITION
 
     def is_rerun_by(self, summary: Mapping[str, str]) -> bool:
-        """Whether a snapshot's summary is that of another run of the same asset over some of the same partitions."""
+        """Whether a summary is from another run of the same asset for some of the same partitions."""
         other = summary.get(_BRANCH, "")
         if other == self.first_branch or summary.get(OPERATION_ID_PROPERTY) == self.operation_id:
             return False
@@ -109,16 +109,16 @@ class StagedWrite(Value):
 
 @dataclass(frozen=True)
 class StagedMark:
-    """What a write on a staged branch says about itself in its snapshot.
+    """Description of a staged write that is stored in its snapshot.
 
     Attributes:
-        branch: The branch it was first written to.
-        mode: What it does to the rows already there.
+        branch: The branch of the original write.
+        mode: What happens to the rows already there.
         row_filter: Rows that an overwrite replaces, as text; None for all.
-        keys: Columns that identify a row, for an upsert.
-        columns: Columns that an upsert changes; the others keep the values that main has by then.
-        null_keys: What an upsert does with null in a key.
-        partitions: Keys of the asset's partitions that it is about.
+        keys: Key columns of an upsert.
+        columns: Columns that an upsert changes; other columns keep their current values on main.
+        null_keys: How an upsert treats null in a key.
+        partitions: Keys of the asset's partitions that it writes.
     """
 
     branch: str
@@ -130,7 +130,7 @@ class StagedMark:
     partitions: tuple[str, ...] = ()
 
     def properties(self) -> dict[str, str]:
-        """The mark as snapshot properties."""
+        """Return the description as snapshot properties."""
         marks = {_BRANCH: self.branch, _MODE: self.mode.value}
         if self.row_filter is not None:
             marks[_FILTER] = self.row_filter
@@ -148,19 +148,19 @@ class StagedMark:
 def open_staged(
     manager: IcebergTableManager, target: TableTarget, branch: str, *, loaded: Table | None = None
 ) -> Table:
-    """Start a staged branch at main as it is, in place of whatever an earlier try left under its name.
+    """Create a staged branch at the head of main, replacing leftovers of earlier attempts with its name.
 
     Args:
         manager: The table manager.
         target: The table.
         branch: The staged branch.
-        loaded: The table as the caller has just seen it.
+        loaded: The table, if the caller has just loaded it.
 
     Returns:
-        The table with the branch.
+        The updated table.
 
     Raises:
-        CapabilityError: The catalog keeps no branches.
+        CapabilityError: The catalog does not support branches.
     """
     require_branches(manager, target)
     table = loaded or manager.load_table(target)
@@ -172,28 +172,28 @@ def open_staged(
 
 
 def require_branches(manager: IcebergTableManager, target: TableTarget) -> None:
-    """Refuse a catalog without branches.
+    """Require a catalog that supports branches.
 
     Raises:
-        CapabilityError: The catalog keeps no branches.
+        CapabilityError: The catalog does not support branches.
     """
     if not manager.context.branches:
         name = str(identifier_of(target))
-        msg = f"Table '{name}' is to be checked before it is published, and its catalog keeps no branches."
+        msg = f"Checks of table '{name}' before publication need branches, which its catalog does not support."
         raise CapabilityError(msg, hint="Remove its checks, or use a catalog with branches.", table=name)
 
 
 def branches_of(table: Table, branch: str) -> list[str]:
-    """List a staged branch and its redone successors, oldest first."""
+    """List a staged branch and the branches of its repeated writes, oldest first."""
     own = [name for name in table.metadata.refs if name == branch or _number(name, branch)]
     return sorted(own, key=lambda name: _number(name, branch))
 
 
 def settled_branch(manager: IcebergTableManager, table: Table, branch: str) -> str | None:
-    """Return the branch that a write waits on: its own, or the last one that it was done again on; None without any.
+    """Return the branch of a staged write: the original one, or the last on which it was repeated; None if missing.
 
-    A process that dies while it does a write again leaves two: a new one without the rows, or an old one too many. The
-    other one is removed.
+    A process that dies while it repeats a write leaves two branches: either a new one without the rows, or an obsolete
+    old one. All but the valid branch are removed.
     """
     own = branches_of(table, branch)
     written = [name for name in own if _staged(table, name) is not None]
@@ -211,18 +211,18 @@ def _number(name: str, branch: str) -> int:
 
 
 def list_staged(manager: IcebergTableManager, target: TableTarget) -> list[StagedWrite]:
-    """List the writes of a table that wait to be published, oldest first."""
+    """List the staged writes of a table, oldest first."""
     return staged_writes(manager.load_table(target))
 
 
 def staged_writes(table: Table) -> list[StagedWrite]:
-    """List the writes that wait on a table as it was loaded, oldest first."""
+    """List the staged writes of a loaded table, oldest first."""
     staged = [_staged(table, name) for name in table.metadata.refs if name.startswith(STAGING_PREFIX)]
     return sorted((write for write in staged if write), key=lambda write: write.timestamp_ms)
 
 
 def find_published(table: Table, branch: str) -> SnapshotInfo | None:
-    """Return main's snapshot of a write that once waited on a branch; None when it was not published."""
+    """Return the snapshot on main of a formerly staged write; None if it was not published."""
     for snapshot in ref_history(table.metadata):
         if snapshot.summary and snapshot.summary.additional_properties.get(_BRANCH) == branch:
             return SnapshotInfo.of(snapshot)
@@ -239,27 +239,27 @@ def publish_staged(  # noqa: PLR0913 - options by keyword
     outdated: bool = False,
     loaded: Table | None = None,
 ) -> SnapshotInfo:
-    """Publish a staged write; when main has moved meanwhile, do it again on top of main first.
+    """Publish a staged write; if main has moved since, repeat the write on top of main first.
 
     Args:
         manager: The table manager.
         target: The table.
         branch: The staged branch.
-        audit: Called with the new branch after each redo; what it raises stops the publication. Without it, nobody
-            checks the write again.
-        outdated: Whether a write is published whose rows have changed on main since it was made, for a run that
-            publishes what it has just written.
-        loaded: The table as the caller has just seen it, for the first try.
+        audit: Called with the new branch after each repetition; an exception stops the publication. Without it, the
+            repeated write is not checked.
+        outdated: Whether to publish the write even if its rows have changed on main since, for a run that publishes
+            what it has just written.
+        loaded: The table, if the caller has just loaded it; used by the first attempt.
 
     Returns:
-        The snapshot main stands at.
+        The current snapshot of main.
 
     Raises:
-        RefNotFoundError: No such branch.
+        RefNotFoundError: The branch does not exist.
         WriteError: Rows that it replaces have changed since, or a later run of the same work is on main; the error
-            names the snapshots, and the write still waits.
-        ConcurrencyConflictError: Other writers were faster every time; the write still waits.
-        MissingDependencyError: Main has moved, and doing the write again needs Spark.
+            names the snapshots, and the write stays staged.
+        ConcurrencyConflictError: Other writers committed first on every attempt; the write stays staged.
+        MissingDependencyError: Main has moved, and repeating the write needs Spark.
     """
     backoff = Backoff(manager.config.commit_timeout_seconds)
     while True:
@@ -280,10 +280,10 @@ def publish_staged(  # noqa: PLR0913 - options by keyword
 
 
 def retire_older(manager: IcebergTableManager, target: TableTarget, published: StagedWrite) -> list[str]:
-    """Discard the older staged writes that a published one makes pointless, and return their branches.
+    """Discard the older staged writes that a published one supersedes, and return their branches.
 
-    These are writes of the same asset to no other partitions. Without partitions, an append or upsert may have brought
-    rows that the published one has not: such writes are left to a person.
+    These are writes of the same asset to the same partitions. Without partitions, an append or upsert may have rows
+    that the published write lacks; such writes need a manual decision.
     """
     if not published.partitioned and published.mode is not WriteMode.OVERWRITE:
         return []
@@ -308,22 +308,22 @@ def _replaced_by(staged: StagedWrite, published: StagedWrite) -> bool:
 
 
 def partitions_of(summary: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the keys of the asset's partitions that a snapshot was written for, as far as its summary names them."""
+    """Return the keys of the asset's partitions that a snapshot wrote, according to its summary."""
     if _PARTITIONS in summary:
         return tuple(json.loads(summary[_PARTITIONS]))
     return (summary[_PARTITION],) if _PARTITION in summary else ()
 
 
 def _work(branch: str) -> str:
-    """Return what a staged branch is named after, without the run."""
+    """Return the name of a staged branch without the run id."""
     return branch.rpartition(".")[0]
 
 
 def discard_staged(manager: IcebergTableManager, target: TableTarget, branch: str) -> None:
-    """Give up a staged write; its files go when its snapshots expire.
+    """Discard a staged write; its files are deleted when its snapshots expire.
 
     Raises:
-        RefNotFoundError: No such branch, or one that is not waiting to be published.
+        RefNotFoundError: The branch does not exist or is not a staged branch.
     """
     if not branch.startswith(STAGING_PREFIX):
         raise _no_staged(manager, target, branch)
@@ -334,11 +334,11 @@ def _no_staged(manager: IcebergTableManager, target: TableTarget, branch: str) -
     waiting = ", ".join(write.branch for write in list_staged(manager, target)) or "none"
     name = str(identifier_of(target))
     msg = f"Table '{name}' has no staged write on a branch '{branch}'."
-    return RefNotFoundError(msg, hint=f"Waiting: {waiting}.", table=name)
+    return RefNotFoundError(msg, hint=f"Staged writes: {waiting}.", table=name)
 
 
 def _staged(table: Table, branch: str) -> StagedWrite | None:
-    """Describe what a branch has and main has not; None when there is nothing."""
+    """Describe the staged write on a branch; None if main has all of its snapshots."""
     published = {snapshot.snapshot_id for snapshot in ref_history(table.metadata)}
     for snapshot in ref_history(table.metadata, branch):
         if snapshot.snapshot_id in published:
@@ -363,7 +363,7 @@ def _staged(table: Table, branch: str) -> StagedWrite | None:
 
 
 def _drop_unwritten(manager: IcebergTableManager, table: Table, branch: str) -> SnapshotInfo:
-    """Remove a branch that has nothing main has not."""
+    """Remove a branch without a staged write."""
     if branch not in table.metadata.refs:
         raise ref_not_found(table, branch, kind="branch")
     ahead = {snapshot.snapshot_id for snapshot in ref_history(table.metadata)}
@@ -375,7 +375,7 @@ def _drop_unwritten(manager: IcebergTableManager, table: Table, branch: str) -> 
 
 
 def _redo(manager: IcebergTableManager, table: Table, staged: StagedWrite) -> str:
-    """Do a staged write again on a branch that starts at main as it is now, and drop the old one."""
+    """Repeat a staged write on a new branch at the current head of main, and remove the old branch."""
     first = staged.summary[_BRANCH]
     branch = f"{first}.redo{_number(staged.branch, first) + 1}"
     metadata = manager.load_table(table).metadata
@@ -412,6 +412,6 @@ def _redo(manager: IcebergTableManager, table: Table, staged: StagedWrite) -> st
 
 
 def _foreign(summary: dict[str, str]) -> dict[str, str]:
-    """Return the properties that whoever made the write had put into its snapshot."""
+    """Return the snapshot properties that the caller of the write had set."""
     own = {key: value for key, value in summary.items() if key not in _OWN and key not in _COMPUTED}
     return {key: value for key, value in own.items() if not key.startswith("partitions.")}

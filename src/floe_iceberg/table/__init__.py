@@ -1,1 +1,1 @@
-"""Tables from the outside: created, described, changed, named versions, recovered, dropped."""
+"""Table operations: create, inspect, evolve, version, recover and drop tables."""

@@ -1,4 +1,4 @@
-"""Which names columns can have side by side: Spark tells them apart without case, and an empty name means nothing."""
+"""Checks of column names: no empty names, no duplicates, and no names that differ only in case, as Spark requires."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def require_data_names(schema: pa.Schema) -> None:
-    """Refuse data whose columns have no name, or share one.
+    """Require that every column of the data has a unique, non-empty name.
 
     Raises:
-        InvalidDataError: Some do.
+        InvalidDataError: A column has no name, or several columns share one.
     """
     names = schema.names
     if len(set(names)) == len(names) and all(name.strip() for name in names):
@@ -30,16 +30,16 @@ def require_data_names(schema: pa.Schema) -> None:
         msg = f"Column {position} of the data has no name."
         raise InvalidDataError(msg, hint="Give every column a name.")
     twice = sorted({name for name in names if names.count(name) > 1})
-    msg = f"The data has several columns of one name: {', '.join(twice)}."
-    raise InvalidDataError(msg, hint="Give each column a name of its own.")
+    msg = f"The data has duplicate column names: {', '.join(twice)}."
+    raise InvalidDataError(msg, hint="Give each column a unique name.")
 
 
 def require_names(schema: Schema, *, before: Schema | None = None) -> None:
-    """Refuse a schema in which an engine could not tell two columns apart.
+    """Require column names that every engine can distinguish.
 
     Args:
-        schema: The schema that a table is about to get.
-        before: The one it has; what clashes there already is left alone.
+        schema: The new schema of a table.
+        before: The current schema of the table; conflicts that it already has are accepted.
 
     Raises:
         InvalidDataError: Columns have no name, or names that differ only in case.
@@ -51,12 +51,12 @@ def require_names(schema: Schema, *, before: Schema | None = None) -> None:
         if len(clash) == 1:
             msg = f"A column has no name{f' ({clash[0]})' if clash[0] else ''}."
             raise InvalidDataError(msg, hint="Give every column a name.")
-        msg = f"Columns differ only in case, and Spark cannot tell them apart: {', '.join(clash)}."
+        msg = f"Column names differ only in case, which Spark cannot distinguish: {', '.join(clash)}."
         raise InvalidDataError(msg, hint="Rename one of them.")
 
 
 def _clashes(struct: StructType, prefix: str = "") -> Iterator[tuple[str, ...]]:
-    """Yield columns whose names differ only in case, together, and columns without a name, alone."""
+    """Yield groups of columns whose names differ only in case, and each column without a name."""
     by_name: dict[str, list[str]] = {}
     for field in struct.fields:
         if not field.name.strip():

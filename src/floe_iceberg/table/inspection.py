@@ -1,4 +1,4 @@
-"""A look inside tables: files, partitions, manifests, history, and how they are doing."""
+"""Table inspection: files, partitions, manifests, history and health."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CONTENT = {
 }
 _TARGET_PROPERTY = "write.target-file-size-bytes"
 _DEFAULT_TARGET = 512 * 1024 * 1024
-# From here on, the figures are worth a word.
+# From these counts on, the health report gives advice.
 _MANY_SMALL_FILES = 10
 _MANY_MANIFESTS = 50
 
@@ -63,7 +63,7 @@ def partitions(
     as_of: Moment | None = None,
     ref: str | None = None,
 ) -> list[PartitionInfo]:
-    """Sum up the partitions of a version, by name; a table without partitioning has one, without a name."""
+    """Summarize the partitions of a version by name; an unpartitioned table has one partition without a name."""
     with context.operation("iceberg.partitions", target, snapshot_id=snapshot_id, ref=ref):
         table = load_table(context, target)
         version = resolve(table, snapshot_id=snapshot_id, as_of=as_of, ref=ref)
@@ -103,7 +103,7 @@ def manifests(
 
 
 def history(context: ManagerContext, target: TableTarget) -> list[HistoryEntry]:
-    """Tell which snapshot was current when, newest first; a rolled back one is no ancestor any more."""
+    """List which snapshot was current when, newest first; a rolled-back snapshot is no longer an ancestor."""
     with context.operation("iceberg.history", target):
         table = load_table(context, target)
         line = {snapshot.snapshot_id for snapshot in ref_history(table.metadata)}
@@ -130,11 +130,11 @@ def find_snapshot(
     as_of: Moment | None = None,
     ref: str | None = None,
 ) -> SnapshotInfo | None:
-    """Return the snapshot that an id, a moment, a branch or a tag means; None when the table has none yet.
+    """Return the snapshot for an id, a timestamp, a branch or a tag; None if the table has no snapshots.
 
     Raises:
-        SnapshotNotFoundError: No such snapshot, or none that old.
-        RefNotFoundError: No such branch or tag.
+        SnapshotNotFoundError: The snapshot does not exist, or none is that old.
+        RefNotFoundError: The branch or tag does not exist.
     """
     with context.operation("iceberg.find_snapshot", target, snapshot_id=snapshot_id, ref=ref):
         found = resolve(load_table(context, target), snapshot_id=snapshot_id, as_of=as_of, ref=ref).snapshot
@@ -142,7 +142,7 @@ def find_snapshot(
 
 
 def health(context: ManagerContext, target: TableTarget) -> TableHealth:
-    """Sum up a table's state, with advice on what is worth doing."""
+    """Summarize a table's state, with maintenance advice."""
     with context.operation("iceberg.health", target) as operation:
         table = load_table(context, target)
         version = resolve(table)
@@ -210,7 +210,7 @@ def _partition_info(name: str, spec_id: int, members: list[DataFile]) -> Partiti
 
 
 def _rows(version: Version, data: list[DataFile]) -> int:
-    # Writers count deleted rows out of the total; without their figure, delete files are not looked into.
+    # The summary has the number of deleted rows; if it is missing, delete files are not read to count them.
     summary = summary_of(version.snapshot)
     counted = sum(file.record_count for file in data)
     deleted = int(summary.get("total-position-deletes", "0") or 0)
@@ -234,7 +234,7 @@ def _metadata_bytes(table: Table, found: list[ManifestFile]) -> int:
     try:
         written = len(table.io.new_input(table.metadata_location))
     except OSError:
-        # A REST catalog may keep its metadata where a reader has no access.
+        # A reader may have no access to the metadata of a REST catalog.
         written = 0
     return written + sum(manifest.manifest_length for manifest in found)
 
@@ -243,23 +243,23 @@ def _advice(context: ManagerContext, table: Table, figures: TableHealth) -> tupl
     name, lines = figures.table, []
     if figures.small_files >= _MANY_SMALL_FILES:
         lines.append(
-            f"{figures.small_files} of {figures.data_files} data files are smaller than they should be; "
-            f"put them together with: floe tables compact {name}"
+            f"{figures.small_files} of {figures.data_files} data files are worth compacting; "
+            f"run: floe tables compact {name}"
         )
     if figures.delete_files:
         lines.append(
-            f"{figures.delete_files} delete files slow every read; apply them with: floe tables compact {name}"
+            f"{figures.delete_files} delete files slow down reads; apply them with: floe tables compact {name}"
         )
     keeping = keeping_of(context, table)
     limit = to_millis(datetime.now(UTC) - keeping.age)
     old = sum(snapshot.timestamp_ms < limit for snapshot in table.metadata.snapshots)
     if old > int(table.metadata.properties.get("history.expire.min-snapshots-to-keep", "1")):
         lines.append(
-            f"{old} snapshots are older than {keeping.days:g} days; let them go with: floe tables expire {name}"
+            f"{old} snapshots are older than {keeping.days:g} days; expire them with: floe tables expire {name}"
         )
     if figures.manifests >= _MANY_MANIFESTS:
         lines.append(
-            f"{figures.manifests} manifests have to be opened to plan a read; "
-            f"put them together with: floe tables compact {name} --manifests"
+            f"Planning a read opens {figures.manifests} manifests; "
+            f"merge them with: floe tables compact {name} --manifests"
         )
     return tuple(lines)

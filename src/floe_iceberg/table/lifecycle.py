@@ -1,4 +1,4 @@
-"""Tables from the outside: created, found, renamed, registered, dropped."""
+"""Table lifecycle: create, load, list, rename, register and drop tables."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ _DAY_MS = 24 * 60 * 60 * 1000
 
 @dataclass(frozen=True)
 class TableDesign:
-    """What a new table looks like.
+    """Definition of a new table.
 
     Attributes:
         schema: Arrow or Iceberg schema.
         partition_by: Spec, or terms such as ``day(ts)``.
         sort_by: Order, or terms such as ``ts desc``.
         properties: Table properties, on top of the manager's defaults.
-        location: Where it lies; warehouse/namespace/table by default.
+        location: Location of the table; warehouse/namespace/table by default.
     """
 
     schema: pa.Schema | Schema
@@ -69,11 +69,11 @@ def create_table(
     """Create a table.
 
     Raises:
-        TableExistsError: The table is there already, and ``if_not_exists`` is off.
+        TableExistsError: The table already exists, and ``if_not_exists`` is False.
         NamespaceNotFoundError: The namespace does not exist.
         ConfigurationError: A partition or sort term does not fit the schema.
-        InvalidDataError: Columns have no name, one name, or names that differ only in case.
-        CapabilityError: The catalog leaves metadata of this format version to the client, which cannot write it.
+        InvalidDataError: Column names are empty, duplicate or differ only in case.
+        CapabilityError: The client writes the metadata on this catalog and does not support the format version.
     """
     identifier = identifier_of(target)
     schema = iceberg_schema(design.schema)
@@ -122,8 +122,8 @@ def create_from_config(
         ConfigurationError: The declaration has no columns.
     """
     if not config.columns:
-        msg = f"Table '{identifier_of(target)}' declares no columns, so it can only be created from data."
-        raise ConfigurationError(msg, hint="List its columns in floe.yaml.")
+        msg = f"Table '{identifier_of(target)}' has no declared columns, so it can only be created from data."
+        raise ConfigurationError(msg, hint="Declare its columns in floe.yaml.")
     schema = declared_schema(config.columns)
     keys = [schema.find_field(key) for key in config.keys]
     if keys and all(key.required for key in keys):
@@ -133,7 +133,7 @@ def create_from_config(
 
 
 def declared_properties(config: TableConfig) -> dict[str, str]:
-    """Return the table properties that a declaration amounts to."""
+    """Return the table properties for a declaration."""
     properties = {}
     if config.description:
         properties["comment"] = config.description
@@ -149,13 +149,13 @@ def declared_properties(config: TableConfig) -> dict[str, str]:
 
 
 def table_exists(context: ManagerContext, target: TableTarget) -> bool:
-    """Tell whether a table exists."""
+    """Whether a table exists."""
     with context.operation("iceberg.table_exists", target):
         return context.catalog.table_exists(identifier_of(target).parts)
 
 
 def list_tables(context: ManagerContext, namespace: str | tuple[str, ...]) -> list[str]:
-    """List the bare names of a namespace's tables, sorted; names that floe cannot address are left out.
+    """List the table names of a namespace, sorted; names that floe cannot address are omitted.
 
     Raises:
         NamespaceNotFoundError: The namespace does not exist.
@@ -177,7 +177,7 @@ def rename_table(context: ManagerContext, target: TableTarget, new_name: TableTa
 
     Raises:
         TableNotFoundError: The table does not exist.
-        TableExistsError: The new name is taken.
+        TableExistsError: The new name already exists.
     """
     source = identifier_of(target)
     if isinstance(new_name, str) and "." not in new_name:
@@ -185,18 +185,18 @@ def rename_table(context: ManagerContext, target: TableTarget, new_name: TableTa
     goal = identifier_of(new_name)
     with context.operation("iceberg.rename_table", source, new_name=str(goal)):
         context.load(source)
-        # The errors from here on are about the new name.
+        # From here on, errors refer to the new name.
         with context.naming(goal):
             return context.catalog.rename_table(source.parts, goal.parts)
 
 
 def register_table(context: ManagerContext, target: TableTarget, metadata_location: str) -> Table:
-    """Register a table that exists as files, by its metadata file.
+    """Register an existing table from its metadata file.
 
     Raises:
-        ConfigurationError: There is no metadata file at that place.
-        CapabilityError: The metadata is beyond PyIceberg, such as a column of type variant.
-        TableExistsError: A table of that name is there already.
+        ConfigurationError: The location has no table metadata.
+        CapabilityError: PyIceberg does not support the metadata, such as a column of type variant.
+        TableExistsError: A table of that name already exists.
     """
     identifier = identifier_of(target)
     with context.operation("iceberg.register_table", identifier, metadata_location=metadata_location):
@@ -206,46 +206,46 @@ def register_table(context: ManagerContext, target: TableTarget, metadata_locati
 
 
 def require_metadata(context: ManagerContext, location: str, *, table: str) -> None:
-    """Refuse a location that holds no table metadata.
+    """Require that a location contains table metadata.
 
     Raises:
-        ConfigurationError: It holds none.
-        CapabilityError: The metadata is beyond PyIceberg.
+        ConfigurationError: The location has no table metadata.
+        CapabilityError: PyIceberg does not support the metadata.
     """
-    # The SQL catalog takes any text; a name that leads nowhere could not be loaded or dropped afterwards.
+    # The SQL catalog accepts any text, but a table with an invalid location could not be loaded or dropped.
     try:
         io = file_io_of(context.catalog, location)
         FromInputFile.table_metadata(io.new_input(location))
     except (OSError, ValueError, ValidationError) as err:
         if beyond := beyond_pyiceberg(err, table):
             raise beyond from err
-        msg = f"There is no table metadata at {location}."
-        raise ConfigurationError(msg, hint="Give the full location of a …metadata.json file.") from err
+        msg = f"No table metadata found at {location}."
+        raise ConfigurationError(msg, hint="Pass the full location of a …metadata.json file.") from err
 
 
 def drop_table(
     context: ManagerContext, target: TableTarget, *, purge: bool = False, allow_below_retention: bool = False
 ) -> PurgeResult:
-    """Drop a table; with ``purge`` also delete every file its metadata refers to and what lies in its folders.
+    """Drop a table; with ``purge``, also delete the files that its metadata references and all files in its folders.
 
-    Files outside the table's own places, and tables below its location, are kept.
+    Files outside the table's own locations, and tables below its location, are kept.
 
     Args:
         context: The manager's context.
         target: The table.
-        purge: Whether its files go too.
-        allow_below_retention: Whether a purge may delete what the declared retention asks to keep.
+        purge: Whether to delete its files.
+        allow_below_retention: Whether a purge may delete files that the declared retention protects.
 
     Returns:
-        What was deleted along, and what was kept although the table refers to it.
+        The number of deleted files, and the referenced files that were kept.
 
     Raises:
         TableNotFoundError: The table does not exist.
-        SharedFilesError: ``gc.enabled=false`` says that other tables share the files; nothing was dropped.
+        SharedFilesError: ``gc.enabled=false`` means that other tables share the files; nothing was dropped.
         LegalHoldError: The table, or a namespace it is in, is under legal hold; nothing was dropped.
-        UnsafeRetentionError: A purge would delete what the declared retention asks to keep; nothing was dropped.
-        CapabilityError: The catalog does not purge, or only Spark can read the table; nothing was dropped.
-        StorageError: The table is gone from the catalog and some of its files are not; the message says how many.
+        UnsafeRetentionError: A purge would delete files that the declared retention protects; nothing was dropped.
+        CapabilityError: The catalog does not support purge, or only Spark can read the table; nothing was dropped.
+        StorageError: The table was dropped, but some files remain; the message has their number.
     """
     identifier = identifier_of(target)
     with context.operation("iceberg.drop_table", identifier, purge=purge) as operation:
@@ -258,7 +258,7 @@ def drop_table(
             require_no_hold(context, table, what="A purge")
             if not allow_below_retention:
                 keeping_of(context, table).require_end(table)
-            # Collected first: once the table is gone, nothing leads to the files.
+            # Collected before the drop: afterwards nothing references the files.
             remains = Remains(context, table)
         except CapabilityError as err:
             raise unknown_files(str(identifier), err) from err
@@ -267,7 +267,7 @@ def drop_table(
             _purge_on_server(context, identifier)
             result = remains.delete_leftovers(context)
         else:
-            # A server deletes whatever the metadata names, so a table with foreign files is purged from here.
+            # A server deletes every referenced file, so the client purges tables with foreign files.
             context.catalog.drop_table(identifier.parts)
             result = remains.delete(context)
         operation.set(deleted_files=result.deleted_files, kept_foreign_files=len(result.foreign_files))
@@ -275,7 +275,7 @@ def drop_table(
 
 
 def unknown_files(table: str, err: CapabilityError) -> CapabilityError:
-    """Describe a purge of a table whose files only Spark can list."""
+    """Return the error for a purge of a table whose files only Spark can list."""
     msg = f"Table '{table}' cannot be purged in process. {err.message}"
     hint = "Drop it without purge and delete its folder, or purge it with Spark SQL: DROP TABLE … PURGE."
     return CapabilityError(msg, hint=hint, table=table)
@@ -285,8 +285,9 @@ def _purge_on_server(context: ManagerContext, identifier: TableIdentifier) -> No
     try:
         context.catalog.purge_table(identifier.parts)
     except NotImplementedError as err:
-        msg = f"The catalog '{context.catalog.name}' does not purge tables."
-        raise CapabilityError(msg, hint="Drop without purge, then delete the files.", table=str(identifier)) from err
+        msg = f"The catalog '{context.catalog.name}' does not support purging tables."
+        hint = "Drop the table without purge, then delete the files."
+        raise CapabilityError(msg, hint=hint, table=str(identifier)) from err
 
 
 def _innermost(context: ManagerContext) -> object:

@@ -1,4 +1,4 @@
-"""Table properties, set and removed by hand."""
+"""Sets and removes table properties."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 def set_properties(
     context: ManagerContext, target: TableTarget, updates: Mapping[str, str], removals: Sequence[str] = ()
 ) -> Table:
-    """Set and remove properties of a table in one commit; what is so already leaves no commit.
+    """Set and remove properties of a table in one commit; without changes there is no commit.
 
     Raises:
-        ConfigurationError: floe or Iceberg owns a property, or one is set and removed at once.
+        ConfigurationError: floe or Iceberg manages a property, or a property is both set and removed.
     """
     require_free(updates, removals)
 
@@ -37,22 +37,22 @@ def set_properties(
         return Change(changes, (AssertTableUUID(uuid=table.metadata.table_uuid),)) if changes else None
 
     with context.operation("iceberg.set_properties", target, properties=len(updates) + len(removals)):
-        return commit_change(context, target, plan, what="the change of properties")
+        return commit_change(context, target, plan, what="the property change")
 
 
 def require_free(updates: Mapping[str, str], removals: Sequence[str]) -> None:
-    """Refuse properties that are not the user's to change.
+    """Require that users may change the given properties.
 
     Raises:
-        ConfigurationError: floe or Iceberg owns a property, or one is set and removed at once.
+        ConfigurationError: floe or Iceberg manages a property, or a property is both set and removed.
     """
     if both := sorted(set(updates) & set(removals)):
-        msg = f"Properties are set and removed at once: {', '.join(both)}."
+        msg = f"Properties are both set and removed: {', '.join(both)}."
         raise ConfigurationError(msg)
     for key in (*updates, *removals):
         if not key.strip():
-            msg = "A property needs a name."
+            msg = "A property name is empty."
             raise ConfigurationError(msg)
         if owner := owner_of(key):
-            msg = f"The property '{key}' cannot be set by hand."
+            msg = f"The property '{key}' cannot be set manually."
             raise ConfigurationError(msg, hint=owner)

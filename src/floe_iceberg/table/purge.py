@@ -1,4 +1,4 @@
-"""Purge: deletes the files of a table that is dropped."""
+"""Purge: deletes the files of a dropped table."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _LOOK_SECONDS = 0.2
 
 
 class Remains:
-    """The files a dropped table leaves behind, recorded before the drop: a new table of its name gets the same folder.
+    """The files of a table, recorded before it is dropped, because a new table of the same name gets the same folder.
 
-    Files outside the table's own places are kept, and so is every table whose folder is below this one's. Missing or
-    damaged metadata files are skipped; they do not prevent the purge.
+    Files outside the table's own locations are kept, and so are tables in folders below this one. Missing or damaged
+    metadata files are skipped; they do not prevent the purge.
 
     Attributes:
         foreign: Files that the metadata references and that are kept.
@@ -55,7 +55,7 @@ class Remains:
         inside = (f"{other}/{folder}" for other in self._folder.tables for folder in _FOLDERS)
         self._named, self.foreign = owned.without(inside).split(named)
         self._leftovers = owned.without(self._folder.tables).split(self._folder.leftovers - named)[0]
-        # Iceberg's own purge also deletes the files of removed entries.
+        # Iceberg's purge also deletes the files of deleted entries.
         safe = not reader.skipped and not owned.refused and not owned.others
         self.server_may_purge = safe and not owned.split(named | reader.removed)[1]
 
@@ -67,7 +67,7 @@ class Remains:
         return self._deleted(context, [*self._named, *self._leftovers])
 
     def delete_leftovers(self, context: ManagerContext) -> PurgeResult:
-        """Delete the files that the server left, and files in the table's folders that no version of it references."""
+        """Delete files that the server left, and unreferenced files in the table's folders."""
         return self._deleted(context, [*self._left_by_server(), *self._leftovers])
 
     def _left_by_server(self) -> list[str]:
@@ -149,7 +149,7 @@ class _Folder:
         self.leftovers = {file for file in listed if file.startswith(starts)}
 
     def present(self) -> set[str] | None:
-        """Return the files at the location now, each in one spelling; None if its store cannot be listed."""
+        """Return the current files at the location, normalized; None if the store cannot be listed."""
         listed = self._list()
         return None if listed is None else {normal(file) for file in listed}
 

@@ -1,4 +1,4 @@
-"""Tables whose current metadata file is missing or damaged: an earlier one may still be readable."""
+"""Recovery of tables with a missing or damaged metadata file, from an earlier metadata file."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from floe_iceberg.context import ManagerContext, TableTarget
     from floe_iceberg.manager import IcebergTableManager
 
-# Before every time that a store knows.
+# Earlier than every timestamp of a store.
 _UNKNOWN_TIME = datetime.min.replace(tzinfo=UTC)
 
 
 def is_broken(err: FloeStorageError) -> bool:
-    """Whether an error while loading a table means that this table, and no other, cannot be read."""
+    """Whether an error while loading a table means that only this table cannot be read."""
     if isinstance(err, TransientError | StorageAuthenticationError | CatalogTlsError):
         return False
     return isinstance(err, ScanError | StorageError | CatalogConnectionError)
@@ -70,10 +70,10 @@ def left_places(context: ManagerContext, target: TableTarget, err: FloeStorageEr
 
 
 def newest_metadata(context: ManagerContext, target: TableTarget, broken: CorruptFileError | None) -> str:
-    """Return the newest readable metadata file in the folder of a broken table's own.
+    """Return the newest readable metadata file from a broken table's metadata folder.
 
     Raises:
-        ConfigurationError: There is none, or the table is not broken, or the folder cannot be listed.
+        ConfigurationError: No file is readable, the table is not broken, or the folder cannot be listed.
     """
     name = str(identifier_of(target))
     if broken is None:
@@ -84,7 +84,7 @@ def newest_metadata(context: ManagerContext, target: TableTarget, broken: Corrup
     try:
         listing = FileIOListing(io, folder, table=name)
     except CapabilityError as err:
-        msg = f"The folder of table '{name}' cannot be listed."
+        msg = f"Cannot list the folder of table '{name}'."
         raise ConfigurationError(msg, hint=f"Pass one of the metadata files in {folder}.", table=name) from err
     found = [
         (stored.modified or _UNKNOWN_TIME, location)
@@ -102,18 +102,18 @@ def newest_metadata(context: ManagerContext, target: TableTarget, broken: Corrup
 
 
 def register_again(manager: IcebergTableManager, target: TableTarget, location: str) -> Table:
-    """Register a broken table again with another of its metadata files.
+    """Register a broken table again with another metadata file.
 
     Raises:
-        ConfigurationError: There is no metadata file at the location; nothing was changed.
+        ConfigurationError: The location has no table metadata; nothing was changed.
         CapabilityError: The catalog's server manages the metadata.
     """
     identifier = identifier_of(target)
     before = metadata_location(manager.catalog, identifier)
     if before is None:
-        msg = f"The catalog '{manager.catalog.name}' manages the metadata of '{identifier}' itself."
+        msg = f"The server of catalog '{manager.catalog.name}' manages the metadata of '{identifier}'."
         raise CapabilityError(msg, hint="Drop the table there, then register it.", table=str(identifier))
-    # Read before the old entry is dropped, so that the name never leads nowhere.
+    # Checked before the old entry is dropped, so the name always refers to a table.
     from floe_iceberg.table.lifecycle import require_metadata
 
     require_metadata(manager.context, location, table=str(identifier))
@@ -121,6 +121,6 @@ def register_again(manager: IcebergTableManager, target: TableTarget, location: 
     try:
         return manager.register_table(identifier, location)
     except FloeStorageError:
-        # Restore the old entry, for another attempt.
+        # Restore the old entry to allow another attempt.
         manager.catalog.register_table(identifier.parts, before)
         raise

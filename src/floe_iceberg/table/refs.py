@@ -1,4 +1,4 @@
-"""Versions of a table: list them, go back, name them with tags and branches, publish a branch."""
+"""Snapshots and refs: list snapshots, roll back, manage tags and branches, publish a branch."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _REF_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._/=:@-]{0,254}$")
 
 
 def list_snapshots(context: ManagerContext, target: TableTarget, *, limit: int | None = None) -> list[SnapshotInfo]:
-    """List the kept snapshots of every branch, newest first by sequence number."""
+    """List the snapshots of every branch, newest first by sequence number."""
     with context.operation("iceberg.list_snapshots", target, limit=limit):
         table = load_table(context, target)
         if limit is not None and limit < 0:
@@ -59,7 +59,7 @@ def list_snapshots(context: ManagerContext, target: TableTarget, *, limit: int |
 
 
 def current_snapshot(context: ManagerContext, target: TableTarget, *, ref: str | None = None) -> SnapshotInfo | None:
-    """Return the current snapshot of main or of another branch or tag; None when the table has none yet."""
+    """Return the current snapshot of main, a branch or a tag; None if the table has no snapshots."""
     with context.operation("iceberg.current_snapshot", target, ref=ref):
         snapshot = resolve(load_table(context, target), ref=ref).snapshot
         return SnapshotInfo.of(snapshot) if snapshot else None
@@ -68,26 +68,26 @@ def current_snapshot(context: ManagerContext, target: TableTarget, *, ref: str |
 def rollback(
     context: ManagerContext, target: TableTarget, *, snapshot_id: int | None = None, to: Moment | None = None
 ) -> SnapshotInfo:
-    """Make an earlier snapshot of main current again; later ones stay readable until they expire.
+    """Make an earlier snapshot of main current again; later snapshots stay readable until they expire.
 
     Args:
         context: The manager's context.
         target: The table.
-        snapshot_id: Snapshot to go back to.
-        to: Moment to go back to: the newest ancestor that is not younger.
+        snapshot_id: Snapshot to roll back to.
+        to: Time to roll back to; selects the newest ancestor that is not later.
 
     Raises:
-        SnapshotNotFoundError: No such snapshot, or it is not in main's history.
-        ConcurrencyConflictError: Other writers won every race.
+        SnapshotNotFoundError: The snapshot does not exist or is not in main's history.
+        ConcurrencyConflictError: Other writers committed first on every attempt.
     """
     with context.operation("iceberg.rollback", target, snapshot_id=snapshot_id) as operation:
         if (snapshot_id is None) == (to is None):
-            msg = "Give either the snapshot to roll back to, or the moment."
+            msg = "Pass either the snapshot or the time to roll back to."
             raise InvalidScanError(msg)
         goal: list[Snapshot] = []
 
         def plan(table: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
-            # The goal stays what it was at first, or a retry by moment could walk further back.
+            # The first goal is kept: otherwise a retry by time could go further back.
             found = goal[0] if goal else _rollback_goal(table, snapshot_id, to)
             goal[:] = [snapshot_by_id(table, found.snapshot_id)]
             _require_ancestor(table, found.snapshot_id)
@@ -108,12 +108,12 @@ def create_tag(
     snapshot_id: int | None = None,
     max_ref_age: Age | None = None,
 ) -> RefInfo:
-    """Name a snapshot for good, or for as long as ``max_ref_age`` says.
+    """Create a tag for a snapshot, which expires after ``max_ref_age`` if it is set.
 
     Raises:
-        InvalidIdentifierError: The name cannot be used.
-        RefExistsError: A branch or tag of that name is already there.
-        SnapshotNotFoundError: No such snapshot, or the table has none yet.
+        InvalidIdentifierError: The name is invalid.
+        RefExistsError: A branch or tag of that name already exists.
+        SnapshotNotFoundError: The snapshot does not exist, or the table has no snapshots.
     """
     with context.operation("iceberg.create_tag", target, ref=name):
         return _create_ref(
@@ -142,23 +142,23 @@ def create_branch(  # noqa: PLR0913 - options by keyword
     max_snapshot_age: Age | None = None,
     min_snapshots_to_keep: int | None = None,
 ) -> RefInfo:
-    """Start a branch at a snapshot, by default the current one.
+    """Create a branch at a snapshot, by default the current one.
 
-    A table without snapshots takes no branch, so it gets an empty snapshot on main first.
+    A branch needs a snapshot, so an empty table first gets an empty snapshot on main.
 
     Args:
         context: The manager's context.
         target: The table.
         name: Name of the branch.
-        snapshot_id: Where it starts.
-        max_ref_age: Age at which expiry drops the branch.
+        snapshot_id: Snapshot at which it starts.
+        max_ref_age: Age at which expiry removes the branch.
         max_snapshot_age: Age at which its snapshots expire.
-        min_snapshots_to_keep: Snapshots of it that are always kept.
+        min_snapshots_to_keep: Number of its snapshots that are always kept.
 
     Raises:
-        InvalidIdentifierError: The name cannot be used.
-        RefExistsError: A branch or tag of that name is already there.
-        SnapshotNotFoundError: No such snapshot.
+        InvalidIdentifierError: The name is invalid.
+        RefExistsError: A branch or tag of that name already exists.
+        SnapshotNotFoundError: The snapshot does not exist.
     """
     with context.operation("iceberg.create_branch", target, ref=name):
         table = ensure_snapshot(context, load_table(context, target)) if snapshot_id is None else None
@@ -180,10 +180,10 @@ def create_branch(  # noqa: PLR0913 - options by keyword
 
 
 def branch_off(context: ManagerContext, table: Table, name: str) -> Table:
-    """Start a branch at main of a table that was just loaded, and return the table with it.
+    """Create a branch at main of a table that was just loaded, and return the updated table.
 
     Raises:
-        RefExistsError: A branch or tag of that name is already there.
+        RefExistsError: A branch or tag of that name already exists.
     """
     with context.operation("iceberg.create_branch", table, ref=name):
         table = ensure_snapshot(context, table)
@@ -195,7 +195,7 @@ def remove_tag(context: ManagerContext, target: TableTarget, name: str) -> None:
     """Remove a tag; its snapshot stays until it expires.
 
     Raises:
-        RefNotFoundError: No such tag.
+        RefNotFoundError: The tag does not exist.
     """
     with context.operation("iceberg.remove_tag", target, ref=name):
         _remove_ref(context, target, name, SnapshotRefType.TAG)
@@ -205,12 +205,12 @@ def remove_branch(context: ManagerContext, target: TableTarget, name: str) -> No
     """Remove a branch; its snapshots stay until they expire.
 
     Raises:
-        RefNotFoundError: No such branch.
-        InvalidIdentifierError: main cannot be removed.
+        RefNotFoundError: The branch does not exist.
+        InvalidIdentifierError: The branch is main, which cannot be removed.
     """
     with context.operation("iceberg.remove_branch", target, ref=name):
         if name == MAIN_BRANCH:
-            msg = "The branch 'main' is the table itself and cannot be removed."
+            msg = "The branch 'main' cannot be removed."
             raise InvalidIdentifierError(msg, hint="Drop the table instead.")
         _remove_ref(context, target, name, SnapshotRefType.BRANCH)
 
@@ -232,19 +232,19 @@ def publish_branch(  # noqa: PLR0913 - options by keyword
     remove: bool = False,
     loaded: Table | None = None,
 ) -> SnapshotInfo:
-    """Move a branch forward to the head of another, which must have grown out of it.
+    """Fast-forward a branch to the head of another branch, which must descend from it.
 
     Args:
         context: The manager's context.
         target: The table.
         branch: Branch whose snapshots are published.
-        to: Branch that moves.
-        remove: Whether the published branch is dropped in the same commit.
-        loaded: The table as the caller has just seen it, for the first try.
+        to: Branch to fast-forward.
+        remove: Whether to remove the published branch in the same commit.
+        loaded: The table, if the caller has just loaded it; used by the first attempt.
 
     Raises:
-        RefNotFoundError: No such branch.
-        ConcurrencyConflictError: The target has snapshots the branch does not: it moved on meanwhile.
+        RefNotFoundError: The branch does not exist.
+        ConcurrencyConflictError: The target has snapshots that are not on the branch.
     """
     with failing_as_writes(), context.operation("iceberg.publish_branch", target, ref=branch, to=to) as operation:
         goal: list[Snapshot] = []
@@ -270,7 +270,7 @@ def publish_branch(  # noqa: PLR0913 - options by keyword
 
 
 def ensure_snapshot(context: ManagerContext, table: Table) -> Table:
-    """Give a table without snapshots an empty one on main, because a ref needs a snapshot to point at."""
+    """Create an empty snapshot on main if the table has none, because a ref needs a snapshot to point to."""
     if table.metadata.current_snapshot() is not None:
         return table
     try:
@@ -280,7 +280,7 @@ def ensure_snapshot(context: ManagerContext, table: Table) -> Table:
         with table.transaction() as transaction, transaction.update_snapshot().fast_append():
             pass
     except Exception:
-        # Whoever made the first snapshot meanwhile did what is needed here.
+        # Another writer may have created the first snapshot, which is just as good.
         table = load_table(context, table)
         if table.metadata.current_snapshot() is None:
             raise
@@ -288,14 +288,14 @@ def ensure_snapshot(context: ManagerContext, table: Table) -> Table:
 
 
 def move_ref(table: Table, name: str, snapshot_id: int) -> Change:
-    """Plan to point a branch elsewhere, provided nobody moved it meanwhile."""
+    """Return the change that moves a branch to a snapshot, provided it has not moved in the meantime."""
     ref = table.metadata.refs.get(name)
     expected = AssertRefSnapshotId(ref=name, snapshot_id=ref.snapshot_id if ref else None)
     return Change((branch_at(table, name, snapshot_id),), (expected,))
 
 
 def branch_at(table: Table, name: str, snapshot_id: int | None) -> SetSnapshotRefUpdate:
-    """Return the update that points a branch to a snapshot, keeping its ages."""
+    """Return the update that points a branch to a snapshot and keeps its retention settings."""
     ref = table.metadata.refs.get(name)
     return SetSnapshotRefUpdate(
         ref_name=name,
@@ -308,7 +308,7 @@ def branch_at(table: Table, name: str, snapshot_id: int | None) -> SetSnapshotRe
 
 
 def visible_refs(table: Table) -> dict[str, SnapshotRef]:
-    """Return the branches and tags that belong to the user."""
+    """Return the user's branches and tags."""
     return {name: ref for name, ref in table.metadata.refs.items() if not name.startswith(RESERVED_REF_PREFIX)}
 
 
@@ -336,7 +336,7 @@ def _with_ref(  # noqa: PLR0913 - the ref, and where it starts
 ) -> Table:
     _require_ref_name(name)
     if not context.branches:
-        msg = f"The catalog '{context.catalog.name}' keeps no branches and tags on tables."
+        msg = f"The catalog '{context.catalog.name}' does not support branches and tags."
         raise CapabilityError(msg, hint="Use a catalog that does, such as polaris or sql.")
 
     def plan(table: Table, doubtful: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
@@ -348,7 +348,7 @@ def _with_ref(  # noqa: PLR0913 - the ref, and where it starts
             raise RefExistsError(msg, hint="Choose another name, or remove it first.", table=name_of(table))
         goal = snapshot_id if snapshot_id is not None else table.metadata.current_snapshot_id
         if goal is None:
-            msg = f"Table '{name_of(table)}' has no snapshot yet that '{name}' could name."
+            msg = f"Table '{name_of(table)}' has no snapshots, so '{name}' cannot be created."
             raise SnapshotNotFoundError(msg, hint="Write to it first.", table=name_of(table))
         snapshot_by_id(table, goal)
         return Change(
@@ -374,10 +374,10 @@ def _remove_ref(context: ManagerContext, target: TableTarget, name: str, kind: S
 
 def _require_ref_name(name: str) -> None:
     if not _REF_NAME.match(name) or name.startswith(RESERVED_REF_PREFIX):
-        msg = f"'{name}' cannot name a branch or tag."
+        msg = f"'{name}' is not a valid branch or tag name."
         hint = (
-            "Use letters, digits and . _ / = : @ -, beginning with a letter or digit, at most 255 of them"
-            f"; names beginning with '{RESERVED_REF_PREFIX}' are reserved."
+            "Use at most 255 letters, digits and . _ / = : @ -, starting with a letter or digit"
+            f"; names starting with '{RESERVED_REF_PREFIX}' are reserved."
         )
         raise InvalidIdentifierError(msg, hint=hint)
 
@@ -390,8 +390,8 @@ def _rollback_goal(table: Table, snapshot_id: int | None, to: Moment | None) -> 
     for snapshot in line:
         if snapshot.timestamp_ms <= millis:
             return snapshot
-    msg = f"Table '{name_of(table)}' has no snapshot as old as {local_text(millis)} in its history."
-    hint = f"The oldest is of {local_text(line[-1].timestamp_ms)}." if line else "It has no snapshots yet."
+    msg = f"The history of table '{name_of(table)}' has no snapshot at or before {local_text(millis)}."
+    hint = f"The oldest is from {local_text(line[-1].timestamp_ms)}." if line else "The table has no snapshots."
     raise SnapshotNotFoundError(msg, hint=hint, table=name_of(table))
 
 
@@ -400,7 +400,7 @@ def _require_ancestor(table: Table, snapshot_id: int) -> None:
     if snapshot_id in line:
         return
     msg = f"Snapshot {snapshot_id} is not in the history of 'main' of table '{name_of(table)}'."
-    hint = f"Snapshots that can be rolled back to, newest first: {', '.join(map(str, line[:10]))}."
+    hint = f"Available snapshots, newest first: {', '.join(map(str, line[:10]))}."
     raise SnapshotNotFoundError(msg, hint=hint, table=name_of(table))
 
 
@@ -423,10 +423,10 @@ def _require_fast_forward(table: Table, branch: str, head: int, to: str, current
         return
     behind = [s.snapshot_id for s in ancestors(table.metadata, current) if s.snapshot_id not in line]
     msg = (
-        f"Branch '{branch}' of table '{name_of(table)}' cannot be published: '{to}' has moved on by "
-        f"{len(behind)} snapshot{'s' if len(behind) != 1 else ''} that the branch does not have."
+        f"Branch '{branch}' of table '{name_of(table)}' cannot be published: '{to}' has "
+        f"{len(behind)} newer snapshot{'s' if len(behind) != 1 else ''} that are not on the branch."
     )
-    hint = f"Write the branch anew from '{to}' as it is now, then publish it."
+    hint = f"Recreate the branch from the current head of '{to}', repeat the write, then publish it."
     raise ConcurrencyConflictError(msg, hint=hint, table=name_of(table))
 
 
@@ -435,7 +435,7 @@ def _age_ms(age: Age | None) -> int | None:
         return None
     millis = int(age.total_seconds() * 1000) if isinstance(age, timedelta) else age
     if millis <= 0:
-        msg = f"An age must be longer than nothing, not {age}."
+        msg = f"An age must be greater than 0, not {age}."
         raise InvalidScanError(msg)
     return millis
 

@@ -1,4 +1,4 @@
-"""Schemas: declared, compared with data, and changed."""
+"""Table schemas: conversion from Arrow, comparison with data, and evolution."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _UINT64_DECIMAL = DecimalType(20, 0)
 
 
 def iceberg_schema(schema: pa.Schema | Schema) -> Schema:
-    """Return an Iceberg schema with field ids for an Arrow schema; an Iceberg schema passes as it is."""
+    """Return an Iceberg schema with field ids for an Arrow schema; an Iceberg schema is returned unchanged."""
     if isinstance(schema, Schema):
         return schema
     require_data_names(schema)
@@ -61,7 +61,7 @@ def iceberg_schema(schema: pa.Schema | Schema) -> Schema:
 
 
 def declared_schema(columns: Sequence[ColumnConfig]) -> Schema:
-    """Return the schema that floe.yaml declares."""
+    """Return the schema declared in floe.yaml."""
     counter = itertools.count(len(columns) + 1)
     return Schema(
         *[
@@ -79,11 +79,11 @@ def declared_schema(columns: Sequence[ColumnConfig]) -> Schema:
 
 @dataclass(frozen=True)
 class Difference:
-    """What stands between a table's schema and the data's.
+    """Differences between the schema of a table and the schema of data.
 
     Attributes:
         changes: Columns to add or widen before the data fits.
-        mismatches: Columns that never fit.
+        mismatches: Columns that cannot be made to fit.
     """
 
     changes: tuple[SchemaChange, ...]
@@ -91,7 +91,7 @@ class Difference:
 
 
 def compare(table: Schema, data: pa.Schema) -> Difference:
-    """Compare a table's schema with that of data to be written; names decide, order does not matter."""
+    """Compare a table's schema with the schema of data by column names; order does not matter."""
     require_data_names(data)
     counter = itertools.count(1)
     fields = [field for field in known_schema(data) if not pa.types.is_null(field.type)]
@@ -103,7 +103,7 @@ def compare(table: Schema, data: pa.Schema) -> Difference:
         (changes if isinstance(found, SchemaChange) else mismatches).append(found)  # type: ignore[arg-type]  # by kind
     names = {field.name for field in table.fields}
     mismatches += [
-        ColumnMismatch(name, None, "null", "only nulls, so the new column would have no type")
+        ColumnMismatch(name, None, "null", "all values are null, so the new column has no type")
         for name in sorted(nulls - names)
     ]
     return Difference(tuple(changes), tuple(mismatches))
@@ -123,9 +123,7 @@ def _struct(
             yield from _type(known[field.name].field_type, field.field_type, prefix + field.name)
     for field in table.fields:
         if field.required and field.name not in present and field.write_default is None:
-            reason = (
-                "only nulls in a required column" if nulls and field.name in nulls else "required column is missing"
-            )
+            reason = "required column has only nulls" if nulls and field.name in nulls else "required column is missing"
             yield ColumnMismatch(prefix + field.name, str(field.field_type), None, reason)
 
 
@@ -143,14 +141,14 @@ def _type(table: IcebergType, data: IcebergType, column: str) -> Iterator[Schema
         case _ if widens(table, data):
             yield SchemaChange(kind=SchemaChangeKind.WIDEN, column=column, type=data)
         case _:
-            yield ColumnMismatch(column, str(table), str(data), "no type holds both")
+            yield ColumnMismatch(column, str(table), str(data), "incompatible types")
 
 
 def widens(narrow: IcebergType, wide: IcebergType) -> bool:
-    """Whether a column may change from one type to the other and keep every value."""
+    """Whether a column can change from one type to the other without losing values."""
     if not isinstance(narrow, PrimitiveType) or not isinstance(wide, PrimitiveType):
         return False
-    if isinstance(narrow, StringType | BinaryType | FixedType):  # readable as the other, never a change of column
+    if isinstance(narrow, StringType | BinaryType | FixedType):  # PyIceberg promotes these, Iceberg does not
         return narrow == wide
     if isinstance(narrow, DecimalType) and isinstance(wide, DecimalType) and narrow.scale != wide.scale:
         return False
@@ -168,13 +166,13 @@ def fits(data: IcebergType, table: IcebergType) -> bool:
     if data == _UINT64_DECIMAL and isinstance(table, LongType):
         return True
     if isinstance(data, DecimalType) and isinstance(table, DecimalType):
-        # More digits on both sides of the point; the values are rescaled when they are written.
+        # The table has at least as many digits on both sides of the decimal point; values are rescaled on write.
         return table.scale >= data.scale and table.precision - table.scale >= data.precision - data.scale
     return data == FixedType(16) and isinstance(table, UUIDType)
 
 
 def _optional(field_type: IcebergType) -> IcebergType:
-    """Return a type for a new column: nothing inside it is required."""
+    """Return a type for a new column, with all nested fields optional."""
     match field_type:
         case StructType():
             return StructType(
@@ -200,10 +198,10 @@ def _optional(field_type: IcebergType) -> IcebergType:
 def require_fit(
     table: Table, data: pa.Schema, *, evolve: bool, name: str, freed: Sequence[SchemaChange] = ()
 ) -> tuple[SchemaChange, ...]:
-    """Return the changes that let data into a table; ``freed`` are those that let nulls into required columns.
+    """Return the schema changes that data needs; ``freed`` are the changes that make required columns optional.
 
     Raises:
-        SchemaEvolutionError: A column never fits, or columns would change and ``evolve`` is off.
+        SchemaEvolutionError: A column cannot fit, or columns would have to change and ``evolve`` is False.
     """
     difference = compare(table.schema(), data)
     if freed:
@@ -215,16 +213,16 @@ def require_fit(
         mismatches += [_unwanted(change, table.schema()) for change in difference.changes]
     if mismatches:
         msg = f"The data does not fit table '{name}'."
-        hint = "Pass evolve_schema=True to let the table follow." if not difference.mismatches else None
+        hint = "Pass evolve_schema=True to evolve the table's schema." if not difference.mismatches else None
         raise SchemaEvolutionError(msg, mismatches=mismatches, hint=hint, table=name)
     return difference.changes
 
 
 def _unwanted(change: SchemaChange, schema: Schema) -> ColumnMismatch:
     if change.kind is SchemaChangeKind.ADD:
-        return ColumnMismatch(change.column, None, str(change.type), "new column, and evolve_schema is off")
+        return ColumnMismatch(change.column, None, str(change.type), "new column, but evolve_schema is False")
     current = schema.find_field(change.column).field_type
-    return ColumnMismatch(change.column, str(current), str(change.type), "wider type, and evolve_schema is off")
+    return ColumnMismatch(change.column, str(current), str(change.type), "wider type, but evolve_schema is False")
 
 
 def plan_evolution(
@@ -234,10 +232,10 @@ def plan_evolution(
     *,
     allow_incompatible_changes: bool = False,
 ) -> Schema:
-    """Return the schema the table would have, without changing it.
+    """Return the schema that a table would have after changes, without changing it.
 
     Raises:
-        SchemaEvolutionError: A change is refused; the error lists every one.
+        SchemaEvolutionError: A change is refused; the error lists all refused changes.
     """
     with context.operation("iceberg.plan_evolution", target, changes=len(changes)):
         table = context.load(target)
@@ -254,7 +252,7 @@ def evolve_schema(
     """Change a table's schema in one commit and return the new one.
 
     Raises:
-        SchemaEvolutionError: A change is refused; the error lists every one.
+        SchemaEvolutionError: A change is refused; the error lists all refused changes.
     """
     with context.operation("iceberg.evolve_schema", target, changes=len(changes)) as operation:
         wanted: Schema | None = None
@@ -270,29 +268,29 @@ def evolve_schema(
             along = followers(table.schema(), wanted, table.properties).table_updates()
             return Change((*staged.updates, *along), requirements, columns) if staged.updates else None
 
-        table = commit_change(context, target, plan, what="the change of schema")
+        table = commit_change(context, target, plan, what="the schema change")
         operation.set(schema_id=table.metadata.current_schema_id)
         return table.schema()
 
 
 def stage_changes(table: Table, changes: Sequence[SchemaChange], *, allow_incompatible: bool = False) -> Staged:
-    """Work out the updates for schema changes on a table as it is now.
+    """Return the updates for schema changes on the current table.
 
     Raises:
-        SchemaEvolutionError: A change is refused; the error lists every one.
+        SchemaEvolutionError: A change is refused; the error lists all refused changes.
     """
     name = ".".join(table.name())
     added = {change.column for change in changes if change.kind is SchemaChangeKind.ADD}
     refused = [
         why
         for change in changes
-        # A new column may be moved by the changes that add it.
+        # The changes that add a column may also move it.
         if not (change.kind is SchemaChangeKind.REORDER and change.column in added)
         and (why := _refusal(change, table, allow_incompatible=allow_incompatible))
     ]
     if refused:
-        msg = f"The schema of table '{name}' cannot change that way."
-        hint = None if allow_incompatible else "Pass allow_incompatible_changes=True if readers can take it."
+        msg = f"Unsupported schema changes for table '{name}'."
+        hint = None if allow_incompatible else "Pass allow_incompatible_changes=True if readers can handle them."
         raise SchemaEvolutionError(msg, mismatches=refused, hint=hint, table=name)
 
     def edit(transaction: Transaction) -> None:
@@ -305,20 +303,20 @@ def stage_changes(table: Table, changes: Sequence[SchemaChange], *, allow_incomp
     try:
         staged = stage(table, edit)
     except (ValueError, ValidationError, ResolveError) as err:
-        msg = f"The schema of table '{name}' cannot change that way: {err}"
+        msg = f"Unsupported schema changes for table '{name}': {err}"
         raise SchemaEvolutionError(msg, table=name) from err
     require_names(staged.metadata.schema(), before=table.schema())
     return staged
 
 
 def _frees_identifiers(changes: Sequence[SchemaChange], schema: Schema) -> bool:
-    """Whether an identifier field is to hold null, which none can: the keys are a property then."""
+    """Whether an identifier field becomes optional, which is not allowed: the keys are then stored as a property."""
     freed = {change.column for change in changes if change.kind is SchemaChangeKind.MAKE_OPTIONAL}
     return bool(freed & schema.identifier_field_names())
 
 
 def _refusal(change: SchemaChange, table: Table, *, allow_incompatible: bool) -> ColumnMismatch | None:
-    """Say why a change cannot be made, None when it can."""
+    """Return why a change is refused; None if it is allowed."""
     column = change.column
     schema = table.schema()
     current = _find(schema, column)
@@ -327,7 +325,7 @@ def _refusal(change: SchemaChange, table: Table, *, allow_incompatible: bool) ->
     if change.kind is SchemaChangeKind.ADD:
         return _refused_addition(change, table, current, allow_incompatible=allow_incompatible)
     if current is None:
-        return ColumnMismatch(column, None, new_text, "no such column")
+        return ColumnMismatch(column, None, new_text, "column does not exist")
     current_text = str(current.field_type)
     if change.kind is SchemaChangeKind.WIDEN and wanted and not widens(current.field_type, wanted):
         return ColumnMismatch(column, current_text, new_text, "not a wider type")
@@ -343,52 +341,52 @@ def _refused_addition(
 ) -> ColumnMismatch | None:
     text = str(_wanted_type(change))
     if current is not None:
-        return ColumnMismatch(change.column, str(current.field_type), text, "the column is there already")
+        return ColumnMismatch(change.column, str(current.field_type), text, "column already exists")
     if change.required and not allow_incompatible:
         return ColumnMismatch(change.column, None, text, "a new required column is an incompatible change")
     if change.required and table.metadata.snapshots:
-        return ColumnMismatch(change.column, None, text, "the rows already there would have no value")
+        return ColumnMismatch(change.column, None, text, "existing rows would have no value")
     return None
 
 
 def _refused_by_rows(
     change: SchemaChange, table: Table, current: NestedField, new_text: str | None
 ) -> ColumnMismatch | None:
-    """Refuse what would make rows unreadable that are already there."""
+    """Return why a change would make existing rows unreadable; None if it would not."""
     text = str(current.field_type)
     if change.kind is SchemaChangeKind.CHANGE_TYPE and table.metadata.snapshots:
-        reason = "no stored value can be read as the new type; add a column, copy the values over, drop the old one"
+        reason = "stored values cannot be read as the new type; add a column, copy the values, drop the old one"
         return ColumnMismatch(change.column, text, new_text, reason)
     if change.kind is SchemaChangeKind.MAKE_REQUIRED and may_hold_nulls(table, current.field_id):
-        return ColumnMismatch(change.column, text, text, "rows already there may hold null")
+        return ColumnMismatch(change.column, text, text, "existing rows may contain nulls")
     if change.kind is SchemaChangeKind.DROP and (role := _role(table, current.field_id)):
-        return ColumnMismatch(change.column, text, None, f"the table's {role} needs it")
+        return ColumnMismatch(change.column, text, None, f"used by the table's {role}")
     return None
 
 
 def may_hold_nulls(table: Table, field_id: int) -> bool:
-    """Whether a column of some branch's rows may be null, by what the manifests say."""
-    # Counts of nested fields are not kept, so a missing count is no proof.
+    """Whether a column may contain nulls on any branch, according to the manifests."""
+    # Nested fields have no counts, so a missing count proves nothing.
     heads = {ref.snapshot_id for ref in _branches(table).values()}
     files = (task.file for head in heads for task in table.scan(snapshot_id=head).plan_files())
     return any((file.null_value_counts or {}).get(field_id, 1) > 0 for file in files)
 
 
 def _rows_looked_at(table: Table, changes: Sequence[SchemaChange]) -> tuple[TableRequirement, ...]:
-    """Return what must hold for changes that depend on the rows: nobody may have written to a branch since."""
+    """Return the requirements of changes that depend on the rows: no branch may have moved since."""
     if not any(change.kind is SchemaChangeKind.MAKE_REQUIRED for change in changes):
         return ()
     return heads_asserted(table)
 
 
 def heads_asserted(table: Table) -> tuple[TableRequirement, ...]:
-    """Return the requirement that nobody has written to a branch since the table was loaded."""
+    """Return the requirements that no branch has moved since the table was loaded."""
     heads = {MAIN_BRANCH: None} | {name: ref.snapshot_id for name, ref in _branches(table).items()}
     return tuple(AssertRefSnapshotId(ref=name, snapshot_id=head) for name, head in heads.items())
 
 
 def _branches(table: Table) -> dict[str, SnapshotRef]:
-    # A branch is read with the table's schema, a tag with the schema of its time.
+    # A branch is read with the table's schema, a tag with the schema of its snapshot.
     return {name: ref for name, ref in table.metadata.refs.items() if ref.snapshot_ref_type is SnapshotRefType.BRANCH}
 
 
@@ -404,9 +402,9 @@ def _role(table: Table, field_id: int) -> str | None:
 
 
 def partitions_files(table: Table, field_id: int) -> bool:
-    """Whether files are laid out by a column, by the present partitioning or a former one.
+    """Whether files are partitioned by a column, in the current or a former partition spec.
 
-    Iceberg's Java loses the partition values of such files as soon as the column is gone, and writes nulls for them.
+    After the column is dropped, Iceberg's Java implementation writes nulls for the partition values of such files.
     """
     specs = {
         spec.spec_id
@@ -420,7 +418,7 @@ def partitions_files(table: Table, field_id: int) -> bool:
 
 
 def _within(keys: Sequence[str], field_id: int, schema: Schema) -> bool:
-    """Whether a column is a key, or a struct that a key lies in."""
+    """Whether a column is a key, or a struct that contains a key."""
     name = str(schema.find_column_name(field_id))
     return any(key == name or key.startswith(f"{name}.") for key in keys)
 
@@ -463,13 +461,13 @@ def _apply(update: UpdateSchema, change: SchemaChange, schema: Schema) -> None:
 
 
 def column_requests(table: Table, changes: Sequence[SchemaChange]) -> tuple[ColumnRequest, ...]:
-    """Return schema changes as an engine takes them."""
+    """Return schema changes as column requests for an engine."""
     schema = table.schema()
 
     def request(change: SchemaChange) -> ColumnRequest:
         wanted = _wanted_type(change)
         return ColumnRequest(
-            # An engine knows no column that refuses null from its first row on.
+            # Engines cannot add a required column directly.
             kind="add required" if change.kind is SchemaChangeKind.ADD and change.required else change.kind.value,
             path=column_parts(change.column, schema),
             type=type_text(wanted) if wanted is not None else None,
@@ -482,7 +480,7 @@ def column_requests(table: Table, changes: Sequence[SchemaChange]) -> tuple[Colu
 
 
 def column_parts(column: str, schema: Schema) -> tuple[str, ...]:
-    """Split a dotted name, unless a column's own name holds the dots."""
+    """Split a dotted name, unless the dots are part of a column's name."""
     if _find(schema, column) is not None and any(field.name == column for field in schema.fields):
         return (column,)
     parent, _, name = column.rpartition(".")

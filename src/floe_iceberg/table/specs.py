@@ -1,4 +1,4 @@
-"""Partition specs and sort orders from short terms, checked against a schema."""
+"""Parses and checks partition and sort terms such as ``day(ts)`` and ``ts desc``."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def partition_spec(terms: PartitionSpec | Sequence[str] | None, schema: Schema) 
     """Return the spec for terms such as ``day(ts)``, ``bucket(16, id)`` or ``region``.
 
     Raises:
-        ConfigurationError: A term cannot be read, or names no column.
+        ConfigurationError: A term is invalid, or its column does not exist.
     """
     if terms is None:
         return UNPARTITIONED_PARTITION_SPEC
@@ -80,7 +80,7 @@ def sort_order(terms: SortOrder | Sequence[str] | None, schema: Schema) -> SortO
     """Return the sort order for terms such as ``ts desc nulls last``.
 
     Raises:
-        ConfigurationError: A term cannot be read, or names no column.
+        ConfigurationError: A term is invalid, or its column does not exist.
     """
     if terms is None:
         return UNSORTED_SORT_ORDER
@@ -90,7 +90,7 @@ def sort_order(terms: SortOrder | Sequence[str] | None, schema: Schema) -> SortO
     for term in [terms] if isinstance(terms, str) else terms:
         match = _SORT_TERM.match(term)
         if match is None:
-            msg = f"'{term}' is no sort term."
+            msg = f"'{term}' is not a valid sort term."
             raise ConfigurationError(msg, hint="Write column [asc|desc] [nulls first|last].")
         transform, source_id, _ = _parse(match["term"], schema)
         direction = SortDirection[(match["direction"] or "asc").upper()]
@@ -104,14 +104,14 @@ def sort_order(terms: SortOrder | Sequence[str] | None, schema: Schema) -> SortO
 
 
 def _parse(term: str, schema: Schema) -> tuple[Transform[Any, Any], int, str]:
-    # Any character may be part of a name, those of the terms and blanks at its ends included.
+    # A column name may contain any character, including term syntax and leading or trailing blanks.
     for column in (term, term.strip()):
         if column in schema.column_names:
             return _checked(term, column, "identity", 0, schema)
     match = _TERM.match(term)
     name = match["transform"].lower() if match and match["transform"] else "identity"
     if match is None or name not in {*_PLAIN, "bucket", "truncate"} or (name in _PLAIN) == bool(match["number"]):
-        msg = f"'{term}' is no partition term."
+        msg = f"'{term}' is not a valid partition term."
         hint = "Write a column, day(c), month(c), year(c), hour(c), bucket(n, c) or truncate(n, c)."
         raise ConfigurationError(msg, hint=hint)
     return _checked(term, (match["inner"] or match["column"]).strip(), name, int(match["number"] or 0), schema)
@@ -121,14 +121,14 @@ def _checked(term: str, column: str, name: str, number: int, schema: Schema) -> 
     try:
         field = schema.find_field(column)
     except ValueError as err:
-        msg = f"'{term}' names no column of the table."
-        raise ConfigurationError(msg, hint=f"Columns there: {', '.join(schema.column_names)}.") from err
+        msg = f"The column in '{term}' does not exist."
+        raise ConfigurationError(msg, hint=f"Existing columns: {', '.join(schema.column_names)}.") from err
     if name in {"bucket", "truncate"} and number < 1:
         msg = f"'{term}' has width {number}; it must be at least 1."
         raise ConfigurationError(msg)
     transform, suffix = _transform(name, number)
     if not transform.can_transform(field.field_type):
-        msg = f"'{term}' does not work on a column of type {field.field_type}."
+        msg = f"'{term}' is not supported for a column of type {field.field_type}."
         raise ConfigurationError(msg)
     return transform, field.field_id, suffix
 
@@ -143,27 +143,27 @@ def _transform(name: str, number: int) -> tuple[Transform[Any, Any], str]:
 
 
 def check_spec(spec: PartitionSpec, schema: Schema) -> PartitionSpec:
-    """Refuse a spec that some engine could not use.
+    """Require a partition spec that every engine can use.
 
     Raises:
-        ConfigurationError: A field has no source column, does not fit its type, or shares its name with another.
+        ConfigurationError: A field has no source column, an unsupported type or a duplicate name.
     """
     names: set[str] = set()
     for term in spec.fields:
         try:
             source = schema.find_field(term.source_id)
         except ValueError as err:
-            msg = f"The partition field '{term.name}' has source id {term.source_id}, which no column has."
-            raise ConfigurationError(msg, hint=f"Columns there: {', '.join(schema.column_names)}.") from err
+            msg = f"No column has the source id {term.source_id} of partition field '{term.name}'."
+            raise ConfigurationError(msg, hint=f"Existing columns: {', '.join(schema.column_names)}.") from err
         if not term.transform.can_transform(source.field_type):
-            msg = f"The transform {term.transform} of '{term.name}' does not work on type {source.field_type}."
+            msg = f"The transform {term.transform} of '{term.name}' does not support type {source.field_type}."
             raise ConfigurationError(msg)
         if _width(term.transform) < 1:
             msg = f"The transform {term.transform} of '{term.name}' must have a width of at least 1."
             raise ConfigurationError(msg)
         if isinstance(term.transform, IdentityTransform) and isinstance(source.field_type, FixedType):
-            # Iceberg's Java reads and writes such values in manifests with a length, which Avro's fixed does not have.
-            msg = f"Column '{source.name}' cannot be a partition: Java does not read values of {source.field_type}."
+            # Iceberg's Java implementation expects a length in manifests, which Avro's fixed type does not have.
+            msg = f"Cannot partition by '{source.name}': Java engines cannot read {source.field_type} partition values."
             raise ConfigurationError(msg, hint="Partition by bucket(n, column), or make the column binary.")
         _check_name(term, names, schema)
     return spec
@@ -171,12 +171,12 @@ def check_spec(spec: PartitionSpec, schema: Schema) -> PartitionSpec:
 
 def _check_name(term: PartitionField, names: set[str], schema: Schema) -> None:
     if term.name in names:
-        msg = f"Two partition fields have the name '{term.name}'."
+        msg = f"Duplicate partition field '{term.name}'."
         raise ConfigurationError(msg, hint="List each partition term once.")
     names.add(term.name)
     same = isinstance(term.transform, IdentityTransform | VoidTransform)
     if term.name in schema.column_names and not (same and schema.find_field(term.name).field_id == term.source_id):
-        msg = f"The partition field '{term.name}' has the name of another column."
+        msg = f"The partition field '{term.name}' has the same name as another column."
         raise ConfigurationError(msg, hint="Rename the column, or give the partition field another name.")
 
 

@@ -1,4 +1,4 @@
-"""Iceberg types as people write them: ``long``, ``decimal(10, 2)``, ``map<string, list<long>>``."""
+"""Parses and formats Iceberg types such as ``long``, ``decimal(10, 2)`` and ``map<string, list<long>>``."""
 
 from __future__ import annotations
 
@@ -66,25 +66,25 @@ _SIMPLE: dict[str, type[PrimitiveType]] = {
 
 
 def parse_type(text: str, *, new_id: Callable[[], int] | None = None) -> IcebergType:
-    """Read a type.
+    """Parse a type.
 
     Args:
         text: The type, in Iceberg's or Spark's spelling.
-        new_id: Gives field ids to nested fields; without it they count from 1.
+        new_id: Returns the ids of nested fields; by default they count from 1.
 
     Raises:
-        ConfigurationError: The text is no type.
+        ConfigurationError: The text is not a valid type.
     """
     try:
         kind = parse_column_type(text)
     except ColumnTypeError as err:
-        msg = f"'{text}' is no Iceberg type: {err}."
+        msg = f"'{text}' is not a valid Iceberg type: {err}."
         raise ConfigurationError(msg, hint=f"Types: {', '.join(KNOWN_TYPES)}.") from None
     return _built(kind, new_id or itertools.count(1).__next__)
 
 
 def type_text(kind: IcebergType) -> str:
-    """Write a type as ``parse_type`` reads it."""
+    """Format a type in the syntax of ``parse_type``."""
     if isinstance(kind, DecimalType):
         return f"decimal({kind.precision}, {kind.scale})"
     if isinstance(kind, FixedType):

@@ -1,7 +1,8 @@
-"""Branches that somebody opened and never closed, because its process was killed or its host is gone.
+"""Cleanup of branches whose process was killed or whose host is gone.
 
-A branch keeps its snapshots, and their files, from expiry. Those of operations carry their process in their names, so
-that what a dead process of this host left can be removed; of other hosts nobody here can tell, and a person decides.
+A branch protects its snapshots and their files from expiry. The names of operation branches contain the process id, so
+branches of dead processes on this host can be removed. Whether a process on another host is alive is unknown here;
+removing those branches is a manual decision.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def own_snapshots(table: Table, branch: str, published: set[int] | None = None) -> list[Snapshot]:
-    """Return the snapshots that a branch has and main has not, newest first."""
+    """Return the snapshots that are on a branch but not on main, newest first."""
     if published is None:
         published = {snapshot.snapshot_id for snapshot in ref_history(table.metadata)}
     own = []
@@ -33,20 +34,22 @@ def own_snapshots(table: Table, branch: str, published: set[int] | None = None) 
 
 
 def clear_operations(context: ManagerContext, table: Table) -> list[str]:
-    """Remove the operations' branches that dead processes of this host left on a table; return their names.
+    """Remove a table's operation branches left by dead processes of this host, and return their names.
 
-    What stands in the way is logged: whoever comes here is about to do something else.
+    Errors are logged, not raised, because this cleanup runs at the start of another operation.
     """
     cleared = []
     for name in [name for name in table.metadata.refs if is_operation_branch(name) and opened(name).abandoned]:
         try:
             remove_branch(context, table, name)
         except RefNotFoundError:
-            # Somebody else was faster.
+            # Another process has already removed it.
             continue
         except FloeStorageError as err:
             context.logger.warning("iceberg.clear_branch", table=name_of(table), ref=name, reason=str(err))
             continue
-        context.logger.warning("iceberg.clear_branch", table=name_of(table), ref=name, reason="its process is gone")
+        context.logger.warning(
+            "iceberg.clear_branch", table=name_of(table), ref=name, reason="process no longer running"
+        )
         cleared.append(name)
     return cleared

@@ -1,4 +1,4 @@
-"""Copy on write: which files hold the rows in question, and what is left of them."""
+"""Copy-on-write rewrites: find the files with matching rows and write the remaining rows to new files."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ ReadSet = frozenset[tuple[str, frozenset[str]]]
 
 @dataclass(frozen=True)
 class Branch:
-    """A table's branch as it stands.
+    """A branch of a table at one version.
 
     Attributes:
         table: The table.
-        head: The branch's newest snapshot, None when it has none.
+        head: The branch's newest snapshot; None for an empty branch.
     """
 
     table: Table
@@ -46,11 +46,11 @@ class Branch:
 
     @classmethod
     def of(cls, table: Table, name: str | None) -> Branch:
-        """Look at a branch, main by default."""
+        """Return a branch, main by default."""
         return cls(table, table.metadata.snapshot_by_name(name or MAIN_BRANCH))
 
     def tasks(self, row_filter: RowFilter | None = None) -> list[FileScanTask]:
-        """Return the files that may hold rows a filter matches."""
+        """Return the files that may contain rows matching a filter."""
         if self.head is None:
             return []
         wanted = self.filter(row_filter, self.table.metadata)
@@ -60,11 +60,11 @@ class Branch:
             raise explain(err, self.table, self.head) from err
 
     def filter(self, row_filter: RowFilter | None, metadata: TableMetadata) -> RowPredicate:
-        """Fit a filter to a state of the table."""
+        """Bind a filter to the schema of one version of the table."""
         return parse_row_filter(row_filter, metadata.schema(), table=".".join(self.table.name()))
 
     def files(self) -> list[DataFile]:
-        """Return every data file, whatever deletes lie on it."""
+        """Return every data file, including files with deletes."""
         if self.head is None:
             return []
         try:
@@ -80,7 +80,7 @@ class Branch:
             raise explain(err, self.table, self.head) from err
 
     def rows(self, task: FileScanTask, layout: Layout, projection: Schema | None = None) -> pa.Table:
-        """Read what is left of a file, in the layout's schema or a part of it."""
+        """Read the live rows of a file, in the layout's schema or a projection of it."""
         require_readable([task], table=".".join(self.table.name()))
         scan = RowScan(layout.metadata, self.table.io, projection or layout.schema, AlwaysTrue())
         try:
@@ -98,7 +98,7 @@ class Branch:
 
 
 def read_set(tasks: Iterable[FileScanTask]) -> ReadSet:
-    """Name what a plan has looked at: two plans that looked at the same come to the same result."""
+    """Return the files that a plan has read; two plans with the same read set have the same result."""
     return frozenset(
         (task.file.file_path, frozenset(delete.file_path for delete in task.delete_files)) for task in tasks
     )
@@ -106,20 +106,20 @@ def read_set(tasks: Iterable[FileScanTask]) -> ReadSet:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """Files that go, and files that take their place."""
+    """Files to remove, and the files that replace them."""
 
     removed: tuple[DataFile, ...] = ()
     added: tuple[DataFile, ...] = ()
 
 
 def without_matching(branch: Branch, tasks: Iterable[FileScanTask], row_filter: RowFilter, layout: Layout) -> Rewrite:
-    """Remove the rows a filter matches; rows for which it is unknown stay."""
+    """Remove the rows that match a filter; rows for which the filter is unknown stay."""
     matched = branch.filter(row_filter, layout.metadata)
     pruner = matched.pruner(layout.metadata)
     removed: list[DataFile] = []
     added: list[DataFile] = []
     for task in tasks:
-        # The partition alone says that every row matches.
+        # The partition values alone prove that every row matches.
         if pruner.passes_all(task.file):
             removed.append(task.file)
             continue
@@ -133,7 +133,7 @@ def without_matching(branch: Branch, tasks: Iterable[FileScanTask], row_filter: 
 
 
 def without_partitions(branch: Branch, records: Collection[tuple[object, ...]], layout: Layout) -> Rewrite:
-    """Remove the partitions of the current spec; files of older specs lose just the rows that belong to them."""
+    """Remove partitions of the current spec; files of older specs are rewritten without their rows."""
     spec_id = layout.metadata.default_spec_id
     files = branch.files()
     removed = [file for file in files if file.spec_id == spec_id and record_key(file.partition) in records]

@@ -1,4 +1,4 @@
-"""Parquet data files: rows in the shape of the table's schema, written once, with the metrics readers prune by."""
+"""Parquet data file writer, with the column metrics that readers use for pruning."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ if TYPE_CHECKING:
 
 _MIB = 1024 * 1024
 _TARGET_BYTES = "write.target-file-size-bytes"
-# Below this a second writer costs more than it brings.
+# Below this size, a second writer costs more than it saves.
 _LEAST_PER_WRITER = 48 * _MIB
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How the files of one write look: schema, spec, order, and where they go.
+    """Layout of the files of one write: schema, partition spec, sort order and location.
 
     Attributes:
-        metadata: The table's metadata, schema changes of the write applied.
-        io: The table's files.
-        order: Order of the rows in each file; the table's own when None.
+        metadata: The table's metadata, with the write's schema changes applied.
+        io: The table's FileIO.
+        order: Sort order of the rows in each file; the table's sort order when None.
     """
 
     metadata: TableMetadata
@@ -65,17 +65,17 @@ class Layout:
     paths: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Refuse formats other than Parquet."""
+        """Reject formats other than Parquet."""
         wanted = self.metadata.properties.get("write.format.default", "parquet").lower()
         if wanted != "parquet":
-            msg = f"The table's write.format.default is {wanted}; in process floe writes Parquet only."
+            msg = f"The table's write.format.default is {wanted}; the arrow engine writes Parquet only."
             raise CapabilityError(msg, hint="Pass engine='spark'.")
-        # Read now, so that a wrong setting shows before the first file.
+        # Read early: an invalid setting must fail before the first file is written.
         _ = self.writer_options, self.target_bytes
 
     @cached_property
     def writer_options(self) -> dict[str, Any]:
-        """Options of the Parquet writer."""
+        """The Parquet writer's options."""
         return writer_options(self.metadata.properties)
 
     @property
@@ -85,26 +85,26 @@ class Layout:
 
     @property
     def spec(self) -> PartitionSpec:
-        """The spec new files are partitioned by."""
+        """The partition spec of new files."""
         return self.metadata.spec()
 
     @cached_property
     def stored_schema(self) -> Schema | None:
-        """The schema with the names that files have, None when they are the table's own."""
+        """The schema with the column names used in files; None when they equal the table's names."""
         return stored_names(self.schema)
 
     @cached_property
     def columns(self) -> list[Leaf]:
-        """The columns of each file, and which figures are kept of them."""
+        """The columns of each file and the metrics to collect for each."""
         return leaves(self.schema, column_modes(self.metadata))
 
     @property
     def target_bytes(self) -> int:
-        """Size on disk at which a file is full."""
+        """File size on disk at which a new file is started."""
         return whole_number(self.metadata.properties, _TARGET_BYTES, 512 * _MIB)
 
     def new_path(self, record: Record | None = None) -> str:
-        """Return a place for another data file, and remember it."""
+        """Return the path for another data file, and record it."""
         partition = None
         if record is not None:
             values = [
@@ -125,7 +125,7 @@ class Layout:
         self.paths.clear()
 
     def in_order(self, rows: pa.Table) -> tuple[pa.Table, int | None]:
-        """Sort rows by the layout's order; also return the order's id, if it is one of the table's."""
+        """Sort rows by the layout's order; also return the order's id if the table defines it."""
         order = self.order or self.metadata.sort_order()
         if order.is_unsorted:
             return rows, None
@@ -134,10 +134,10 @@ class Layout:
 
 
 class DataFileWriter:
-    """One data file under way; rows must have the layout's schema, as ``cast.fit`` makes them."""
+    """Writer of one data file; rows must have the layout's schema, as returned by ``cast.fit``."""
 
     def __init__(self, layout: Layout, record: Record | None = None, *, sort_order_id: int | None = None) -> None:
-        """Choose the place; the file is created by the first rows."""
+        """Choose the path; the first write creates the file."""
         self._layout = layout
         self._record = record if record is not None else Record()
         self._sort_order_id = sort_order_id
@@ -153,7 +153,7 @@ class DataFileWriter:
         return int(self._stream.tell()) if self._stream is not None else 0
 
     def write(self, rows: pa.Table) -> None:
-        """Add rows; each call ends a row group."""
+        """Write rows; each call ends a row group."""
         properties = self._layout.metadata.properties
         self._metrics.observe(rows)
         if self._layout.stored_schema is not None:
@@ -170,7 +170,7 @@ class DataFileWriter:
         self._writer.write_table(rows, row_group_size=row_group_rows(rows, properties))
 
     def close(self) -> DataFile:
-        """Finish the file and describe it."""
+        """Finish the file and return its DataFile entry."""
         if self._writer is None:
             msg = "a data file needs rows"
             raise ValueError(msg)
@@ -195,11 +195,11 @@ class DataFileWriter:
         return file
 
     def abort(self) -> None:
-        """Let go of the file; the layout deletes it."""
+        """Close the file without finishing it; the layout deletes it."""
         if self._writer is not None:
             with contextlib.suppress(Exception):
                 self._writer.close()
-            # Or it would try once more when it is collected, and complain of the closed file.
+            # Otherwise the garbage collector closes it again and warns about the closed file.
             self._writer.is_open = False
         if self._stream is not None:
             with contextlib.suppress(Exception):
@@ -207,7 +207,7 @@ class DataFileWriter:
 
 
 def write_rows(layout: Layout, rows: pa.Table) -> list[DataFile]:
-    """Write a table of any fitting shape as data files, on all cores."""
+    """Write rows that fit the schema as data files, on all cores."""
     rows = fit(rows, layout.schema)
     if rows.num_rows == 0:
         return []
@@ -223,7 +223,7 @@ def write_rows(layout: Layout, rows: pa.Table) -> list[DataFile]:
 
 
 def _in_parallel(layout: Layout, tasks: Iterable[PartitionRows]) -> list[list[DataFile]]:
-    """Write on all cores, few tasks ahead; when one fails, wait for the others before it rises."""
+    """Write on all cores with few tasks queued; if one fails, wait for the others before raising."""
     executor = ExecutorFactory.get_or_create()
     ahead = 2 * (os.cpu_count() or 1)
     futures: list[Future[list[DataFile]]] = []

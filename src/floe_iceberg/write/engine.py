@@ -1,8 +1,8 @@
-"""Writes on the data plane, under the same promise: exactly once, or an error that says what is known.
+"""Exactly-once writes on the data plane.
 
-An engine works once and cannot be trusted to tell how it ended. Before and after each try the branch's history is
-searched for the operation's id. Row-level operations go to a branch of their own, and floe moves the target branch to
-its head, provided nobody has moved it meanwhile.
+An engine runs a write once, and its reply does not reliably say whether the write landed. floe therefore searches the
+branch's history for the operation id before and after each attempt. Row-level operations write to a temporary branch;
+floe then moves the target branch to the head of that branch, provided the target has not moved in the meantime.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _CHANGES = ("added-data-files", "deleted-data-files", "added-delete-files", "rem
 
 @dataclass(frozen=True)
 class EngineWrite:
-    """What the engine is asked to write."""
+    """A write to run on an engine."""
 
     kind: WriteKind
     data: object | None = None
@@ -81,7 +81,7 @@ class EngineWrite:
     null_keys: NullKeys = NullKeys.REFUSE
     row_filter: RowPredicate | None = None
     kept: tuple[str, ...] = ()
-    # Columns of a stream that are known to hold null.
+    # Columns of a stream that are known to contain nulls.
     nulls: frozenset[str] = frozenset()
 
 
@@ -95,21 +95,21 @@ def write_on_engine(  # noqa: PLR0913 - options by keyword
     evolve: bool = True,
     loaded: Table | None = None,
 ) -> Outcome:
-    """Carry out a write on the data plane, exactly once.
+    """Run a write on the data plane exactly once.
 
     Args:
         context: The manager's context.
         target: The table.
-        write: What is written.
-        scope: Makes it findable.
-        properties: Go into the snapshot's summary.
-        evolve: Whether the table may follow the data's schema.
-        loaded: The table as the caller has just seen it.
+        write: The write to run.
+        scope: The operation id and branch that identify the write.
+        properties: Properties to add to the snapshot summary.
+        evolve: Whether to evolve the table's schema to fit the data.
+        loaded: The table, if the caller has just loaded it.
 
     Raises:
-        ConcurrencyConflictError: Others won every race within the budget.
-        ClockSkewError: A writer's clock is so far ahead that the engine refuses the table beyond the budget.
-        CommitStateUnknownError: Nobody can tell whether the write landed.
+        ConcurrencyConflictError: Other writers committed first on every attempt within the time budget.
+        ClockSkewError: A writer's clock is so far ahead that the engine rejects the table for longer than the budget.
+        CommitStateUnknownError: It is unknown whether the write landed.
     """
     table = loaded or context.load(target)
     require_branch(table, scope.branch)
@@ -122,19 +122,19 @@ def write_on_engine(  # noqa: PLR0913 - options by keyword
         if write.schema is not None:
             table = _evolve(context, table, write, write.schema, evolve=evolve)
         try:
-            return _carried_out(context, table, write, scope, properties)
+            return _run_write(context, table, write, scope, properties)
         except InvalidDataError as err:
-            if not (evolve and err.nulls) or not _let_nulls_in(context, target, write):
+            if not (evolve and err.nulls) or not _relax_null_columns(context, target, write):
                 raise
-        return _carried_out(context, context.load(target), write, scope, properties)
+        return _run_write(context, context.load(target), write, scope, properties)
 
 
-def _carried_out(
+def _run_write(
     context: ManagerContext, table: Table, write: EngineWrite, scope: WriteScope, properties: Mapping[str, str]
 ) -> Outcome:
     loop = _EngineLoop(context, table, write, scope, properties)
     if scope.branch is not None and scope.branch.startswith(STAGING_PREFIX):
-        return loop.alone(table)
+        return loop.on_private_branch(table)
     if context.branches and (write.kind in _ROW_LEVEL or reads_on(properties)):
         return loop.on_branch()
     if write.kind in _ROW_LEVEL:
@@ -143,17 +143,17 @@ def _carried_out(
 
 
 def _require_isolation(context: ManagerContext, target: TableTarget) -> None:
-    """Make row-level operations safe on main: there is no branch to keep a half-lost one from readers."""
+    """Make row-level operations safe on main, where no branch hides a partly lost write from readers."""
 
     def plan(table: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
         missing = {key: value for key, value in _SAFE_ROW_LEVEL.items() if table.properties.get(key) != value}
         return Change((SetPropertiesUpdate(updates=missing),)) if missing else None
 
-    commit_change(context, target, plan, what="the isolation of row-level operations")
+    commit_change(context, target, plan, what="the isolation level of row-level operations")
 
 
 def is_readable(table: Table, snapshot: Snapshot) -> bool:
-    """Whether every file that a snapshot added is there; what only the engine can read is taken for readable."""
+    """Whether every file that a snapshot added exists; a snapshot that only the engine can read counts as readable."""
     try:
         manifests = [m for m in snapshot.manifests(table.io) if m.added_snapshot_id == snapshot.snapshot_id]
         require_known_partitions(table, (manifest.partition_spec_id for manifest in manifests))
@@ -171,9 +171,9 @@ def is_readable(table: Table, snapshot: Snapshot) -> bool:
 
 
 def _evolve(context: ManagerContext, loaded: Table, write: EngineWrite, schema: pa.Schema, *, evolve: bool) -> Table:
-    # The engine does not change schemas on its own; every column must be there before it writes.
+    # The engine does not evolve schemas; every column must exist before it writes.
     def plan(table: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
-        # Of a frame only the columns without a type are known to hold nothing but null.
+        # For an engine's frame, only columns of the null type are known to contain nothing but null.
         rows = write.data if isinstance(write.data, pa.Table | pa.RecordBatchReader) else schema.empty_table()
         freed = freed_by_nulls(table, rows, kept=write.kept, known=write.nulls) if evolve else ()
         changes = require_fit(table, schema, evolve=evolve, name=".".join(table.name()), freed=freed)
@@ -181,18 +181,18 @@ def _evolve(context: ManagerContext, loaded: Table, write: EngineWrite, schema: 
         columns = column_requests(table, changes)
         return Change(staged.updates, staged.requirements, columns) if staged.updates else None
 
-    return commit_change(context, loaded, plan, what="the change of schema", loaded=loaded)
+    return commit_change(context, loaded, plan, what="the schema change", loaded=loaded)
 
 
 def _candidates(table: Table, write: EngineWrite) -> list[str]:
-    """Return the columns of a write that are required and may become optional."""
+    """Return the required columns of a write that may become optional."""
     return [name for name in required_columns(table, write.kept) if write.schema and name in write.schema.names]
 
 
-def _let_nulls_in(context: ManagerContext, target: TableTarget, write: EngineWrite) -> bool:
-    """Make the required columns optional that hold null in a frame; whether there were any.
+def _relax_null_columns(context: ManagerContext, target: TableTarget, write: EngineWrite) -> bool:
+    """Make required columns optional where a frame has nulls, and return whether there were any.
 
-    Only a write that the engine refused is looked at again: a frame has to be computed for it.
+    This runs only after the engine rejected the write, because it has to compute the frame.
     """
     plane, table = context.plane(), context.load(target)
     candidates = _candidates(table, write)
@@ -206,18 +206,18 @@ def _let_nulls_in(context: ManagerContext, target: TableTarget, write: EngineWri
         return Change(staged.updates, staged.requirements, column_requests(table, left)) if left else None
 
     if freed:
-        commit_change(context, target, plan, what="the change of schema")
+        commit_change(context, target, plan, what="the schema change")
     return bool(freed)
 
 
 def changes_anything(snapshot: Snapshot) -> bool:
-    """Whether a snapshot adds or drops any file."""
+    """Whether a snapshot adds or removes any file."""
     summary = summary_of(snapshot)
     return any(key in summary for key in _CHANGES)
 
 
 class _EngineLoop:
-    """The tries of one write on an engine."""
+    """The attempts of one write on an engine."""
 
     def __init__(
         self,
@@ -236,7 +236,7 @@ class _EngineLoop:
         self._backoff = Backoff(context.config.commit_timeout_seconds)
 
     def direct(self) -> Outcome:
-        """Write to the target branch itself, again when another writer was faster than the engine's own retry."""
+        """Write directly to the target branch, and retry when the engine's own retries lost to another writer."""
         branch = self._scope.branch
         while True:
             table = self._load()
@@ -252,17 +252,17 @@ class _EngineLoop:
             found = find_operation(table.metadata, self._scope.operation_id, branch)
             if found is None or is_readable(table, found):
                 return Outcome(table, found or self._made_since(table, branch, before))
-            # The engine took its own landed commit for a lost race and deleted the files of it.
-            self._context.logger.warning("snapshot lost its files", snapshot_id=found.snapshot_id)
+            # The engine mistook its own landed commit for a conflict and deleted that commit's files.
+            self._context.logger.warning("snapshot files missing", snapshot_id=found.snapshot_id)
             self._set_ref(table, branch or MAIN_BRANCH, found.parent_snapshot_id, expected=found.snapshot_id)
 
     def _made_since(self, table: Table, branch: str | None, before: int | None) -> Snapshot | None:
-        """Return the branch's head if it moved: an engine that drops rows by metadata alone leaves no operation id."""
+        """Return the branch's head if it moved: an engine's metadata-only delete does not record the operation id."""
         head = self._head(table, branch)
         return table.snapshot_by_id(head) if head is not None and head != before else None
 
-    def alone(self, table: Table) -> Outcome:
-        """Write to a branch that nobody else writes to: what the engine made is looked at, and there is no race."""
+    def on_private_branch(self, table: Table) -> Outcome:
+        """Write to a branch without other writers: check the engine's snapshot; there are no conflicts to handle."""
         branch, base = self._scope.branch, self._head(table, self._scope.branch)
         self._require_unread(table, base)
         while True:
@@ -277,7 +277,7 @@ class _EngineLoop:
             made = self._made_since(table, branch, base)
             if made is None:
                 return Outcome(table, None)
-            # A write of a driver that was killed may have landed between: both would be published.
+            # A killed driver's write may have landed in between, and publishing would include both.
             whole = made.parent_snapshot_id == base and is_readable(table, made)
             if whole and changes_anything(made):
                 return Outcome(table, made)
@@ -287,11 +287,11 @@ class _EngineLoop:
                 return Outcome(table, None)
             if not self._backoff.wait():
                 name = str(identifier_of(self._target))
-                msg = f"What Spark wrote to table '{name}' was not whole {self._backoff.tries} times."
+                msg = f"Spark's writes to table '{name}' were incomplete (attempts: {self._backoff.tries})."
                 raise ConcurrencyConflictError(msg, hint="Try again.", table=name)
 
     def on_branch(self) -> Outcome:
-        """Write to a branch of the operation's own and publish it."""
+        """Write to the operation's temporary branch and publish it."""
         table = ensure_snapshot(self._context, self._load())
         clear_operations(self._context, table)
         while True:
@@ -299,8 +299,9 @@ class _EngineLoop:
             if outcome is not None:
                 return outcome
             if not self._backoff.wait():
-                name = str(identifier_of(self._target))
-                msg = f"Other writers to table '{name}' were faster {self._backoff.tries} times; nothing was written."
+                name, tries = str(identifier_of(self._target)), self._backoff.tries
+                msg = f"The commit to table '{name}' conflicted with other writers (attempts: {tries})."
+                msg = f"{msg} Nothing was written."
                 raise ConcurrencyConflictError(msg, hint="Try again, or raise commit_timeout_seconds.", table=name)
 
     def _once_on_branch(self) -> Outcome | None:
@@ -320,18 +321,18 @@ class _EngineLoop:
             made = table.snapshot_by_id(head) if head is not None else None
             if made is None or not is_readable(table, made):
                 return None
-            # An engine commits a delete that matched nothing as well.
+            # An engine also commits a delete that matched no rows.
             return self._publish(table, made, base) if changes_anything(made) else Outcome(table, None)
         except (ConcurrencyConflictError, CommitFailedException):
             return None
         except CommitStateUnknownException:
-            # Nobody knows whether the branch was made. The next try makes one of another name.
+            # It is unknown whether the branch was created. The next attempt uses another name.
             return None
         finally:
             self._remove(branch)
 
     def _publish(self, table: Table, made: Snapshot, base: int | None) -> Outcome | None:
-        """Move the target branch to what was made; None when somebody moved it meanwhile."""
+        """Move the target branch to the new snapshot; return None if the branch has moved in the meantime."""
         try:
             self._set_ref(table, self._scope.branch or MAIN_BRANCH, made.snapshot_id, expected=base)
         except CommitFailedException:
@@ -345,19 +346,19 @@ class _EngineLoop:
         require_unread(table.metadata, head, self._properties, table=str(identifier_of(self._target)))
 
     def _await_clock(self, table: Table) -> None:
-        """Wait for a table that a fast clock has dated ahead, before the engine does work that it would throw away."""
+        """Wait until the table's timestamps have passed, so that the engine does not do work it would discard."""
         seconds, name = seconds_until_java_writes(table.metadata), str(identifier_of(self._target))
         if seconds > self._context.config.commit_timeout_seconds:
             ahead = f"{seconds_ahead(table.metadata):.0f} s ahead"
-            msg = f"Table '{name}' was changed by a writer whose clock is {ahead}; nothing was written."
-            hint = f"Set the clocks of all writers (NTP). The engine accepts the table again in {seconds:.0f} s."
+            msg = f"The last writer to table '{name}' has a clock that is {ahead}; nothing was written."
+            hint = f"Synchronize the clocks of all writers (NTP). The engine accepts the table in {seconds:.0f} s."
             raise ClockSkewError(msg, hint=hint, table=name)
         if seconds:
             self._context.logger.warning("waiting for a clock that is ahead", table=name, seconds=round(seconds, 1))
             time.sleep(seconds)
 
     def _run(self, branch: str | None, before: int | None) -> Table:
-        """Let the engine write, and return the table since; after an error, find out whether it did."""
+        """Run the write on the engine and reload the table; after an error, check whether the write landed."""
         request = WriteRequest(
             table=str(identifier_of(self._target)),
             kind=self._write.kind,
@@ -377,7 +378,7 @@ class _EngineLoop:
             try:
                 self._plane.write(request)
             except Exception:
-                # A lost driver or reply: the write may still be running, and may still land.
+                # The driver or its reply was lost: the write may still be running and may still land.
                 self._plane.await_quiet(self._scope.operation_id)
                 landed = find_operation(self._load().metadata, self._scope.operation_id, branch)
                 if landed is None:
@@ -413,8 +414,8 @@ class _EngineLoop:
         return commit_metadata(self._context, table, requirements, (branch_at(table, name, snapshot_id),))
 
     def _remove(self, branch: str) -> None:
-        """Drop the operation's branch, and the snapshots that only it led to."""
-        # A branch that stays only holds on to snapshots until somebody removes it.
+        """Remove the operation's branch and the snapshots that only this branch references."""
+        # Failure is harmless: a leftover branch only retains its snapshots until it is removed.
         with contextlib.suppress(Exception):
             table = self._load()
             metadata = table.metadata
@@ -425,7 +426,7 @@ class _EngineLoop:
             updates: tuple[TableUpdate, ...] = (RemoveSnapshotRefUpdate(ref_name=branch),)
             if own:
                 updates += (RemoveSnapshots(snapshot_ids=own),)
-            # A ref that was moved onto one of these snapshots meanwhile would be dropped with it.
+            # Otherwise a ref that has since moved to one of these snapshots would be removed with it.
             requirements: tuple[TableRequirement, ...] = (
                 AssertTableUUID(uuid=metadata.table_uuid),
                 *(AssertRefSnapshotId(ref=name, snapshot_id=ref.snapshot_id) for name, ref in metadata.refs.items()),
@@ -434,6 +435,6 @@ class _EngineLoop:
 
     def _unknown(self) -> CommitStateUnknownError:
         name, operation_id = str(identifier_of(self._target)), self._scope.operation_id
-        msg = f"The catalog gave no answer that tells whether the write to '{name}' landed; nothing was deleted."
-        hint = f"Repeat the call with operation_id='{operation_id}': it writes only if the first try did not land."
+        msg = f"The catalog did not confirm whether the write to '{name}' landed; no files were deleted."
+        hint = f"Retry with operation_id='{operation_id}': it writes only if the first attempt did not land."
         return CommitStateUnknownError(msg, operation_id=operation_id, hint=hint, table=name)

@@ -1,4 +1,4 @@
-"""Required columns that become optional, because data brings null for them."""
+"""Schema changes that make required columns optional when the data contains nulls."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 def freed_by_nulls(
     table: Table, data: pa.Table | pa.RecordBatchReader, *, kept: Collection[str] = (), known: Collection[str] = ()
 ) -> tuple[SchemaChange, ...]:
-    """Return the changes that let the nulls of data into required columns of a table.
+    """Return the schema changes that allow the data's nulls in required columns of a table.
 
     Args:
         table: The table.
-        data: Rows; of a stream, which is read only once, only the columns that hold nothing else are known.
+        data: Rows; for a stream, which can be read only once, only columns of the null type are considered.
         kept: Columns that stay required.
-        known: Columns of a stream that are known to hold null.
+        known: Columns of a stream that are known to contain nulls.
     """
     return optional(
         name
@@ -42,9 +42,9 @@ def freed_by_nulls(
 
 
 def required_columns(table: Table, kept: Collection[str] = ()) -> list[str]:
-    """Return the required columns that may become optional: neither keys nor among those to be kept."""
+    """Return the required columns that may become optional: those that are neither keys nor in ``kept``."""
     schema = table.schema()
-    # Whether a row is the one that is meant cannot depend on a value that is not there.
+    # Key columns stay required: a missing value cannot identify a row.
     keys = {*kept, *parse_keys(table.properties.get(KEYS_PROPERTY, "")), *schema.identifier_field_names()}
     return [field.name for field in schema.fields if field.required and not _holds(field.name, keys)]
 
@@ -58,9 +58,9 @@ def optional(columns: Iterable[str]) -> tuple[SchemaChange, ...]:
 def read_ahead(
     reader: pa.RecordBatchReader, columns: Collection[str]
 ) -> Iterator[tuple[pa.RecordBatchReader, frozenset[str]]]:
-    """Read a stream to its end before it is written; gives the same stream and those of some columns that hold null.
+    """Read a whole stream before it is written; yield the same stream and the given columns that contain nulls.
 
-    The batches wait in a file, not in memory.
+    The batches are buffered in a temporary file, not in memory.
     """
     with tempfile.TemporaryFile(prefix="floe-stream-") as file:
         nulls: set[str] = set()

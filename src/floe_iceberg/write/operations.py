@@ -1,4 +1,4 @@
-"""Writes: which engine, under which id, and what comes back."""
+"""Entry points for writes and deletes: choose the engine, commit, and describe the result."""
 
 from __future__ import annotations
 
@@ -52,17 +52,17 @@ _SPANS = {
 
 @dataclass(frozen=True)
 class WriteSettings:
-    """How a write is done.
+    """Settings of a write.
 
     Attributes:
         commit_strategy: How an append treats manifests; the manager's default when None.
-        snapshot_properties: Go into the snapshot summary.
-        evolve_schema: Whether the table may follow the data's schema.
-        keep_required: Columns that stay required whatever the data brings; keys always do.
-        operation_id: Makes the write repeatable: a second call with the same id changes nothing.
+        snapshot_properties: Properties to add to the snapshot summary.
+        evolve_schema: Whether to evolve the table's schema to fit the data.
+        keep_required: Columns that stay required even if the data contains nulls; keys always stay required.
+        operation_id: Makes the write idempotent: a second call with the same id changes nothing.
         branch: Target branch, main by default.
-        engine: Who moves the rows; the manager's default when None.
-        null_keys: What an upsert does with null in a key; what the table records when None, or else refuse it.
+        engine: The engine that writes the rows; the manager's default when None.
+        null_keys: How an upsert treats null in a key; when None, the table's recorded setting, else refuse.
     """
 
     commit_strategy: CommitStrategy | None = None
@@ -76,7 +76,7 @@ class WriteSettings:
 
     @classmethod
     def of(cls, **options: Unpack[ModeOptions]) -> WriteSettings:
-        """Take options by keyword; None is the default."""
+        """Create settings from keyword options; None means the default."""
         return cls(**{key: value for key, value in options.items() if value is not None})  # type: ignore[arg-type]
 
 
@@ -97,21 +97,21 @@ def write_data(  # noqa: PLR0913 - options by keyword
         target: The table.
         data: PyArrow table or reader, pandas, Polars or PySpark DataFrame, or a list of dicts.
         mode: What happens to the rows already there.
-        keys: Columns that identify a row, for an upsert; the table's own keys by default.
+        keys: Key columns of an upsert; the table's own keys by default.
         overwrite_filter: Rows that an overwrite replaces; all by default.
-        options: How the write is done.
+        options: Settings of the write.
 
     Returns:
-        The snapshot it made; the current one when nothing had to change.
+        The new snapshot, or the current one if nothing had to change.
 
     Raises:
         TableNotFoundError: The table does not exist.
-        SchemaEvolutionError: The data does not fit; the error lists each column.
-        WriteError: The write failed, for whatever reason; the error is of the more precise type as well.
-        InvalidDataError: A value cannot be written, or an upsert has several rows for one key, or null in one
-            unless ``null_keys`` says match.
-        ConcurrencyConflictError: Others won every race; nothing was written.
-        CommitStateUnknownError: Nobody can tell whether the write landed; no file was deleted.
+        SchemaEvolutionError: The data does not fit the table; the error lists each column.
+        WriteError: The write failed. Every error raised here is also an instance of this type.
+        InvalidDataError: A value cannot be written, or an upsert has several rows for one key or null in a key
+            while ``null_keys`` is not match.
+        ConcurrencyConflictError: Other writers committed first on every attempt; nothing was written.
+        CommitStateUnknownError: It is unknown whether the write landed; no files were deleted.
     """
     given = options or WriteSettings()
     return describe(
@@ -130,24 +130,24 @@ def write_table(  # noqa: PLR0913 - options by keyword
     overwrite_filter: RowFilter | None = None,
     loaded: Table | None = None,
 ) -> Outcome:
-    """Do what ``write_data`` does, and return the table afterwards.
+    """Write data like ``write_data``, and return the table as well.
 
     Args:
         context: The manager's context.
         target: The table.
-        data: What is written.
+        data: The data to write.
         mode: What happens to the rows already there.
-        options: How the write is done.
-        keys: Columns that identify a row, for an upsert.
+        options: Settings of the write.
+        keys: Key columns of an upsert.
         overwrite_filter: Rows that an overwrite replaces.
-        loaded: The table as the caller has just seen it.
+        loaded: The table, if the caller has just loaded it.
     """
     mode = WriteMode(mode)
     if overwrite_filter is not None and mode is not WriteMode.OVERWRITE:
-        msg = f"overwrite_filter does not go with mode {mode.value}."
+        msg = f"overwrite_filter is not supported in mode {mode.value}."
         raise ConfigurationError(msg, hint="Use mode overwrite.")
     if options.null_keys is not None and mode is not WriteMode.UPSERT:
-        msg = f"null_keys does not go with mode {mode.value}."
+        msg = f"null_keys is not supported in mode {mode.value}."
         raise ConfigurationError(msg, hint="Use mode upsert.")
     scope = _scope(options)
     with (
@@ -170,7 +170,7 @@ def delete(
     """Delete the rows a filter matches; rows for which it is unknown stay.
 
     Returns:
-        The snapshot it made; the current one when no row matched.
+        The new snapshot, or the current one if no row matched.
     """
     options = options or WriteSettings()
     scope = _scope(options)
@@ -186,8 +186,8 @@ def delete(
 
 def _scope(options: WriteSettings) -> WriteScope:
     if reserved := sorted(_RESERVED & set(options.snapshot_properties)):
-        msg = f"snapshot_properties may not set {', '.join(reserved)}."
-        raise ConfigurationError(msg, hint="Pass operation_id for the operation's id.")
+        msg = f"snapshot_properties must not set reserved properties: {', '.join(reserved)}."
+        raise ConfigurationError(msg, hint="To set the operation id, pass operation_id.")
     given = options.operation_id is not None
     return WriteScope(options.operation_id or new_operation_id(), options.branch, may_be_repeated=given)
 
@@ -206,7 +206,7 @@ def _report(operation: Operation, outcome: Outcome, num_rows: int | None, *, kin
 
 
 class _Write:
-    """One write on its way."""
+    """One write in progress."""
 
     def __init__(
         self,
@@ -230,15 +230,15 @@ class _Write:
         return self._loaded or self._context.load(self._target)
 
     def goes_to_engine(self, data: object, mode: WriteMode, *, row_level: bool) -> bool:
-        """Choose the engine, and say in the log which and why.
+        """Choose the engine, and log the choice and its reason.
 
         Raises:
-            CapabilityError: The table needs an engine that is not there or not wanted; nothing was written.
+            CapabilityError: The table needs an engine that is unavailable or excluded; nothing was written.
         """
         if is_engine_frame(self._context, data):
             if self._engine is Engine.ARROW:
-                msg = f"A frame of the engine '{self._context.plane().name}' cannot be written by the arrow engine."
-                raise CapabilityError(msg, hint="Leave engine out, or pass the frame's rows as an Arrow table.")
+                msg = f"The arrow engine cannot write a frame of the engine '{self._context.plane().name}'."
+                raise CapabilityError(msg, hint="Omit engine, or pass the frame's rows as an Arrow table.")
             return True
         if self._engine is Engine.SPARK or self._needs_engine(row_level=row_level):
             return True
@@ -247,13 +247,13 @@ class _Write:
         size = data.nbytes if isinstance(data, pa.Table) else 0
         large = mode is WriteMode.UPSERT and size > self._context.config.spark_threshold_bytes
         plane = _available_engine(self._context) if large else None
-        reason = "a large upsert" if plane else "no engine for it here" if large else f"{mode.value} runs in process"
+        reason = "a large upsert" if plane else "no engine available" if large else f"{mode.value} runs in process"
         engine = plane.name if plane else Engine.ARROW.value
         self._context.logger.debug("engine chosen", engine=engine, reason=reason, bytes=size)
         return plane is not None
 
     def _needs_engine(self, *, row_level: bool) -> bool:
-        """Whether only an engine can do the write; refuses when there is none."""
+        """Whether only an engine can do the write; raise CapabilityError if there is none."""
         table = self._table
         if engine_only(table.metadata):
             required_plane(self._context, table, self._engine)
@@ -299,7 +299,7 @@ class _Write:
         return self._commit(Upsert(table, keys, self._draft(), evolve=self._options.evolve_schema, kept=kept))
 
     def delete(self, row_filter: RowFilter) -> Outcome:
-        """Delete rows, on the engine only when it is asked for or nothing else can."""
+        """Delete rows; use the engine only if it is requested or required."""
         parsed = self._parsed(row_filter)
         if self._engine is Engine.SPARK or self._needs_engine(row_level=True):
             return self._on_engine(EngineWrite(WriteKind.DELETE, row_filter=parsed))
@@ -312,7 +312,7 @@ class _Write:
         kind = WriteKind(mode.value)
         replaced = None
         if overwrite_filter is not None:
-            # The engine gets the filter as floe understood it, so that both engines replace the same rows.
+            # The engine runs the filter as floe parsed it, so both engines replace the same rows.
             replaced = self._parsed(overwrite_filter)
             kind = WriteKind.OVERWRITE_FILTER
         plane = self._context.plane()
@@ -324,7 +324,7 @@ class _Write:
         self.num_rows = arrow.num_rows if isinstance(arrow, pa.Table) else None
         frame = data if arrow is None else arrow
         null_keys = self._null_keys() if chosen else NullKeys.REFUSE
-        # Null in such keys fails the write, which must not change the table first.
+        # Null in these keys fails the write, and a failed write must not change the schema.
         kept = (*self._options.keep_required, *(chosen if null_keys is NullKeys.REFUSE else ()))
         return self._on_engine(EngineWrite(kind, frame, schema, chosen, null_keys, replaced, kept))
 
@@ -364,11 +364,11 @@ class _Write:
         chosen = chosen or list(recorded_keys(table))
         name = ".".join(table.name())
         if not chosen:
-            msg = f"An upsert into '{name}' needs keys."
+            msg = f"The upsert into '{name}' has no keys."
             raise ConfigurationError(msg, hint="Pass keys=[…], or record them with set_keys.", table=name)
         missing = [key for key in chosen if column_path(data, key) is None or not _has(table.schema(), key)]
         if missing:
-            msg = f"Upsert keys that the data or table '{name}' does not have: {', '.join(missing)}."
+            msg = f"Upsert keys missing from the data or table '{name}': {', '.join(missing)}."
             raise ConfigurationError(msg, hint=f"Columns of the data: {', '.join(data.names)}.", table=name)
         return chosen
 
@@ -378,7 +378,7 @@ def _has(schema: Schema, column: str) -> bool:
 
 
 def is_engine_frame(context: ManagerContext, data: object) -> bool:
-    """Whether data is a frame of the engine, which is asked only about what no other library made."""
+    """Whether data is a frame of the engine; types of known data libraries are not passed to the engine."""
     if is_plain(data):
         return False
     try:

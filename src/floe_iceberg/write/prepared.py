@@ -1,4 +1,4 @@
-"""Writes that wait for their commit: data files, and how to build a snapshot of them on any state of a table."""
+"""Prepared writes: data files, and how to build a snapshot from them on any version of the table."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class NewRows:
-    """Rows to be added; their files are written once and serve every attempt the schema allows.
+    """Rows to add; their files are written once and reused by every commit attempt that the schema allows.
 
     Attributes:
         data: The rows.
-        evolve: Whether the table may follow their schema.
+        evolve: Whether to evolve the table's schema to fit the rows.
         kept: Columns that stay required.
-        chunk_bytes: Arrow bytes held at once when the data is a stream.
+        chunk_bytes: Arrow bytes to buffer when the data is a stream.
     """
 
     data: pa.Table | pa.RecordBatchReader
@@ -51,32 +51,32 @@ class NewRows:
     num_rows: int = 0
     _layout: Layout | None = None
     _files: list[DataFile] = field(default_factory=list)
-    # Columns of a stream that turned out to hold null.
+    # Columns of a stream in which nulls have been found.
     _nulls: set[str] = field(default_factory=set)
 
     def ready(self, table: Table) -> tuple[Staged | None, list[DataFile]]:
-        """Return the schema changes that let the rows in, and the rows' data files."""
+        """Return the schema changes that the rows need, and the rows' data files."""
         staged = self.stage(table)
         known = len(self._nulls)
         files = self._written(table, staged.metadata if staged else table.metadata)
-        # Of a stream, only reading it tells where nulls are.
+        # Reading a stream is the only way to find its nulls.
         return (staged if len(self._nulls) == known else self.stage(table)), files
 
     def stage(self, table: Table) -> Staged | None:
-        """Work out the schema changes that let the rows in."""
+        """Determine the schema changes that the rows need."""
         name = ".".join(table.name())
         freed = freed_by_nulls(table, self.data, kept=self.kept, known=self._nulls) if self.evolve else ()
         changes = require_fit(table, self.data.schema, evolve=self.evolve, name=name, freed=freed)
         return stage_changes(table, changes) if changes else None
 
     def _written(self, table: Table, metadata: TableMetadata) -> list[DataFile]:
-        """Return the rows' data files, written now unless they already fit this state of the table."""
+        """Return the rows' data files; write them unless existing files still fit this version of the table."""
         if self._layout is not None and _still_fits(self._layout.metadata, metadata):
             return self._files
         if self._layout is not None and isinstance(self.data, pa.RecordBatchReader):
             name = ".".join(table.name())
-            msg = f"The schema of table '{name}' changed while a stream was written to it; a stream is read only once."
-            raise ConcurrencyConflictError(msg, hint="Start the write again.", table=name)
+            msg = f"The schema of table '{name}' changed during a streaming write; a stream can be read only once."
+            raise ConcurrencyConflictError(msg, hint="Restart the write.", table=name)
         self.discard()
         self._layout = Layout(metadata, table.io)
         if isinstance(self.data, pa.RecordBatchReader):
@@ -88,7 +88,7 @@ class NewRows:
         return self._files
 
     def _follow(self, table: Table, chunk: pa.Table) -> Layout | None:
-        """Return the layout for a chunk of a stream and those after it, when it brings nulls that were not known."""
+        """Return a new layout, from this chunk of a stream on, if the chunk has nulls in more columns than before."""
         found = {change.column for change in freed_by_nulls(table, chunk, kept=self.kept)}
         if found <= self._nulls or self._layout is None:
             return None
@@ -104,7 +104,7 @@ class NewRows:
 
 
 def _still_fits(written: TableMetadata, now: TableMetadata) -> bool:
-    """Whether files of one state of a table can join another: same spec and place, every column still known."""
+    """Whether files written for one version of a table fit another: same spec and location, compatible columns."""
     same_place = written.location == now.location and written.default_spec_id == now.default_spec_id
     return same_place and (
         written.current_schema_id == now.current_schema_id or _columns_fit(written.schema(), now.schema())
@@ -125,10 +125,10 @@ def _columns_fit(written: Schema, now: Schema) -> bool:
 
 
 class Append:
-    """Adds rows."""
+    """Append rows."""
 
     def __init__(self, rows: NewRows, draft: SnapshotDraft) -> None:
-        """Take rows and the draft of their snapshot."""
+        """Store the rows and the draft of their snapshot."""
         self._rows = rows
         self._draft = draft
 
@@ -146,7 +146,7 @@ class Append:
 
 
 class Replace:
-    """Adds rows in the place of others: all, those a filter matches, or the partitions the new rows touch."""
+    """Replace rows: all rows, those that match a filter, or the partitions of the new rows."""
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class Replace:
         row_filter: RowFilter | None = None,
         partitions: bool = False,
     ) -> None:
-        """Take rows, None for a delete; without a filter and partitions everything goes."""
+        """Store the rows, None for a delete; without a filter or partitions, all rows are replaced."""
         self._rows = rows
         self._draft = draft
         self._filter = row_filter
@@ -177,7 +177,7 @@ class Replace:
     def _plan(self, table: Table, metadata: TableMetadata, files: Sequence[DataFile]) -> Rewrite:
         branch = Branch.of(table, self._draft.branch)
         if self._partitions:
-            # Somebody may have dropped the last partition field since the write began.
+            # The last partition field may have been dropped since the write began.
             require_partitions(metadata.spec(), table=".".join(table.name()))
             records = {record_key(file.partition) for file in files}
             self._drop_kept()
@@ -208,7 +208,7 @@ class Replace:
 
 @dataclass
 class _Kept:
-    """Rewritten files and what they were made from; good as long as the table still holds exactly that."""
+    """Rewritten files and the files they replace; reusable while the table still contains exactly those."""
 
     read: ReadSet
     rewrite: Rewrite
@@ -219,12 +219,12 @@ class _Kept:
 
 
 class Upsert:
-    """Replaces rows by key and adds the others."""
+    """Update rows by key and insert the others."""
 
     def __init__(
         self, rows: pa.Table, keys: Sequence[str], draft: SnapshotDraft, *, evolve: bool, kept: tuple[str, ...] = ()
     ) -> None:
-        """Take rows with unique keys."""
+        """Store rows with unique keys."""
         self._rows = NewRows(rows, evolve=evolve, kept=kept)
         self._data = rows
         self._keys = tuple(keys)

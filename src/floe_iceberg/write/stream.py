@@ -1,7 +1,7 @@
-"""Streams larger than memory, written in one pass and committed once.
+"""Streaming writes of data larger than memory, in one pass with one commit.
 
-Batches are gathered to chunks. A chunk is sorted into partitions, and every partition has one open file that takes its
-part of each chunk as a row group. The files least recently used are closed when too many are open.
+Batches are collected into chunks. Each chunk is split by partition. Every partition has one open file and adds its part
+of the chunk to it as a row group. When too many files are open, the least recently used ones are closed.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def write_stream(
 ) -> list[DataFile]:
     """Write a reader's batches as data files in bounded memory.
 
-    A reader that fails half way leaves no file behind.
+    If the reader fails, all files written so far are deleted.
 
     Args:
-        layout: How the files look.
+        layout: Layout of the files.
         reader: The batches.
-        chunk_bytes: Arrow bytes that are held at once.
-        follow: Looks at each chunk before it is written, and returns the layout from there on when it has to change.
+        chunk_bytes: Arrow bytes to buffer.
+        follow: Called with each chunk before it is written; returns a new layout if the layout has to change.
     """
     writers = _OpenFiles(layout)
     try:
@@ -71,7 +71,7 @@ def _chunks(reader: pa.RecordBatchReader, chunk_bytes: int) -> Iterator[pa.Table
             size += piece.nbytes
             if size >= chunk_bytes:
                 chunk = pa.Table.from_batches(batches)
-                # Let go first: the list would keep the chunk in memory until the next one is complete.
+                # Clear the list first: it would keep the chunk in memory until the next one is complete.
                 batches, size = [], 0
                 yield chunk
                 del chunk
@@ -88,7 +88,7 @@ def _pieces(batch: pa.RecordBatch, chunk_bytes: int) -> Iterator[pa.RecordBatch]
 
 
 class _OpenFiles:
-    """One file a partition, the least recently used closed first."""
+    """One open file per partition; the least recently used is closed first."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -128,7 +128,7 @@ class _OpenFiles:
                 del self._open[key]
 
     def turn_to(self, layout: Layout) -> None:
-        """Write what comes from now on under another layout; the files so far are done."""
+        """Close the current files and write the following chunks with another layout."""
         self.close()
         self._layout = layout
 

@@ -1,4 +1,4 @@
-"""Upserts in process: rows found by key, only the files that hold them written anew."""
+"""In-process upserts that rewrite only the files with matching keys."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ _SOURCE, _TARGET = "__floe_source", "__floe_target"
 
 
 def require_keys(rows: pa.Table, keys: Sequence[str], *, table: str, null_keys: NullKeys = NullKeys.REFUSE) -> None:
-    """Refuse data that has two rows for one key, or null in one unless null equals null: a rerun would add it again.
+    """Reject data with duplicate keys, or with null keys unless null equals null: a rerun would insert those again.
 
     Raises:
-        InvalidDataError: Names the keys that repeat, or the columns that hold null.
+        InvalidDataError: The data has duplicate keys, or nulls in key columns.
     """
     given = {key: column_of(rows, key) for key in keys}
     empty = {key: values.null_count for key, values in given.items() if values.null_count}
@@ -52,20 +52,21 @@ def require_keys(rows: pa.Table, keys: Sequence[str], *, table: str, null_keys: 
         raise null_in_keys(empty, table=table)
     if repeated := repeated_keys(rows, keys, null_keys=null_keys):
         shown = ", ".join(str(example) for example in repeated.examples)
-        msg = f"The data has several rows for {repeated.count} of its keys ({', '.join(keys)}), such as {shown}."
+        counted = f"{repeated.count} duplicate key{'s' if repeated.count != 1 else ''} ({', '.join(keys)})"
+        msg = f"The data has {counted}, for example {shown}."
         raise InvalidDataError(msg, hint="Keep one row per key before the upsert.", table=table)
 
 
 def null_in_keys(counts: Mapping[str, int], *, table: str) -> InvalidDataError:
-    """Describe data that has null in its keys, by the number of rows of each column."""
+    """Return the error for nulls in key columns, with the number of rows per column."""
     counted = ", ".join(f"{key} ({count} row{'s' if count != 1 else ''})" for key, count in counts.items())
-    msg = f"The upsert into '{table}' has null in its keys: {counted}. Nothing was written."
-    hint = "Fill in or drop those rows, or set null_keys: match to have null equal null."
+    msg = f"The upsert into '{table}' has nulls in key columns: {counted}. Nothing was written."
+    hint = "Fill in or drop those rows, or set null_keys: match to treat nulls as equal."
     return InvalidDataError(msg, hint=hint, table=table)
 
 
 def key_filter(rows: pa.Table, keys: Sequence[str]) -> BooleanExpression:
-    """Return a filter that every row with one of the keys matches, for leaving files out by their statistics."""
+    """Return a filter that matches every row with one of the keys, to prune files by their statistics."""
     expression: BooleanExpression = AlwaysTrue()
     for key in keys:
         expression = And(expression, _key_range(rows, key))
@@ -79,7 +80,7 @@ def _key_range(rows: pa.Table, key: str) -> BooleanExpression:
         expression = And(expression, term)
     if not values.null_count:
         return expression
-    # Null that reaches this place matches null. How many a field of a struct has is not known of every file.
+    # Nulls that get this far match null. Not every file has null counts for the fields of a struct.
     if len(column_path(rows.schema, key) or ()) != 1:
         return AlwaysTrue()
     missing = IsNull(term=Reference(key))
@@ -87,7 +88,7 @@ def _key_range(rows: pa.Table, key: str) -> BooleanExpression:
 
 
 def _key_terms(values: pa.ChunkedArray, key: str) -> list[BooleanExpression]:
-    # Only types whose statistics are exact; NaN, for one, is in no range.
+    # Only types with exact statistics; NaN, for example, is in no range.
     text = types.is_string(values.type) or types.is_large_string(values.type)
     if types.is_time(values.type) or not (text or types.is_integer(values.type) or types.is_temporal(values.type)):
         return []
@@ -111,10 +112,10 @@ def _key_terms(values: pa.ChunkedArray, key: str) -> list[BooleanExpression]:
 def upsert_rows(
     branch: Branch, tasks: Iterable[FileScanTask], rows: pa.Table, keys: Sequence[str], layout: Layout
 ) -> Rewrite:
-    """Update the rows whose keys match and add the others.
+    """Update the rows whose keys match and insert the others.
 
-    Columns that the data lacks keep their values in updated rows and are null in new ones. A file none of whose rows
-    would change is left alone. Null in a key equals null: who wants it refused does so before.
+    Columns missing from the data keep their values in updated rows and are null in new rows. A file in which no row
+    changes is not rewritten. Null in a key equals null; callers that reject null keys check for them first.
     """
     source = fit(rows, layout.schema)
     given = [name for name in source.column_names if name in set(rows.column_names)]
@@ -148,7 +149,7 @@ class KeyIndex:
         self._columns = {key: column_of(source, key) for key in keys}
         self._table = comparable(self._columns).combine_chunks()
         self._single = self._table.column(0).combine_chunks() if len(self._columns) == 1 else None
-        # Arrow's join takes null for equal to nothing, which only matters where the source has some.
+        # In Arrow's join null equals nothing, which only matters if the source has nulls.
         self._nullable = [name for name in self._table.column_names if self._table[name].null_count]
         self._stand_ins = {name: _any_value(self._table[name]) for name in self._nullable}
         self._joined = numbered(self._without_nulls(self._table), _SOURCE)
@@ -168,7 +169,7 @@ class KeyIndex:
         return joined.select([_SOURCE, _TARGET]).combine_chunks()
 
     def _without_nulls(self, columns: pa.Table) -> pa.Table:
-        """Split columns that may hold null in two: whether there is a value, and the value or one in its place."""
+        """Split each nullable column in two: whether it has a value, and the value or a placeholder."""
         for name in self._nullable:
             values, stand_in = columns[name], self._stand_ins[name]
             columns = columns.drop_columns([name]).append_column(f"{name} is there", values.is_valid())
@@ -189,7 +190,7 @@ def _without(rows: pa.Table, numbers: pa.Array | pa.ChunkedArray) -> pa.Table:
 
 
 def _same_rows(left: pa.Table, right: pa.Table) -> bool:
-    """Whether every row equals its counterpart; NaN and null equal themselves, zeros of two signs and nested differ."""
+    """Whether all rows are equal; NaN and null equal themselves, 0.0 and -0.0 differ, nested values always differ."""
     return all(_same_values(left[name], right[name]) for name in left.column_names)
 
 

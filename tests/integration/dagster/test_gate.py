@@ -119,7 +119,7 @@ def test_a_held_write_can_be_published_or_discarded_by_hand(run, tables):
     for call in (discard_staged, publish_staged):
         with pytest.raises(RefNotFoundError):
             call(tables, "public.orders", third.branch)
-    with pytest.raises(RefNotFoundError, match="Waiting: none"):
+    with pytest.raises(RefNotFoundError, match="Staged writes: none"):
         discard_staged(tables, "public.orders", "main")
 
 

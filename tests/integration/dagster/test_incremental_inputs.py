@@ -152,7 +152,7 @@ def test_of_two_runs_that_read_the_same_rows_one_lands(make, tables, raw, kind, 
         return raw
 
     expected = [1, 2] if first else [1, 2, 3]
-    with pytest.raises(ConcurrencyConflictError, match="Another run has read"):
+    with pytest.raises(ConcurrencyConflictError, match="Another run has already read"):
         make(overtaken)
     assert ids(tables) == expected
     assert make(copying(kind)).success
@@ -177,6 +177,6 @@ def test_a_run_that_was_overtaken_puts_no_older_rows_over_newer_ones(make, table
         make(newest)
         return raw
 
-    with pytest.raises(ConcurrencyConflictError, match="Another run has read"):
+    with pytest.raises(ConcurrencyConflictError, match="Another run has already read"):
         make(overtaken)
     assert tables.scan("silver.copy").to_pylist() == [{"id": 1, "state": "new"}]

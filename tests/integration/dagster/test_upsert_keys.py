@@ -64,7 +64,7 @@ def test_a_table_that_spark_made_takes_declared_keys(version, spark, upsert, tab
 def test_keys_are_compared_on_spark_where_the_table_is_large(upsert, tables):
     upsert([{"id": 1, "line": 1, "qty": 5}, {"id": 2, "line": 1, "qty": 5}], ["id"])
     tables.context.config.__dict__["spark_threshold_bytes"] = 1
-    with pytest.raises(ConfigurationError, match=r"not unique by line: there are several for \{'line': 1\}"):
+    with pytest.raises(ConfigurationError, match=r"not unique by line; examples of duplicates: \{'line': 1\}"):
         upsert([{"id": 2, "line": 1, "qty": 6}], ["line"])
     upsert([{"id": 1, "line": 2, "qty": 6}], ["line", "id"])
     assert found(tables) == [(1, 1, 5), (1, 2, 6), (2, 1, 5)]

@@ -133,7 +133,7 @@ def test_the_age_that_every_new_table_gets_is_no_ask(tmp_path):
     with IcebergTableManager.from_artifacts(project(tmp_path)) as manager:
         written(manager)
         assert manager.load_table(TABLE).properties[AGE] == str(7 * 86_400_000)
-        line = f"no level asks for a retention: the table's {AGE} is 7 days"
+        line = f"no retention is declared: the table's {AGE} is 7 days"
         assert manager.snapshot_retention(TABLE).derivation == (line,)
         assert manager.expire_snapshots(TABLE, older_than_days=0, retain_last=1) == 2
 

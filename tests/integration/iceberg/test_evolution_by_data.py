@@ -83,6 +83,6 @@ def test_a_type_that_holds_fewer_values_is_refused_and_nothing_is_written(manage
     with pytest.raises(SchemaEvolutionError) as caught:
         WRITES[write](manager, rows(2, "value", "two", pa.string()))
     assert [str(one) for one in caught.value.mismatches] == [
-        "value: table has long, data has string (no type holds both)"
+        "value: table has long, data has string (incompatible types)"
     ]
     assert manager.get_current_snapshot(NAME).snapshot_id == first.snapshot_id

@@ -51,7 +51,7 @@ def test_a_moment_before_an_expired_snapshot_has_no_answer(context, grown):
     maintenance.expire_snapshots(context, NAME, snapshot_ids=[second.snapshot_id])
     log = [entry.snapshot_id for entry in context.load(NAME).metadata.snapshot_log]
     assert log == [third.snapshot_id, fourth.snapshot_id]
-    with pytest.raises(SnapshotNotFoundError, match="history begins at"):
+    with pytest.raises(SnapshotNotFoundError, match="history starts at"):
         scan.scan(context, NAME, as_of=second.timestamp_ms)
     assert scan.scan(context, NAME, as_of=third.timestamp_ms).num_rows == 3
     assert scan.scan(context, NAME, ref="first").num_rows == 1

@@ -153,7 +153,7 @@ def test_sorting_takes_the_tables_own_order(context, new_table):
 
 
 def test_sorting_by_nothing_is_refused(context, events):
-    with pytest.raises(ConfigurationError, match="nothing to sort by"):
+    with pytest.raises(ConfigurationError, match="has no sort order"):
         maintenance.compact_table(context, NAME, CompactionStrategy.SORT)
 
 

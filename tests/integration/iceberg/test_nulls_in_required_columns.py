@@ -82,7 +82,7 @@ def test_a_column_that_may_not_change_refuses_nulls(manager, door, options):
     manager.create_table(NAME, REQUIRED)
     manager.append(NAME, rows((1, 1, "a")))
     files = files_of(manager.load_table(NAME), ".parquet")
-    with pytest.raises(InvalidDataError, match="'x' is required and holds 1 nulls"):
+    with pytest.raises(InvalidDataError, match="'x' is required but contains 1 nulls"):
         DOORS[door](manager, rows((2, None, "b")), **options)
     assert required(manager) == ["id", "x", "y"]
     assert files_of(manager.load_table(NAME), ".parquet") == files

@@ -90,7 +90,7 @@ def test_the_location_follows_warehouse_namespace_and_name(manager, tmp_path):
 
 
 def test_registering_what_is_no_metadata_file_is_refused_and_leaves_no_row(manager, tmp_path):
-    with pytest.raises(ConfigurationError, match="no table metadata"):
+    with pytest.raises(ConfigurationError, match="No table metadata"):
         manager.register_table("bronze.t", f"file://{tmp_path}/nothing.metadata.json")
     assert not manager.table_exists("bronze.t")
 

@@ -153,19 +153,19 @@ def test_every_operation_on_a_namespace_is_an_event_of_the_managers_own_logger(m
 TROUBLES = {
     "missing table": (
         lambda m, _: m.load_table("bronze.tt"),
-        "Table 'bronze.tt' not found in catalog 'test'. Tables there: bronze.t. Did you mean 'bronze.t'?",
+        "Table 'bronze.tt' not found in catalog 'test'. Existing tables: bronze.t. Did you mean 'bronze.t'?",
     ),
     "missing namespace": (
         lambda m, _: m.create_table("bronz.t", SCHEMA),
-        "Namespace 'bronz' not found in catalog 'test'. Namespaces there: bronze. Did you mean 'bronze'?",
+        "Namespace 'bronz' not found in catalog 'test'. Existing namespaces: bronze. Did you mean 'bronze'?",
     ),
     "table that is there": (
         lambda m, _: m.create_table("bronze.t", SCHEMA),
-        "Table 'bronze.t' already exists in catalog 'test'. Pass if_not_exists=True to use it as it is.",
+        "Table 'bronze.t' already exists in catalog 'test'. Pass if_not_exists=True to use the existing table.",
     ),
     "type that does not fit": (
         lambda m, _: m.append("bronze.t", pa.table({"id": ["one"]})),
-        "The data does not fit table 'bronze.t'.\n  id: table has long, data has string (no type holds both)",
+        "The data does not fit table 'bronze.t'.\n  id: table has long, data has string (incompatible types)",
     ),
 }
 
@@ -193,7 +193,7 @@ def test_what_a_full_disk_says_is_told_with_the_way_out_and_kept_as_the_cause(ma
     monkeypatch.setattr(PyArrowFileIO, "new_output", lambda *_: (_ for _ in ()).throw(full))
     with capture_logs() as logs, pytest.raises(StorageFullError) as caught:
         manager.append("bronze.t", rows)
-    assert caught.value.hint == "Free space or raise the quota; the table is as it was."
+    assert caught.value.hint == "Free space or raise the quota. The table was not changed."
     assert caught.value.__cause__ is full
     [event] = [line for line in logs if line.get("outcome") == "failed"]
     assert (event["event"], event["error"]) == ("iceberg.append", "StorageFullError")

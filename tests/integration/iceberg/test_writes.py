@@ -266,7 +266,7 @@ def test_what_a_source_fails_with_is_not_blamed_on_the_table(manager, write, fai
     manager.append("bronze.t", pa.table({"id": [1]}))
     options = {"keys": ["id"]} if write == "upsert" else {}
     reader = pa.RecordBatchReader.from_batches(pa.schema([("id", pa.int64())]), batches())
-    with pytest.raises(WriteError, match="The data to be written cannot be read") as caught:
+    with pytest.raises(WriteError, match="Reading the data to write failed") as caught:
         getattr(manager, write)("bronze.t", reader, **options)
     assert type(caught.value) is WriteError
     assert caught.value.__cause__ is failure

@@ -133,7 +133,7 @@ def test_a_tenant_makes_namespaces_and_looks_after_its_tables(tenant, place):
     assert (code, error["type"]) == (1, "CatalogAuthorizationError")
     code, _, error, _ = floe(folder, "tables", "list")
     assert (code, error["type"]) == (1, "CatalogAuthorizationError")
-    assert "Name a namespace" in error["hint"]
+    assert "Pass a namespace" in error["hint"]
 
 
 def test_a_tenants_maintenance_asks_for_nothing_that_stops_it(tenant, place):

@@ -39,7 +39,7 @@ def test_odd_names_mean_themselves_as_columns_and_partitions(two_engines, engine
     [
         (["id", "ID"], "differ only in case"),
         (["straße", "STRASSE"], "differ only in case"),
-        (["id", "id"], "columns of one name: id"),
+        (["id", "id"], "duplicate column names: id"),
         (["id", ""], "Column 2 of the data has no name"),
         (["id", "  "], "Column 2 of the data has no name"),
     ],

@@ -48,7 +48,7 @@ def test_a_refused_upsert_leaves_required_columns_as_they_are(spark_tables, kind
         "table": lambda: rows,
         "stream": rows.to_reader,
     }[kind]()
-    with pytest.raises(InvalidDataError, match="null in its keys"):
+    with pytest.raises(InvalidDataError, match="nulls in key columns"):
         manager.upsert(name, data, keys=["id"], engine="spark")
     assert [field.required for field in manager.load_table(name).schema().fields] == [True, True]
     assert manager.scan(name).to_pylist() == [{"id": 1, "x": 1}]

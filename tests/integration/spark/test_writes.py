@@ -152,7 +152,7 @@ def test_an_upsert_refuses_a_repeated_key(spark_tables, key):
 
 def test_an_upsert_refuses_null_in_a_key(spark_tables):
     spark_tables.create("ns.t", ROWS).append(rows((1, "a")))
-    with pytest.raises(InvalidDataError, match=r"null in its keys: id \(2 rows\)"):
+    with pytest.raises(InvalidDataError, match=r"nulls in key columns: id \(2 rows\)"):
         spark_tables.write(WriteKind.UPSERT, "ns.t", rows((1, "b"), (None, "x"), (None, "x")), keys=("id",))
     assert as_pairs(spark_tables.read("ns.t")) == [(1, "a")]
 

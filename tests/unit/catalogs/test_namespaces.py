@@ -130,18 +130,18 @@ def test_a_missing_namespace_is_answered_with_those_there_are(namespaces):
     with pytest.raises(NamespaceNotFoundError) as caught:
         namespaces.properties("bronce")
     assert "Namespace 'bronce' not found in catalog 'floe'." in str(caught.value)
-    assert "Did you mean 'bronze'? Namespaces there: bronze, silver." in str(caught.value)
+    assert "Did you mean 'bronze'? Existing namespaces: bronze, silver." in str(caught.value)
 
 
 def test_a_missing_child_is_answered_with_its_siblings(namespaces):
     namespaces.create("bronze.raw")
     for call in (namespaces.delete, namespaces.list_below, namespaces.update_properties):
-        with pytest.raises(NamespaceNotFoundError, match=r"Namespaces there: bronze\.raw\."):
+        with pytest.raises(NamespaceNotFoundError, match=r"Existing namespaces: bronze\.raw\."):
             call("bronze.unknown")
 
 
 def test_an_empty_catalog_says_so(namespaces):
-    with pytest.raises(NamespaceNotFoundError, match="holds no namespaces yet"):
+    with pytest.raises(NamespaceNotFoundError, match="has no namespaces"):
         namespaces.delete("bronze")
 
 

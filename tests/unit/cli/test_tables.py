@@ -360,7 +360,7 @@ class TestMaintenance:
         first, second = write((1,), (2,))
         young = tables("tables", "expire", ORDERS, "-o", "json").data
         assert (young["expired"], young["snapshot_ids"], young["retention_days"]) == (0, [], 7)
-        assert "no level asks" in young["derivation"][0]
+        assert "no retention is declared" in young["derivation"][0]
         planned = tables(
             "tables", "expire", ORDERS, "--older-than", "0s", "--retain-last", "1", "--dry-run", "-o", "json"
         )

@@ -130,7 +130,7 @@ def test_a_partitioned_asset_keeps_the_partitioning_that_nobody_declared(materia
 def test_nulls_never_loosen_a_column_that_is_declared_required(run, tables):
     columns = [{"name": "id", "type": "long", "required": True}, {"name": "region", "type": "string"}]
     run([{"id": 1, "region": "north"}], columns)
-    with pytest.raises(InvalidDataError, match="'id' is required and holds 1 nulls"):
+    with pytest.raises(InvalidDataError, match="'id' is required but contains 1 nulls"):
         run([{"id": 2, "region": None}, {"id": None, "region": None}], columns)
     assert tables.load_table(TABLE).schema().find_field("id").required
     assert run([{"id": 2, "region": None}], columns) == []

@@ -120,7 +120,7 @@ def test_a_frame_without_columns_writes_nothing(materialize, tables):
 
 
 def test_what_is_no_frame_is_refused(materialize):
-    with pytest.raises(InvalidDataError, match="int is no data floe can write"):
+    with pytest.raises(InvalidDataError, match="floe cannot write data of type int"):
         materialize(producer(7))
 
 

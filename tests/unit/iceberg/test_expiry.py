@@ -191,13 +191,13 @@ def test_the_longest_number_of_days_keeps_everything(context, events):
 
 @pytest.mark.parametrize("days", [-1, math.nan, math.inf, 365_001])
 def test_days_that_cannot_be_are_refused(context, events, days):
-    with pytest.raises(UnsafeRetentionError, match="older_than_days must be 0 or more"):
+    with pytest.raises(UnsafeRetentionError, match="older_than_days must be between 0 and 365000"):
         maintenance.expire_snapshots(context, NAME, older_than_days=days)
 
 
 @pytest.mark.parametrize("moment", [10**18, datetime.min])  # noqa: DTZ901 - as a caller may give it
 def test_a_moment_that_cannot_be_is_refused(context, events, moment):
-    with pytest.raises(ConfigurationError, match="beyond the moments"):
+    with pytest.raises(ConfigurationError, match="outside the supported range of dates"):
         maintenance.expire_snapshots(context, NAME, older_than=moment)
 
 
@@ -352,7 +352,7 @@ def test_a_table_that_only_an_engine_can_change_is_left_alone_with_files_of_othe
     by_engine, context, events, monkeypatch
 ):
     monkeypatch.setattr(expiry, "commits_by_engine", lambda *_: True)
-    with pytest.raises(SharedFilesError, match=r"outside its own location, such as 'file:///elsewhere/a.parquet'"):
+    with pytest.raises(SharedFilesError, match=r"outside its location, such as 'file:///elsewhere/a.parquet'"):
         by_engine("file:///elsewhere/a.parquet", **ALL)
     assert len(there(context)) == 5
     engine, _ = by_engine(**ALL)

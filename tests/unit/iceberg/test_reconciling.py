@@ -118,7 +118,7 @@ def test_a_catalog_is_wrapped_once(inner):
     assert wrapped.inner is inner
     assert (wrapped.name, wrapped.properties) == (inner.name, inner.properties)
     assert ReconcilingCatalog.around(wrapped) is wrapped
-    with pytest.raises(ConfigurationError, match="not on a dict"):
+    with pytest.raises(ConfigurationError, match="not dict"):
         ReconcilingCatalog.around({})
 
 
@@ -237,7 +237,7 @@ def test_rows_whose_number_is_taken_can_never_land(catalog, orders, inner, answe
         refs.create_branch(orders.current_snapshot().snapshot_id, "trial")
     other = inner.load_table(ORDERS)
     answer("commit_table", lambda: other.append(pa.table({"id": [9]}), branch="trial"), "well")
-    with pytest.raises(pyiceberg_errors.CommitFailedException, match=r"another branch of bronze\.orders was first"):
+    with pytest.raises(pyiceberg_errors.CommitFailedException, match=r"another branch of bronze\.orders landed first"):
         append(orders, 2)
 
 

@@ -1,1 +1,1 @@
-"""Row filters: read, fitted to a schema, evaluated on rows, and held against partitions and statistics."""
+"""Row filters: parsing, schema binding, row evaluation, and pruning by partitions and statistics."""

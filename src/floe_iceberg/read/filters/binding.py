@@ -1,7 +1,7 @@
-"""Filters bound to a schema: negations resolved, every comparison a set of values of one column.
+"""Binds filters to a schema: resolves negations and turns every comparison into a set of values of one column.
 
-A negation is carried inward by De Morgan's laws, which hold in three-valued logic too. What is left has no negation, so
-that a row passes exactly when its leaves, taken as true or not true, come to true: no null needs to be carried along.
+De Morgan's laws, which also apply in three-valued logic, push negations down to the leaves. The result has no negation,
+so it is enough to evaluate each leaf as true or not true; null never has to be propagated.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ _SURROGATES = range(0xD800, 0xE000)
 
 
 class UnknownColumnError(ValueError):
-    """A filter names a column that the schema does not have."""
+    """A filter refers to a column that does not exist in the schema."""
 
     def __init__(self, name: str) -> None:
-        """Name it."""
+        """Store the column name."""
         super().__init__(name)
         self.name = name
 
 
 class UnfitComparisonError(ValueError):
-    """A filter compares a column with something it cannot be compared with."""
+    """A filter compares a column with an incompatible value."""
 
     def __init__(self, message: str, hint: str) -> None:
-        """Say what, and how to write it."""
+        """Store the message and a hint for the correct syntax."""
         super().__init__(message)
         self.hint = hint
 
@@ -68,9 +68,9 @@ class Column:
     """A column of the schema, or a field of a struct.
 
     Attributes:
-        field_id: Its id.
-        path: Its name, and the names of the structs around it before that.
-        type: The type of its values.
+        field_id: The field id.
+        path: The names of the enclosing structs, followed by the field name.
+        type: The Iceberg type.
     """
 
     field_id: int
@@ -79,13 +79,13 @@ class Column:
 
     @property
     def is_nested(self) -> bool:
-        """Whether it lies in a struct."""
+        """Whether it is a field of a struct."""
         return len(self.path) > 1
 
 
 @dataclass(frozen=True)
 class In:
-    """True when the column's value lies in a set."""
+    """True if the column's value is in a set."""
 
     column: Column
     values: ValueSet
@@ -93,13 +93,13 @@ class In:
 
 @dataclass(frozen=True)
 class Matches:
-    """True when a text matches a pattern, or, negated, when it does not; never for null.
+    """True if a string matches a pattern, or does not match it when negated; never true for null.
 
     Attributes:
         column: The column.
-        pattern: Texts and wildcards.
-        negated: Whether texts that match are left out.
-        values: Where texts that pass can lie; wider than the pattern.
+        pattern: Literal strings and wildcards.
+        negated: Whether matching strings are excluded.
+        values: A superset of the strings that pass.
     """
 
     column: Column
@@ -110,14 +110,14 @@ class Matches:
 
 @dataclass(frozen=True)
 class AllOf:
-    """True when all operands are; without operands always."""
+    """True if all operands are true; always true without operands."""
 
     operands: tuple[Bound, ...] = ()
 
 
 @dataclass(frozen=True)
 class AnyOf:
-    """True when one operand is; without operands never."""
+    """True if any operand is true; never true without operands."""
 
     operands: tuple[Bound, ...] = ()
 
@@ -128,17 +128,17 @@ ALWAYS, NEVER = AllOf(), AnyOf()
 
 
 def bind(predicate: Predicate, schema: Schema) -> Bound:
-    """Fit a filter to a schema.
+    """Bind a filter to a schema.
 
     Raises:
-        UnknownColumnError: It names a column that the schema does not have.
-        UnfitComparisonError: It compares a column with a value of another type.
+        UnknownColumnError: A column does not exist in the schema.
+        UnfitComparisonError: A column is compared with a value of another type.
     """
     return _Binder(schema).bound(predicate, negated=False)
 
 
 def leaves(bound: Bound) -> Iterator[Leaf]:
-    """Visit the comparisons of a filter."""
+    """Yield the comparisons of a filter."""
     if isinstance(bound, AllOf | AnyOf):
         for operand in bound.operands:
             yield from leaves(operand)
@@ -147,7 +147,7 @@ def leaves(bound: Bound) -> Iterator[Leaf]:
 
 
 def columns(bound: Bound) -> list[Column]:
-    """Return the columns a filter speaks of, each once."""
+    """Return the distinct columns of a filter."""
     return list({leaf.column.field_id: leaf.column for leaf in leaves(bound)}.values())
 
 
@@ -179,7 +179,7 @@ class _Binder:
             case NaN():
                 order = order or Order()
                 found = ValueSet(order, nan=is_float(column.type))
-                # NaN or not, as IS NULL, has an answer for null: it is not NaN.
+                # Like IS NULL, IS NAN is never null: null is not NaN.
                 return found if not negated else _with_null(found.complement())
             case Flag():
                 if not isinstance(column.type, BooleanType):
@@ -207,7 +207,7 @@ class _Binder:
         order = order_of(column.type)
         if order is None:
             msg = f"column '{'.'.join(column.path)}' of type {column.type} cannot be compared with {literal.shown}"
-            raise UnfitComparisonError(msg, "Only 'is null' and 'is not null' work on it.")
+            raise UnfitComparisonError(msg, "Only 'is null' and 'is not null' are supported for it.")
         return order
 
     def _point(self, column: Column, literal: Literal) -> Fraction | float | bytes:
@@ -221,7 +221,7 @@ class _Binder:
     def _like(self, column: Column, pattern: tuple[str | Wildcard, ...], *, negated: bool) -> Bound:
         if not isinstance(column.type, StringType):
             msg = f"column '{'.'.join(column.path)}' of type {column.type} cannot be matched with LIKE"
-            raise UnfitComparisonError(msg, "LIKE works on texts.")
+            raise UnfitComparisonError(msg, "LIKE requires a string column.")
         order = Order()
         wildcards = sum(isinstance(part, Wildcard) for part in pattern)
         prefix = pattern[0] if pattern and not isinstance(pattern[0], Wildcard) else ""
@@ -246,7 +246,7 @@ class _Binder:
 def _walk(
     fields: Iterable[NestedField], parts: tuple[str, ...], *, whole: bool
 ) -> tuple[NestedField, tuple[str, ...]] | None:
-    """Find a field and the names that lead to it; parts may be one name with dots in it if ``whole``."""
+    """Find a field and its path; with ``whole``, several parts may form one name that contains dots."""
     known = {field.name: field for field in fields}
     for taken in range(1, len(parts) + 1 if whole else 2):
         field = known.get(".".join(parts[:taken]))
@@ -285,7 +285,7 @@ def _compared(operator: Operator, value: Any, order: Order) -> ValueSet:  # noqa
 
 
 def _counted(operator: Operator, value: Fraction) -> tuple[Span, ...]:
-    """Return the whole numbers for which a comparison with a fraction is true."""
+    """Return the integers for which a comparison with a fraction is true."""
     down, up = math.floor(value), math.ceil(value)
     match operator:
         case Operator.EQ:
@@ -301,7 +301,7 @@ def _counted(operator: Operator, value: Fraction) -> tuple[Span, ...]:
 
 
 def prefix_span(prefix: str) -> Span:
-    """Return the span of the texts that begin with a prefix."""
+    """Return the span of the strings that start with a prefix."""
     for length in range(len(prefix), 0, -1):
         following = ord(prefix[length - 1]) + 1
         if following in _SURROGATES:
@@ -318,7 +318,7 @@ def _leaf(column: Column, values: ValueSet) -> Bound:
 
 
 def all_of(parts: Iterable[Bound]) -> Bound:
-    """Require all; sets of one column become one set."""
+    """Combine filters with AND and merge the value sets of each column."""
     merged: dict[int, In] = {}
     others: list[Bound] = []
     for part in parts:
@@ -338,7 +338,7 @@ def all_of(parts: Iterable[Bound]) -> Bound:
 
 
 def any_of(parts: Iterable[Bound]) -> Bound:
-    """Require one; sets of one column become one set."""
+    """Combine filters with OR and merge the value sets of each column."""
     merged: dict[int, list[In]] = {}
     others: list[Bound] = []
     for part in parts:
@@ -357,7 +357,7 @@ def any_of(parts: Iterable[Bound]) -> Bound:
 
 
 def _united(group: list[In]) -> ValueSet:
-    # One union of all: thousands of keys, joined two by two, would be sorted thousands of times.
+    # A single union: merging thousands of keys pairwise would sort them thousands of times.
     sets = [operand.values for operand in group]
     return ValueSet(
         sets[0].order,

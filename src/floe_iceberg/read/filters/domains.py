@@ -1,7 +1,7 @@
-"""Values of each column type as numbers, bytes or floats that compare exactly.
+"""Converts values of each column type to integers, bytes or floats that compare exactly.
 
-Numbers of every kind that can be counted (integers, decimals by their digits, dates, times, booleans) are integers
-here, texts are their UTF-8 bytes, which sort as their characters do, and floats are floats.
+Integers, unscaled decimals, dates, times, timestamps and booleans become integers, strings become their UTF-8 bytes,
+which sort in code point order, and floats stay floats.
 """
 
 from __future__ import annotations
@@ -59,21 +59,21 @@ _MOMENT = re.compile(
 _CLOCK = re.compile(r"(?P<clock>\d\d:\d\d(?::\d\d)?)(?:\.(?P<fraction>\d{1,6}))?")
 _EPOCH = date(1970, 1, 1)
 _MOST_DIGITS = 80
-_ASK_FOR_NAN = "NaN is asked for with 'is nan'."
+_USE_IS_NAN = "Use 'is nan' to test for NaN."
 _BEYOND = Fraction(10**400)
 
 
 class UnfitLiteralError(ValueError):
-    """A literal that cannot be compared with a column; the hint says how to write it."""
+    """A literal that cannot be compared with a column; the hint has the correct syntax."""
 
     def __init__(self, *, hint: str) -> None:
-        """Say how to write it."""
+        """Store a hint for the correct syntax."""
         super().__init__(hint)
         self.hint = hint
 
 
 def order_of(kind: IcebergType) -> Order | None:
-    """Return the order of a type's values; None when they cannot be compared."""
+    """Return the order of a type's values; None if they cannot be compared."""
     if isinstance(kind, _FLOATS):
         return Order(has_nan=True)
     if isinstance(kind, _BYTES):
@@ -88,20 +88,20 @@ def order_of(kind: IcebergType) -> Order | None:
 
 
 def is_bytes(kind: IcebergType) -> bool:
-    """Whether values of a type are bytes here."""
+    """Whether values of a type are represented as bytes."""
     return isinstance(kind, _BYTES)
 
 
 def is_float(kind: IcebergType) -> bool:
-    """Whether values of a type are floats here."""
+    """Whether values of a type are represented as floats."""
     return isinstance(kind, _FLOATS)
 
 
-def stored(value: Any, kind: IcebergType) -> Any:  # noqa: ANN401, C901, PLR0911 - one line a type
-    """Convert a value as PyIceberg hands it out (of a partition, for one); null stays None.
+def stored(value: Any, kind: IcebergType) -> Any:  # noqa: ANN401, C901, PLR0911 - one case per type
+    """Convert a value from PyIceberg, such as a partition value; null stays None.
 
     Raises:
-        ValueError: The value is not one of the type.
+        ValueError: The value does not have the type.
     """
     if value is None:
         return None
@@ -129,23 +129,23 @@ def stored(value: Any, kind: IcebergType) -> Any:  # noqa: ANN401, C901, PLR0911
 
 
 def unscaled(digits: int, scale: int) -> Decimal:
-    """Return the decimal that a column of a scale stores as some digits."""
+    """Return the decimal with the given unscaled value and scale."""
     with localcontext() as context:
         context.prec = _MOST_DIGITS
         return Decimal(digits).scaleb(-scale)
 
 
-def bound(content: bytes | None, kind: IcebergType) -> Any:  # noqa: ANN401, PLR0911 - one line a type
-    """Decode a lower or upper bound; None when there is none, or none that is sure.
+def bound(content: bytes | None, kind: IcebergType) -> Any:  # noqa: ANN401, PLR0911 - one case per type
+    """Decode a lower or upper bound; None if there is none or it is unreliable.
 
-    A column that was widened has bounds of its old type in older files.
+    A widened column has bounds of its old type in older files.
     """
     if content is None:
         return None
     if isinstance(kind, _FLOATS):
         return _float(content)
     if isinstance(kind, UUIDType):
-        # Writers have disagreed on whether UUIDs are ordered as signed numbers.
+        # Writers disagree on whether UUIDs are compared as signed numbers.
         return None
     if isinstance(kind, _BYTES):
         return bytes(content)
@@ -164,8 +164,8 @@ def _float(content: bytes) -> float | None:
     return None if math.isnan(value) else value
 
 
-def point(literal: Literal, kind: IcebergType) -> Fraction | float | bytes:  # noqa: PLR0911 - one line a type
-    """Convert a literal exactly; one between two values of a type stays between them.
+def point(literal: Literal, kind: IcebergType) -> Fraction | float | bytes:  # noqa: PLR0911 - one case per type
+    """Convert a literal exactly; a literal between two values of the type is not rounded.
 
     Raises:
         UnfitLiteralError: The literal cannot be compared with the type.
@@ -197,35 +197,35 @@ def _as_number(literal: Literal) -> Fraction:
         raise UnfitLiteralError(hint="Compare it with a number, without quotes.")
     value = literal.value
     if isinstance(value, float) and math.isnan(value):
-        raise UnfitLiteralError(hint=_ASK_FOR_NAN)
+        raise UnfitLiteralError(hint=_USE_IS_NAN)
     if isinstance(value, float):
         if math.isinf(value):
             return _BEYOND if value > 0 else -_BEYOND
-        # A float that a caller passed means the number it is shown as: 1.1, not the nearest binary fraction.
+        # A float from a caller means its decimal representation: 1.1, not the nearest binary fraction.
         return Fraction(repr(value))
     return Fraction(value)  # type: ignore[arg-type]
 
 
 def _as_float(literal: Literal) -> float:
     if literal.kind is not Kind.NUMBER:
-        raise UnfitLiteralError(hint=f"Compare it with a number, without quotes. {_ASK_FOR_NAN}")
+        raise UnfitLiteralError(hint=f"Compare it with a number, without quotes. {_USE_IS_NAN}")
     value = literal.value
     try:
         found = float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf  # type: ignore[operator]
     if math.isnan(found):
-        raise UnfitLiteralError(hint=_ASK_FOR_NAN)
+        raise UnfitLiteralError(hint=_USE_IS_NAN)
     return found
 
 
 def _as_text(literal: Literal) -> bytes:
     if literal.kind is not Kind.TEXT:
-        raise UnfitLiteralError(hint="Compare it with a text in single quotes.")
+        raise UnfitLiteralError(hint="Compare it with a string in single quotes.")
     try:
         return str(literal.value).encode()
     except UnicodeEncodeError as err:
-        raise UnfitLiteralError(hint="The text is not valid Unicode.") from err
+        raise UnfitLiteralError(hint="The string is not valid Unicode.") from err
 
 
 def _as_bytes(literal: Literal) -> bytes:
@@ -251,7 +251,7 @@ def _as_date(literal: Literal) -> Fraction:
     try:
         return Fraction((date.fromisoformat(_text(literal)) - _EPOCH).days)
     except ValueError as err:
-        raise UnfitLiteralError(hint="Compare it with a day, such as '2026-01-31'.") from err
+        raise UnfitLiteralError(hint="Compare it with a date, such as '2026-01-31'.") from err
 
 
 def _as_time(literal: Literal) -> Fraction:
@@ -274,7 +274,7 @@ def _as_timestamp(literal: Literal, kind: IcebergType) -> Fraction:
     if literal.kind is Kind.DATE and not zoned:
         return Fraction(literal.value) * MICROS_A_DAY * units  # type: ignore[arg-type]
     example = "2026-01-31T12:00:00Z" if zoned else "2026-01-31T12:00:00"
-    hint = f"Compare it with a timestamp {'with' if zoned else 'without'} a zone, such as '{example}'."
+    hint = f"Compare it with a timestamp {'with' if zoned else 'without'} a time zone, such as '{example}'."
     match = _MOMENT.fullmatch(_text(literal).strip())
     if match is None or bool(match["zone"]) != zoned:
         raise UnfitLiteralError(hint=hint)
@@ -291,7 +291,7 @@ def _text(literal: Literal) -> str:
 
 
 def _micros(moment: datetime) -> int:
-    """Count microseconds since 1970; a naive moment is read as it stands."""
+    """Return the microseconds since 1970; a naive datetime is taken as UTC."""
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 

@@ -1,6 +1,6 @@
-"""What a file or a manifest can hold in a column, by its partition and by its statistics.
+"""Values that a file or manifest may contain in a column, derived from partitions and statistics.
 
-Everything here errs on one side only: what is not known may be there.
+All results are conservative: a value whose absence is not proven may be present.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ if TYPE_CHECKING:
 
     from floe_iceberg.read.filters.values import ValueSet
 
-# Beyond this many values, hashing each costs more than reading a file.
+# With more values than this, hashing each costs more than reading a file.
 _MOST_HASHED = 1_000
 _HOURS_A_DAY = 24
 
 
 @dataclass(frozen=True)
 class Holding:
-    """What may be in a column.
+    """Values that a column may contain.
 
     Attributes:
-        ranges: First and last value, both included; None is without end.
+        ranges: First and last value, both inclusive; None means unbounded.
         nulls: Whether there may be nulls.
         nan: Whether there may be NaN.
-        buckets: The number of buckets, and the first and last one that the values fall into.
+        buckets: The number of buckets, and the first and last bucket of the values.
     """
 
     ranges: tuple[tuple[Any, Any], ...] = ((None, None),)
@@ -63,7 +63,7 @@ class Holding:
     buckets: tuple[int, int, int] | None = None
 
     def may_meet(self, values: ValueSet, column: Column) -> bool:
-        """Whether something of it may belong to a set."""
+        """Whether any of the values may be in a set."""
         if (self.nulls and values.nulls) or (self.nan and values.nan):
             return True
         if not any(values.meets(low, high) for low, high in self.ranges):
@@ -71,7 +71,7 @@ class Holding:
         return self.buckets is None or _in_buckets(values, column, *self.buckets)
 
     def lies_in(self, values: ValueSet) -> bool:
-        """Whether all of it belongs to a set, for sure."""
+        """Whether all values are certainly in a set."""
         if (self.nulls and not values.nulls) or (self.nan and not values.nan):
             return False
         return all(values.covers(low, high) for low, high in self.ranges)
@@ -80,8 +80,8 @@ class Holding:
 UNKNOWN = Holding()
 
 
-def by_partition(field: PartitionField, value: Any, column: Column) -> Holding:  # noqa: ANN401, PLR0911 - one line a transform
-    """Tell what a file holds in a column whose transform has a value."""
+def by_partition(field: PartitionField, value: Any, column: Column) -> Holding:  # noqa: ANN401, PLR0911 - one case per transform
+    """Return what a file may contain in a column, given its partition value."""
     transform = field.transform
     if isinstance(transform, VoidTransform):
         return UNKNOWN
@@ -102,7 +102,7 @@ def by_partition(field: PartitionField, value: Any, column: Column) -> Holding: 
 
 
 def by_summary(field: PartitionField, summary: PartitionFieldSummary, column: Column) -> Holding:
-    """Tell what the files of a manifest hold in a column, by the range of its partition values."""
+    """Return what a manifest's files may contain in a column, given the range of partition values."""
     transform = field.transform
     if isinstance(transform, VoidTransform) or not _keeps_null(transform):
         return UNKNOWN
@@ -121,7 +121,7 @@ def by_summary(field: PartitionField, summary: PartitionFieldSummary, column: Co
 
 
 def by_statistics(file: DataFile, column: Column) -> Holding:
-    """Tell what a file holds in a column by its counts and bounds."""
+    """Return what a file may contain in a column, given its counts and bounds."""
     number = column.field_id
     nulls = _count(file.null_value_counts, number)
     floats = is_float(column.type)
@@ -147,7 +147,7 @@ def _count(entries: dict[int, int] | None, number: int) -> int | None:
 
 
 def _keeps_null(transform: Transform[Any, Any]) -> bool:
-    """Whether null, and only null, becomes null."""
+    """Whether a transform maps null, and only null, to null."""
     known = (
         IdentityTransform,
         BucketTransform,
@@ -163,7 +163,7 @@ def _keeps_null(transform: Transform[Any, Any]) -> bool:
 def _ends(
     transform: Transform[Any, Any], kind: IcebergType
 ) -> Callable[[Any, Any], tuple[tuple[Any, Any], ...]] | None:
-    """Return what leads from the first and last partition value to the first and last value of the column."""
+    """Return a function that maps a range of partition values to a range of column values; None if unknown."""
     if isinstance(transform, TruncateTransform):
         if isinstance(kind, StringType):
             return lambda low, high: ((low, prefix_span(high.decode()).high),)
@@ -179,14 +179,14 @@ def _truncated(low: int, high: int, width: int, kind: IcebergType) -> tuple[tupl
     last = high + width - 1
     ranges = [(low, last)]
     for first, most in ((-(2**31), 2**31 - 1), (-(2**63), 2**63 - 1)):
-        # The lowest numbers are cut to one below what the type can hold, and some writers wrap around.
+        # Truncating the lowest numbers underflows the type, and some writers wrap around.
         if not isinstance(kind, DecimalType) and last > most >= high:
             ranges.append((first, first + width))
     return tuple(ranges)
 
 
 def _period(transform: Transform[Any, Any], kind: IcebergType, low: int, high: int) -> tuple[tuple[int, int], ...]:
-    # Old writers rounded moments before 1970 towards it, so that they are found one partition later.
+    # Old writers rounded times before 1970 toward 1970, so these rows are one partition later.
     first = low - 1 if low <= 0 else low
     units = 1 if isinstance(kind, DateType) else MICROS_A_DAY
     if isinstance(kind, (TimestampNanoType, TimestamptzNanoType)):
@@ -207,7 +207,7 @@ def _first_day(transform: Transform[Any, Any], number: int) -> int:
 
 def _days(year: int, month: int) -> int:
     """Count the days from 1970 to the first of a month, in the Gregorian calendar of any year."""
-    # Years begin in March here, so that the leap day comes last.
+    # Years start in March here, so the leap day is the last day.
     year -= month <= 2  # noqa: PLR2004 - January and February belong to the year before
     era, of_era = divmod(year, 400)
     of_year = (153 * ((month + 9) % 12) + 2) // 5
@@ -221,7 +221,7 @@ def _in_buckets(values: ValueSet, column: Column, count: int, first: int, last: 
     return any(first <= (bucket(_hashed(span.low, column.type)) or 0) <= last for span in values.spans)
 
 
-def _hashed(value: Any, kind: IcebergType) -> Any:  # noqa: ANN401 - a value as PyIceberg's transforms take it
+def _hashed(value: Any, kind: IcebergType) -> Any:  # noqa: ANN401 - a value for PyIceberg's transforms
     if isinstance(kind, StringType):
         return value.decode()
     if isinstance(kind, DecimalType):

@@ -1,4 +1,4 @@
-"""Filters evaluated on rows: which of them pass."""
+"""Evaluates bound filters on Arrow rows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def passing(rows: pa.Table | pa.RecordBatch, bound: Bound) -> Any:  # noqa: ANN4
 
 
 def values_of(rows: pa.Table | pa.RecordBatch, column: Column) -> Any:  # noqa: ANN401 - an array, chunked or not
-    """Return a column's values; a field of a struct that is null is null."""
+    """Return a column's values; fields of a null struct are null."""
     values = rows.column(rows.schema.get_field_index(column.path[0]))
     for part in column.path[1:]:
         values = pc.struct_field(values, part)
@@ -59,7 +59,7 @@ def _in(values: Any, column: Column, wanted: ValueSet) -> Any:  # noqa: ANN401 -
 
 
 def _spans(values: Any, column: Column, wanted: ValueSet) -> Any:  # noqa: ANN401 - an array, chunked or not
-    """Return where values lie in the spans, or are NaN when that belongs to the set; null for null."""
+    """Return a mask of the values in the set's spans, and of NaN if the set has it; null for null."""
     if wanted.has_all_values:
         return values.is_valid()
     others = wanted.complement()
@@ -81,7 +81,7 @@ def _spans(values: Any, column: Column, wanted: ValueSet) -> Any:  # noqa: ANN40
 def _points(values: Any, column: Column, spans: Iterable[Span]) -> Any:  # noqa: ANN401 - an array, chunked or not
     points = [span.low for span in spans]
     if is_float(column.type) and 0.0 in points:
-        # Membership goes by bits; the two zeros are equal and have different ones.
+        # Arrow's is_in compares bits, but 0.0 and -0.0 are equal with different bits.
         points += [0.0, -0.0]
     scalars = pa.array([_scalar(value, column, values.type) for value in points], type=values.type)
     if len(points) == 1:
@@ -110,7 +110,7 @@ def _limits(column: Column) -> tuple[int | None, int | None]:
 
 
 def _comparable(values: Any, column: Column) -> Any:  # noqa: ANN401 - an array, chunked or not
-    """Bring values into the type they are compared in."""
+    """Cast values to the type in which they are compared."""
     kind = values.type
     if isinstance(kind, pa.BaseExtensionType):
         values = values.cast(kind.storage_type)

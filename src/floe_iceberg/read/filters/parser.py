@@ -1,15 +1,15 @@
-r"""The grammar of row filters: a part of SQL that both engines read alike.
+r"""Parser for row filters: a subset of SQL that both engines interpret the same way.
 
 predicate:  [not] term {and | or [not] term}, with parentheses
 term:       column (= | == | != | <> | < | <= | > | >=) value, or the other way around
 column [not] in (value, …)
 column [not] between value and value
-column [not] like 'pattern'         (% any text, _ one character, \ before either for itself)
+column [not] like 'pattern'         (% any string, _ one character, \% and \_ for themselves)
 column is [not] null
 column is [not] nan, or isnan(column)
-column                              (a boolean one)
+column                              (a boolean column)
 true | false
-column:     name, `any name`, "any name"; dots lead into structs
+column:     name, `any name`, "any name"; dots select struct fields
 value:      12, -1.5, 2e9, 'text' ('' for a quote), true, false, X'00ff', date '2026-01-31', timestamp '…'
 """
 
@@ -41,7 +41,7 @@ from floe_iceberg.read.filters.syntax import (
 if TYPE_CHECKING:
     from floe_iceberg.read.filters.syntax import Predicate
 
-# Deeper nesting is nobody's filter, and would exhaust the stack of whoever visits it.
+# No real filter is nested deeper, and deeper nesting could exhaust the stack.
 _DEEPEST = 100
 _LONGEST_NUMBER = 400
 _TOKEN = re.compile(
@@ -61,10 +61,10 @@ _RESERVED = frozenset({"and", "or", "not", "is", "in", "like", "between", "null"
 
 
 class FilterSyntaxError(ValueError):
-    """A text that is not a predicate; ``position`` counts characters from 1."""
+    """Invalid filter syntax; ``position`` counts characters from 1."""
 
     def __init__(self, message: str, position: int) -> None:
-        """Say what was expected, and where."""
+        """Store the message and the position."""
         super().__init__(message)
         self.position = position
 
@@ -77,7 +77,7 @@ class _Token:
 
     @property
     def word(self) -> str:
-        """The keyword, empty for anything else."""
+        """The keyword in lower case; empty for other tokens."""
         return self.text.lower() if self.kind == "word" else ""
 
     @property
@@ -86,10 +86,10 @@ class _Token:
 
 
 def parse(text: str) -> Predicate:
-    """Read a filter.
+    """Parse a filter.
 
     Raises:
-        FilterSyntaxError: The text is outside the grammar.
+        FilterSyntaxError: The text is not a valid filter.
     """
     return _Parser(_tokens(text)).whole()
 
@@ -102,7 +102,7 @@ def _tokens(text: str) -> list[_Token]:
         if match is None or match.lastgroup is None:
             start = place + len(text[place:]) - len(text[place:].lstrip())
             found = text[start]
-            what = {"'": "a text without its closing quote", ";": "';' ends nothing here"}.get(found)
+            what = {"'": "unterminated string", ";": "unexpected ';'"}.get(found)
             msg = what or f"unexpected character {found!r}"
             raise FilterSyntaxError(msg, start + 1)
         tokens.append(_Token(match.lastgroup, match[match.lastgroup], match.start(match.lastgroup) + 1))
@@ -111,7 +111,7 @@ def _tokens(text: str) -> list[_Token]:
 
 
 class _Parser:
-    """Recursive descent over the tokens of one filter."""
+    """Recursive descent parser for the tokens of one filter."""
 
     def __init__(self, tokens: list[_Token]) -> None:
         self._tokens = tokens
@@ -216,7 +216,7 @@ class _Parser:
         if negated:
             self._fail("'in', 'between' or 'like'")
         if self._now.text == "(":
-            msg = f"functions such as {column.dotted}() are not part of a filter"
+            msg = f"functions such as {column.dotted}() are not supported"
             raise FilterSyntaxError(msg, self._now.position)
         return Flag(column)
 
@@ -265,7 +265,7 @@ class _Parser:
 
     def _value(self) -> Literal:
         if self._now.word == "null":
-            msg = "nothing is equal to null; write 'is null' or 'is not null'"
+            msg = "comparisons with null are never true; use 'is null' or 'is not null'"
             raise FilterSyntaxError(msg, self._now.position)
         literal = self._literal()
         if literal is None:
@@ -283,7 +283,7 @@ class _Parser:
             return Literal(Kind.BOOLEAN, token.word == "true", token.text)
         if token.word in {"date", "timestamp"} and self._next.kind == "text":
             self._take()
-            # The column says how the text is read; the word in front only makes it legible.
+            # The column's type determines how the string is parsed; the keyword is only for readability.
             return Literal(Kind.TEXT, _unquoted(self._take()), token.text)
         if token.kind == "number" or (token.kind == "sign" and token.text in "+-" and self._next.kind == "number"):
             sign = self._take().text if token.kind == "sign" else ""
@@ -293,7 +293,7 @@ class _Parser:
     def _pattern(self) -> tuple[str | Wildcard, ...]:
         token = self._now
         if token.kind != "text":
-            self._fail("a text")
+            self._fail("a string")
         return pattern_of(_unquoted(self._take()), token.position)
 
 
@@ -323,16 +323,16 @@ def _number(sign: str, token: _Token, following: _Token) -> Literal:
         msg = f"'{token.text}' is not a number"
         raise FilterSyntaxError(msg, token.position) from err
     if len(token.text) > _LONGEST_NUMBER or abs(value.adjusted()) > _LONGEST_NUMBER:
-        msg = f"numbers have at most {_LONGEST_NUMBER} digits"
+        msg = f"numbers must have at most {_LONGEST_NUMBER} digits"
         raise FilterSyntaxError(msg, token.position)
     return Literal(Kind.NUMBER, value, sign + token.text)
 
 
 def pattern_of(text: str, position: int = 1) -> tuple[str | Wildcard, ...]:
-    """Split a LIKE pattern into texts and wildcards.
+    """Split a LIKE pattern into literal strings and wildcards.
 
     Raises:
-        FilterSyntaxError: A backslash stands before something else than %, _ or a backslash.
+        FilterSyntaxError: A backslash precedes a character other than %, _ or a backslash.
     """
     parts: list[str | Wildcard] = []
     characters = iter(text)
@@ -341,9 +341,9 @@ def pattern_of(text: str, position: int = 1) -> tuple[str | Wildcard, ...]:
             parts.append(Wildcard(character))
             continue
         if character == "\\":
-            character = next(characters, "")  # noqa: PLW2901 - the escaped one counts
+            character = next(characters, "")  # noqa: PLW2901 - use the escaped character
             if character not in {"%", "_", "\\"}:
-                msg = r"a backslash in a pattern stands before %, _ or \ only"
+                msg = r"a backslash in a pattern must be followed by %, _ or \ only"
                 raise FilterSyntaxError(msg, position)
         if parts and not isinstance(parts[-1], Wildcard):
             parts[-1] += character

@@ -1,4 +1,4 @@
-"""Files that need not be read: those that hold no row a filter passes, and those of which it passes every row."""
+"""Pruning: finds files in which no row, or every row, matches a filter, without reading them."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
 
 
 class Pruner:
-    """Holds files and manifests of one table against a filter."""
+    """Evaluates a filter on the partitions and statistics of a table's files and manifests."""
 
     def __init__(self, bound: Bound, metadata: TableMetadata) -> None:
-        """Take a filter and the specs its table's files were written with."""
+        """Store a bound filter and the table's partition specs."""
         self._bound = bound
         self._specs: dict[int, PartitionSpec] = metadata.specs()
         self._fields: dict[int, dict[int, list[tuple[int, PartitionField]]]] = {}
 
     def may_have(self, file: DataFile) -> bool:
-        """Whether a data file may have a row that the filter passes."""
+        """Whether a data file may have a matching row."""
         return self._some(self._bound, lambda leaf: self._of_file(file, leaf))
 
     def may_apply(self, file: DataFile) -> bool:
-        """Whether a delete file may speak of rows that the filter passes: its partition alone tells."""
+        """Whether a delete file may apply to matching rows, judged by its partition only."""
         return self._some(self._bound, lambda leaf: self._of_partition(file, leaf))
 
     def may_list(self, manifest: ManifestFile) -> bool:
-        """Whether a manifest may list files that have a row that the filter passes."""
+        """Whether a manifest may list files with a matching row."""
         return self._some(self._bound, lambda leaf: self._of_manifest(manifest, leaf))
 
     def passes_all(self, file: DataFile) -> bool:
-        """Whether the filter passes every row of a file; only its partition counts as proof."""
+        """Whether every row of a file matches, proven by its partition."""
         return self._every(self._bound, file)
 
     def _some(self, bound: Bound, holdings: Callable[[Leaf], Iterator[Holding]]) -> bool:
@@ -78,7 +78,7 @@ class Pruner:
                 yield by_summary(field, summaries[position], leaf.column)
 
     def _fields_of(self, spec_id: int, leaf: Leaf) -> list[tuple[int, PartitionField]]:
-        """Return the partition fields of a spec that come from a leaf's column."""
+        """Return the partition fields of a spec whose source is the leaf's column."""
         if spec_id not in self._fields:
             fields: dict[int, list[tuple[int, PartitionField]]] = {
                 found.column.field_id: [] for found in leaves(self._bound)

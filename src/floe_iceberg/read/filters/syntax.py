@@ -1,4 +1,4 @@
-"""Row filters as written, before a schema is known: what the parser returns and PyIceberg's expressions become."""
+"""Syntax tree of row filters before binding; parsed text and PyIceberg expressions are converted to it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Operator(StrEnum):
-    """A comparison of a column with a value."""
+    """Comparison operators."""
 
     EQ = "="
     NE = "!="
@@ -35,7 +35,7 @@ _MIRRORED = {
 
 
 class Kind(StrEnum):
-    """What a literal is; dates, times and timestamps count days or microseconds from 1970."""
+    """Kinds of literals; dates count days, times and timestamps count microseconds, from 1970."""
 
     BOOLEAN = "boolean"
     NUMBER = "number"
@@ -51,9 +51,9 @@ class Literal:
     """A value in a filter.
 
     Attributes:
-        kind: What it is.
-        value: The value; a number is exact, except for a float that a caller passed as one.
-        shown: How an error quotes it.
+        kind: The kind of the literal.
+        value: The value; numbers are exact, except for floats passed by a caller.
+        shown: Text for error messages.
     """
 
     kind: Kind
@@ -63,11 +63,11 @@ class Literal:
 
 @dataclass(frozen=True)
 class Name:
-    """A column as a filter names it.
+    """A column name in a filter.
 
     Attributes:
-        parts: The column, and the fields of structs below it.
-        whole: Whether the parts may also be one name with dots in it.
+        parts: The column, followed by nested struct fields.
+        whole: Whether the parts may also form one name that contains dots.
     """
 
     parts: tuple[str, ...]
@@ -75,13 +75,13 @@ class Name:
 
     @property
     def dotted(self) -> str:
-        """The name in one piece."""
+        """The dotted name."""
         return ".".join(self.parts)
 
 
 @dataclass(frozen=True)
 class Compare:
-    """A column compared with a value; null when the column is null."""
+    """A comparison of a column with a value; null if the column is null."""
 
     column: Name
     operator: Operator
@@ -90,7 +90,7 @@ class Compare:
 
 @dataclass(frozen=True)
 class Among:
-    """A column that is one of several values; ``unknown`` when null is among them."""
+    """A test whether a column is one of several values; ``unknown`` if null is among them."""
 
     column: Name
     literals: tuple[Literal, ...]
@@ -99,14 +99,14 @@ class Among:
 
 @dataclass(frozen=True)
 class Null:
-    """A column that is null; never null itself."""
+    """A test for null; never null itself."""
 
     column: Name
 
 
 @dataclass(frozen=True)
 class NaN:
-    """A column that is NaN; false, not null, for null."""
+    """A test for NaN; false, not null, for null."""
 
     column: Name
 
@@ -120,14 +120,14 @@ class Flag:
 
 @dataclass(frozen=True)
 class Like:
-    """A text column that matches a pattern: a tuple of literal texts and wildcards."""
+    """A match of a string column with a pattern of literal strings and wildcards."""
 
     column: Name
     pattern: tuple[str | Wildcard, ...]
 
 
 class Wildcard(StrEnum):
-    """What a pattern leaves open."""
+    """Wildcards of a LIKE pattern."""
 
     ANY = "%"
     ONE = "_"
@@ -142,21 +142,21 @@ class Constant:
 
 @dataclass(frozen=True)
 class Not:
-    """The negation; null stays null."""
+    """A negation; null stays null."""
 
     operand: Predicate
 
 
 @dataclass(frozen=True)
 class And:
-    """True when all operands are."""
+    """True if all operands are true."""
 
     operands: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True)
 class Or:
-    """True when one operand is."""
+    """True if any operand is true."""
 
     operands: tuple[Predicate, ...]
 

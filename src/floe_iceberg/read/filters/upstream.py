@@ -1,8 +1,8 @@
-"""PyIceberg's expressions as floe's, and the part of a filter that PyIceberg may apply while it reads.
+"""Converts PyIceberg expressions to floe's filters, and floe's filters to expressions for pushdown.
 
-PyIceberg's own evaluation is not used for anything that decides which rows count: its negations, its literals and its
-partition projections do not follow SQL where a column is null or NaN, or a literal is not of the column's type.
-``tests/unit/iceberg/test_upstream_filters.py`` shows each such case and fails once PyIceberg has caught up.
+PyIceberg's evaluation never decides which rows match: its negations, literals and partition projections do not follow
+SQL if a column is null or NaN, or if a literal does not have the column's type.
+``tests/unit/iceberg/test_upstream_filters.py`` documents each such case and fails once PyIceberg fixes it.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ _COMPARISONS: dict[type, Operator] = {
     GreaterThan: Operator.GT,
     GreaterThanOrEqual: Operator.GE,
 }
-# Types whose values Arrow compares, and whose statistics it reads, without exception.
+# Types for which Arrow's comparisons and statistics are always correct.
 _PUSHED: dict[type[IcebergType], Callable[[Any], Any]] = {
     IntegerType: LongLiteral,
     LongType: LongLiteral,
@@ -107,19 +107,19 @@ _PUSHED: dict[type[IcebergType], Callable[[Any], Any]] = {
     TimestamptzType: TimestampLiteral,
     StringType: lambda value: StringLiteral(value.decode()),
 }
-# An expression of more spans costs more than the rows it leaves out.
+# An expression with more spans costs more than it saves.
 _MOST_SPANS = 32
 
 
 class UnsupportedExpressionError(ValueError):
-    """An expression of a kind that floe does not know."""
+    """An expression type that floe does not support."""
 
 
 def predicate_of(expression: BooleanExpression) -> Predicate:
     """Convert an unbound expression.
 
     Raises:
-        UnsupportedExpressionError: It has a part that floe does not know.
+        UnsupportedExpressionError: The expression has an unsupported part.
     """
     match expression:
         case AlwaysTrue():
@@ -139,7 +139,7 @@ def predicate_of(expression: BooleanExpression) -> Predicate:
 
 
 def _chain(expression: Any, kind: type) -> list[BooleanExpression]:  # noqa: ANN401 - And or Or
-    """Flatten a chain of one operator; thousands of them, nested, would exhaust the stack."""
+    """Flatten a chain of one operator, because thousands of nested operators would exhaust the stack."""
     operands, left = [], [expression]
     while left:
         operand = left.pop()
@@ -150,7 +150,7 @@ def _chain(expression: Any, kind: type) -> list[BooleanExpression]:  # noqa: ANN
     return operands
 
 
-def _comparison(predicate: Any) -> Predicate:  # noqa: ANN401 - one line a kind
+def _comparison(predicate: Any) -> Predicate:  # noqa: ANN401 - one case per kind
     if not isinstance(predicate.term, Reference):
         msg = f"{predicate.term} is not a column"
         raise UnsupportedExpressionError(msg)
@@ -182,10 +182,10 @@ def _literal(literal: Any) -> Literal:  # noqa: ANN401 - a literal of PyIceberg
 
 
 def pushed_down(bound: Bound) -> BooleanExpression:
-    """Return an expression that passes every row a filter passes, and maybe more.
+    """Return an expression that matches every row that a filter matches, and possibly more.
 
-    It only lets Arrow leave out row groups. It has no negation and compares values of the column's own type, which is
-    the part of PyIceberg's semantics that nobody disputes.
+    It only lets Arrow skip row groups. It has no negation and only compares values of the column's type, for which
+    PyIceberg's semantics are correct.
     """
     match bound:
         case AllOf(operands):
@@ -202,7 +202,7 @@ def pushed_down(bound: Bound) -> BooleanExpression:
             return either
         case In(column, values) | Matches(column, values=values):
             make = _PUSHED.get(type(column.type))
-            # A dot in a name would be taken for a struct.
+            # PyIceberg would interpret a dot in a name as a struct field.
             if make is None or column.is_nested or "." in column.path[0] or len(values.spans) > _MOST_SPANS:
                 return AlwaysTrue()
             name = column.path[0]

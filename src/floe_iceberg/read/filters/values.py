@@ -1,7 +1,7 @@
-"""Sets of values: what a filter on one column comes to.
+"""Value sets, which represent filters on one column.
 
-A row passes a filter on a column when the column's value lies in a set. The set says itself whether null and NaN belong
-to it, so that SQL's three-valued logic needs no third value: where a comparison is null, its set does not have the row.
+A row matches a filter on a column if the column's value is in the set. The set also records whether it contains null
+and NaN, so SQL's three-valued logic needs no third value: if a comparison is null, the value is not in the set.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Span:
-    """An interval; None is without end."""
+    """An interval; None means unbounded."""
 
     low: Any = None
     high: Any = None
@@ -26,17 +26,17 @@ class Span:
 
     @property
     def is_point(self) -> bool:
-        """Whether it has exactly one value."""
+        """Whether it contains exactly one value."""
         return self.low is not None and self.low == self.high
 
     def reaches_down_to(self, value: Any) -> bool:  # noqa: ANN401 - a value of the order
-        """Whether it begins at a value or below; None stands for the lowest."""
+        """Whether it starts at or below a value; None means the lowest value."""
         if self.low is None:
             return True
         return value is not None and (self.low < value or (self.low == value and not self.low_open))
 
     def reaches_up_to(self, value: Any) -> bool:  # noqa: ANN401 - a value of the order
-        """Whether it ends at a value or above; None stands for the highest."""
+        """Whether it ends at or above a value; None means the highest value."""
         if self.high is None:
             return True
         return value is not None and (self.high > value or (self.high == value and not self.high_open))
@@ -50,15 +50,15 @@ class Order:
     """The order of a column's values.
 
     Attributes:
-        limits: First and last value where the values can be counted; None where between two there is a third.
-        has_nan: Whether there is a NaN, which is greater than everything.
+        limits: First and last value of a discrete type; None for a dense or unbounded type.
+        has_nan: Whether the type has NaN, which is greater than all other values.
     """
 
     limits: tuple[int, int] | None = None
     has_nan: bool = False
 
     def normalised(self, spans: Iterable[Span]) -> tuple[Span, ...]:
-        """Sort spans and join those that touch."""
+        """Sort spans and merge adjacent or overlapping ones."""
         joined: list[Span] = []
         for span in sorted(filter(None, map(self._clipped, spans)), key=_by_low):
             if joined and self._touch(joined[-1], span):
@@ -93,7 +93,7 @@ def _by_low(span: Span) -> tuple[Any, ...]:
 
 
 def _hull(left: Span, right: Span) -> Span:
-    """Join two spans that touch; the left one begins first."""
+    """Merge two adjacent or overlapping spans; ``left`` starts first."""
     if left.high is None or right.high is None:
         return Span(left.low, None, left.low_open)
     if left.high == right.high:
@@ -104,13 +104,13 @@ def _hull(left: Span, right: Span) -> Span:
 
 @dataclass(frozen=True)
 class ValueSet:
-    """Some values of a column.
+    """A set of values of a column.
 
     Attributes:
-        order: How its values are ordered.
+        order: The order of the values.
         spans: Disjoint intervals in ascending order.
-        nan: Whether NaN belongs to it.
-        nulls: Whether null belongs to it.
+        nan: Whether it contains NaN.
+        nulls: Whether it contains null.
     """
 
     order: Order
@@ -120,29 +120,29 @@ class ValueSet:
     _normal: bool = field(default=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Put the spans in order."""
+        """Normalize the spans."""
         if not self._normal:
             object.__setattr__(self, "spans", self.order.normalised(self.spans))
             object.__setattr__(self, "_normal", True)
 
     @classmethod
     def all_values(cls, order: Order) -> ValueSet:
-        """Return every value, without null."""
+        """Return the set of all values, without null."""
         return cls(order, (EVERYTHING,), nan=order.has_nan)
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing belongs to it, not even null."""
+        """Whether it contains nothing, not even null."""
         return not (self.spans or self.nan or self.nulls)
 
     @property
     def has_all_values(self) -> bool:
-        """Whether every value belongs to it, whatever it says of null."""
+        """Whether it contains every value, regardless of null."""
         whole = self.order.normalised([EVERYTHING])
         return self.spans == whole and self.nan == self.order.has_nan
 
     def complement(self) -> ValueSet:
-        """Return the other values; null belongs to neither."""
+        """Return the set of all other values; null is in neither set."""
         gaps: list[Span] = []
         low, low_open = None, False
         for span in self.spans:
@@ -156,13 +156,13 @@ class ValueSet:
         return ValueSet(self.order, tuple(gaps), nan=self.order.has_nan and not self.nan)
 
     def union(self, other: ValueSet) -> ValueSet:
-        """Return what belongs to one of the two."""
+        """Return the union with another set."""
         return ValueSet(
             self.order, self.spans + other.spans, nan=self.nan or other.nan, nulls=self.nulls or other.nulls
         )
 
     def intersection(self, other: ValueSet) -> ValueSet:
-        """Return what belongs to both."""
+        """Return the intersection with another set."""
         both = self.complement().union(other.complement()).complement()
         return ValueSet(self.order, both.spans, nan=self.nan and other.nan, nulls=self.nulls and other.nulls)
 
@@ -171,7 +171,7 @@ class ValueSet:
         return [span.low for span in self.spans if span.low is not None]
 
     def _last_from(self, value: Any) -> Span | None:  # noqa: ANN401 - a value of the order
-        """Return the last span that begins at a value or below."""
+        """Return the last span that starts at or below a value."""
         if not self.spans:
             return None
         if value is None:
@@ -184,15 +184,15 @@ class ValueSet:
         return span
 
     def meets(self, low: Any, high: Any) -> bool:  # noqa: ANN401 - values of the order
-        """Whether some value from low to high belongs to it; None is without end."""
-        # Spans are disjoint and sorted: of those that begin early enough, the last one reaches highest.
+        """Whether it contains any value from low to high; None means unbounded."""
+        # Spans are disjoint and sorted: of those that start early enough, the last one ends highest.
         span = self._last_from(high)
         if span is None:
             return False
         return low is None or span.reaches_up_to(low)
 
     def covers(self, low: Any, high: Any) -> bool:  # noqa: ANN401 - values of the order
-        """Whether every value from low to high belongs to it; None is without end."""
+        """Whether it contains every value from low to high; None means unbounded."""
         if low is None:
             span = self.spans[0] if self.spans else None
             return span is not None and span.low is None and span.reaches_up_to(high)

@@ -1,1 +1,1 @@
-"""Tables and their declaration in floe.yaml: compared, planned, applied."""
+"""Table declarations in floe.yaml: detect drift, plan changes and apply them."""

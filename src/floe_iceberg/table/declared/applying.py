@@ -1,4 +1,4 @@
-"""Brings tables to what floe.yaml declares, each in one commit."""
+"""Applies the declarations in floe.yaml to tables, with one commit per table."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DeclaredPlan:
-    """What it takes to bring a table to its declaration, or what was done.
+    """The planned or applied changes that make a table match its declaration.
 
     Attributes:
         table: The table, as ``namespace.name``.
-        exists: Whether it was there.
-        items: Where it differs, with what is done about each difference.
-        drop_columns: Whether columns that are not declared go.
-        changed: Whether something was changed, or made.
+        exists: Whether the table existed.
+        items: The differences, each with its remedy.
+        drop_columns: Whether undeclared columns are dropped.
+        changed: Whether the table was changed or created.
     """
 
     table: str
@@ -47,38 +47,38 @@ class DeclaredPlan:
 
     @property
     def impossible(self) -> tuple[DriftItem, ...]:
-        """What cannot be done; nothing of the table is changed then."""
+        """Differences that cannot be resolved; if there are any, nothing is changed."""
         return impossible_of(self.items)
 
     @property
     def left(self) -> tuple[DriftItem, ...]:
-        """What stays as it is: columns that are not declared, and tables that only data can make."""
+        """Differences that remain: undeclared columns, and tables that are only created from data."""
         if self.exists:
             return tuple(item for item in self.items if item.remedy is DriftRemedy.FLAG and not self.drop_columns)
         return () if self.creates else self.items
 
     @property
     def made(self) -> tuple[DriftItem, ...]:
-        """What is changed; a table that is made has nothing that could be left."""
+        """Differences that are resolved; for a new table these are all differences."""
         if not self.exists:
             return made_of(self.items, drop_columns=True) if self.creates else ()
         return made_of(self.items, drop_columns=self.drop_columns)
 
     @property
     def destructive(self) -> tuple[DriftItem, ...]:
-        """What takes something away, so that somebody has to agree first."""
+        """Changes that remove something and therefore need confirmation."""
         return tuple(item for item in self.made if item.destructive)
 
     @property
     def creates(self) -> bool:
-        """Whether the table is made."""
+        """Whether the table is created."""
         return not self.exists and any(item.remedy is DriftRemedy.APPLY for item in self.items)
 
 
 def plan_declaration(
     context: ManagerContext, target: TableTarget, declared: TableConfig, *, drop_columns: bool = False
 ) -> DeclaredPlan:
-    """Return what ``apply_declaration`` would do; nothing is changed.
+    """Return what ``apply_declaration`` would do, without changing anything.
 
     Raises:
         CorruptFileError: The table cannot be read.
@@ -114,23 +114,23 @@ def apply_declaration(
     drop_columns: bool = False,
     agreed: Sequence[DriftItem] | None = None,
 ) -> DeclaredPlan:
-    """Bring a table to its declaration in one commit, or make it.
+    """Apply a declaration to a table in one commit, or create the table.
 
     Args:
         context: The manager's context.
         target: The table.
-        declared: What it should be; what is not declared stays as it is.
-        drop_columns: Whether columns that are not declared go.
-        agreed: The destructive changes that somebody agreed to; None for any. Should another one turn out to be
-            needed, because the table has changed meanwhile, nothing is changed.
+        declared: The declaration; undeclared settings stay unchanged.
+        drop_columns: Whether undeclared columns are dropped.
+        agreed: The confirmed destructive changes; None allows any. If the table has changed since and another
+            destructive change is needed, nothing is changed.
 
     Returns:
-        What was done.
+        The applied changes.
 
     Raises:
-        ConfigurationError: Something declared cannot be; nothing was changed.
-        ConcurrencyConflictError: Others won every race, or the table changed so that somebody has to look again.
-        CapabilityError: Only Spark SQL can change the table that way.
+        ConfigurationError: A declared setting cannot be applied; nothing was changed.
+        ConcurrencyConflictError: Other writers committed first on every attempt, or the plan needs a new confirmation.
+        CapabilityError: Only Spark SQL can make this change.
     """
     first: DeclaredPlan | None = None
     done = False
@@ -143,8 +143,8 @@ def apply_declaration(
         if found.impossible:
             raise _impossible(found)
         if agreed is not None and any(item not in agreed for item in found.destructive):
-            msg = f"Table '{found.table}' has changed meanwhile; nothing was changed."
-            raise ConcurrencyConflictError(msg, hint="Look at the changes again.", table=found.table)
+            msg = f"Table '{found.table}' was changed after the plan was confirmed; nothing was changed."
+            raise ConcurrencyConflictError(msg, hint="Review the new plan.", table=found.table)
         update = change.change()
         done = done or update is not None
         return update
@@ -153,14 +153,14 @@ def apply_declaration(
         created = _created(context, target, declared)
         if created is not None:
             return created
-        commit_change(context, target, plan, what="the change to what floe.yaml declares")
+        commit_change(context, target, plan, what="the changes declared in floe.yaml")
         operation.set(changed=done)
-    assert first is not None  # noqa: S101 - the plan was asked at least once
+    assert first is not None  # noqa: S101 - the plan was called at least once
     return replace(first, changed=done)
 
 
 def _created(context: ManagerContext, target: TableTarget, declared: TableConfig) -> DeclaredPlan | None:
-    """Make a table that does not exist; None when it does."""
+    """Create a table unless it exists; return None if it does."""
     identifier = identifier_of(target)
     if context.catalog.table_exists(identifier.parts):
         return None
@@ -173,24 +173,24 @@ def _created(context: ManagerContext, target: TableTarget, declared: TableConfig
 
 
 def _impossible(plan: DeclaredPlan) -> ConfigurationError:
-    whys = " ".join(difference_text(item) for item in plan.impossible)
-    msg = f"Table '{plan.table}' cannot become what floe.yaml declares, and nothing was changed: {whys}"
-    return ConfigurationError(msg, hint="Correct floe.yaml, or do what is said there.", table=plan.table)
+    reasons = " ".join(difference_text(item) for item in plan.impossible)
+    msg = f"The declaration of table '{plan.table}' cannot be applied; nothing was changed. {reasons}"
+    return ConfigurationError(msg, hint="Correct floe.yaml, or follow the advice above.", table=plan.table)
 
 
 def difference_text(item: DriftItem) -> str:
-    """Describe a difference in one sentence, with the way out."""
+    """Describe a difference and how to resolve it."""
     declared, actual = item.declared or "nothing", item.actual or "nothing"
-    return f"{item.path} declared {declared}, the table has {actual}. {item.fix}"
+    return f"{item.path}: declared {declared}, the table has {actual}. {item.fix}"
 
 
 def follow_declaration(context: ManagerContext, table: Table, declared: TableConfig) -> Table:
-    """Make the changes that a run may make before it writes, and return the table with them.
+    """Apply the changes that a run may make before it writes, and return the updated table.
 
-    Keys are left to upserts, which check them, and a location to the eye: both say nothing about what can be written.
+    Keys and location are ignored because they do not affect what can be written; upserts check the keys themselves.
 
     Raises:
-        ConfigurationError: A column is to be renamed, which is for ``floe apply``, or cannot become what is declared.
+        ConfigurationError: A rename is pending, which needs ``floe apply``, or a declared change is impossible.
     """
     wanted = declared.model_copy(update={"keys": (), "null_keys": None, "location": None})
 
@@ -206,11 +206,11 @@ def follow_declaration(context: ManagerContext, table: Table, declared: TableCon
     if plan(table, False) is None:  # noqa: FBT003 - the plan's signature
         return table
     with context.operation("iceberg.follow_declaration", table):
-        return commit_change(context, table, plan, what="the change to what floe.yaml declares", loaded=table)
+        return commit_change(context, table, plan, what="the changes declared in floe.yaml", loaded=table)
 
 
 def _writable(item: DriftItem) -> bool:
-    """Whether a difference that cannot be changed keeps no row out: a property, or a type that data has widened."""
+    """Whether an unresolvable difference does not affect writes: a property, or a type that data has widened."""
     if item.kind is DriftKind.TYPE and item.declared and item.actual:
         return widens(parse_type(item.declared), parse_type(item.actual))
     return item.kind is DriftKind.PROPERTY
@@ -222,6 +222,6 @@ def _require_writable(change: DeclaredChange, table: str) -> None:
             msg = f"Column '{item.actual}' of table '{table}' is declared as '{item.declared}'. Nothing was written."
             raise ConfigurationError(msg, hint="Run: floe apply", table=table)
     if refused := [item for item in change.impossible if not _writable(item)]:
-        whys = " ".join(difference_text(item) for item in refused)
-        msg = f"Table '{table}' is not what floe.yaml declares, and nothing was written: {whys}"
-        raise ConfigurationError(msg, hint="Correct floe.yaml, or do what is said there.", table=table)
+        reasons = " ".join(difference_text(item) for item in refused)
+        msg = f"Table '{table}' does not match floe.yaml; nothing was written. {reasons}"
+        raise ConfigurationError(msg, hint="Correct floe.yaml, or follow the advice above.", table=table)

@@ -1,4 +1,4 @@
-"""The way from a table as it is to what floe.yaml declares: what changes, what cannot, and the one commit for it."""
+"""Plans the commit that makes a table match floe.yaml, and the differences that cannot be resolved."""
 
 from __future__ import annotations
 
@@ -57,30 +57,30 @@ if TYPE_CHECKING:
     from floe_core.schemas import TableConfig
     from floe_iceberg.context import ManagerContext
 
-# Changes that were judged by the rows that are there.
+# Changes whose feasibility depends on the existing rows.
 _BY_ROWS = {DriftKind.MISSING_COLUMN, DriftKind.EXTRA_COLUMN, DriftKind.NULLABILITY, DriftKind.KEYS}
 
 
 def impossible_of(items: Iterable[DriftItem]) -> tuple[DriftItem, ...]:
-    """Return the differences that cannot be changed."""
+    """Return the differences that cannot be resolved."""
     return tuple(item for item in items if item.remedy is DriftRemedy.NONE)
 
 
 def made_of(items: Iterable[DriftItem], *, drop_columns: bool) -> tuple[DriftItem, ...]:
-    """Return the differences that are changed; columns that are not declared stay unless they are to go."""
+    """Return the differences that are resolved; undeclared columns stay unless ``drop_columns`` is set."""
     left = {DriftRemedy.NONE} if drop_columns else {DriftRemedy.NONE, DriftRemedy.FLAG}
     return tuple(item for item in items if item.remedy not in left)
 
 
 @dataclass(frozen=True)
 class DeclaredChange:
-    """What it takes to bring one table to its declaration.
+    """The changes that make one table match its declaration.
 
     Attributes:
         context: The manager's context.
         table: The table as it was loaded.
         declared: Its declaration.
-        drop_columns: Whether columns that are not declared go.
+        drop_columns: Whether undeclared columns are dropped.
     """
 
     context: ManagerContext
@@ -90,24 +90,24 @@ class DeclaredChange:
 
     @cached_property
     def items(self) -> tuple[DriftItem, ...]:
-        """Every difference, with what is done about it."""
+        """All differences, each with its remedy."""
         found = [self._judged(item) for item in differences(self.table, self.declared)]
         refused = any(item.remedy is DriftRemedy.NONE for item in found)
         return tuple(found) if refused else (*found, *self._problems_of_the_whole(found))
 
     @property
     def impossible(self) -> tuple[DriftItem, ...]:
-        """What cannot be done; as long as there is something, nothing is."""
+        """Differences that cannot be resolved; if there are any, nothing is changed."""
         return impossible_of(self.items)
 
     @property
     def made(self) -> tuple[DriftItem, ...]:
-        """What the commit changes."""
+        """Differences that the commit resolves."""
         return made_of(self.items, drop_columns=self.drop_columns)
 
     @cached_property
     def unique(self) -> DriftItem | None:
-        """Why the table cannot have the declared keys, after a look at its rows; None when it can."""
+        """Why the table's rows rule out the declared keys; None if they do not."""
         item = next((item for item in self.items if item.kind is DriftKind.KEYS), None)
         if item is None or not self._keys:
             return None
@@ -116,7 +116,7 @@ class DeclaredChange:
         new = [key for key, name in zip(self._keys, present, strict=True) if name is None]
         why: str | None
         if new and self.table.metadata.snapshots:
-            why, hint = f"The rows already there have no value in {', '.join(new)}.", "Fill it first."
+            why, hint = f"Existing rows have no value in {', '.join(new)}.", "Fill the column first."
         else:
             nulls = self.declared.null_keys or recorded_null_keys(self.table)
             names = [name for name in present if name is not None]
@@ -124,10 +124,10 @@ class DeclaredChange:
         return item.model_copy(update={"remedy": DriftRemedy.NONE, "fix": f"{why} {hint}"}) if why else None
 
     def change(self) -> Change | None:
-        """Return everything that changes as one commit; None when nothing does.
+        """Return all changes as one commit; None if there are none.
 
         Raises:
-            CapabilityError: Only Spark SQL can change the table that way.
+            CapabilityError: Only Spark SQL can make this change.
         """
         updates = (*self._schema_updates(), *self._layout_updates(), *self._property_updates())
         if not updates:
@@ -135,46 +135,46 @@ class DeclaredChange:
         by_property = all(isinstance(update, SetPropertiesUpdate | RemovePropertiesUpdate) for update in updates)
         if not by_property and commits_by_engine(self.context, self.table):
             name = name_of(self.table)
-            msg = f"Table '{name}' has format version {self.table.format_version}, and this catalog leaves its metadata"
-            msg += " to the client: only Spark SQL can change its columns and layout."
+            msg = f"Table '{name}' has format version {self.table.format_version}, and clients of this catalog write"
+            msg += " the metadata themselves: only Spark SQL can change its columns and layout."
             raise CapabilityError(msg, hint=f"Change it with Spark SQL: ALTER TABLE {name} …", table=name)
         return Change(updates, self._requirements())
 
     def _judged(self, item: DriftItem) -> DriftItem:
-        """Return a difference as it can be treated on this table."""
+        """Return a difference with the remedy that is possible on this table."""
         drops = item.remedy is DriftRemedy.FLAG and self.drop_columns
         if not drops and item.kind is not DriftKind.RENAME:
             return item
         why = self._needed(item.path) if drops else None
         if held := sorted(name for name in self.table.metadata.refs if name.startswith(STAGING_PREFIX)):
-            why = f"A write waits for it on {held[0]}: publish or discard it first, with floe publish or floe discard."
+            why = f"Branch {held[0]} has a staged write: publish or discard it first with floe publish or floe discard."
         return item.model_copy(update={"remedy": DriftRemedy.NONE, "fix": why}) if why else item
 
     def _needed(self, column: str) -> str | None:
-        """Say why a column cannot be dropped."""
+        """Return why a column cannot be dropped; None if it can."""
         gone = target_schema(self.table.metadata, self.declared.columns).find_field(column).field_id
         role = None
         if used := [field for field in self._spec.fields if field.source_id == gone]:
             former = all(isinstance(field.transform, VoidTransform) for field in used)
-            role = "partitioning needs it: change partition_by first"
+            role = "is used by the partitioning: change partition_by first"
             if former:
-                role = "former partitioning keeps it in format version 1: upgrade the table to version 2 with Spark SQL"
+                role = "is used by a former partitioning: upgrade the table to format version 2 with Spark SQL"
         elif any(field.source_id == gone for field in self._order.fields):
-            role = "sort order needs it: change sort_by first"
+            role = "is used by the sort order: change sort_by first"
         elif partitions_files(self.table, gone):
-            role = "files of a former partitioning need it: replace all rows and expire the old snapshots first"
+            role = "is used by files of a former partitioning: replace all rows and expire the old snapshots first"
         elif any(key == column or key.startswith(f"{column}.") for key in self._keys):
-            role = "keys need it: change keys first"
+            role = "is a key: change keys first"
         if role:
-            return f"The table's {role}."
+            return f"The column {role}."
         try:
-            require_no_hold(self.context, self.table, what="The drop of a column")
+            require_no_hold(self.context, self.table, what="Dropping a column")
         except LegalHoldError as err:
             return str(err)
         return None
 
     def _problems_of_the_whole(self, found: list[DriftItem]) -> Iterator[DriftItem]:
-        """Yield what is wrong with the columns or the partitioning taken together."""
+        """Yield conflicts between the declared columns and the partitioning."""
         changed = {item.kind for item in found}
         try:
             require_names(self._schema, before=self.table.schema())
@@ -187,7 +187,7 @@ class DeclaredChange:
             yield DriftItem(
                 kind=DriftKind.TABLE,
                 path="columns",
-                declared="columns and partitioning that do not go together",
+                declared="conflicting columns and partitioning",
                 actual=None,
                 severity=DriftSeverity.BREAKING,
                 fix=f"{err} Correct floe.yaml.",
@@ -195,7 +195,7 @@ class DeclaredChange:
 
     @cached_property
     def _schema(self) -> Schema:
-        """The schema that the table gets."""
+        """The new schema of the table."""
         return target_schema(self.table.metadata, self.declared.columns, drop_columns=self.drop_columns)
 
     @cached_property
@@ -204,7 +204,7 @@ class DeclaredChange:
         try:
             return metadata.spec() if terms is None else evolved_spec(metadata, partition_spec(terms, self._schema))
         except ConfigurationError:
-            # What is wrong with the terms is told as a difference.
+            # Invalid terms are reported as a difference.
             return metadata.spec()
 
     @cached_property
@@ -217,7 +217,7 @@ class DeclaredChange:
 
     @cached_property
     def _keys(self) -> tuple[str, ...]:
-        """The keys that the table shall record, by the names that columns get."""
+        """The keys that the table will record, with the new column names."""
         before = self.table.schema()
         return self.declared.keys or tuple(
             renamed_column(key, before, self._schema) or key for key in recorded_keys(self.table)
@@ -283,5 +283,5 @@ class DeclaredChange:
 
 
 def _by_rows(item: DriftItem) -> bool:
-    """Whether a change is possible only because of the rows that are there, or because there are none."""
+    """Whether a change is possible only because of the existing rows, or because there are none."""
     return item.kind in {DriftKind.KEYS, DriftKind.EXTRA_COLUMN} or item.severity is DriftSeverity.BREAKING

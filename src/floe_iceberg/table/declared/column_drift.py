@@ -1,4 +1,4 @@
-"""Compares declared columns with those of a table."""
+"""Compares declared columns with the columns of a table."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     from floe_core.schemas import ColumnConfig
 
-_BY_APPLY = "floe apply {}, and so does the next run."
+_BY_APPLY = "floe apply or the next run {}."
 
 
 def column_differences(table: Table, columns: Sequence[ColumnConfig]) -> Iterator[DriftItem]:
-    """Yield where a table's columns are not the declared ones; without declared columns, nothing."""
+    """Yield the differences between a table's columns and the declared ones; none if no columns are declared."""
     if columns:
         yield from _Columns(table, columns).differences()
 
@@ -41,18 +41,18 @@ class _Columns:
 
     @cached_property
     def _written(self) -> bool:
-        """Whether there may be rows."""
+        """Whether the table may have rows."""
         return bool(self.table.metadata.snapshots)
 
     @cached_property
     def _former(self) -> dict[str, str]:
-        """Former names of declared columns to the names that they are declared with."""
+        """Former column names mapped to the declared names."""
         return {column.renamed_from: column.name for column in self.columns if column.renamed_from is not None}
 
     def differences(self) -> Iterator[DriftItem]:
         wanted, actual = declared_schema(self.columns), self.table.schema()
         for new, old in self._renames.items():
-            item = _rename(old, new, "Run floe apply to rename it: runs stop before they write until then.")
+            item = _rename(old, new, "Run floe apply to rename it; until then, runs fail before they write.")
             yield item.model_copy(update={"remedy": DriftRemedy.APPLY})
         yield from self._nested_renames()
         yield from self._struct(wanted.as_struct(), actual.as_struct(), "")
@@ -71,12 +71,12 @@ class _Columns:
             )
 
     def _nested_renames(self) -> Iterator[DriftItem]:
-        """Yield renames of fields inside of structs, which a column cannot take over."""
+        """Yield renames that would turn a struct field into a column, which is impossible."""
         schema = self.table.schema()
         there = {column.name for column in schema.fields}
         for old, new in self._former.items():
             if old in schema.column_names and not {old, new} & there:
-                fix = "A field inside of a struct does not become a column. Rename it within its struct with: "
+                fix = "A struct field cannot become a column. Rename it within its struct with: "
                 yield _rename(old, new, fix + "floe tables rename-column")
 
     def _struct(self, wanted: StructType, actual: StructType, prefix: str) -> Iterator[DriftItem]:
@@ -99,7 +99,7 @@ class _Columns:
             declared=column_text(column),
             actual=None,
             severity=DriftSeverity.BREAKING if column.required else DriftSeverity.WARNING,
-            fix="Rows already there have no value for it: declare it optional and fill it, then declare it required."
+            fix="Existing rows have no value for it: declare it optional and fill it, then declare it required."
             if refused
             else _BY_APPLY.format("adds it"),
             remedy=DriftRemedy.NONE if refused else DriftRemedy.RUN,
@@ -108,7 +108,7 @@ class _Columns:
     def _extra(self, column: NestedField, prefix: str) -> DriftItem:
         fix = "Declare it in floe.yaml, or drop it with: floe apply --drop-columns"
         if not prefix and (new := self._former.get(column.name)):
-            fix = f"The table has '{new}' too: copy the values that are missing there, then drop this one with: "
+            fix = f"The table also has '{new}': copy missing values to it, then drop this column with: "
             fix += "floe apply --drop-columns"
         return DriftItem(
             kind=DriftKind.EXTRA_COLUMN,
@@ -147,7 +147,7 @@ class _Columns:
                     update={
                         "remedy": DriftRemedy.NONE,
                         "severity": DriftSeverity.BREAKING,
-                        "fix": "The keys of a map cannot change: correct them in floe.yaml, or write a new column.",
+                        "fix": "The key type of a map cannot change: correct it in floe.yaml, or declare a new column.",
                     }
                 )
             yield from self._type(wanted.value_type, actual.value_type, f"{path}.value")
@@ -160,9 +160,9 @@ class _Columns:
         wider = widens(actual, wanted)
         way_out = (
             "Its values cannot be read as the declared type: correct the type in floe.yaml, or declare a new column, "
-            "copy the values over, and drop this one."
+            "copy the values, and drop this one."
             if self._written
-            else "The table has no rows: drop it with floe tables drop, and floe apply creates it anew."
+            else "The table has no rows: drop it with floe tables drop, then recreate it with floe apply."
         )
         return DriftItem(
             kind=DriftKind.TYPE,
@@ -184,7 +184,7 @@ class _Columns:
             declared="required" if wanted else "optional",
             actual="required" if actual else "optional",
             severity=DriftSeverity.BREAKING if wanted else DriftSeverity.WARNING,
-            fix="Rows already there may hold null: replace the nulls and compact the table, or declare it optional."
+            fix="Existing rows may contain nulls: replace them and compact the table, or declare it optional."
             if refused
             else _BY_APPLY.format("makes it required" if wanted else "makes it optional"),
             remedy=DriftRemedy.NONE if refused else DriftRemedy.RUN,
@@ -192,12 +192,12 @@ class _Columns:
 
 
 def column_text(column: NestedField) -> str:
-    """Render a column's type and whether it refuses null."""
+    """Format a column's type and whether it is required."""
     return f"{type_text(column.field_type)}{' required' if column.required else ''}"
 
 
 def _rename(old: str, new: str, fix: str) -> DriftItem:
-    """Describe a column that is declared by another name; whether it can be renamed is for the caller to say."""
+    """Describe a column that is declared under another name; the caller sets the remedy."""
     return DriftItem(
         kind=DriftKind.RENAME, path=old, declared=new, actual=old, severity=DriftSeverity.BREAKING, fix=fix
     )

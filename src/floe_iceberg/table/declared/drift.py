@@ -1,4 +1,4 @@
-"""Compares a declared table with the real one."""
+"""Compares a declared table with the actual table."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _ORDER = (DriftSeverity.BREAKING, DriftSeverity.WARNING, DriftSeverity.INFO)
 
 
 class DriftDetector:
-    """Finds where tables differ from what floe.yaml declares; it changes nothing."""
+    """Detects differences between tables and floe.yaml, without changing anything."""
 
     def __init__(self, source: ManagerContext | IcebergTableManager) -> None:
-        """Look at the tables of a manager, or of a manager's context."""
+        """Use the tables of a manager or of a manager's context."""
         self._context: ManagerContext = getattr(source, "context", source)  # type: ignore[arg-type]  # one of the two
 
     def detect(self, target: TableTarget, declared: TableConfig) -> DriftReport:
@@ -64,16 +64,16 @@ def missing_table(name: str, declared: TableConfig) -> DriftItem:
         declared="a table",
         actual=None,
         severity=DriftSeverity.BREAKING,
-        fix=f"floe apply creates it, and so do the next run and: floe tables create {name}"
+        fix=f"floe apply or the next run creates it, or: floe tables create {name}"
         if declared.columns
-        else "It declares no columns: the first run that writes to it creates it.",
+        else "No columns are declared: the first run that writes to it creates it.",
         remedy=DriftRemedy.RUN,
     )
 
 
 def differences(table: Table, declared: TableConfig) -> tuple[DriftItem, ...]:
-    """Compare a loaded table with what is declared, most severe difference first; the rest may be anything."""
-    # Terms and keys speak of columns as they are declared, so they are compared on the schema that comes of it.
+    """Compare a loaded table with its declaration, most severe difference first; undeclared settings are ignored."""
+    # Terms and keys use the declared column names, so they are compared on the resulting schema.
     schema = target_schema(table.metadata, declared.columns)
     items = [
         *column_differences(table, declared.columns),
@@ -89,18 +89,18 @@ def differences(table: Table, declared: TableConfig) -> tuple[DriftItem, ...]:
 def key_differences(
     table: Table, keys: Sequence[str], null_keys: NullKeys | None, *, schema: Schema | None = None
 ) -> Iterator[DriftItem]:
-    """Compare declared keys with those that a table records; what is not declared leaves the record alone.
+    """Compare declared keys with those that a table records; undeclared settings are ignored.
 
     Args:
         table: The table.
         keys: The declared keys.
-        null_keys: What is declared about null in a key.
-        schema: The schema that the keys speak of, when columns are to be renamed.
+        null_keys: The declared treatment of null in a key.
+        schema: The schema with the declared column names, if renames are pending.
     """
     recorded, nulls = recorded_keys(table), recorded_null_keys(table)
     before = table.schema()
     recorded = tuple(renamed_column(key, before, schema or before) or key for key in recorded)
-    fix = "floe apply and the next upsert record what is declared if rows are unique by it, and else stop."
+    fix = "floe apply or the next upsert records the declared keys if rows are unique by them, and fails otherwise."
     if keys and not same_keys(recorded, keys):
         yield DriftItem(
             kind=DriftKind.KEYS,
@@ -127,14 +127,14 @@ def _partitioning(declared: TableConfig, table: Table, schema: Schema) -> Iterat
     if declared.partition_by is None:
         return
     actual = [field for field in table.spec().fields if not isinstance(field.transform, VoidTransform)]
-    fix, remedy = "floe apply changes it for new files, and so does the next run; old files stay.", DriftRemedy.RUN
+    fix, remedy = "floe apply or the next run changes it for new files; old files stay unchanged.", DriftRemedy.RUN
     wanted = ", ".join(declared.partition_by)
     try:
         spec = partition_spec(declared.partition_by, schema)
     except ConfigurationError as err:
         fix, remedy = f"Correct it in floe.yaml: {err.message}", DriftRemedy.NONE
     else:
-        # The order of the fields says nothing about which rows share a file.
+        # The order of the fields does not affect which rows share a file.
         if {(field.source_id, str(field.transform)) for field in spec.fields} == {
             (field.source_id, str(field.transform)) for field in actual
         }:
@@ -155,7 +155,7 @@ def _sort_order(declared: TableConfig, order: SortOrder, schema: Schema) -> Iter
     if declared.sort_by is None:
         return
     actual = _order_text(order, schema)
-    fix, remedy = "floe apply changes it for new files, and so does the next run.", DriftRemedy.RUN
+    fix, remedy = "floe apply or the next run changes it for new files.", DriftRemedy.RUN
     try:
         wanted = _order_text(sort_order(declared.sort_by, schema), schema)
     except ConfigurationError as err:
@@ -177,11 +177,11 @@ def _properties(declared: TableConfig, table: Table) -> Iterator[DriftItem]:
         actual = str(table.format_version) if key == FORMAT_VERSION else table.properties.get(key)
         if key in {KEYS_PROPERTY, NULL_KEYS_PROPERTY} or actual == value:
             continue
-        fix, remedy = "floe apply sets it, and so does the next run.", DriftRemedy.RUN
+        fix, remedy = "floe apply or the next run sets it.", DriftRemedy.RUN
         if owner := owner_of(key):
             fix, remedy = f"{owner} Remove it from floe.yaml.", DriftRemedy.NONE
         elif danger := danger_of(key, table.properties, value):
-            fix, remedy = f"floe apply sets it and asks first. {danger}.", DriftRemedy.CONFIRM
+            fix, remedy = f"floe apply sets it after confirmation. {danger}.", DriftRemedy.CONFIRM
         yield DriftItem(
             kind=DriftKind.PROPERTY,
             path=key,
@@ -201,7 +201,7 @@ def _location(declared: TableConfig, table: Table) -> Iterator[DriftItem]:
             declared=declared.location,
             actual=table.location(),
             severity=DriftSeverity.WARNING,
-            fix="A table cannot move: correct it in floe.yaml, or create the table anew.",
+            fix="The location of a table cannot change: correct it in floe.yaml, or recreate the table.",
         )
 
 

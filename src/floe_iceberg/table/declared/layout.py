@@ -1,4 +1,4 @@
-"""Partition specs and sort orders that follow a declaration, as updates of a table's metadata."""
+"""Metadata updates that change a table's partition spec and sort order to the declared ones."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ _NEWEST = -1
 
 
 def evolved_spec(metadata: TableMetadata, wanted: PartitionSpec) -> PartitionSpec:
-    """Return the spec that brings a table to the wanted partitioning.
+    """Return the spec that evolves a table to the wanted partitioning.
 
-    Fields that stay keep their ids and their order, as Iceberg's own evolution does. A field that a table had before
-    comes back under its old id and name. Format version 1 knows fields by their place: one that goes leaves a void.
+    As in Iceberg's partition evolution, remaining fields keep their ids and order, and a field that the table had
+    before returns with its old id and name. Format version 1 identifies fields by position, so a removed field becomes
+    a void transform.
     """
     by_place = metadata.format_version == 1
     terms = {_term(field): field for field in wanted.fields}
@@ -54,14 +55,14 @@ def _term(field: PartitionField) -> tuple[int, str]:
 
 
 def _renamed(field: PartitionField, taken: str) -> PartitionField:
-    """Give a void field another name when a new field takes its own."""
+    """Rename a void field if a new field uses its name."""
     if field.name != taken or not isinstance(field.transform, VoidTransform):
         return field
     return PartitionField(field.source_id, field.field_id, field.transform, f"{field.name}_{field.field_id}")
 
 
 def spec_updates(metadata: TableMetadata, spec: PartitionSpec) -> tuple[TableUpdate, ...]:
-    """Return the updates that make a spec the current one; one that the table has already is taken again."""
+    """Return the updates that make a spec current; an equal spec of the table is reused."""
     known = next((one.spec_id for one in metadata.partition_specs if one.compatible_with(spec)), None)
     if known is not None:
         return (SetDefaultSpecUpdate(spec_id=known),)
@@ -69,7 +70,7 @@ def spec_updates(metadata: TableMetadata, spec: PartitionSpec) -> tuple[TableUpd
 
 
 def sort_updates(metadata: TableMetadata, order: SortOrder) -> tuple[TableUpdate, ...]:
-    """Return the updates that make a sort order the current one; one that the table has already is taken again."""
+    """Return the updates that make a sort order current; an equal order of the table is reused."""
     known = next((one.order_id for one in metadata.sort_orders if one.fields == order.fields), None)
     if known is not None:
         return (SetDefaultSortOrderUpdate(sort_order_id=known),)

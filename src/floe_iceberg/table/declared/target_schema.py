@@ -1,4 +1,4 @@
-"""The schema that a declaration asks of a table: the table's own columns by their ids, changed as declared."""
+"""Computes the schema that a declaration requires: the table's columns with their ids, changed as declared."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def pending_renames(schema: Schema, columns: Sequence[ColumnConfig]) -> dict[str, str]:
-    """Return the declared renames that a table has not seen yet, new name to present name."""
+    """Return the declared renames that are not applied yet, as new name to current name."""
     present = {column.name for column in schema.fields}
     return {
         column.name: column.renamed_from
@@ -32,13 +32,13 @@ def pending_renames(schema: Schema, columns: Sequence[ColumnConfig]) -> dict[str
 def target_schema(metadata: TableMetadata, columns: Sequence[ColumnConfig], *, drop_columns: bool = False) -> Schema:
     """Return the schema that a table should have.
 
-    Columns keep their ids, also under a new name. A type that cannot become the declared one stays as it is, because
-    rows could not be read otherwise. Columns that are not declared stay unless they are to be dropped.
+    Columns keep their ids, also under a new name. A type that cannot be widened to the declared one stays unchanged,
+    because existing rows would be unreadable. Undeclared columns stay unless ``drop_columns`` is set.
 
     Args:
         metadata: The table's metadata.
-        columns: The declared columns; none leaves the schema as it is.
-        drop_columns: Whether columns that are not declared go.
+        columns: The declared columns; if empty, the schema stays unchanged.
+        drop_columns: Whether undeclared columns are dropped.
     """
     schema = metadata.schema()
     if not columns:
@@ -53,14 +53,14 @@ def target_schema(metadata: TableMetadata, columns: Sequence[ColumnConfig], *, d
 
 
 def _identifiers(before: Schema, fields: Sequence[NestedField]) -> list[int]:
-    """Return the identifier fields that still can be some: all of them are there and refuse null, or none is one."""
+    """Return the identifier fields if all of them still exist and are required, else none."""
     sure = set(_never_null(StructType(*fields)))
     kept = [number for number in before.identifier_field_ids if number in sure]
     return sorted(kept) if len(kept) == len(before.identifier_field_ids) else []
 
 
 def _never_null(kind: IcebergType) -> Iterator[int]:
-    """Yield the ids of the fields that are never null: they and everything around them are required."""
+    """Yield the ids of the fields that are never null: they and all their parents are required."""
     match kind:
         case StructType():
             fields = kind.fields
@@ -78,12 +78,12 @@ def _never_null(kind: IcebergType) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class _Merge:
-    """Brings declared types and those of a table together.
+    """Merges declared types into the types of a table.
 
     Attributes:
-        new_id: Gives the id of a new field.
-        drop: Whether fields that are not declared go.
-        renames: New names of top-level columns to those that they have.
+        new_id: Returns the id of a new field.
+        drop: Whether undeclared fields are dropped.
+        renames: New names of top-level columns mapped to their current names.
     """
 
     new_id: Callable[[], int]
@@ -104,7 +104,7 @@ class _Merge:
         result = [by_id.get(column.field_id, column) for column in actual.fields if column.field_id in kept]
         for place, column in enumerate(merged):
             if column.field_id not in kept:
-                # A new column stands behind the one that it is declared behind.
+                # A new column follows the column that precedes it in the declaration.
                 result.insert(result.index(merged[place - 1]) + 1 if place else 0, column)
         return StructType(*result)
 
@@ -130,7 +130,7 @@ class _Merge:
             case MapType(), MapType():
                 return MapType(
                     key_id=actual.key_id,
-                    # The keys of a map never change.
+                    # The key type of a map never changes.
                     key_type=actual.key_type,
                     value_id=actual.value_id,
                     value_type=self._type(wanted.value_type, actual.value_type),

@@ -1,1 +1,1 @@
-"""The files of a table: which are live, how they are grouped, how they are deleted."""
+"""Files of a table: find live files, group them for rewrites and delete them."""

@@ -1,4 +1,4 @@
-"""Delete files of other engines: which tables have some that only an engine can apply."""
+"""Detection of delete files: equality deletes that need an engine, and dangling position deletes."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _TOTAL_FILES = "total-delete-files"
 
 
 def has_equality_deletes(table: Table, snapshot: Snapshot | None) -> bool:
-    """Whether rows of a snapshot are deleted by value, which PyIceberg does not apply.
+    """Whether a snapshot has equality deletes, which PyIceberg does not apply.
 
-    Writers count such deletes in the snapshot; without their figure the delete manifests are read.
+    The snapshot summary usually has their count; if not, the delete manifests are read.
     """
     if snapshot is None:
         return False
@@ -48,12 +48,12 @@ def has_equality_deletes(table: Table, snapshot: Snapshot | None) -> bool:
 
 
 def dangling_deletes(table: Table, live: Iterable[FileScanTask]) -> list[DataFile]:
-    """Return the position delete files of main that apply to no data file any more.
+    """Return the position delete files of main that no longer apply to any data file.
 
     Args:
         table: The table.
-        live: The data files that stay, each with the delete files that apply to it. New ones need not be among them:
-            a position delete does not apply to a file of a later commit.
+        live: The data files that stay, each with the delete files that apply to it. New files can be omitted, because a
+            position delete does not apply to files of later commits.
     """
     snapshot = table.metadata.current_snapshot()
     if snapshot is None or (snapshot.summary and snapshot.summary.additional_properties.get(_TOTAL_FILES) == "0"):
@@ -71,12 +71,12 @@ def plane_for_equality_deletes(context: ManagerContext, table: Table, engine: En
     """Return the engine that applies equality deletes.
 
     Raises:
-        CapabilityError: The caller asks for another engine, or none is installed; nothing was written.
+        CapabilityError: Another engine is requested, or none is installed; nothing was written.
     """
     name = name_of(table)
-    msg = f"Table '{name}' has equality deletes, which only Spark applies."
+    msg = f"Table '{name}' has equality deletes, which only Spark can apply."
     if Engine(engine or context.config.engine) is Engine.ARROW:
-        hint = "Leave engine=arrow out, or compact the table once: floe tables compact --engine spark."
+        hint = "Remove engine=arrow, or compact the table once: floe tables compact --engine spark."
         raise CapabilityError(msg, hint=hint, table=name)
     try:
         return context.plane()
@@ -85,7 +85,7 @@ def plane_for_equality_deletes(context: ManagerContext, table: Table, engine: En
 
 
 def data_files(table: Table) -> list[FileScanTask]:
-    """Return the live data files of main without their deletes, for counting only."""
+    """Return the live data files of main without their deletes, for counting."""
     found = [m for m in manifests_of(table, table.metadata.current_snapshot()) if m.content != ManifestContent.DELETES]
     io = CheckedIO(table.io, {m.manifest_path: m.manifest_length for m in found}, name_of(table))
     return [FileScanTask(entry.data_file) for manifest in found for entry in manifest.fetch_manifest_entry(io)]

@@ -1,4 +1,4 @@
-"""Deleting many files at once."""
+"""Parallel deletion of files."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _WORKERS = 16
 
 
 def delete_files(context: ManagerContext, io: FileIO, locations: Iterable[str]) -> set[str]:
-    """Delete files in parallel and return those that are gone now.
+    """Delete files in parallel and return those that no longer exist.
 
-    A file that is missing already counts as gone. One that cannot be deleted is logged and left: nothing refers to
-    it any more, so that the next orphan removal finds it.
+    A missing file counts as deleted. A file that cannot be deleted is logged and kept: nothing references it any more,
+    so the next orphan cleanup finds it.
     """
     wanted = list(locations)
     return set(wanted) - try_delete(context, io, wanted).keys()
 
 
 def try_delete(context: ManagerContext, io: FileIO, locations: Iterable[str]) -> dict[str, Exception]:
-    """Delete files in parallel; return those that the store refused to delete, with its reason, which is logged."""
+    """Delete files in parallel; log and return the files that the store refused to delete, with the error."""
     wanted = list(locations)
     with ThreadPoolExecutor(max_workers=_WORKERS, thread_name_prefix="floe-delete") as pool:
         outcomes = list(pool.map(lambda location: _delete(io, location), wanted))
@@ -41,6 +41,6 @@ def _delete(io: FileIO, location: str) -> Exception | None:
         io.delete(location)
     except FileNotFoundError:
         return None
-    except Exception as err:  # noqa: BLE001 - object stores fail in many ways, and the others must still go
+    except Exception as err:  # noqa: BLE001 - object stores fail in many ways; the other files must still be deleted
         return err
     return None

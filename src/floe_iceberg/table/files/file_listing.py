@@ -1,4 +1,4 @@
-"""Listings through PyIceberg's ``FileIO``: the only module of this package that lists folders.
+"""Folder listings through PyIceberg's ``FileIO``; the only module of this package that lists folders.
 
 Tables are listed through their own ``FileIO`` and not through the storage plugin's object store:
 

@@ -1,4 +1,4 @@
-"""Which data files are rewritten together."""
+"""Groups data files that are rewritten together."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask
     from pyiceberg.typedef import Record
 
-# Files outside this share of the target size are worth rewriting, as with Iceberg's own procedure.
+# Files outside this range of the target size are rewritten, as in Iceberg's rewrite_data_files procedure.
 _TOO_SMALL = 0.75
 _TOO_LARGE = 1.8
-# Sorting holds a group in memory; Parquet is several times larger there.
+# Sorting loads a group into memory, where Parquet data is several times larger.
 _LARGEST_SORT_BYTES = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True)
 class FileGroup:
-    """Data files of one partition that become fewer, or better ordered.
+    """Data files of one partition that are rewritten into fewer or sorted files.
 
     Attributes:
         tasks: The files, each with the delete files that apply to it.
-        spec_id: Partition spec they were written with.
+        spec_id: Partition spec that they were written with.
         partition: Their partition.
-        files: How many files they become.
+        files: Number of files after the rewrite.
     """
 
     tasks: tuple[FileScanTask, ...]
@@ -46,14 +46,14 @@ class FileGroup:
 
     @property
     def rows(self) -> int:
-        """Rows, those deleted by delete files counted."""
+        """Number of rows, including rows deleted by delete files."""
         return sum(task.file.record_count for task in self.tasks)
 
 
 def plan_groups(
     tasks: Iterable[FileScanTask], *, kind: CompactionKind, target_size: int, current_spec_id: int
 ) -> list[FileGroup]:
-    """Put the files worth rewriting into groups, each within one partition."""
+    """Group the files that are worth rewriting, each group within one partition."""
     partitions: dict[tuple[Any, ...], list[FileScanTask]] = {}
     for task in tasks:
         partitions.setdefault((task.file.spec_id, *record_key(task.file.partition)), []).append(task)

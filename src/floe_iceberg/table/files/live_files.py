@@ -1,4 +1,4 @@
-"""Which files a set of snapshots needs, and where a table keeps its metadata."""
+"""Finds the files that snapshots reference, and the folders with a table's metadata files."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ METADATA_FILE = re.compile(r"(?P<folder>.*)/[^/]+\.metadata\.json(\.gz)?$")
 
 _Wanted = dict[int, Any]
 
-# Field ids of the specification. Paths, sizes and specs are all that counts here; skipping the column statistics makes
-# reading several times faster.
+# Field ids of the specification. Only paths, sizes and specs are needed; skipping the column statistics makes reading
+# several times faster.
 _FIELDS: dict[str, _Wanted] = {
     "manifest list": {500: None, 501: None, 502: None},
     "manifest": {0: None, 2: {100: None, 104: None}},
@@ -51,11 +51,11 @@ _FIELDS: dict[str, _Wanted] = {
 
 @dataclass
 class FileReader:
-    """Reads manifest lists and manifests of one table, each file once: they never change.
+    """Reads manifest lists and manifests of one table; each file is read once because it never changes.
 
     Attributes:
-        removed: Files that the manifests read so far name as removed.
-        skipped: Manifest lists and manifests that a lenient reading passed over.
+        removed: Files that the manifests read so far list as deleted.
+        skipped: Manifest lists and manifests that a lenient read skipped.
     """
 
     table: Table
@@ -65,7 +65,7 @@ class FileReader:
     _manifests: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def manifests(self, snapshots: Iterable[Snapshot], *, lenient: bool = False) -> dict[str, int]:
-        """Return the manifests of snapshots, with their length; ``lenient`` passes over a missing list."""
+        """Return the manifests of snapshots with their length; ``lenient`` skips unreadable manifest lists."""
         wanted = {snapshot.manifest_list: snapshot for snapshot in snapshots}
         missing = [snapshot for path, snapshot in wanted.items() if path not in self._lists]
         for snapshot, found in zip(missing, ExecutorFactory.get_or_create().map(self._read_list, missing), strict=True):
@@ -78,7 +78,7 @@ class FileReader:
         return {path: length for key in wanted for path, length in self._lists.get(key, {}).items()}
 
     def data_files(self, manifests: dict[str, int], *, lenient: bool = False) -> dict[str, int]:
-        """Return the live data and delete files of manifests, with their size."""
+        """Return the live data and delete files of manifests with their size; ``lenient`` skips unreadable ones."""
         missing = [path for path in manifests if path not in self._manifests]
         io = CheckedIO(self.table.io, manifests, name_of(self.table))
         read = ExecutorFactory.get_or_create().map(lambda path: self._read_manifest(io, path), missing)
@@ -98,7 +98,7 @@ class FileReader:
             require_known_partitions(self.table, (entry[2] for entry in records))
             found = {entry[0]: entry[1] for entry in records}
             check_manifest_list(self.table, snapshot, len(found))
-        except Exception as err:  # noqa: BLE001 - Avro decoding fails in many ways; each means the same here
+        except Exception as err:  # noqa: BLE001 - Avro decoding fails in many ways; all mean an unreadable file
             return self._failure(snapshot.manifest_list, err)
         return found
 
@@ -107,7 +107,7 @@ class FileReader:
             records = _records(io.new_input(path), "manifest")
             self.removed.update(entry[1][0] for entry in records if entry[0] == ManifestEntryStatus.DELETED)
             return {entry[1][0]: entry[1][1] for entry in records if entry[0] != ManifestEntryStatus.DELETED}
-        except Exception as err:  # noqa: BLE001 - Avro decoding fails in many ways; each means the same here
+        except Exception as err:  # noqa: BLE001 - Avro decoding fails in many ways; all mean an unreadable file
             return self._failure(path, err)
 
     def _failure(self, path: str, err: Exception) -> CorruptFileError:
@@ -124,7 +124,7 @@ def _records(file: InputFile, wanted: str) -> list[Record]:
 
 
 class _LeanAvroFile(AvroFile[Record]):
-    """Reads a few fields of each record; PyIceberg's own projection fails on lists and maps that are left out."""
+    """Avro reader that reads a few fields per record; PyIceberg's projection fails if lists or maps are omitted."""
 
     __slots__ = ("_wanted",)
 
@@ -142,7 +142,7 @@ class _LeanAvroFile(AvroFile[Record]):
 
 @lru_cache(maxsize=128)
 def _reader(schema: str, wanted: str) -> StructReader:
-    # All manifests of one spec have one schema, and reading it takes longer than reading a small manifest.
+    # All manifests of a spec have the same schema, and parsing it takes longer than reading a small manifest.
     whole = construct_reader(AvroSchemaConversion().avro_to_iceberg(json.loads(schema)))
     return _only(cast("StructReader", whole), _FIELDS[wanted])
 
@@ -158,13 +158,13 @@ def _only(reader: StructReader, wanted: _Wanted) -> StructReader:
 
 
 def statistics_files(metadata: TableMetadata) -> set[str]:
-    """Return the statistics files the metadata refers to."""
+    """Return the statistics files that the metadata references."""
     whole = {file.statistics_path for file in metadata.statistics}
     return whole | {file.statistics_path for file in metadata.partition_statistics}
 
 
 def holds_another_table(table: Table, files: Iterable[str]) -> bool:
-    """Whether one of some files is the metadata of another table: a table made anew or renamed gets a used folder."""
+    """Whether any of the files is metadata of another table, because a recreated or renamed table reuses a folder."""
     known = {normal(entry.metadata_file) for entry in table.metadata.metadata_log} | {normal(table.metadata_location)}
     strange = [file for file in files if METADATA_FILE.match(file) and normal(file) not in known]
     found = ExecutorFactory.get_or_create().map(lambda file: _table_uuid(table, file), strange)
@@ -174,7 +174,7 @@ def holds_another_table(table: Table, files: Iterable[str]) -> bool:
 def _table_uuid(table: Table, file: str) -> str | None:
     try:
         with table.io.new_input(file).open() as stream:
-            # The id stands at the beginning; the history that follows can be long.
+            # The id is at the beginning of the file; the history after it can be long.
             start = stream.read() if file.endswith(".gz") else stream.read(_START_BYTES)
         text = gzip.decompress(start) if file.endswith(".gz") else start
     except (OSError, EOFError, zlib.error):
@@ -184,7 +184,7 @@ def _table_uuid(table: Table, file: str) -> str | None:
 
 
 def metadata_folders(table: Table) -> set[str]:
-    """Return the folders that hold the table's metadata files, in one spelling."""
+    """Return the normalized folders that contain the table's metadata files."""
     locations = [table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)]
     own = {normal(location).rsplit("/", 1)[0] for location in locations}
     return own | {normal(f"{table.location().rstrip('/')}/metadata")}

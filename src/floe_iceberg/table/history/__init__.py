@@ -1,1 +1,1 @@
-"""How long a table's snapshots are kept, and legal holds."""
+"""Retention of snapshots, and legal holds."""

@@ -1,4 +1,4 @@
-"""How long a table's snapshots are kept: what its project and the table itself ask for, before the default."""
+"""Retention of a table's snapshots, from the project's and the table's settings, else the default."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ MAX_AGE_PROPERTY = "history.expire.max-snapshot-age-ms"
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = timedelta(days=1)
 _MILLIS_OF_DAY = _DAY // timedelta(milliseconds=1)
-# The largest number that Java takes for an age; it stands for "for ever".
+# The largest age that Java accepts; it means "forever".
 _MOST_MILLIS = 2**63 - 1
-# Nothing is older.
+# No snapshot is older.
 LONGEST_DAYS = 365_000
-# An age is counted back from a moment that has passed by the time it is looked at.
+# Tolerance for the time that passes between computing an age limit and checking it.
 _GRACE = timedelta(seconds=1)
 _WAY_AROUND = "allow_below_retention=True (--allow-below-retention)"
 
 
 @dataclass(frozen=True)
 class Keeping:
-    """How long snapshots of a table are kept.
+    """Retention of a table's snapshots.
 
     Attributes:
         age: The age at which a snapshot may expire.
-        derivation: Who asked for what, one line each.
-        declared: Whether somebody asked for it, so that no caller may undercut it without saying so.
-        count: Snapshots that the table asks to keep on each branch, whatever their age.
+        derivation: The settings that determine the age, one line each.
+        declared: Whether a setting requires this age; callers must override it explicitly to go below it.
+        count: Number of snapshots that the table requires on each branch, regardless of age.
     """
 
     age: timedelta
@@ -50,31 +50,31 @@ class Keeping:
 
     @property
     def days(self) -> float:
-        """The age in days; a whole number where it is one."""
+        """The age in days; an int if it is a whole number."""
         count = self.age / _DAY
         return int(count) if count.is_integer() else count
 
     @property
     def text(self) -> str:
-        """The age for people, such as ``7 days``."""
+        """The age as text, such as ``7 days``."""
         return _days(self.age)
 
     @property
     def floor(self) -> Floor:
-        """What stays whatever branches, tags and callers say."""
+        """The snapshots that stay regardless of branches, tags and callers."""
         since = moment_before(self.age)
         return Floor(to_millis(since) if self.declared else None, self.count)
 
     def require(self, table: Table, moment: datetime | None, snapshot_ids: Collection[int]) -> None:
-        """Refuse an expiry of what must still be kept.
+        """Require that an expiry respects the declared retention.
 
         Args:
             table: The table.
-            moment: Snapshots older than this would go; None when none goes by age.
-            snapshot_ids: Snapshots that would go whatever their age.
+            moment: Snapshots older than this would expire; None if none expires by age.
+            snapshot_ids: Snapshots that would expire regardless of age.
 
         Raises:
-            UnsafeRetentionError: The declared retention asks to keep some of it; the message gives the derivation.
+            UnsafeRetentionError: The declared retention protects some snapshots; the message has the derivation.
         """
         if not self.declared:
             return
@@ -85,45 +85,45 @@ class Keeping:
             raise self._refusal(table, "Choose a longer age")
 
     def require_count(self, table: Table, retain_last: int | None) -> None:
-        """Refuse to keep fewer snapshots than the table asks for.
+        """Require that at least as many snapshots are kept as the table's property requires.
 
         Raises:
-            UnsafeRetentionError: It asks for more.
+            UnsafeRetentionError: The property requires more.
         """
         if retain_last is not None and retain_last < self.count:
             msg = f"Each branch of table '{name_of(table)}' must keep {self.count} snapshots: "
-            msg += f"the table's {MIN_SNAPSHOTS_PROPERTY} asks for {self.count}."
-            hint = f"Keep more; to undercut it on purpose, {_WAY_AROUND}."
+            msg += f"the table's {MIN_SNAPSHOTS_PROPERTY} is {self.count}."
+            hint = f"Keep more snapshots; to override this on purpose, pass {_WAY_AROUND}."
             raise UnsafeRetentionError(msg, hint=hint, table=name_of(table))
 
     def require_end(self, table: Table) -> None:
-        """Refuse to delete a whole table while it has snapshots that must still be kept.
+        """Require that the table has no snapshots that must be kept, before all of its files are deleted.
 
         Raises:
-            UnsafeRetentionError: The declared retention asks to keep some; the message gives the derivation.
+            UnsafeRetentionError: The declared retention protects some snapshots; the message has the derivation.
         """
         since = self.floor.since_ms
         if since is not None and any(snapshot.timestamp_ms >= since for snapshot in table.metadata.snapshots):
-            raise self._refusal(table, "Drop it without purge, which leaves the files")
+            raise self._refusal(table, "Drop it without purge to keep the files")
 
     def _refusal(self, table: Table, instead: str) -> UnsafeRetentionError:
         reasons = "; ".join(self.derivation)
         msg = f"Snapshots of table '{name_of(table)}' must be kept for {_days(self.age)}: {reasons}."
-        hint = f"{instead}; to undercut it on purpose, {_WAY_AROUND}."
+        hint = f"{instead}; to override this on purpose, pass {_WAY_AROUND}."
         return UnsafeRetentionError(msg, hint=hint, table=name_of(table))
 
 
 def keeping_of(context: ManagerContext, table: Table, declared: RetentionDays | None = None) -> Keeping:
-    """Return how long a table's snapshots are kept.
+    """Return the retention of a table's snapshots.
 
-    The longest of what the project declares and what the table's own ``history.expire.max-snapshot-age-ms`` says holds.
-    The value that every new table gets is no such ask; it only comes before the manager's default. The same goes for
-    the number of snapshots that ``history.expire.min-snapshots-to-keep`` says.
+    The longer of the project's retention and the table's ``history.expire.max-snapshot-age-ms`` applies. The value that
+    every new table gets does not count as a setting; it only takes precedence over the manager's default. The same
+    applies to the number of snapshots in ``history.expire.min-snapshots-to-keep``.
 
     Args:
         context: The manager's context.
         table: The table.
-        declared: What the project asks for; by default what the manager's own project says.
+        declared: The project's retention; by default that of the manager's project.
 
     Raises:
         UnsafeRetentionError: The table's property is not a number.
@@ -134,30 +134,32 @@ def keeping_of(context: ManagerContext, table: Table, declared: RetentionDays | 
 
 def _keeping(context: ManagerContext, table: Table, declared: RetentionDays | None) -> Keeping:
     own = _own_age(table)
-    asks: list[tuple[timedelta, tuple[str, ...]]] = []
+    settings: list[tuple[timedelta, tuple[str, ...]]] = []
     if declared is not None:
-        lines = tuple(getattr(declared, "derivation", ())) or (f"the project asks for {_days(timedelta(declared))}",)
-        asks.append((timedelta(days=declared), lines))
-    if own is not None and _is_ask(context, table, MAX_AGE_PROPERTY):
-        asks.append((own, (f"the table's {MAX_AGE_PROPERTY} asks for {_days(own)}",)))
-    if asks:
-        return Keeping(max(age for age, _ in asks), tuple(line for _, lines in asks for line in lines), declared=True)
+        project = f"the project's retention is {_days(timedelta(declared))}"
+        lines = tuple(getattr(declared, "derivation", ())) or (project,)
+        settings.append((timedelta(days=declared), lines))
+    if own is not None and _is_set(context, table, MAX_AGE_PROPERTY):
+        settings.append((own, (f"the table's {MAX_AGE_PROPERTY} is {_days(own)}",)))
+    if settings:
+        longest = max(age for age, _ in settings)
+        return Keeping(longest, tuple(line for _, lines in settings for line in lines), declared=True)
     if own is not None:
-        line = f"no level asks for a retention: the table's {MAX_AGE_PROPERTY} is {_days(own)}"
+        line = f"no retention is declared: the table's {MAX_AGE_PROPERTY} is {_days(own)}"
         return Keeping(own, (line,), declared=False)
     age = timedelta(days=context.config.default_retention_days)
-    return Keeping(age, (f"no level asks for a retention: the default is {_days(age)}",), declared=False)
+    return Keeping(age, (f"no retention is declared: the default is {_days(age)}",), declared=False)
 
 
-def _is_ask(context: ManagerContext, table: Table, name: str) -> bool:
-    """Whether a table's property says something that not every new table is given."""
-    # A table may have got it from a manager with other defaults than this one's.
+def _is_set(context: ManagerContext, table: Table, name: str) -> bool:
+    """Whether a table's property differs from the value that every new table gets."""
+    # A manager with other defaults than this one may have created the table.
     given = {context.config.default_properties.get(name), PRODUCTION_PROPERTIES[name], None}
     return table.metadata.properties.get(name) not in given
 
 
 def least_snapshots(table: Table) -> int:
-    """Return how many snapshots of each branch a table's own property keeps.
+    """Return the minimum number of snapshots per branch from the table's property.
 
     Raises:
         UnsafeRetentionError: The property is not a number.
@@ -171,13 +173,13 @@ def least_snapshots(table: Table) -> int:
 
 
 def moment_before(age: timedelta) -> datetime:
-    """Return the moment that long ago, or the first there is."""
+    """Return the current time minus an age, but not before the epoch."""
     now = datetime.now(UTC)
     return now - min(age, now - _FIRST)
 
 
 def _own_count(context: ManagerContext, table: Table) -> int:
-    return least_snapshots(table) if _is_ask(context, table, MIN_SNAPSHOTS_PROPERTY) else 1
+    return least_snapshots(table) if _is_set(context, table, MIN_SNAPSHOTS_PROPERTY) else 1
 
 
 def _own_age(table: Table) -> timedelta | None:

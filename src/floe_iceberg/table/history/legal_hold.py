@@ -1,4 +1,4 @@
-"""Legal holds: what is under one may lose neither its files nor its history."""
+"""Legal holds, which protect the files and history of tables."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ if TYPE_CHECKING:
 
     from floe_iceberg.context import ManagerContext
 
-# On a table, or on any namespace that it is in: any value but "false" is the reason of a hold.
-# "floe.legal-hold.<name>" on a namespace holds the namespace <name> below it, and outlives that one: whoever owns the
-# child, but may not write to its parent, can neither lift the hold nor drop it.
+# Set on a table or any of its namespaces; any value except "false" is the reason for the hold.
+# "floe.legal-hold.<name>" on a namespace puts the child namespace <name> on hold and survives a drop of the child: an
+# owner of the child without write access to the parent can neither lift the hold nor evade it by dropping the child.
 LEGAL_HOLD = "floe.legal-hold"
 
 
 def hold_of(properties: Mapping[str, str]) -> str | None:
-    """Return the reason of the hold that properties tell of; None without one."""
+    """Return the reason for the legal hold in the properties; None without a hold."""
     reason = properties.get(LEGAL_HOLD, "").strip()
     return None if reason.lower() in {"", "false"} else reason
 
 
 def hold_of_child(properties: Mapping[str, str], child: str) -> str | None:
-    """Return the reason of the hold that a namespace's properties put on the namespace ``child`` below it."""
+    """Return the reason for the hold that a namespace's properties put on its child namespace ``child``."""
     return hold_of({LEGAL_HOLD: properties.get(f"{LEGAL_HOLD}.{child}", "")})
 
 
 def namespace_holds(namespaces: Namespaces, parts: tuple[str, ...], *, in_sight: bool = False) -> dict[str, str]:
-    """Return the holds that a namespace is under, its own and those from above: reason by namespace.
+    """Return the legal holds of a namespace and its parents, as namespace to reason.
 
     Args:
-        namespaces: The catalog's.
+        namespaces: The catalog's namespaces.
         parts: The namespace.
-        in_sight: Pass over what may not be read: a tenant sees nothing above its own namespace.
+        in_sight: Whether to skip unreadable namespaces; a tenant cannot read the parents of its namespace.
 
     Raises:
-        CatalogAuthorizationError: The properties of one of them may not be read.
+        CatalogAuthorizationError: Access to the properties of a namespace is denied.
     """
-    # Flat catalogs have nothing above; a namespace that is gone may still be held from above.
+    # Flat catalogs have no parent namespaces; a dropped namespace may still be on hold through its parent.
     passed_over = (NamespaceNotFoundError, CapabilityError, *((CatalogAuthorizationError,) if in_sight else ()))
     found: dict[str, str] = {}
     for depth in range(1, len(parts) + 1):
@@ -54,7 +54,7 @@ def namespace_holds(namespaces: Namespaces, parts: tuple[str, ...], *, in_sight:
 
 
 def _holds_at(namespaces: Namespaces, parts: tuple[str, ...], depth: int) -> dict[str, str]:
-    """Return the holds that the namespace at one depth puts on itself, and on the next one on the way."""
+    """Return the holds that the namespace at one depth puts on itself and on its child in ``parts``."""
     properties = namespaces.properties(parts[:depth])
     found = {".".join(parts[:depth]): hold_of(properties)}
     if depth < len(parts):
@@ -63,12 +63,12 @@ def _holds_at(namespaces: Namespaces, parts: tuple[str, ...], depth: int) -> dic
 
 
 def require_no_hold(context: ManagerContext, table: Table, *, what: str) -> None:
-    """Refuse to delete what belongs to a table under legal hold.
+    """Require that neither a table nor its namespaces are under legal hold.
 
     Args:
         context: The manager's context.
         table: The table.
-        what: What is about to happen, for the message.
+        what: The operation, for the error message.
 
     Raises:
         LegalHoldError: The table, or a namespace it is in, is under legal hold.

@@ -1,4 +1,4 @@
-"""Which snapshots and refs outlive an expiry: the rules of the Iceberg specification."""
+"""Plans which snapshots and refs expire, by the rules of the Iceberg specification."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ MAX_REF_AGE_PROPERTY = "history.expire.max-ref-age-ms"
 
 @dataclass(frozen=True)
 class Floor:
-    """What stays whatever branches and tags say of their own ages.
+    """Snapshots that stay regardless of the retention settings of branches and tags.
 
     Attributes:
-        since_ms: Snapshots that are not older than this stay; None lets ages alone decide.
-        count: Snapshots that each branch keeps at least.
+        since_ms: Snapshots that are not older than this stay; None for no limit.
+        count: Minimum number of snapshots per branch.
     """
 
     since_ms: int | None = None
@@ -35,11 +35,11 @@ class Floor:
 
 @dataclass(frozen=True)
 class Expiry:
-    """What is to go.
+    """Snapshots and refs to remove.
 
     Attributes:
         snapshot_ids: Snapshots to expire, oldest first.
-        refs: Branches and tags that outlived their age.
+        refs: Branches and tags that exceeded their maximum age.
     """
 
     snapshot_ids: tuple[int, ...]
@@ -55,20 +55,20 @@ def plan_expiry(  # noqa: PLR0913 - options by keyword
     now_ms: int,
     floor: Floor = Floor(),  # noqa: B008 - a frozen value
 ) -> Expiry:
-    """Decide what expires.
+    """Plan an expiry.
 
     Args:
-        metadata: The table.
-        older_than_ms: Snapshots older than this may go; None lets none go by age.
-        retain_last: Snapshots each branch keeps at least, unless the branch says otherwise.
-        snapshot_ids: Snapshots that go whatever their age.
-        now_ms: The present.
-        floor: What stays whatever a branch or tag says; snapshots that were chosen go nevertheless.
+        metadata: The table's metadata.
+        older_than_ms: Snapshots older than this may expire; if None, none expires by age.
+        retain_last: Minimum number of snapshots per branch, unless the branch has its own setting.
+        snapshot_ids: Snapshots that expire regardless of age.
+        now_ms: The current time.
+        floor: Snapshots that stay regardless of branches and tags; does not protect ``snapshot_ids``.
 
     Raises:
-        SnapshotNotFoundError: One of ``snapshot_ids`` is not there.
+        SnapshotNotFoundError: One of ``snapshot_ids`` does not exist.
         MaintenanceError: One of ``snapshot_ids`` is the head of a branch or tagged.
-        UnsafeRetentionError: The table's age of refs is not a number.
+        UnsafeRetentionError: The table's maximum ref age is not a number.
     """
     dropped = set() if older_than_ms is None else _outlived_refs(metadata, now_ms)
     refs = {name: ref for name, ref in metadata.refs.items() if name not in dropped}
@@ -107,11 +107,11 @@ def _age_of_refs(metadata: TableMetadata) -> int | None:
 def _explicit(metadata: TableMetadata, refs: dict[str, SnapshotRef], snapshot_ids: Collection[int]) -> set[int]:
     for snapshot_id in snapshot_ids:
         if metadata.snapshot_by_id(snapshot_id) is None:
-            msg = f"There is no snapshot {snapshot_id} to expire."
+            msg = f"Snapshot {snapshot_id} does not exist, so it cannot expire."
             raise SnapshotNotFoundError(msg)
         holding = sorted(name for name, ref in refs.items() if ref.snapshot_id == snapshot_id)
         if holding:
-            msg = f"Snapshot {snapshot_id} cannot expire: {', '.join(holding)} refers to it."
+            msg = f"Snapshot {snapshot_id} cannot expire: {', '.join(holding)} points to it."
             raise MaintenanceError(msg, hint="Remove or move that branch or tag first.")
     return set(snapshot_ids)
 
@@ -134,7 +134,7 @@ def _kept_by_refs(  # noqa: PLR0913, PLR0917 - the rules of one call
 
 
 def _kept_without_ref(metadata: TableMetadata, refs: dict[str, SnapshotRef], older_than_ms: int) -> set[int]:
-    """Young snapshots that no ref leads to stay: somebody may be about to publish them."""
+    """Keep recent snapshots without a ref, because they may be about to be published."""
     referenced = {snapshot.snapshot_id for ref in refs.values() for snapshot in ancestors(metadata, ref.snapshot_id)}
     return {
         snapshot.snapshot_id

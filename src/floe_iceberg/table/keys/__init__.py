@@ -1,1 +1,1 @@
-"""The columns that identify a row, and the properties that name columns."""
+"""Row keys of tables, and table properties that name columns."""

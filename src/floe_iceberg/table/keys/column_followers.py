@@ -1,4 +1,4 @@
-"""Properties that name columns, and have to follow when a column is renamed or dropped."""
+"""Updates of table properties that name columns, after a column is renamed or dropped."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NAME_MAPPING = "schema.name-mapping.default"
 
-# What stands before a column's name in the properties that are about one column.
+# Prefixes of properties that end with a column name.
 _OF_A_COLUMN = (
     "write.metadata.metrics.column.",
     "write.parquet.bloom-filter-enabled.column.",
@@ -29,17 +29,17 @@ _OF_A_COLUMN = (
     "write.parquet.bloom-filter-ndv.column.",
     "write.parquet.stats-enabled.column.",
 )
-# The number that PyIceberg gives to what all columns lie in.
+# The id that PyIceberg uses for the schema's root.
 _ROOT = -1
 
 
 @dataclass(frozen=True)
 class Followers:
-    """How properties follow a change of schema.
+    """Property changes that a schema change requires.
 
     Attributes:
         updates: Properties with new values.
-        removals: Properties about columns that are gone, or have another name.
+        removals: Properties of dropped or renamed columns.
     """
 
     updates: dict[str, str] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Followers:
 
 
 def followers(before: Schema, after: Schema, properties: Mapping[str, str]) -> Followers:
-    """Return how the properties that name columns follow from one schema to the next."""
+    """Return the property changes that a schema change requires."""
     updates: dict[str, str] = {}
     removals = []
     if text := properties.get(KEYS_PROPERTY):
@@ -61,7 +61,7 @@ def followers(before: Schema, after: Schema, properties: Mapping[str, str]) -> F
         if renamed != keys:
             updates[KEYS_PROPERTY] = keys_text(renamed)
     elif before.identifier_field_ids and not after.identifier_field_ids:
-        # A key that may be null cannot be an identifier field, and stays a key.
+        # A nullable key cannot be an identifier field, so it is recorded in the property.
         kept = (after.find_column_name(number) for number in before.identifier_field_ids)
         updates[KEYS_PROPERTY] = keys_text(sorted(name for name in kept if name is not None))
     for name, value in properties.items():
@@ -77,14 +77,14 @@ def followers(before: Schema, after: Schema, properties: Mapping[str, str]) -> F
 
 
 def renamed_column(column: str, before: Schema, after: Schema) -> str | None:
-    """Return the name that a column has after a change of schema; None when it is gone, or was never there."""
+    """Return a column's name after a schema change; None if it was dropped or never existed."""
     return after.find_column_name(before.find_field(column).field_id) if column in before.column_names else None
 
 
 def mapped_names(before: Schema, after: Schema, mapping: str) -> str:
-    """Return a table's mapping of names to columns as a change of schema leaves it.
+    """Return a table's name mapping after a schema change.
 
-    Files without ids, which were made outside of Iceberg, are read by it: it keeps old names and learns the new ones.
+    Files without field ids, written outside of Iceberg, are read through it; it keeps old names and adds new ones.
     """
     known = index_by_id(before)
     changed = {
@@ -97,7 +97,7 @@ def mapped_names(before: Schema, after: Schema, mapping: str) -> str:
 
 
 def _added(kind: IcebergType, parent: int, known: set[int]) -> Iterator[tuple[int, NestedField]]:
-    """Yield the new fields with what they lie in."""
+    """Yield the new fields, each with the id of its parent."""
     if isinstance(kind, StructType):
         for field_ in kind.fields:
             if field_.field_id not in known:

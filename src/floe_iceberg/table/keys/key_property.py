@@ -1,4 +1,4 @@
-"""How a table's properties name the columns that identify a row."""
+"""Table properties that record the key columns."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ NULL_KEYS_PROPERTY = "floe.null-keys"
 
 
 def keys_text(keys: Sequence[str]) -> str:
-    """Write keys as the text of a property: with commas between, as JSON where a name would be mistaken."""
+    """Format keys as a property value: comma-separated, or JSON if a name would be ambiguous."""
     plain = all("," not in key and key == key.strip() and not key.startswith("[") for key in keys)
     return ",".join(keys) if plain else json.dumps(list(keys))
 
 
 def parse_keys(text: str) -> tuple[str, ...]:
-    """Read keys from the text of a property."""
+    """Parse keys from a property value."""
     if text.lstrip().startswith("["):
         try:
             return tuple(str(key) for key in json.loads(text))

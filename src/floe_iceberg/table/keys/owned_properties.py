@@ -1,4 +1,4 @@
-"""Table properties that are not the user's to set, and those that take care."""
+"""Table properties that users cannot set, and properties that are dangerous to change."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ _PATHS = frozenset({"write.data.path", "write.metadata.path", "write.object-stor
 
 
 def owner_of(key: str) -> str | None:
-    """Say why a property cannot be set by hand; None when it can."""
+    """Return why a property cannot be set manually; None if it can."""
     if key == FORMAT_VERSION:
-        return "The format version is not a property: upgrade it with Spark SQL, ALTER TABLE … SET TBLPROPERTIES."
+        return "The format version is not a property. Upgrade it with Spark SQL: ALTER TABLE … SET TBLPROPERTIES."
     if key in _OF_ICEBERG:
-        return "Iceberg keeps it itself."
+        return "Iceberg manages it."
     if key in {KEYS_PROPERTY, NULL_KEYS_PROPERTY}:
-        return "floe records the keys of upserts there: declare keys in floe.yaml, then run floe apply."
+        return "floe records upsert keys in it: declare keys in floe.yaml, then run floe apply."
     if key.startswith(_OF_FLOE) and key != LEGAL_HOLD:
-        return "floe keeps it itself."
+        return "floe manages it."
     return None
 
 
 def danger_of(key: str, before: Mapping[str, str], value: str | None) -> str | None:
-    """Say what a change of a property can lead to; None when it is harmless.
+    """Return the risk of changing a property; None if it is harmless.
 
     Args:
         key: The property.
         before: The table's properties.
-        value: What it is set to; None removes it.
+        value: The new value; None removes the property.
     """
     after = {name: text for name, text in before.items() if name != key} | ({key: value} if value is not None else {})
     if key == _GC_ENABLED and is_collected(after) and not is_collected(before):
@@ -58,7 +58,7 @@ def danger_of(key: str, before: Mapping[str, str], value: str | None) -> str | N
     if key == LEGAL_HOLD and hold_of(before) is not None and hold_of(after) is None:
         return "This lifts a legal hold"
     if key == NAME_MAPPING and key in before:
-        return "Files that were made outside of Iceberg are read by it"
+        return "Files written outside of Iceberg are read through it"
     if key in _PATHS:
-        return "New files go elsewhere, and maintenance keeps away from files outside of the table's own places"
+        return "New files go to another location, and maintenance skips files outside the table's own locations"
     return None

@@ -1,8 +1,8 @@
-"""What identifies a row: the keys that a table records, and how they follow a declaration.
+"""Row keys: the key columns that a table records, and their update from a declaration.
 
-A table records its keys as a property, and as Iceberg's identifier fields where all of them are required. The record
-serves upserts that name no keys. A declaration comes first: the record follows it as long as the rows that are there
-are unique by the declared keys, and whoever wants to write is told otherwise before anything is written.
+A table records its keys in a property, and as Iceberg identifier fields if all of them are required. Upserts without
+explicit keys use the record. A declaration takes precedence: the record follows it if the existing rows are unique by
+the declared keys; otherwise the write fails before anything is written.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ if TYPE_CHECKING:
 
     from floe_iceberg.context import ManagerContext, TableTarget
 
-UNIQUE_HINT = "Remove the repeated rows, or declare keys that tell rows apart."
+UNIQUE_HINT = "Remove the duplicate rows, or declare keys that are unique."
 
 _SHOWN = 3
-# What a key takes in memory while it is compared, roughly.
+# Approximate memory per key during the comparison.
 _BYTES_PER_KEY = 64
 
 
 def recorded_null_keys(table: Table) -> NullKeys:
-    """Return what an upsert into a table does with null in a key."""
+    """Return how an upsert into a table treats null in a key."""
     return NullKeys.MATCH if table.properties.get(NULL_KEYS_PROPERTY) == NullKeys.MATCH else NullKeys.REFUSE
 
 
 def recorded_keys(table: Table) -> tuple[str, ...]:
-    """Return the keys that a table records, empty when it records none."""
+    """Return the keys that a table records; empty if it records none."""
     if text := table.properties.get(KEYS_PROPERTY):
         return parse_keys(text)
     return tuple(sorted(table.schema().identifier_field_names()))
 
 
 def records_keys(table: Table, keys: Sequence[str], null_keys: NullKeys | None = None) -> bool:
-    """Whether a table records these keys, what they do with null unless that is None, and nothing else."""
+    """Whether a table records exactly these keys and, unless it is None, this treatment of null."""
     same_nulls = null_keys in {None, recorded_null_keys(table)}
     return same_nulls and same_keys(recorded_keys(table), keys) and identifiers_of(table.schema(), keys) is None
 
@@ -64,31 +64,31 @@ def same_keys(one: Sequence[str], other: Sequence[str]) -> bool:
 
 
 def keys_shown(keys: Sequence[str]) -> str:
-    """Write keys for people."""
+    """Format keys for display."""
     return ", ".join(keys) or "none"
 
 
 def set_keys(
     context: ManagerContext, target: TableTarget, keys: Sequence[str], *, null_keys: NullKeys | None = None
 ) -> Table:
-    """Record the columns that identify a row of a table, unless it records them already.
+    """Record the key columns of a table, unless it already records them.
 
     Args:
         context: The manager's context.
         target: The table.
         keys: The columns, dotted for fields of structs.
-        null_keys: Whether upserts refuse null in a key or match it with null; None leaves that as it is.
+        null_keys: Whether upserts refuse null in a key or match it with null; None keeps the current setting.
 
     Returns:
-        The table with its record.
+        The updated table.
 
     Raises:
-        ConfigurationError: No key is given, the table lacks a column, or several of its rows have the same key.
-        CapabilityError: The identifier fields would change, and only Spark SQL can do that.
+        ConfigurationError: No key is given, a column does not exist, or several rows have the same key.
+        CapabilityError: The identifier fields would change, which only Spark SQL can do.
     """
     if not keys:
-        msg = f"No keys were given for table '{target}'."
-        raise ConfigurationError(msg, hint="Name the columns that identify a row.")
+        msg = f"No keys given for table '{target}'."
+        raise ConfigurationError(msg, hint="Pass the columns that identify a row.")
     wanted = tuple(keys)
 
     def plan(table: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
@@ -97,12 +97,12 @@ def set_keys(
         return _Step(context, table, wanted, NullKeys(null_keys or recorded_null_keys(table))).change()
 
     with context.operation("iceberg.set_keys", target, keys=keys_text(wanted)):
-        return commit_change(context, target, plan, what="the change of keys")
+        return commit_change(context, target, plan, what="the key change")
 
 
 @dataclass(frozen=True)
 class _Step:
-    """The way from a table as it is to the keys it shall have."""
+    """The change of a table's recorded keys."""
 
     context: ManagerContext
     table: Table
@@ -110,7 +110,7 @@ class _Step:
     null_keys: NullKeys
 
     def change(self) -> Change:
-        """Return the change, after a look at the rows."""
+        """Check the rows and return the change."""
         self._require_columns()
         self._require_unique()
         properties = {KEYS_PROPERTY: keys_text(self.keys), NULL_KEYS_PROPERTY: self.null_keys.value}
@@ -118,7 +118,7 @@ class _Step:
             del properties[NULL_KEYS_PROPERTY]
         updates: tuple[TableUpdate, ...] = (SetPropertiesUpdate(updates=properties),)
         head = self.table.metadata.refs.get(MAIN_BRANCH)
-        # The rows were looked at as of this snapshot.
+        # The rows were checked at this snapshot.
         requirements: tuple[TableRequirement, ...] = (
             AssertTableUUID(uuid=self.table.metadata.table_uuid),
             AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=head.snapshot_id if head else None),
@@ -135,7 +135,7 @@ class _Step:
             return
         name = name_of(self.table)
         columns = ", ".join(names or sorted(self.table.schema().identifier_field_names()))
-        msg = f"The identifier fields of table '{name}' have to follow its keys, and only Spark SQL can change them."
+        msg = f"The identifier fields of table '{name}' must match its keys, but only Spark SQL can change them."
         hint = f"Run: ALTER TABLE {name} {'SET' if names else 'DROP'} IDENTIFIER FIELDS {columns}"
         raise CapabilityError(msg, hint=hint, table=name)
 
@@ -143,8 +143,8 @@ class _Step:
         schema = self.table.schema()
         missing = [key for key in self.keys if key not in schema.column_names]
         if missing:
-            why = f"It has no column {', '.join(missing)}."
-            hint = f"Columns there: {', '.join(field.name for field in schema.fields)}."
+            why = f"The table has no column {', '.join(missing)}."
+            hint = f"Existing columns: {', '.join(field.name for field in schema.fields)}."
             raise self._refused(why, hint)
 
     def _require_unique(self) -> None:
@@ -161,18 +161,18 @@ class _Step:
 
 
 def repeated_rows(context: ManagerContext, table: Table, keys: Sequence[str], null_keys: NullKeys) -> str | None:
-    """Say which rows of main have the same key; None when every row has its own."""
+    """Describe the duplicate keys on main; None if every key is unique."""
     found = _repeated(context, table, keys, null_keys)
     if not found:
         return None
     shown = ", ".join(str(example) for example in found)
-    return f"Its rows are not unique by {keys_shown(keys)}: there are several for {shown}."
+    return f"Its rows are not unique by {keys_shown(keys)}; examples of duplicates: {shown}."
 
 
 def identifiers_of(schema: Schema, keys: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the identifier fields that a table should have instead of its own; None when they are in step or unused.
+    """Return the identifier fields that a table should have; None if they already match or it has none.
 
-    Only columns that refuse null can be identifier fields, so that other keys leave none.
+    Only required columns can be identifier fields; with any other key, the result is empty.
     """
     current = schema.identifier_field_names()
     if not current or current == set(keys):
@@ -181,7 +181,7 @@ def identifiers_of(schema: Schema, keys: Sequence[str]) -> tuple[str, ...] | Non
 
 
 def _is_required(schema: Schema, key: str) -> bool:
-    """Whether a key and everything it lies in refuse null."""
+    """Whether a key and all its parent fields are required."""
     return key in schema.column_names and all(
         schema.find_field(".".join(parts)).required for parts in _prefixes(column_parts(key, schema))
     )
@@ -197,7 +197,7 @@ def _identify(transaction: Any, names: Sequence[str]) -> None:  # noqa: ANN401 -
 
 
 def _repeated(context: ManagerContext, table: Table, keys: Sequence[str], null_keys: NullKeys) -> list[dict[str, Any]]:
-    """Return examples of keys that several rows of main have."""
+    """Return examples of keys with several rows on main."""
     head = table.metadata.current_snapshot()
     if head is None:
         return []
@@ -209,11 +209,11 @@ def _repeated(context: ManagerContext, table: Table, keys: Sequence[str], null_k
         try:
             return _repeated_on_engine(context, table, keys, null_keys)
         except FloeStorageError as err:
-            context.logger.info("keys are compared in process", reason=str(err))
+            context.logger.info("comparing keys in process", reason=str(err))
     try:
         found = scan(context, table, columns=list(keys), snapshot_id=head.snapshot_id)
     except CapabilityError:
-        # Only the engine can read such a table.
+        # Only the engine can read this table.
         return _repeated_on_engine(context, table, keys, null_keys)
     repeated = repeated_keys(found, keys, null_keys=null_keys)
     return repeated.examples if repeated else []
