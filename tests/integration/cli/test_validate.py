@@ -73,7 +73,7 @@ def test_a_sound_project_is_valid(validate):
         (
             f"{HEAD}  schedules: {{n: {{cron: 0 6 * * *, select: no.such}}}}\n",
             (4, 44),
-            "no asset is meant by that",
+            "which matches no asset",
             "Assets",
         ),
         (
@@ -112,7 +112,7 @@ def test_a_sound_project_is_valid(validate):
         ),
         (
             f"{HEAD}tables:\n  bronze.visits:\n{COLUMNS}",
-            *((6, 5), "is partitioned by 'day', which its data does not have", "Columns there: id, placed, note"),
+            *((6, 5), "is partitioned by 'day', but its data has no such column", "Columns: id, placed, note"),
         ),
         (
             f"{HEAD}tables:\n  bronze.orders:\n    columns: [{{name: id, type: long}}, {{name: ID, type: long}}]\n",
