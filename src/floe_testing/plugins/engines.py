@@ -1,4 +1,4 @@
-"""What every compute and orchestrator plugin keeps to."""
+"""Contract suites for compute and orchestrator plugins."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 class ComputePluginContract(PluginContract):
-    """A compute plugin and the engine it opens.
+    """Tests of a compute plugin and its data plane.
 
-    Give the fixture ``data_plane``: what the plugin's ``data_plane(…)`` returned for a catalog of yours.
+    Override ``data_plane`` with the result of the plugin's ``data_plane`` method for some catalog.
     """
 
     @pytest.fixture
     def data_plane(self) -> DataPlane:
-        """Return an open engine."""
-        msg = "give the fixture data_plane"
+        """Return an open data plane."""
+        msg = "override the fixture data_plane"
         raise NotImplementedError(msg)
 
     def test_the_engine_keeps_the_protocol(self, data_plane: DataPlane) -> None:
@@ -39,12 +39,12 @@ class ComputePluginContract(PluginContract):
 
 
 class OrchestratorPluginContract(PluginContract):
-    """An orchestrator plugin; give the fixture ``artifacts`` of a project it can run."""
+    """Tests of an orchestrator plugin; override ``artifacts`` with a project that it can run."""
 
     @pytest.fixture
     def artifacts(self) -> CompiledArtifacts:
         """Return a compiled project."""
-        msg = "give the fixture artifacts"
+        msg = "override the fixture artifacts"
         raise NotImplementedError(msg)
 
     def test_a_project_becomes_definitions(self, plugin: OrchestratorPlugin, artifacts: CompiledArtifacts) -> None:

@@ -61,7 +61,7 @@ def test_preparation_is_outside_of_every_time_limit(suite):
 def test_a_failed_preparation_is_one_failure_with_its_reason(suite):
     done = suite("raise ServiceError('no compiler here')")
     assert done.returncode == 1
-    assert "Exit: minio could not be prepared: no compiler here" in done.stdout + done.stderr
+    assert "Exit: Cannot prepare minio: no compiler here" in done.stdout + done.stderr
     assert "failed" not in done.stdout
     assert "passed" not in done.stdout
 
@@ -71,7 +71,7 @@ def test_a_long_preparation_shows_that_it_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(preparation, "_QUICK_SECONDS", 0.0)
     lines = []
     Preparation("slow", lambda: None, lambda _dev: time.sleep(1)).run(tmp_path, lines.append)
-    assert lines[0].startswith("slow: being prepared for ")
+    assert lines[0].startswith("slow: still preparing after ")
     assert lines[-1].startswith("slow: ready after ")
 
 

@@ -57,7 +57,7 @@ def test_a_reader_stays_in_the_folder_and_remembers_the_exit_code(tmp_path):
 def test_a_failure_that_the_page_does_not_show_is_one(tmp_path):
     reader = Reader(tmp_path, os.environ)
     reader.do(Command("false", ""))
-    with pytest.raises(AssertionError, match="does not say so"):
+    with pytest.raises(AssertionError, match="does not show its exit code"):
         reader.do(Command("true", ""))
 
 
