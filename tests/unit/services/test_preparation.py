@@ -83,4 +83,4 @@ def test_what_this_machine_lacks_is_left_to_the_tests(tmp_path, monkeypatch):
     monkeypatch.setitem(BY_FIXTURE, "minio", Preparation("minio", lambda: "Go is not installed", refuse))
     lines = []
     assert prepare(["minio", "no server at all"], tmp_path, lines.append) == {}
-    assert lines == ["minio: left out, Go is not installed"]
+    assert lines == ["minio: skipped, Go is not installed"]
