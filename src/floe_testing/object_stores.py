@@ -92,11 +92,11 @@ class ObjectStoreContract(ObjectListingContract):
 
     def test_only_named_objects_are_deleted(self, store: ObjectStore, prefix: str) -> None:
         keys = [f"{prefix}d/{number}" for number in range(12)]
-        for key in [*keys, f"{prefix}d-neighbour/0"]:
+        for key in [*keys, f"{prefix}d-neighbor/0"]:
             store.create(key, b"x")
         assert store.delete(keys) == 12
         assert store.delete(keys[:2]) == 2
-        assert [item.key for item in store.list(prefix)] == [f"{prefix}d-neighbour/0"]
+        assert [item.key for item in store.list(prefix)] == [f"{prefix}d-neighbor/0"]
 
     def test_objects_that_are_gone_since_the_listing_do_not_stop_a_delete(
         self, store: ObjectStore, prefix: str

@@ -188,9 +188,9 @@ class RunProgress:
         if gated := self._gates.get(event.step_key or ""):
             self._change(gated, state=AssetState.CHECKING)
 
-    def _materialised(self, event: DagsterEvent, moment: float) -> None:
-        materialisation = event.step_materialization_data.materialization
-        metadata = _plain(materialisation)
+    def _materialized(self, event: DagsterEvent, moment: float) -> None:
+        materialization = event.step_materialization_data.materialization
+        metadata = _plain(materialization)
         waits = event.asset_key in self._gated
         done = AssetState.WRITTEN if "snapshot_id" in metadata else AssetState.UNCHANGED
         self._change(
@@ -288,7 +288,7 @@ class RunProgress:
 
 _HANDLERS = {
     DagsterEventType.STEP_START: RunProgress._step_started,  # noqa: SLF001 - same module
-    DagsterEventType.ASSET_MATERIALIZATION: RunProgress._materialised,  # noqa: SLF001 - same module
+    DagsterEventType.ASSET_MATERIALIZATION: RunProgress._materialized,  # noqa: SLF001 - same module
     DagsterEventType.ASSET_CHECK_EVALUATION: RunProgress._checked,  # noqa: SLF001 - same module
     DagsterEventType.STEP_FAILURE: RunProgress._step_failed,  # noqa: SLF001 - same module
     DagsterEventType.RUN_FAILURE: RunProgress._run_failed,  # noqa: SLF001 - same module

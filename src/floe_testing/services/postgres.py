@@ -43,7 +43,7 @@ class Postgres(Service):
         del dev
         data, port = folder / "data", free_port()
         if not (data / "PG_VERSION").exists():
-            self._initialise(folder, data)
+            self._initialize(folder, data)
         command = [
             str(_binary("postgres")),
             "-D",
@@ -73,7 +73,7 @@ class Postgres(Service):
             after=lambda: _create_database(port),
         )
 
-    def _initialise(self, folder: Path, data: Path) -> None:
+    def _initialize(self, folder: Path, data: Path) -> None:
         data.mkdir(parents=True, exist_ok=True)
         password_file = folder / "password"
         password_file.write_text(PASSWORD, encoding="utf-8")
