@@ -225,12 +225,12 @@ def measure(target: Target, sources: list[Source], folder: Path) -> Baseline:
     log = folder / "baseline.log"
     if in_child(work, log) != 0:
         sys.exit(f"The tests fail without mutants:\n{log.read_text(encoding='utf-8')[-4000:]}")
-    told = json.loads(found.read_text(encoding="utf-8"))
+    measured = json.loads(found.read_text(encoding="utf-8"))
     lines = {
         module: {int(line): [test for test in tests if test] for line, tests in by_line.items()}
-        for module, by_line in told["lines"].items()
+        for module, by_line in measured["lines"].items()
     }
-    return Baseline(told["seconds"], lines)
+    return Baseline(measured["seconds"], lines)
 
 
 def install(mutant: Mutant) -> None:

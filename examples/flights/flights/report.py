@@ -72,7 +72,7 @@ def _figures(days: list[Row]) -> str:
     on_time = sum(day["on_time"] * day["flights"] for day in days) / flights
     worst = max(days, key=lambda day: day["arr_delay"] or 0)
     cards = [
-        (f"{flights:,}", "flights out of New York"),
+        (f"{flights:,}", "flights from New York"),
         (f"{on_time:.1%}", "arrived within 15 minutes of schedule"),
         (f"{cancelled / flights:.1%}", f"canceled ({cancelled:,} flights)"),
         (f"{worst['arr_delay']:.0f} min", f"mean delay on {worst['flight_date']:%-d %B}, the worst day"),

@@ -21,7 +21,7 @@ _OWN_CODE = str(Path(__file__).parents[2])
 
 def mistake_in_module(module: str, err: BaseException, project_root: Path) -> ConfigurationError:
     """Return the error for an exception raised while a project's module was imported."""
-    text, file, line = _told(err)
+    text, file, line = _located(err)
     place = _shown(file, project_root) if file else ""
     where = f"{place}, line {line}: " if file else ""
     problem = ConfigProblem(text, file=place, line=line or 0, column=_column(err), path="orchestration.module")
@@ -45,7 +45,7 @@ def mistake_in_definitions(
 
 def mistake_in_check(err: BaseException, project_root: Path) -> str:
     """Describe an exception raised by a user's check, with file and line."""
-    text, file, line = _told(err)
+    text, file, line = _located(err)
     return f"{text} ({_shown(file, project_root)}, line {line})" if file else text
 
 
@@ -73,7 +73,7 @@ def _place_of(asset: AssetsDefinition) -> tuple[str, int]:
     return (code.co_filename, code.co_firstlineno) if code else ("", 0)
 
 
-def _told(err: BaseException) -> tuple[str, str, int]:
+def _located(err: BaseException) -> tuple[str, str, int]:
     """Return the error message, and the innermost file and line of the project's code in its traceback."""
     if isinstance(err, SyntaxError) and err.filename:
         return f"{type(err).__name__}: {err.msg}", err.filename, err.lineno or 0

@@ -91,8 +91,10 @@ def clear_dead_runs(
     """
     cleared = []
     for run in runs:
-        told = _told(run, instance)
-        left = [(table, branch) for table in tables_of(run) for branch in _clear(manager, table, run, instance, told)]
+        held_back = _held_back(run, instance)
+        left = [
+            (table, branch) for table in tables_of(run) for branch in _clear(manager, table, run, instance, held_back)
+        ]
         # Marked last, so that an interrupted cleanup is repeated.
         instance.report_run_failed(run, "The run's process was killed; the next run removed its leftovers.")
         cleared.append(ClearedRun(run.run_id, tuple(left)))
@@ -119,7 +121,7 @@ def _is_dead(run: DagsterRun) -> bool:
     return bool(marks) and all(mark is not None and mark.dead for mark in marks)
 
 
-def _told(run: DagsterRun, instance: DagsterInstance) -> set[str]:
+def _held_back(run: DagsterRun, instance: DagsterInstance) -> set[str]:
     """Return the branches that the run's checks held back and reported."""
     found, cursor, more = set(), None, True
     while more:
@@ -135,7 +137,7 @@ def _told(run: DagsterRun, instance: DagsterInstance) -> set[str]:
 
 
 def _clear(
-    manager: IcebergTableManager, name: str, run: DagsterRun, instance: DagsterInstance, told: set[str]
+    manager: IcebergTableManager, name: str, run: DagsterRun, instance: DagsterInstance, held_back: set[str]
 ) -> list[str]:
     try:
         table = manager.load_table(name)
@@ -145,7 +147,7 @@ def _clear(
     cleared = clear_operations(manager.context, table)
     for branch in list(table.metadata.refs):
         mine = branch.startswith(STAGING_PREFIX) and digits in branch.split(".")
-        if not mine or branch in told or not _made_by(table, branch, run.run_id):
+        if not mine or branch in held_back or not _made_by(table, branch, run.run_id):
             continue
         try:
             manager.remove_branch(name, branch)

@@ -61,9 +61,9 @@ def cause_of(error: SerializableErrorInfo | None) -> Cause:
         if (own := _OWN_ERRORS.fullmatch(kind)) and rest:
             return Cause(rest.strip(), own["name"])
     last = chain[-1]
-    text = _told(last.message.strip())
+    text = _shortened(last.message.strip())
     if full := next((link for link in chain if _FULL.search(link.message)), None):
-        return Cause(f"The storage is full: {_told(full.message.strip())}", errors.StorageFullError.__name__)
+        return Cause(f"The storage is full: {_shortened(full.message.strip())}", errors.StorageFullError.__name__)
     place = _place_in_project(last.stack)
     return Cause(f"{text} ({place})" if place else text, last.cls_name)
 
@@ -88,7 +88,7 @@ def _chain(error: SerializableErrorInfo | None) -> Iterator[SerializableErrorInf
         error = error.cause
 
 
-def _told(text: str) -> str:
+def _shortened(text: str) -> str:
     kind, colon, rest = text.partition(": ")
     if not colon or not _CLASS.fullmatch(kind):
         return text

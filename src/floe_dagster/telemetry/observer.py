@@ -169,27 +169,27 @@ def watched_run(lineage: Lineage | None, run_id: str, job: str) -> Iterator[Watc
     if not is_tracing() and lineage is None:
         yield watched
         return
-    told = lineage.of_run(run_id, job) if lineage else None
+    emitter = lineage.of_run(run_id, job) if lineage else None
     raised: BaseException | None = None
     _watched.add(run_id)
     try:
         with continued(inherited_parent()), traced("dagster.run", run_id=run_id, job=job) as operation:
-            if told:
-                told.start()
+            if emitter:
+                emitter.start()
             try:
                 with process_span(operation.span):
                     yield watched
             except BaseException as err:
                 if watched.reason is None:
-                    if told:
-                        told.fail(str(err) or type(err).__name__)
+                    if emitter:
+                        emitter.fail(str(err) or type(err).__name__)
                     raise
                 # Dagster's error after a failed step only repeats tracebacks; the step has the reason.
                 raised = err
             if watched.reason is not None:
                 operation.fail(watched.reason)
-            if told:
-                told.complete() if watched.reason is None else told.fail(watched.reason)
+            if emitter:
+                emitter.complete() if watched.reason is None else emitter.fail(watched.reason)
     finally:
         _watched.discard(run_id)
     if raised is not None:
@@ -206,8 +206,8 @@ def _is_unwatched(run: DagsterRun, instance: DagsterInstance) -> bool:
     """Whether this process executes the whole run without one of floe's executors."""
     if run.run_id in _watched:
         return False
-    told = instance.get_records_for_run(run.run_id, of_type={DagsterEventType.RUN_START, *_RUN_ENDINGS}).records
-    events = [record.event_log_entry.get_dagster_event() for record in told]
+    records = instance.get_records_for_run(run.run_id, of_type={DagsterEventType.RUN_START, *_RUN_ENDINGS}).records
+    events = [record.event_log_entry.get_dagster_event() for record in records]
     # Reading a run's results initializes the resources again after the run has ended.
     return any(event.pid == os.getpid() for event in events) and not any(
         event.event_type in _RUN_ENDINGS for event in events
@@ -290,14 +290,14 @@ class _Steps:
             self._end(step, None if event.event_type is DagsterEventType.STEP_SUCCESS else cause_of(error).reason)
 
     def _begin(self, step: str, attempt: int) -> None:
-        told = self._observer.lineage_of(self._run, step, attempt=attempt)
+        emitter = self._observer.lineage_of(self._run, step, attempt=attempt)
         with ExitStack() as scope:
             scope.enter_context(continued(_parent_of(self._run)))
             operation = scope.enter_context(self._observer.step_span(self._run, step, attempt=attempt))
             scope.enter_context(process_span(operation.span))
-            self._open[step] = _OpenStep(scope.pop_all(), operation, told)
-        if told:
-            told.start()
+            self._open[step] = _OpenStep(scope.pop_all(), operation, emitter)
+        if emitter:
+            emitter.start()
 
     def _materialized(self, step: str, event: DagsterEvent) -> None:
         metadata: Mapping[str, Any] = event.step_materialization_data.materialization.metadata
@@ -305,8 +305,8 @@ class _Steps:
         figures = {key: metadata[key].value for key in ("table", "num_rows", "snapshot_id") if key in metadata}
         # A write of several partitions logs one materialization for each of them.
         under_way.written[figures.get("table")] = figures
-        if under_way.told:
-            under_way.told.wrote(metadata)
+        if under_way.emitter:
+            under_way.emitter.wrote(metadata)
 
     def _end(self, step: str, reason: str | None) -> None:
         ended = self._open.pop(step)
@@ -314,8 +314,8 @@ class _Steps:
         if reason is not None:
             ended.operation.fail(reason)
         ended.scope.close()
-        if ended.told:
-            ended.told.complete() if reason is None else ended.told.fail(reason)
+        if ended.emitter:
+            ended.emitter.complete() if reason is None else ended.emitter.fail(reason)
 
 
 @dataclass
@@ -324,7 +324,7 @@ class _OpenStep:
 
     scope: ExitStack
     operation: Operation
-    told: StepLineage | None
+    emitter: StepLineage | None
     written: dict[str | None, dict[str, Any]] = field(default_factory=dict)
 
 
@@ -378,10 +378,10 @@ class _StepsElsewhere:
         last = _last_attempt(self._instance, self._run, step)
         with self._observer.step_span(self._run, step, attempt=last.number, started=last.started) as operation:
             operation.fail(reason)
-        if told := self._observer.lineage_of(self._run, step, attempt=last.number):
+        if emitter := self._observer.lineage_of(self._run, step, attempt=last.number):
             if last.started is None:
-                told.start()
-            told.fail(reason)
+                emitter.start()
+            emitter.fail(reason)
 
 
 def _observed(inner: ExecutorDefinition, observer: RunObserver) -> ExecutorDefinition:
