@@ -95,8 +95,8 @@ class Reader:
 
     def _run(self, line: str) -> str:
         if line == "echo $?":
-            told, self._exit_code = f"{self._exit_code}\n", 0
-            return told
+            exit_code, self._exit_code = f"{self._exit_code}\n", 0
+            return exit_code
         if self._exit_code != 0:
             msg = f"the previous command failed, and the page does not show its exit code; next command: {line}"
             raise AssertionError(msg)

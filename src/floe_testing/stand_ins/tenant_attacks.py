@@ -105,11 +105,11 @@ PLACES: dict[str, tuple[dict[str, Any], frozenset[int]]] = {
     "in the neighbor's prefix": ({"location": "{victim}/spy"}, REFUSED),
     "over the neighbor's table": ({"location": "{victim}/events"}, REFUSED),
     "over all tenants": ({"location": "{base}"}, REFUSED),
-    "beside its own prefix": ({"location": "{own}x/spy"}, REFUSED),
-    "by another scheme": ({"location": "s3a://lake/elsewhere/spy"}, REFUSED),
+    "next to its own prefix": ({"location": "{own}x/spy"}, REFUSED),
+    "with another scheme": ({"location": "s3a://lake/elsewhere/spy"}, REFUSED),
     "on the server's disk": ({"location": "file:///etc/spy"}, REFUSED),
     "on another cloud": ({"location": "gs://lake/spy"}, REFUSED),
-    "at an address of the network": ({"location": "http://127.0.0.1:1/spy"}, REFUSED),
+    "at a network address": ({"location": "http://127.0.0.1:1/spy"}, REFUSED),
     "with data elsewhere": ({"properties": {"write.data.path": "{victim}/spy"}}, REFUSED),
     "with metadata elsewhere": ({"properties": {"write.metadata.path": "{victim}/spy"}}, REFUSED),
 }
@@ -132,7 +132,7 @@ def _attacks() -> dict[str, Callable[[Rooms], Attack]]:
             )
     dots = _create(location="{own}/../beta/spy")
     add(
-        "create a table by dots",
+        "create a table with dots in its location",
         lambda r: Attack("POST", _path(r.own, "tables"), dots(r), REFUSED_OR_UNUSABLE),
     )
     add(
@@ -158,13 +158,16 @@ def _attacks() -> dict[str, Callable[[Rooms], Attack]]:
     add("list all namespaces", lambda _: Attack("GET", "namespaces"))
     add("list the tenants", lambda r: Attack("GET", f"namespaces?parent={quote(r.own[0])}"))
     add("load the neighbor's table", lambda r: Attack("GET", _path(r.victim, "tables", r.table)))
-    add("ask for the neighbor's keys", lambda r: Attack("GET", _path(r.victim, "tables", r.table, "credentials")))
+    add(
+        "request credentials for the neighbor's table",
+        lambda r: Attack("GET", _path(r.victim, "tables", r.table, "credentials")),
+    )
     add("drop the neighbor's table", lambda r: Attack("DELETE", _path(r.victim, "tables", r.table)))
     add(
         "purge the neighbor's table",
         lambda r: Attack("DELETE", _path(r.victim, "tables", r.table) + "?purgeRequested=true"),
     )
-    add("create a table at the neighbor's", lambda r: Attack("POST", _path(r.victim, "tables"), _create()(r)))
+    add("create a table in the neighbor's namespace", lambda r: Attack("POST", _path(r.victim, "tables"), _create()(r)))
     add(
         "commit to the neighbor's table",
         lambda r: Attack("POST", _path(r.victim, "tables", r.table), _commit("set-properties", updates={"a": "b"})),
@@ -195,10 +198,10 @@ def _attacks() -> dict[str, Callable[[Rooms], Attack]]:
         "rename its table into the neighbor's namespace",
         lambda r: Attack("POST", "tables/rename", _rename((*r.own, r.table), (*r.victim, "spy"))),
     )
-    add("make a tenant", lambda r: Attack("POST", "namespaces", {"namespace": [*r.own[:-1], "spy"]}))
-    add("make a namespace of the catalog", lambda _: Attack("POST", "namespaces", {"namespace": ["spy"]}))
+    add("create a tenant", lambda r: Attack("POST", "namespaces", {"namespace": [*r.own[:-1], "spy"]}))
+    add("create a top-level namespace", lambda _: Attack("POST", "namespaces", {"namespace": ["spy"]}))
     add(
-        "make a child namespace in the neighbor's prefix",
+        "create a child namespace in the neighbor's prefix",
         lambda r: Attack(
             "POST",
             "namespaces",
@@ -207,7 +210,7 @@ def _attacks() -> dict[str, Callable[[Rooms], Attack]]:
         ),
     )
     add("create a view", lambda r: Attack("POST", _path(r.own, "views"), VIEW))
-    add("create a view at the neighbor's", lambda r: Attack("POST", _path(r.victim, "views"), VIEW))
+    add("create a view in the neighbor's namespace", lambda r: Attack("POST", _path(r.victim, "views"), VIEW))
     return found
 
 
@@ -254,7 +257,7 @@ ESCALATIONS: dict[str, Callable[[Rooms], Attack]] = {
         f"principal-roles/{r.principal}/catalog-roles/{r.prefix}",
         {"catalogRole": {"name": r.victim_principal}},
     ),
-    "make a principal": lambda r: Attack("POST", "principals", {"principal": {"name": f"{r.principal}.spy"}}),
+    "create a principal": lambda r: Attack("POST", "principals", {"principal": {"name": f"{r.principal}.spy"}}),
     "reset the neighbor's secret": lambda r: Attack("POST", f"principals/{r.victim_principal}/reset", {}),
     "rotate the neighbor's secret": lambda r: Attack("POST", f"principals/{r.victim_principal}/rotate", {}),
     "delete the neighbor's principal": lambda r: Attack("DELETE", f"principals/{r.victim_principal}"),
