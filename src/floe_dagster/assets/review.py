@@ -34,7 +34,7 @@ class WrittenAsset:
     Attributes:
         spec: How it is defined.
         table: Its table.
-        default_mode: Write mode configured for its IO manager, used if the asset sets none; None if neither does.
+        default_mode: Write mode of its IO manager, used if the asset sets none; None if the IO manager has none.
         returns_rows: Whether it passes rows to its IO manager; false for an asset annotated to return nothing.
     """
 

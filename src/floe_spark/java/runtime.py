@@ -107,7 +107,7 @@ def find_java(environ: Mapping[str, str] | None = None) -> JavaRuntime:
             seen.append(f"{runtime.source} has Java {runtime.version}")
         else:
             seen.append(runtime)
-    msg = f"Spark needs Java {OLDEST_JAVA} to {NEWEST_JAVA}. Found: {'; '.join(seen)}."
+    msg = f"Spark needs Java {OLDEST_JAVA} to {NEWEST_JAVA} ({'; '.join(seen)})."
     raise EngineSetupError(msg, hint=f"Set JAVA_HOME, or install the extra that includes Java. {install_hint('spark')}")
 
 

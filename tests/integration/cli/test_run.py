@@ -138,7 +138,11 @@ def test_runs_are_remembered_in_the_project_without_calling_home(shop, answer):
         (("-s", "gold.revenu"), "No asset matches 'gold.revenu'.", "Did you mean gold.revenue?"),
         (("-s", "nothing.like.it"), "No asset matches", "Assets: "),
         (("-s", "bronze.orders"), "but no partition was given", "Partitions: 2026-01-01 to 2026-01-10."),
-        (("-s", "gold.revenue", "--partition", "2026-01-01"), "None of the selected assets has partitions", "Leave"),
+        (
+            ("-s", "gold.revenue", "--partition", "2026-01-01"),
+            "None of the selected assets has partitions",
+            "Remove --partition",
+        ),
         (("-s", "bronze.orders", "--partition", "2026-02-01"), "Partition '2026-02-01' does not exist", "Partitions: "),
         (("-s", "bronze.orders", "--partition-range", "2026-01-01"), "is no range of partitions", "Write the first"),
         (
