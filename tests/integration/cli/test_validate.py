@@ -79,7 +79,7 @@ def test_a_sound_project_is_valid(validate):
         (
             "name: shop\norchestration: {module: no_such_module}\n",
             (2, 25),
-            "'no_such_module' of orchestration.module",
+            "'no_such_module', set as orchestration.module, was not found",
             "",
         ),
         (
