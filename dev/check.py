@@ -1,8 +1,8 @@
-"""Runs the project's checks in order and closes with one summary.
+"""Runs the project's checks in order and prints a summary.
 
 Usage: python dev/check.py gates tests coverage wheel requirements live
 
-Servers are fetched and built beside the gates and the tests that need none, which come first.
+Servers are fetched and built in the background during the gates and the tests that need no server, which run first.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ ROOT = Path(__file__).resolve().parent.parent
 DEV = ROOT / ".floe-dev"
 WORKERS = os.environ.get("WORKERS", "2")
 COVERAGE_FLOOR = "85"
-MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of a name of its own is made in it
+MEMORY = Path("/dev/shm")  # noqa: S108 - a uniquely named folder is created in it
 ROOM = 8 * 2**30
-# The packages that the requirements (SC-010) name on their own.
+# The packages whose coverage the requirements (SC-010) mention explicitly.
 COVERED_PACKAGES = ("floe_iceberg", "floe_polaris")
 
 GATES = {
@@ -45,7 +45,7 @@ GATES = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one check ended."""
+    """Result of one check."""
 
     name: str
     ok: bool
@@ -54,7 +54,7 @@ class Outcome:
 
 
 def run(name: str, command: list[str], *, show: bool = False) -> Outcome:
-    """Run one command; what it printed is shown when it failed, or when asked for."""
+    """Run a command; its output is shown if it fails, or always with ``show``."""
     started = time.monotonic()
     print(f"── {name}", flush=True)
     process = subprocess.run(
@@ -67,20 +67,20 @@ def run(name: str, command: list[str], *, show: bool = False) -> Outcome:
 
 
 def gates() -> list[Outcome]:
-    """Style, types, import contracts, declared dependencies."""
+    """Check style, types, import contracts, dependencies and security."""
     return [run(name, command) for name, command in GATES.items()]
 
 
 def pytest(name: str, *arguments: str) -> Outcome:
-    """Run pytest, show where the time went, and keep its closing line for the summary."""
+    """Run pytest, print the slowest files, and keep the last line of output for the summary."""
     DEV.mkdir(exist_ok=True)
     log, report = DEV / f"{name}.log", DEV / f"{name}.xml"
     started = time.monotonic()
     print(f"── {name}", flush=True)
-    # Unbuffered, or the first sign of life would be a page of dots.
+    # Unbuffered; otherwise, no output appears until a full page of dots.
     command = [sys.executable, "-u", "-m", "pytest", "-q", f"--junitxml={report}", *arguments]
     with tests_folder() as folder, log.open("w", encoding="utf-8") as stream:
-        # What tests put elsewhere than into the folders they are given goes there as well.
+        # Temporary files outside pytest's folders go there as well.
         command += [f"--basetemp={folder}/tests"] if folder else []
         environ = os.environ | ({"TMPDIR": str(folder)} if folder else {})
         process = subprocess.Popen(
@@ -97,7 +97,7 @@ def pytest(name: str, *arguments: str) -> Outcome:
 
 @contextmanager
 def tests_folder() -> Iterator[Path | None]:
-    """Give the tests a folder in memory where there is room: their files are small, and a disk is waited for."""
+    """Provide a folder in memory if there is enough space: test files are small, and disks are slow."""
     if not os.access(MEMORY, os.W_OK) or shutil.disk_usage(MEMORY).free < ROOM:
         yield None
         return
@@ -109,11 +109,11 @@ def tests_folder() -> Iterator[Path | None]:
 
 
 def show_slowest(report: Path, count: int = 15) -> None:
-    """Name the files whose tests took longest, set-up included: that is where a slow suite is mended."""
+    """Print the files whose tests took longest, including setup."""
     if not report.exists():
         return
     seconds: Counter[str] = Counter()
-    for case in ET.parse(report).iter("testcase"):  # noqa: S314 - written by the tests just now
+    for case in ET.parse(report).iter("testcase"):  # noqa: S314 - written by pytest above
         seconds[re.sub(r"\.Test\w+$", "", case.get("classname", ""))] += float(case.get("time", 0))
     print(f"── slowest files of {sum(seconds.values()):.0f} s")
     for name, took in seconds.most_common(count):
@@ -121,10 +121,10 @@ def show_slowest(report: Path, count: int = 15) -> None:
 
 
 class Servers:
-    """What the tests use is fetched and built: no test's time limit is for that."""
+    """Fetches and builds the servers in the background, outside the time limits of tests."""
 
     def __init__(self, which: str) -> None:
-        """Begin; what is printed goes to a log until somebody waits for it."""
+        """Start the preparation; its output goes to a log file."""
         DEV.mkdir(exist_ok=True)
         self._log = DEV / "prepare.log"
         with self._log.open("w", encoding="utf-8") as stream:
@@ -132,23 +132,23 @@ class Servers:
             self._process = subprocess.Popen(command, cwd=ROOT, stdout=stream, stderr=subprocess.STDOUT)
 
     def outcome(self) -> Outcome:
-        """Wait for the end, and show what was said when it failed."""
+        """Wait for the preparation; print its output if it failed."""
         ok = self._process.wait() == 0
         said = self._log.read_text(encoding="utf-8")
         if not ok:
             print("── servers", said, sep="\n", flush=True)
         ready = re.findall(r"(\S+): ready after (\d+) s", said)
-        return Outcome("servers", ok, max((float(took) for _, took in ready), default=0.0), "beside the others")
+        return Outcome("servers", ok, max((float(took) for _, took in ready), default=0.0), "in the background")
 
 
 def tests(servers: Servers) -> list[Outcome]:
-    """Everything but the wider matrix."""
+    """Run all tests except the live suite."""
     suite = pytest("tests", "-m", "not live", "-n", WORKERS, "--dist=loadgroup")
     return [servers.outcome(), suite]
 
 
 def coverage(servers: Servers) -> list[Outcome]:
-    """The same tests with every line counted, which takes them half as long again."""
+    """Run the same tests with line coverage, which takes 50 % longer."""
     counted = ["--cov", "--cov-report=term:skip-covered", f"--cov-fail-under={COVERAGE_FLOOR}"]
     suite = pytest("coverage", "-m", "not live", "-n", WORKERS, "--dist=loadgroup", *counted)
     floor = f"--fail-under={COVERAGE_FLOOR}"
@@ -163,29 +163,29 @@ def coverage(servers: Servers) -> list[Outcome]:
 
 
 def live(servers: Servers) -> list[Outcome]:
-    """The wider matrix of servers and engines."""
+    """Run the live suite, with more servers and engines."""
     chromium = run("chromium", [sys.executable, "dev/chromium.py"])
     suite = pytest("live", "-m", "live", "-n", WORKERS, "--dist=loadgroup")
     return [servers.outcome(), chromium, suite]
 
 
 def wheel() -> list[Outcome]:
-    """The wheel as users get it."""
+    """Build and try the wheel."""
     return [run("wheel", [sys.executable, "dev/try_wheel.py"])]
 
 
 def requirements() -> list[Outcome]:
-    """Every requirement that tests name is listed, and the list is whole."""
+    """Check that every requirement has evidence, and that tests name only listed requirements."""
     return [run("requirements", [sys.executable, "dev/requirements.py", "--check"])]
 
 
 STEPS = {"gates": gates, "wheel": wheel, "requirements": requirements}
-# Each with the servers it needs.
+# Each suite with the servers it needs.
 SUITES = {"tests": (tests, "usual"), "coverage": (coverage, "usual"), "live": (live, "all")}
 
 
 def main(names: list[str]) -> int:
-    """Run the named steps, all of them, and summarise."""
+    """Run all given steps, even after failures, and print a summary."""
     started = time.monotonic()
     servers = {name: Servers(SUITES[name][1]) for name in names if name in SUITES}
     outcomes = [

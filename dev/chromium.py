@@ -1,7 +1,7 @@
-"""Brings Debian's Chromium for the browser tests to a machine that runs them unattended: python dev/chromium.py.
+"""Installs Debian's Chromium for the browser tests on CI machines: python dev/chromium.py.
 
-With CI=true, as root and where there is apt-get, it is installed; elsewhere a machine's packages are its owner's, and
-tests without a browser are skipped by name.
+Chromium is installed only with CI=true, as root and if apt-get is available. On other machines, installing packages is
+up to the user, and browser tests are skipped without Chromium.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ SECONDS = 600
 
 
 def main() -> int:
-    """Install the browser where that is ours to do; 1 when it should have come and did not."""
+    """Install Chromium on CI machines; return 1 if that fails."""
     if found := shutil.which("chromium"):
         print(f"Chromium: {found}")
         return 0
     if os.environ.get("CI") != "true" or os.geteuid() != 0 or shutil.which("apt-get") is None:
-        print("There is no Chromium here: the browser tests are skipped. On Debian: apt-get install chromium")
+        print("Chromium not found; browser tests will be skipped. On Debian: apt-get install chromium")
         return 0
     for _ in range(TRIES):
         if all(done(command) for command in INSTALL) and shutil.which("chromium"):
             return 0
-    print("Chromium could not be installed.", file=sys.stderr)
+    print("Cannot install Chromium.", file=sys.stderr)
     return 1
 
 
 def done(command: list[str]) -> bool:
-    """Run a command and say whether it succeeded; what it printed is shown when it did not."""
+    """Run a command and return whether it succeeded; print its output on failure."""
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     try:
         process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=SECONDS)

@@ -1,7 +1,7 @@
-"""Runs examples/flights from nothing to a report: deliveries, runs, a late day, a broken one, a look back in time.
+"""Runs examples/flights from an empty folder to a report, with a late delivery, a broken one and time travel.
 
-Killed half-way and started again, it goes on with the tables it finds, and ends with the same rows. After a finished
-run it starts over.
+If interrupted and started again, the demo continues with the existing tables and ends with the same rows. After a
+completed demo, it starts over.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ console = Console(highlight=False)
 
 
 class Demo:
-    """The demonstration: what has been told so far, for the report."""
+    """The demo, with its steps so far for the report."""
 
     def __init__(self) -> None:
-        """Start with an empty story."""
+        """Start without steps."""
         from flights import feed, report
 
         self.feed, self.report = feed, report
         self.steps: list[Any] = []
 
     def tell(self, title: str, text: str, run: dict[str, Any] | None = None) -> None:
-        """Keep a step for the report."""
+        """Add a step to the report."""
         outcome = "done" if run is None else "published" if run["success"] else "stopped"
         self.steps.append(self.report.Step(title, text, outcome, run["seconds"] if run else 0.0))
 
     def first_half(self) -> None:
         """Load January to June in one run."""
-        chapter("January to June", "181 files have landed. One run makes every table, checked before it is published.")
+        chapter("January to June", "181 files have arrived. One run builds and checks every table.")
         self.feed.deliver_reference()
         self.feed.deliver(self.feed.FIRST_DAY, june := self.feed.NEW_SINCE.replace(month=6, day=30))
         floe("plan", "--partition-range", f"{self.feed.FIRST_DAY}...{june}")
@@ -65,12 +65,12 @@ class Demo:
         self.tell("January to June", f"181 days in one run: {rows_of(result, SILVER)} flights.", result)
 
     def late_day(self) -> None:
-        """Take the second delivery of a day that came incomplete."""
+        """Process the second delivery of a day whose first file was incomplete."""
         day = self.feed.LATE_DAY
         chapter(
             f"{day:%-d %B}, delivered again",
-            "The first file ended at noon and knew no arrivals. The complete one replaces the day in bronze; in silver "
-            "known flights are updated by key and missing ones added.",
+            "The first file ended at noon and contained no arrivals. The complete file replaces the day in bronze; in "
+            "silver, known flights are updated by key and missing ones added.",
         )
         self.feed.deliver_again(day)
         with tables() as manager:
@@ -81,7 +81,7 @@ class Demo:
             then = self._day(manager, before.snapshot_id if before else None)
             now = self._day(manager, None)
         self.comparison = self.report.Comparison(then, now)
-        show_comparison(f"{day:%-d %B}, as two snapshots of {SILVER} tell it", then, now)
+        show_comparison(f"{day:%-d %B} in two snapshots of {SILVER}", then, now)
 
     def _day(self, manager: IcebergTableManager, snapshot_id: int | None) -> dict[str, Any]:
         import pyarrow.compute as pc
@@ -90,11 +90,11 @@ class Demo:
         return {"flights": rows.num_rows, "arr_delay": pc.mean(rows["arr_delay"]).as_py()}
 
     def second_half(self) -> None:
-        """Load the rest of the year, with a column that was not there before."""
+        """Load the rest of the year, with an additional column."""
         first, last = self.feed.NEW_SINCE, self.feed.BAD_DAY.replace(day=30)
         chapter(
             "July to December",
-            f"From July on the files have a column more, {self.feed.NEW_COLUMN}. The tables follow by themselves.",
+            f"From July, the files have an additional column, {self.feed.NEW_COLUMN}. The tables add it automatically.",
         )
         self.feed.deliver(first, last)
         result = run("bronze.flights+", "--partition-range", f"{first}...{last}")
@@ -103,33 +103,33 @@ class Demo:
         console.print(f"  {SILVER} now has [bold]{self.feed.NEW_COLUMN}[/bold]: {self.feed.NEW_COLUMN in names}\n")
         self.tell(
             "July to December",
-            f"183 days in one run: {rows_of(result, SILVER)} flights, and the new column {self.feed.NEW_COLUMN}.",
+            f"183 days in one run: {rows_of(result, SILVER)} flights, with the new column {self.feed.NEW_COLUMN}.",
             result,
         )
 
     def bad_day(self) -> None:
-        """Have a broken delivery stopped, thrown away and repaired."""
+        """Have a check stop a broken delivery, then discard and reload it."""
         day = self.feed.BAD_DAY
         chapter(
-            f"{day:%-d %B} arrives broken",
-            "Somebody sent the delays in seconds. Bronze keeps what came; silver's audit stops it on its branch, main "
-            "and gold do not move.",
+            f"{day:%-d %B} has wrong values",
+            "The delays were delivered in seconds. Bronze keeps the file unchanged; a check stops silver's rows on a "
+            "branch, and main and gold stay unchanged.",
         )
         self.feed.deliver(day, day)
         stopped = run("bronze.flights+", "--partition", str(day), may_fail=True)
         held = next(asset for asset in stopped["assets"] if asset["table"] == SILVER)
         if held["branch"] is None:
-            sys.exit("The run did not get as far as its checks.")
-        self.tell(f"{day:%-d %B} arrives broken", f"Held back: {held['reason']}.", stopped)
+            sys.exit("The run failed before its checks.")
+        self.tell(f"{day:%-d %B} has wrong values", f"Held back: {held['reason']}.", stopped)
         floe("discard", SILVER, str(held["branch"]), "--yes")
-        chapter(f"{day:%-d %B}, repaired", "The second delivery has its delays in minutes again.")
+        chapter(f"{day:%-d %B}, corrected", "The second delivery has its delays in minutes again.")
         self.feed.deliver_again(day)
         result = run("bronze.flights+", "--partition", str(day))
-        self.tell(f"{day:%-d %B}, repaired", f"{rows_of(result, SILVER)} flights published.", result)
+        self.tell(f"{day:%-d %B}, corrected", f"{rows_of(result, SILVER)} flights published.", result)
 
     def look(self) -> Path:
-        """Show what there is now, and write the report."""
-        chapter("What there is now", "Tables, versions and a chart; the rest is in the report.")
+        """Show the resulting tables, and write the report."""
+        chapter("Result", "Tables, snapshots and a chart; the report contains the rest.")
         floe("tables", "list")
         floe("tables", "snapshots", SILVER)
         with tables() as manager:
@@ -138,7 +138,7 @@ class Demo:
 
 
 def chapter(title: str, text: str) -> None:
-    """Begin a step."""
+    """Print a heading."""
     console.print()
     console.print(Rule(Text(title, style="bold"), align="left", style="cyan"))
     console.print(Text(text, style="dim"))
@@ -146,7 +146,7 @@ def chapter(title: str, text: str) -> None:
 
 
 def floe(*arguments: str) -> None:
-    """Run a floe command as a user would, and stop the demonstration when it fails."""
+    """Run a floe command like a user would; exit if it fails."""
     console.print(Text(f"$ floe {' '.join(arguments)}", style="bold"))
     code = floe_main([*arguments, "--project", str(PROJECT)])
     console.print()
@@ -155,7 +155,7 @@ def floe(*arguments: str) -> None:
 
 
 def run(select: str, *arguments: str, may_fail: bool = False) -> dict[str, Any]:
-    """Run assets, show what became of each, and return it."""
+    """Run assets, print and return the result."""
     console.print(Text(f"$ floe run --select '{select}' {' '.join(arguments)}", style="bold"))
     captured = io.StringIO()
     with redirect_stdout(captured):
@@ -165,19 +165,19 @@ def run(select: str, *arguments: str, may_fail: bool = False) -> dict[str, Any]:
         sys.exit(f"{answer['error']['message']} {answer['error']['hint'] or ''}")
     show_run(answer["data"])
     if not answer["data"]["success"] and not may_fail:
-        sys.exit("The run failed; the tables are as they were before it.")
+        sys.exit("The run failed; the tables are unchanged.")
     return dict(answer["data"])
 
 
 def rows_of(result: dict[str, Any], table: str) -> str:
-    """Return how many rows a run brought to a table, for people."""
+    """Return the number of rows that a run wrote to a table, as text."""
     return next(f"{asset['rows']:,}" for asset in result["assets"] if asset["table"] == table)
 
 
 def show_run(result: dict[str, Any]) -> None:
-    """Print what became of each asset."""
+    """Print the result of each asset."""
     styles = {"published": "green", "written": "green", "held back": "yellow", "failed": "red"}
-    view = grid("", "TABLE", "STATE", "ROWS", "TIME", "ROWS IN ALL", "CHECKS", right=("ROWS", "TIME", "ROWS IN ALL"))
+    view = grid("", "TABLE", "STATE", "ROWS", "TIME", "TOTAL ROWS", "CHECKS", right=("ROWS", "TIME", "TOTAL ROWS"))
     for asset in result["assets"]:
         style = styles.get(asset["state"], "dim")
         mark = {"green": "✓", "yellow": "!", "red": "✗"}.get(style, "-")
@@ -199,7 +199,7 @@ def show_run(result: dict[str, Any]) -> None:
 
 
 def grid(*headers: str, right: Sequence[str] = ()) -> Table:
-    """Return an empty table without lines."""
+    """Return an empty table without borders."""
     view = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
     for header in headers:
         view.add_column(header, justify="right" if header in right else "left", no_wrap=True)
@@ -207,12 +207,12 @@ def grid(*headers: str, right: Sequence[str] = ()) -> Table:
 
 
 def figure(number: int | None) -> str:
-    """Render a number that may be missing."""
+    """Format an optional number."""
     return "" if number is None else f"{number:,}"
 
 
 def show_comparison(title: str, then: dict[str, Any], now: dict[str, Any]) -> None:
-    """Print the same question asked of two snapshots."""
+    """Print the results of a query on two snapshots."""
     view = grid("", "FLIGHTS", "MEAN ARRIVAL DELAY", right=("FLIGHTS", "MEAN ARRIVAL DELAY"))
     for name, row in (("before", then), ("now", now)):
         delay = "unknown" if row["arr_delay"] is None else f"{row['arr_delay']:.1f} min"
@@ -223,7 +223,7 @@ def show_comparison(title: str, then: dict[str, Any], now: dict[str, Any]) -> No
 
 
 def show_chart(manager: IcebergTableManager) -> None:
-    """Print departure delay by hour of the day as bars."""
+    """Print a bar chart of the departure delay by hour of the day."""
     rows = manager.scan("gold.carrier_hours", ["hour", "flights", "cancelled", "dep_delay"]).to_pylist()
     hours: dict[int, tuple[float, int]] = {}
     for row in rows:
@@ -240,7 +240,7 @@ def show_chart(manager: IcebergTableManager) -> None:
 
 
 def bar(share: float) -> str:
-    """Draw a bar to an eighth of a character."""
+    """Draw a bar with a resolution of an eighth of a character."""
     eighths = round(share * CHART_WIDTH * 8)
     return "█" * (eighths // 8) + BLOCKS[eighths % 8].strip()
 
@@ -253,7 +253,7 @@ def tables() -> IcebergTableManager:
 
 
 def prepare() -> None:
-    """Lay out the project: anew after a finished run, on top of what is there after an interrupted one."""
+    """Copy the project: into an empty folder after a completed demo, over existing files after an interrupted one."""
     going_on = (PROJECT / ".floe").exists() and not FINISHED.exists()
     if not going_on:
         shutil.rmtree(PROJECT, ignore_errors=True)
@@ -261,12 +261,12 @@ def prepare() -> None:
     shutil.copytree(EXAMPLE, PROJECT, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".floe", "landing"))
     floe("compile")
     if going_on:
-        console.print("The last demonstration was interrupted: this one goes on with the tables it left.")
+        console.print("The previous demo was interrupted. Continuing with its tables.")
         discard_leftovers()
 
 
 def discard_leftovers() -> None:
-    """Throw away rows that an interrupted run left waiting."""
+    """Discard rows that an interrupted run left staged."""
     from floe_iceberg.staging.staged import discard_staged, list_staged
 
     with tables() as manager:
@@ -277,7 +277,7 @@ def discard_leftovers() -> None:
 
 
 def main() -> int:
-    """Run the demonstration."""
+    """Run the demo."""
     started = time.monotonic()
     prepare()
     demo = Demo()
@@ -288,8 +288,8 @@ def main() -> int:
     path = demo.look()
     FINISHED.touch()
     shown = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
-    console.print(f"Done in {time.monotonic() - started:.0f} s. The report: [bold]{shown}[/bold]")
-    console.print(f"[dim]Look around: floe tables list -p {PROJECT}, or floe dev -p {PROJECT}[/dim]")
+    console.print(f"Done in {time.monotonic() - started:.0f} s. Report: [bold]{shown}[/bold]")
+    console.print(f"[dim]Explore the tables: floe tables list -p {PROJECT}, or floe dev -p {PROJECT}[/dim]")
     return 0
 
 

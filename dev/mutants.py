@@ -1,19 +1,19 @@
-"""Changes the modules that carry the promises, one small change at a time, and sees whether their tests notice.
+"""Mutation tests for the critical modules: changes their code in small ways, and checks that tests fail.
 
 Usage: python dev/mutants.py [commits reconciling governance expiry gate] [--match TEXT] [--list]
 
-Cosmic Ray makes the mutants. Its own runner starts a process for each of them, and importing PyIceberg and Dagster
-takes longer than most tests. mutmut forks, but neither turns conditions around nor leaves calls out, and cannot be told
-to let texts be. So the runner is here:
+Cosmic Ray generates the mutants. Its own runner starts a process for each mutant, and importing PyIceberg and Dagster
+takes longer than most tests. mutmut forks, but it does not negate conditions or remove calls, and cannot skip string
+literals. Therefore, this module has its own runner:
 
-- One process imports everything and collects the tests. A run under coverage tells which test reaches which line.
-- Each mutant gets a forked child, in which the changed function takes the place of the original in all who know it. A
-  mutant outside of functions has floe imported anew. The tests that reach its line run until the first failure.
-- A child that takes much longer than its tests did before is killed, and its mutant counts as killed.
-- Tests that start processes of their own do not take part: those would run the code as it was.
+- One process imports everything and collects the tests. A run with coverage records which test reaches which line.
+- Each mutant runs in a forked child, in which the changed function replaces the original everywhere. For a mutant
+  outside of functions, floe is imported again. The tests that reach its line run until the first failure.
+- A child that takes much longer than its tests took before is killed, and its mutant counts as killed.
+- Tests that start other processes do not take part, because those would run the original code.
 
-A survivor is a test that is missing, or it is explained in dev/surviving_mutants.toml. The run fails when a mutant
-survives without an explanation, and when an explanation is about code that is no longer there.
+A survivor means that a test is missing, unless it is explained in dev/surviving_mutants.toml. The run fails if a mutant
+survives without an explanation, or if an explanation refers to code that no longer exists.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 EXPLAINED = ROOT / "dev/surviving_mutants.toml"
-# A test that takes this much longer than before has met a mutant that hangs; a busy machine may slow the others down.
+# A test that takes this much longer than before counts as hung; the slack allows for a busy machine.
 SLACK_SECONDS = 10
 SLACK_FACTOR = 6
-# Exit code of a child that did not come to run its tests.
+# Exit code of a child that failed before it ran its tests.
 BROKEN = 70
 
 
 @dataclass(frozen=True)
 class Target:
-    """Code that carries a promise, and the quick tests that guard it.
+    """Critical modules and the fast tests that guard them.
 
     Attributes:
-        modules: The code.
-        tests: Files or folders; tests with Spark, of processes and of the wider matrix are left out.
+        modules: The modules to mutate.
+        tests: Test files or folders; tests with Spark, with other processes and of the live suite are excluded.
     """
 
     modules: tuple[str, ...]
@@ -123,14 +123,14 @@ TARGETS = {
 
 @dataclass
 class Baseline:
-    """What the tests do when nothing is changed."""
+    """Results of the tests without mutants."""
 
     seconds: dict[str, float]
     tests_by_line: dict[str, dict[int, list[str]]]
     kills: Counter[str] = field(default_factory=Counter)
 
     def tests_for(self, mutant: Mutant) -> list[str]:
-        """Return the tests that reach a mutant, those first that killed others, then the quick ones."""
+        """Return the tests that reach a mutant: those that killed other mutants first, then by duration."""
         if mutant.function is None:
             reached = set(self.seconds)
         else:
@@ -141,39 +141,39 @@ class Baseline:
 
 
 class Observer:
-    """Plugin of pytest that takes down how long each test took, what failed, and under whose name lines are counted."""
+    """A pytest plugin that records durations and failures, and sets the coverage context of each test."""
 
     def __init__(self, counted: coverage.Coverage | None = None) -> None:
-        """Count lines when asked to."""
+        """Record coverage contexts if a coverage object is given."""
         self.seconds: Counter[str] = Counter()
         self.failed: list[str] = []
         self._counted = counted
 
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Know the marks of workers, though there are none."""
+        """Register the marker of pytest-xdist, which is disabled here."""
         config.addinivalue_line("markers", "xdist_group(name): tests that one worker runs")
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        """Count the lines of a test under its name."""
+        """Record the coverage of a test under its name."""
         if self._counted is not None:
             self._counted.switch_context(item.nodeid)
         return (yield)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Add up set-up, test and what comes after it."""
+        """Add up the durations of setup, call and teardown."""
         self.seconds[report.nodeid] += report.duration
         if report.failed:
             self.failed.append(report.nodeid)
 
 
-# Tests that start processes say so in their names.
+# Tests that start processes have "process" in their names.
 WHICH = ("-m", "not live and not spark", "-k", "not process")
 OPTIONS = ("-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist", *WHICH)
 
 
 def in_child(work: Callable[[], int], log: Path, *, seconds: float | None = None) -> int | None:
-    """Do something in a forked child and return its exit code; None when it had to be killed."""
+    """Call a function in a forked child and return its exit code; None if it had to be killed."""
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
@@ -206,7 +206,7 @@ def in_child(work: Callable[[], int], log: Path, *, seconds: float | None = None
 
 
 def measure(target: Target, sources: list[Source], folder: Path) -> Baseline:
-    """Run the tests as they are, once, and take down which of them reaches which line."""
+    """Run the tests once without mutants, and record which test reaches which line."""
     found = folder / "baseline.json"
 
     def work() -> int:
@@ -224,17 +224,17 @@ def measure(target: Target, sources: list[Source], folder: Path) -> Baseline:
 
     log = folder / "baseline.log"
     if in_child(work, log) != 0:
-        sys.exit(f"The tests fail without any mutant:\n{log.read_text(encoding='utf-8')[-4000:]}")
-    told = json.loads(found.read_text(encoding="utf-8"))
+        sys.exit(f"The tests fail without mutants:\n{log.read_text(encoding='utf-8')[-4000:]}")
+    measured = json.loads(found.read_text(encoding="utf-8"))
     lines = {
         module: {int(line): [test for test in tests if test] for line, tests in by_line.items()}
-        for module, by_line in told["lines"].items()
+        for module, by_line in measured["lines"].items()
     }
-    return Baseline(told["seconds"], lines)
+    return Baseline(measured["seconds"], lines)
 
 
 def install(mutant: Mutant) -> None:
-    """Let this process run the mutant instead of the module."""
+    """Replace the module's code by the mutant in this process."""
     builtins.NeverRaisedError = NeverRaisedError
     code = compile(mutant.text, str(mutant.source.path), "exec")
     if mutant.function is None:
@@ -265,7 +265,7 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _import_anew(module: str, code: types.CodeType) -> None:
-    """Forget floe and its tests, so that they are imported again around the mutant."""
+    """Remove floe and its tests from the imported modules, so that they are imported again with the mutant."""
     for name, known in list(sys.modules.items()):
         file = getattr(known, "__file__", None) or ""
         if file.startswith((f"{ROOT}/src/", f"{ROOT}/tests/")):
@@ -274,7 +274,7 @@ def _import_anew(module: str, code: types.CodeType) -> None:
 
 
 class _MutantFinder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
-    """Finds the mutant under the name of its module."""
+    """Loads the mutant in place of its module."""
 
     def __init__(self, module: str, code: types.CodeType) -> None:
         self._module = module
@@ -294,7 +294,7 @@ class _MutantFinder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 
 @dataclass
 class Verdicts:
-    """How the mutants of one target fared."""
+    """Results for the mutants of one target."""
 
     name: str
     killed: list[Mutant] = field(default_factory=list)
@@ -303,7 +303,7 @@ class Verdicts:
 
 
 def try_mutant(mutant: Mutant, tests: list[str], baseline: Baseline, folder: Path) -> bool | None:
-    """Run the tests that reach a mutant; True when one notices it, None when it hung."""
+    """Run the tests that reach a mutant; return True if one fails, None if it hangs."""
     tried, killer, log = folder / "tests", folder / "killer", folder / "mutant.log"
 
     def work() -> int:
@@ -321,7 +321,7 @@ def try_mutant(mutant: Mutant, tests: list[str], baseline: Baseline, folder: Pat
         return None
     if code == pytest.ExitCode.OK:
         return False
-    # A mutant outside of functions that cannot be imported leaves pytest without the tests, and is noticed by that.
+    # A mutant outside of functions may fail on import; pytest then finds no tests, which counts as killed.
     not_run = {BROKEN, pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED}
     if mutant.function is not None and code in not_run:
         sys.exit(f"pytest did not run for {mutant.name}:\n{log.read_text(encoding='utf-8')[-4000:]}")
@@ -332,13 +332,13 @@ def try_mutant(mutant: Mutant, tests: list[str], baseline: Baseline, folder: Pat
 
 
 def mutants_in(name: str, match: str) -> list[Mutant]:
-    """Make the mutants of a target whose names have a text in them."""
+    """Generate the mutants of a target whose names contain a text."""
     made = (mutant for module in TARGETS[name].modules for mutant in mutants_of(Source(module)))
     return [mutant for mutant in made if match in mutant.name]
 
 
 def run(name: str, match: str, folder: Path) -> Verdicts:
-    """Try the mutants of one target."""
+    """Test the mutants of one target."""
     target, verdicts, started = TARGETS[name], Verdicts(name), time.monotonic()
     sources = [Source(module) for module in target.modules]
     for source in sources:
@@ -355,7 +355,7 @@ def run(name: str, match: str, folder: Path) -> Verdicts:
         noticed = try_mutant(mutant, tests, baseline, folder) if tests else False
         if noticed is False:
             verdicts.survivors.append(mutant)
-            how = f"survived {len(tests)} tests" if tests else "no test gets there"
+            how = f"survived {len(tests)} tests" if tests else "not covered by tests"
             print(f"  {mutant.place} {mutant.name} ({how})", flush=True)
         else:
             verdicts.killed.append(mutant)
@@ -366,27 +366,27 @@ def run(name: str, match: str, folder: Path) -> Verdicts:
 
 
 def explained() -> dict[str, str]:
-    """Return the survivors that are explained, each with its reason."""
+    """Return the explained survivors with their reasons."""
     groups = tomllib.loads(EXPLAINED.read_text(encoding="utf-8"))["group"]
     return {mutant: group["reason"] for group in groups for mutant in group["mutants"]}
 
 
 def main(arguments: list[str]) -> int:
-    """Try the mutants of the named targets, of all without a name."""
+    """Test the mutants of the given targets, or of all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("targets", nargs="*", metavar="target", help=", ".join(TARGETS))
-    parser.add_argument("--match", default="", metavar="TEXT", help="only mutants with this in their names")
-    parser.add_argument("--list", action="store_true", help="print the mutants and stop")
+    parser.add_argument("--match", default="", metavar="TEXT", help="test only mutants whose names contain this")
+    parser.add_argument("--list", action="store_true", help="list the mutants and exit")
     options = parser.parse_args(arguments)
     targets = options.targets or list(TARGETS)
     if unknown := set(targets) - TARGETS.keys():
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(TARGETS)}")
+        parser.error(f"unknown targets: {', '.join(sorted(unknown))}; valid targets: {', '.join(TARGETS)}")
     if options.list:
         for mutant in (mutant for name in targets for mutant in mutants_in(name, options.match)):
             print(f"{mutant.place} {mutant.name}")
         return 0
     os.chdir(ROOT)
-    # As python -m pytest does.
+    # Like python -m pytest.
     sys.path.insert(0, str(ROOT))
     with tempfile.TemporaryDirectory(prefix="floe-mutants-") as folder:
         found = [run(name, options.match, Path(folder)) for name in targets]
@@ -394,7 +394,7 @@ def main(arguments: list[str]) -> int:
 
 
 def report(found: list[Verdicts], match: str) -> int:
-    """Sum up, and compare the survivors with those that are explained."""
+    """Print a summary, and compare the survivors with the explained ones."""
     known, failed = explained(), False
     print("\n── summary")
     for verdicts in found:
@@ -413,7 +413,7 @@ def report(found: list[Verdicts], match: str) -> int:
         for name in known:
             if name.startswith(modules) and match in name and name not in there:
                 failed = True
-                print(f"    explained, but no longer there: {name}")
+                print(f"    explained, but code not found: {name}")
             elif name in there - names:
                 print(f"    explained, but killed: {name}")
     return 1 if failed else 0

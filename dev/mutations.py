@@ -1,6 +1,6 @@
-"""Makes the mutants of a module: Cosmic Ray's operators and a few of our own, each place once.
+"""Generates the mutants of a module with Cosmic Ray's operators and some additional ones, without duplicates.
 
-A mutant that is the same program as the module, or as another mutant, is left out; so is what only annotations show.
+Mutants that are equivalent to the module or to another mutant are skipped, as are changes visible only in annotations.
 """
 
 from __future__ import annotations
@@ -24,39 +24,39 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class RemoveStatement(Operator):
-    """Leaves out a call whose result nobody takes, or an error that is raised."""
+    """Removes a call whose result is unused, or a raise statement."""
 
     def mutation_positions(self, node: parso.tree.NodeOrLeaf) -> Iterator[tuple[object, object]]:
-        """Find statements that are only a call or a raise."""
+        """Find statements that consist of a call or a raise."""
         called = node.type in {"atom_expr", "power"} and node.children[-1].get_first_leaf().value == "("
         if (called or node.type == "raise_stmt") and node.parent.type == "simple_stmt":
             yield node.start_pos, node.end_pos
 
     def mutate(self, node: parso.tree.NodeOrLeaf, _index: int) -> parso.tree.NodeOrLeaf:
-        """Put ``pass`` there."""
+        """Replace the statement with ``pass``."""
         return _code("pass", node)
 
     @classmethod
     def examples(cls) -> tuple[()]:
-        """Give none: Cosmic Ray's own tests ask for them."""
+        """Return no examples; only Cosmic Ray's own tests use them."""
         return ()
 
 
 class ReturnNothing(RemoveStatement):
-    """Returns None."""
+    """Replaces a returned value with None."""
 
     def mutation_positions(self, node: parso.tree.NodeOrLeaf) -> Iterator[tuple[object, object]]:
-        """Find returns of something."""
+        """Find return statements with a value."""
         if node.type == "return_stmt":
             yield node.start_pos, node.end_pos
 
     def mutate(self, node: parso.tree.NodeOrLeaf, _index: int) -> parso.tree.NodeOrLeaf:
-        """Return None instead."""
+        """Return None."""
         return _code("return None", node)
 
 
 class NegateFilter(RemoveStatement):
-    """Lets a comprehension take what it leaves out."""
+    """Negates the filter of a comprehension."""
 
     def mutation_positions(self, node: parso.tree.NodeOrLeaf) -> Iterator[tuple[object, object]]:
         """Find the filters of comprehensions."""
@@ -64,39 +64,39 @@ class NegateFilter(RemoveStatement):
             yield node.children[1].start_pos, node.children[1].end_pos
 
     def mutate(self, node: parso.tree.NodeOrLeaf, _index: int) -> parso.tree.NodeOrLeaf:
-        """Turn the condition around."""
+        """Negate the condition."""
         node.children[1] = _code(f"(not ({node.children[1].get_code().strip()}))", node.children[1])
         return node
 
 
 class SwapMembership(RemoveStatement):
-    """Turns ``in`` and ``not in`` around."""
+    """Swaps ``in`` and ``not in``."""
 
     def mutation_positions(self, node: parso.tree.NodeOrLeaf) -> Iterator[tuple[object, object]]:
-        """Find comparisons by membership."""
+        """Find membership tests."""
         if node.type == "comparison" and node.children[1].get_code().split() in (["in"], ["not", "in"]):
             yield node.children[1].start_pos, node.children[1].end_pos
 
     def mutate(self, node: parso.tree.NodeOrLeaf, _index: int) -> parso.tree.NodeOrLeaf:
-        """Use the other one."""
+        """Use the opposite operator."""
         other = "not in" if node.children[1].get_code().strip() == "in" else "in"
         node.children[1] = _code(other, node.children[1])
         return node
 
 
 class NeverRaisedError(Exception):
-    """What a mutant's handler waits for."""
+    """An exception that is never raised, for handlers in mutants."""
 
 
 class MissException(RemoveStatement):
-    """Lets an exception pass its handler."""
+    """Makes a handler miss its exception."""
 
     def mutation_positions(self, node: parso.tree.NodeOrLeaf) -> Iterator[tuple[object, object]]:
-        """Find what handlers wait for, each class of a list on its own."""
+        """Find the exception classes of handlers, individually."""
         yield from ((caught.start_pos, caught.end_pos) for caught in self._caught(node))
 
     def mutate(self, node: parso.tree.NodeOrLeaf, index: int) -> parso.tree.NodeOrLeaf:
-        """Wait for something else."""
+        """Catch ``NeverRaisedError`` instead."""
         caught = self._caught(node)[index]
         siblings = caught.parent.children
         siblings[siblings.index(caught)] = _code(NeverRaisedError.__name__, caught)
@@ -116,7 +116,7 @@ def _code(text: str, instead_of: parso.tree.NodeOrLeaf) -> parso.tree.NodeOrLeaf
     return parso.parse(instead_of.get_first_leaf().prefix + text)
 
 
-# Each comparison becomes its opposite, and its neighbor at the boundary.
+# Each comparison becomes its negation, and its neighbor at the boundary.
 _COMPARISONS = (
     "Eq_NotEq NotEq_Eq Lt_LtE Lt_GtE LtE_Lt LtE_Gt Gt_GtE Gt_LtE GtE_Gt GtE_Lt Is_IsNot IsNot_Is".split()  # noqa: SIM905 - a table
 )
@@ -144,27 +144,27 @@ OPERATORS = (
 
 @dataclass(frozen=True)
 class Source:
-    """A module as it is."""
+    """An unmodified module."""
 
     module: str
 
     @cached_property
     def path(self) -> Path:
-        """The file."""
+        """Path of the file."""
         return ROOT / "src" / (self.module.replace(".", "/") + ".py")
 
     @cached_property
     def text(self) -> str:
-        """What is in it."""
+        """Source code of the module."""
         return self.path.read_text(encoding="utf-8")
 
     @cached_property
     def tree(self) -> ast.Module:
-        """What is in it, parsed."""
+        """Syntax tree of the module."""
         return ast.parse(self.text)
 
     def function_at(self, line: int) -> str | None:
-        """Return the qualified name of the outermost function around a line; None outside of functions' bodies."""
+        """Return the qualified name of the outermost function whose body contains a line; None outside of functions."""
 
         def search(node: ast.AST, outer: str) -> str | None:
             for child in ast.iter_child_nodes(node):
@@ -177,7 +177,7 @@ class Source:
         return search(self.tree, "")
 
     def lines_of_the_statement_at(self, line: int) -> range:
-        """Return the lines of the innermost statement around a line; of one with a body, those before the body."""
+        """Return the lines of the innermost statement at a line; for compound statements, those before the body."""
         best = range(line, line + 1)
         for node in ast.walk(self.tree):
             if isinstance(node, ast.stmt | ast.ExceptHandler) and node.lineno <= line <= (node.end_lineno or 0):
@@ -199,22 +199,22 @@ class Mutant:
 
     @property
     def function(self) -> str | None:
-        """The function that differs."""
+        """The changed function."""
         return self.source.function_at(self.line)
 
     @property
     def place(self) -> str:
-        """Where it is, for people."""
+        """File and line of the change."""
         return f"{self.source.path.relative_to(ROOT)}:{self.line}"
 
     @property
     def name(self) -> str:
-        """What stays the same when lines move."""
+        """A name that does not depend on line numbers."""
         return f"{self.source.module}:{self.function or '(module)'}: {self.change}"
 
 
 def mutants_of(source: Source) -> Iterator[Mutant]:
-    """Make every mutant of a module that is another program than the module, each once."""
+    """Generate the distinct mutants of a module that differ from the original program."""
     seen = {_program(source.text)}
     for operator in OPERATORS:
         for occurrence in range(10_000):
@@ -229,7 +229,7 @@ def mutants_of(source: Source) -> Iterator[Mutant]:
 
 
 def _program(text: str) -> str | None:
-    """Return what a module does, without its annotations: nothing here looks at them; None when it is no Python."""
+    """Return a normalized syntax tree without annotations; None if the code is not valid Python."""
     try:
         tree = ast.parse(text)
     except SyntaxError:
@@ -246,9 +246,9 @@ def _program(text: str) -> str | None:
 
 
 class _WithoutDoubles(ast.NodeTransformer):
-    """Makes one of the ways to write the same: ``not a is b`` and ``a is not b``, ``not not a`` and ``a``.
+    """Normalizes equivalent expressions: ``not a is b`` and ``a is not b``, ``not not a`` and ``a``.
 
-    What only type checkers enforce is no part of the program: their imports, and whether a dataclass is frozen.
+    Imports under TYPE_CHECKING and dataclass arguments are dropped, because only type checkers use them.
     """
 
     OPPOSITES: ClassVar[dict[type[ast.cmpop], type[ast.cmpop]]] = {
@@ -287,5 +287,5 @@ def _mutant(source: Source, text: str) -> Mutant:
         if tag != "equal":
             old, new = (" ".join(part.split()) for part in (" ".join(before[start:end]), " ".join(after[first:last])))
             return Mutant(source, text, start + 1, f"{old} → {new}")
-    msg = "a mutant without a difference"
+    msg = "The mutant does not differ from the module"
     raise AssertionError(msg)

@@ -1,7 +1,7 @@
-"""Prints each requirement with what shows it to hold: tests, measured figures, or a gate; --check prints less.
+"""Lists each requirement with its evidence: tests, measured figures, or a gate; --check prints only a summary.
 
-Fails when a requirement has nothing that shows it, and when a test or a figure names one that is not listed. A test
-that pytest does not collect, that is skipped or that is expected to fail shows nothing.
+Fails if a requirement has no evidence, or if a test or a figure names an unlisted requirement. Tests that pytest does
+not collect, that are skipped or that are expected to fail do not count.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TypeAlias
 ROOT = Path(__file__).resolve().parent.parent
 SUITES = ("tests", "src/floe_testing")
 FIGURES = "benchmarks/results/latest.json"
-# What neither a test nor a figure can show, and the command that fails when it does not hold.
+# Requirements that neither tests nor figures can show, with the command that fails if they are not met.
 GATED = {"SC-010": "make coverage"}
 LEAST_COVERAGE = 80
 Marked: TypeAlias = ast.ClassDef | ast.FunctionDef | ast.Module
@@ -26,13 +26,13 @@ LINE = re.compile(r"^\| (?P<id>[A-Z]{2,3}-\d+[a-z]?) \| (?P<text>.+) \|$", re.MU
 
 
 def listed() -> dict[str, str]:
-    """Return every requirement of docs/requirements.md."""
+    """Return all requirements in docs/requirements.md."""
     text = (ROOT / "docs/requirements.md").read_text(encoding="utf-8")
     return {match["id"]: match["text"] for match in LINE.finditer(text)}
 
 
 def marks(node: Marked) -> list[ast.AST]:
-    """Return what is marked on a class or a function, or on all of a module's or class's tests by ``pytestmark``."""
+    """Return the marks of a function, class or module, including those in ``pytestmark``."""
     body = [] if isinstance(node, ast.FunctionDef) else node.body
     assigned = [n.value for n in body if isinstance(n, ast.Assign) and "pytestmark" in ast.unparse(n.targets[0])]
     own = [] if isinstance(node, ast.Module) else node.decorator_list
@@ -40,7 +40,7 @@ def marks(node: Marked) -> list[ast.AST]:
 
 
 def marked_ids(node: Marked) -> set[str]:
-    """Return the ids of ``req`` marks on a class, a function or a whole module."""
+    """Return the ids in ``req`` marks on a class, function or module."""
     return {
         argument.value
         for call in marks(node)
@@ -51,13 +51,13 @@ def marked_ids(node: Marked) -> set[str]:
 
 
 def is_put_aside(node: Marked) -> bool:
-    """Whether tests are skipped or expected to fail, whatever the machine has: they show nothing."""
+    """Whether tests are always skipped or expected to fail."""
     named = {ast.unparse(mark.func if isinstance(mark, ast.Call) else mark) for mark in marks(node)}
     return any(name.endswith(("mark.skip", "mark.xfail")) for name in named) or _begins_with_skip(node)
 
 
 def _begins_with_skip(node: Marked) -> bool:
-    """Whether the first thing a test does, or a module does on its own, is to leave."""
+    """Whether a test or module starts with an unconditional skip."""
     calls = [n.value for n in node.body if isinstance(n, ast.Expr) and isinstance(n.value, ast.Call)]
     first = calls if isinstance(node, ast.Module) else calls[:1]
     return any(ast.unparse(call.func) in {"pytest.skip", "pytest.xfail"} for call in first)
@@ -68,7 +68,7 @@ def _is_collected(file: Path) -> bool:
 
 
 def collected_classes(trees: dict[Path, ast.Module]) -> set[str]:
-    """Return the classes whose tests pytest runs: those it finds by their names, and the suites these inherit."""
+    """Return the classes whose tests pytest runs: those collected by name, and their base suites."""
     classes = [
         (node, file) for file, tree in trees.items() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
     ]
@@ -90,7 +90,7 @@ def collected_classes(trees: dict[Path, ast.Module]) -> set[str]:
 
 
 def tests_by_requirement() -> dict[str, list[str]]:
-    """Return the tests that name each requirement and that pytest runs, read from the sources."""
+    """Return the collected tests of each requirement, found in the source files."""
     found: dict[str, list[str]] = defaultdict(list)
     files = [file for suite in SUITES for file in sorted((ROOT / suite).rglob("*.py"))]
     trees = {file: ast.parse(file.read_text(encoding="utf-8")) for file in files}
@@ -124,7 +124,7 @@ def figures_by_requirement() -> dict[str, list[str]]:
 
 
 def gates_by_requirement() -> dict[str, list[str]]:
-    """Return the commands that fail when a requirement does not hold, as long as they still look."""
+    """Return the commands that fail if a requirement is not met, if they still check it."""
     check = runpy.run_path(str(ROOT / "dev/check.py"))
     counted = {"floe_iceberg", "floe_polaris"} <= set(check["COVERED_PACKAGES"])
     holds = {"SC-010": counted and int(check["COVERAGE_FLOOR"]) > LEAST_COVERAGE}
@@ -132,7 +132,7 @@ def gates_by_requirement() -> dict[str, list[str]]:
 
 
 def main(arguments: list[str]) -> int:
-    """Print the table, or only what is wrong with --check."""
+    """Print the requirements with their evidence, or only problems with --check."""
     requirements = listed()
     evidence: dict[str, list[str]] = defaultdict(list)
     for source in (tests_by_requirement(), figures_by_requirement(), gates_by_requirement()):
@@ -144,8 +144,8 @@ def main(arguments: list[str]) -> int:
             for shown in evidence[requirement]:
                 print(f"        {shown}")
     missing = [requirement for requirement in requirements if not evidence[requirement]]
-    print(f"{len(requirements) - len(missing)} of {len(requirements)} requirements are shown to hold", end="")
-    print(f"; nothing shows {', '.join(missing)}" if missing else "")
+    print(f"{len(requirements) - len(missing)} of {len(requirements)} requirements have evidence", end="")
+    print(f"; no evidence for {', '.join(missing)}" if missing else "")
     unknown = sorted(set(evidence) - set(requirements))
     for requirement in unknown:
         print(f"unknown requirement {requirement} in {', '.join(evidence[requirement])}")

@@ -1,8 +1,8 @@
-"""Starts, shows and stops real servers for people: python dev/services.py start|status|stop [name …].
+"""Starts, lists and stops local servers for development: python dev/services.py start|status|stop [name …].
 
-``prepare usual|all`` fetches and builds what make test, or make test-live too, uses, before the tests start.
+``prepare usual|all`` fetches and builds the servers of make test, or also those of make test-live, before the tests.
 
-Data lies in .floe-dev/services/dev, logs in .floe-dev/logs; ports are chosen free and kept until the server is stopped.
+Data is stored in .floe-dev/services/dev, logs in .floe-dev/logs. Ports are chosen freely and kept until a server stops.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ALL = ("minio", "iceberg-rest", "oidc", "nessie-oidc", "postgres")
 
 
 def make(run: ServiceRun, name: str) -> Service:
-    """Return a service by name; what it stands on is started first."""
+    """Create a service by name; services it depends on are started."""
     makers: dict[str, Callable[[], Service]] = {
         "minio": Minio,
         "oidc": Oidc,
@@ -48,12 +48,12 @@ def make(run: ServiceRun, name: str) -> Service:
         "nessie-oidc": lambda: Nessie(start(run, "minio"), issuer=start(run, "oidc")),
     }
     if name not in makers:
-        sys.exit(f"There is no service '{name}'. Services: {', '.join(sorted(makers))}.")
+        sys.exit(f"Unknown service '{name}'. Services: {', '.join(sorted(makers))}.")
     return makers[name]()
 
 
 def start(run: ServiceRun, name: str) -> Server:
-    """Start one service, or find it running."""
+    """Start a service, or return it if it is running."""
     running = run.find(name)
     if running is not None:
         return running
@@ -65,7 +65,7 @@ def start(run: ServiceRun, name: str) -> Server:
 
 
 def show(server: Server) -> None:
-    """Print where a server is and what to write in floe.yaml for it."""
+    """Print a server's address, and a snippet for floe.yaml."""
     print(f"\n{server.name}  {server.url}  (process {server.pid}, log {server.log})")
     for key, value in server.properties.items():
         if key != "url":
@@ -122,7 +122,7 @@ def _hive(server: Server) -> list[str]:
 
 def _glue(server: Server) -> list[str]:
     return [
-        "catalog:   # AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY may be anything",
+        "catalog:   # AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY can be set to anything",
         "  type: glue",
         f"  uri: {server.url}",
         "  options:",
@@ -142,7 +142,7 @@ SNIPPETS: dict[str, Callable[[Server], list[str]]] = {
 
 
 def main(arguments: list[str]) -> int:
-    """Do what was asked."""
+    """Run the given command."""
     command, *names = arguments or ["status"]
     run = ServiceRun(DEV, "dev")
     failed = False
@@ -156,7 +156,7 @@ def main(arguments: list[str]) -> int:
             began = time.monotonic()
             try:
                 start(run, name)
-                print(f"{name} is up after {time.monotonic() - began:.0f} s")
+                print(f"{name} started after {time.monotonic() - began:.0f} s")
             except ServiceError as err:
                 print(err, file=sys.stderr)
                 failed = True
@@ -170,7 +170,7 @@ def main(arguments: list[str]) -> int:
     servers = run.running()
     for server in servers:
         show(server)
-    print(f"\n{len(servers)} services run. Stop them with: make services-stop")
+    print(f"\n{len(servers)} services running. Stop them with: make services-stop")
     return 1 if failed else 0
 
 

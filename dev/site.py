@@ -1,8 +1,8 @@
-"""Builds the documents as a site with MkDocs, and fails on any link that leads nowhere.
+"""Builds the documentation site with MkDocs, and fails on broken links.
 
 Usage: python dev/site.py [pages]
 
-With ``pages`` the pages are only copied to where mkdocs.yml looks for them.
+With ``pages``, only copies the pages to the folder configured in mkdocs.yml.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / ".floe-dev" / "site-pages"
 ENVIRONMENT = ROOT / ".floe-dev" / "site-venv"
-# Everything that readers see, in the folders it lies in.
+# All published files.
 SOURCES = (
     "*.md",
     "docs/**/*.md",
@@ -29,7 +29,7 @@ SOURCES = (
 
 
 def copy_pages() -> int:
-    """Copy the pages and their plots; return how many there are."""
+    """Copy the pages and their images; return the number of files."""
     shutil.rmtree(PAGES, ignore_errors=True)
     found = sorted({path for pattern in SOURCES for path in ROOT.glob(pattern)})
     for path in found:
@@ -40,15 +40,15 @@ def copy_pages() -> int:
 
 
 def build() -> int:
-    """Install MkDocs into an environment of its own, and build the site."""
-    # What the documents need is no part of what the tests need.
+    """Install MkDocs into a separate environment, and build the site."""
+    # The documentation's dependencies are separate from those of the tests.
     environment = os.environ | {"UV_PROJECT_ENVIRONMENT": str(ENVIRONMENT)}
     uv = ROOT / ".floe-dev" / "uv" / "bin" / "uv"
     sync = ["sync", "--quiet", "--locked", "--only-group", "docs", "--no-install-project", "--no-python-downloads"]
     subprocess.run([uv, *sync, "--python", sys.executable], cwd=ROOT, env=environment, check=True)
-    # Not --quiet: warnings that are not shown do not count for --strict either.
+    # Not --quiet: --strict counts only warnings that are shown.
     mkdocs = [ENVIRONMENT / "bin" / "python", "-m", "mkdocs", "build", "--strict"]
-    # Without the advertisement for another tool.
+    # Suppresses an advertisement for another tool.
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     return subprocess.run(mkdocs, cwd=ROOT, env=environment, check=False).returncode
 
@@ -61,7 +61,7 @@ def main(arguments: list[str]) -> int:
         return 0
     if code := build():
         return code
-    print("Built the site. Open site/index.html, or: python -m http.server --directory site")
+    print("Built the site. Open site/index.html, or run: python -m http.server --directory site")
     return 0
 
 

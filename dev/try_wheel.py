@@ -1,4 +1,4 @@
-"""Builds the wheel, installs it with every extra into an environment of its own, and runs it as a user would."""
+"""Builds the wheel, installs it with all extras into a new environment, and runs basic commands."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ UV = str(ROOT / ".floe-dev/uv/bin/uv")
 
 
 def call(*command: str | Path, cwd: Path = ROOT, **environ: str) -> None:
-    """Run a command and stop at its failure."""
+    """Run a command; raise if it fails."""
     print("$", *command, flush=True)
     subprocess.run([str(part) for part in command], cwd=cwd, check=True, env=os.environ | environ)
 
 
 def install(folder: Path) -> Path:
-    """Build the wheel and install it into an environment of the locked versions; return the environment's commands."""
+    """Build the wheel and install it with the locked dependencies; return the environment's bin folder."""
     call(UV, "build", "--quiet", "--wheel", "--out-dir", folder / "dist")
     [built] = (folder / "dist").glob("*.whl")
     locked = ["--locked", "--all-extras", "--no-dev", "--no-install-project", "--no-python-downloads"]
     call(UV, "sync", "--quiet", *locked, "--python", sys.executable, UV_PROJECT_ENVIRONMENT=str(folder / "env"))
-    # Without an index, a requirement of the wheel that the lock does not meet has nowhere to come from.
+    # Without an index, the installation fails if the lock does not satisfy a requirement of the wheel.
     wheel = f"floe-lakehouse[all] @ {built.as_uri()}"
     call(UV, "pip", "install", "--quiet", "--no-index", "--python", folder / "env/bin/python", wheel)
     return folder / "env/bin"
 
 
 def main() -> int:
-    """Try the wheel, or with ``--into FOLDER`` install it there."""
+    """Try the wheel, or install it into a folder with ``--into FOLDER``."""
     if sys.argv[1:2] == ["--into"]:
         install(Path(sys.argv[2]))
         return 0

@@ -1,4 +1,4 @@
-"""Compares the locked dependencies with the advisories on PyPI; fails when they cannot be asked.
+"""Checks the locked dependencies for advisories on PyPI; also fails if PyPI is not reachable.
 
 Usage: python dev/vulnerabilities.py
 """
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def main() -> int:
-    """Print what was found; 0 only when every dependency was looked up and none has an advisory."""
+    """Print all advisories; return 0 only if every dependency was found on PyPI and none has an advisory."""
     command = ["pip-audit", "--vulnerability-service", "pypi", "--skip-editable", "--progress-spinner", "off"]
     found = subprocess.run([*command, "--format", "json"], cwd=ROOT, check=False, text=True, capture_output=True)
     try:
@@ -23,7 +23,7 @@ def main() -> int:
         print(found.stderr or found.stdout, file=sys.stderr)
         return 2
     known = [package for package in packages if "vulns" in package]
-    # A package that the service does not know was not audited: that must not pass for clean.
+    # Packages that PyPI does not know were not audited, so the result must not be success.
     unknown = [
         package["name"] for package in packages if "vulns" not in package and package["name"] != "floe-lakehouse"
     ]
@@ -34,7 +34,7 @@ def main() -> int:
     count = sum(len(package["vulns"]) for package in known)
     print(f"{len(known)} packages audited, {count} advisories, {len(unknown)} packages not found")
     if unknown:
-        print("Not audited, because PyPI did not answer for: " + ", ".join(unknown[:10]), file=sys.stderr)
+        print("Not audited, because PyPI returned no data: " + ", ".join(unknown[:10]), file=sys.stderr)
     return 2 if unknown else int(count > 0)
 
 

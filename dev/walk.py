@@ -1,9 +1,9 @@
-"""Writes docs/walk.md: which files an append, a checked Spark write, a compile and a tenant bootstrap pass through.
+"""Writes docs/walk.md: the files that an append, a checked Spark write, a compile and a tenant bootstrap use.
 
 Usage: python dev/walk.py [--check]
 
-The page is a trace, not a description: each operation runs once to warm up and once more under a profile hook, which
-notes every file of floe in the order in which the main thread first enters it.
+The page is generated from traces: each operation runs once to warm up, and again under a profile hook that records
+every file of floe in the order in which the main thread first enters it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SRC = ROOT / "src"
 PAGE = ROOT / "docs" / "walk.md"
 
-# Every step uses these; they would stand in every list and explain none.
+# Every step uses these files, so listing them would not explain anything.
 EVERYWHERE = ("floe_core/errors.py", "floe_core/telemetry.py", "floe_core/observing/", "floe_core/runtime/lazy.py")
 
 PROJECT = """\
@@ -75,16 +75,16 @@ used by every step and left out."""
 
 @dataclass
 class Walk:
-    """The files that one operation enters.
+    """The files that an operation enters.
 
     Attributes:
-        entered: The function each file was entered by, in order.
+        entered: First function called in each file, in order.
     """
 
     entered: dict[str, str] = field(default_factory=dict)
 
     def note(self, frame: FrameType, event: str, _argument: object) -> None:
-        """Take a call of the profile hook."""
+        """Record a call; used as the profile hook."""
         if event != "call" or not frame.f_code.co_filename.startswith(f"{SRC}{os.sep}"):
             return
         name = frame.f_code.co_qualname
@@ -108,13 +108,13 @@ def walk(operation: Callable[[], object]) -> Walk:
 
 @cache
 def first_line(file: str) -> str:
-    """Return the first line of a file's docstring."""
+    """Return the first line of a module's docstring."""
     text = ast.get_docstring(ast.parse((SRC / file).read_text(encoding="utf-8"))) or ""
     return text.partition("\n")[0]
 
 
 def section(title: str, explanation: str, found: Walk) -> str:
-    """Render one operation."""
+    """Render the steps of one operation."""
     steps = [
         f"{number}. `{file}` · `{function}`: {first_line(file)}"
         for number, (file, function) in enumerate(found.entered.items(), start=1)
@@ -123,7 +123,7 @@ def section(title: str, explanation: str, found: Walk) -> str:
 
 
 def trace(folder: Path) -> str:
-    """Run the four operations on a new project and return the page."""
+    """Run the four operations in a new project, and return the page."""
     (folder / "floe.yaml").write_text(PROJECT, encoding="utf-8")
     (folder / "assets.py").write_text(ASSETS, encoding="utf-8")
     floe(["compile"])
@@ -160,7 +160,7 @@ def trace(folder: Path) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page, or with ``--check`` say whether it is up to date."""
+    """Write the page; with ``--check``, only compare it."""
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         text = trace(Path(folder).resolve()) + "\n"
     if "--check" not in arguments:
@@ -168,7 +168,7 @@ def main(arguments: list[str]) -> int:
         return 0
     if PAGE.read_text(encoding="utf-8") == text:
         return 0
-    print("docs/walk.md is not what the code does. Run make docs and read what changed.")
+    print("docs/walk.md is out of date. Run make docs and review the changes.")
     return 1
 
 

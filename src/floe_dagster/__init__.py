@@ -1,4 +1,4 @@
-"""Dagster on Iceberg tables: assets are tables, checks stand before their publication."""
+"""Dagster integration: assets stored as Iceberg tables, with checks that run before publication."""
 
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,7 @@ __all__ = [
     "tenant_of",
 ]
 
-# Imported when first asked for: the plugin is found and listed without Dagster, which takes a second to import.
+# Imported lazily: the plugin can be discovered and listed without Dagster, which takes a second to import.
 _HOMES = {
     "DagsterOrchestratorPlugin": "floe_dagster.plugin",
     "IcebergIOManager": "floe_dagster.io.manager",

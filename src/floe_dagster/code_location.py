@@ -1,7 +1,7 @@
-"""The project as Dagster's own commands load it: ``dagster dev -m floe_dagster.code_location``.
+"""The project as a Dagster code location: ``dagster dev -m floe_dagster.code_location``.
 
-``FLOE_PROJECT`` names the folder of floe.yaml (the working directory by default) and ``FLOE_ENV`` its environment;
-with ``FLOE_PER_TENANT`` assets have a partition for each tenant, as if floe.yaml said so.
+``FLOE_PROJECT`` is the folder that contains floe.yaml (default: the working directory), ``FLOE_ENV`` the environment.
+``FLOE_PER_TENANT`` partitions assets by tenant, like ``per_tenant`` in floe.yaml.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ PER_TENANT_VARIABLE = "FLOE_PER_TENANT"
 
 
 def artifacts_from_environment() -> CompiledArtifacts:
-    """Compile the project that the environment names."""
+    """Compile the project that the environment variables select."""
     folder = Path(os.environ.get(PROJECT_VARIABLE) or Path.cwd())
     artifacts = compile_project(folder, environment=os.environ.get(ENVIRONMENT_VARIABLE) or None)
     return for_tenants(artifacts) if os.environ.get(PER_TENANT_VARIABLE) else artifacts
 
 
 def name_project(artifacts: CompiledArtifacts, *, tenant: str | None) -> None:
-    """Name a project in the environment, for processes that are about to be started."""
+    """Set the environment variables that select a project, for child processes."""
     os.environ[PROJECT_VARIABLE] = str(artifacts.project_root)
     os.environ[ENVIRONMENT_VARIABLE] = artifacts.environment or ""
     os.environ[PER_TENANT_VARIABLE] = "1" if tenant else ""
@@ -45,8 +45,8 @@ def defs() -> Definitions:
 
 
 def job_of_assets(keys: list[str]) -> JobDefinition:
-    """Return a job of some assets, for step processes to load again."""
-    # Dagster's own job of all assets has a name that nobody may load again.
+    """Return a job over the given assets that step processes can reconstruct."""
+    # Dagster reserves the name of its implicit global asset job, so the job cannot be loaded again by that name.
     selection = AssetSelection.assets(*(AssetKey.from_user_string(key) for key in keys))
     whole = Definitions(jobs=[define_asset_job("floe_run", selection)])
     return Definitions.merge(Pipeline.of(artifacts_from_environment()).definitions, whole).resolve_job_def("floe_run")

@@ -1,4 +1,4 @@
-"""A floe project as a Dagster component, for people who declare theirs in YAML.
+"""A floe project as a Dagster component, for projects declared in YAML.
 
 .. code-block:: yaml
 
@@ -18,10 +18,10 @@ from floe_dagster.definitions import create_definitions
 
 
 class FloeProjectComponent(Component, Model, Resolvable):
-    """Everything a floe project defines: assets on Iceberg tables, checks, schedules, resources, maintenance."""
+    """All definitions of a floe project: assets on Iceberg tables, checks, schedules, resources and maintenance."""
 
-    project: str = Field(default=".", description="Folder of floe.yaml, seen from the component's own folder.")
-    environment: str | None = Field(default=None, description="Environment of floe.yaml.")
+    project: str = Field(default=".", description="Folder of floe.yaml, relative to the component's folder.")
+    environment: str | None = Field(default=None, description="Environment in floe.yaml.")
 
     def build_defs(self, context: ComponentLoadContext) -> Definitions:
         """Compile the project and return its definitions."""

@@ -1,4 +1,4 @@
-"""A compiled project as Dagster definitions."""
+"""Builds Dagster definitions from a compiled project."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ if TYPE_CHECKING:
 
 
 def create_definitions(artifacts: CompiledArtifacts, *, registry: PluginRegistry | None = None) -> Definitions:
-    """Turn a compiled project into Dagster definitions.
+    """Create Dagster definitions for a compiled project.
 
-    Assets, checks, jobs, schedules and sensors come from ``orchestration.module``, and more assets from the SQL models
-    in the folder ``orchestration.models``; a gate stands behind every asset
-    whose table declares checks, or which has blocking checks of its own. Resources of the module come before floe's.
-    Logs, spans and metrics of this process go where the project's observability section says.
+    Assets, checks, jobs, schedules and sensors come from ``orchestration.module``; SQL models in the folder
+    ``orchestration.models`` add more assets. An asset gets a gate if its table declares checks or if it has blocking
+    checks. Resources of the module take precedence over floe's. Logs, spans and metrics of this process are sent where
+    the project's observability section says.
 
     Raises:
-        ConfigurationError: The module cannot be imported, a schedule or check cannot be, or an asset's rerun would do
-            something else than its author expects; every such mistake is listed.
-        CapabilityError: A table declares checks, and its catalog keeps no branches.
+        ConfigurationError: The module cannot be imported, a schedule or check is invalid, or an asset is defined such
+            that a rerun would have an unexpected effect; ``problems`` lists every mistake.
+        CapabilityError: A table declares checks, but its catalog does not support branches.
     """
-    # Nothing here calls home, and Dagster asks this variable before it would.
+    # floe sends no telemetry; Dagster reads this variable before it sends its own.
     os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
     configure_observability(artifacts.observability)
     observer = RunObserver(artifacts)
@@ -79,7 +79,7 @@ def create_definitions(artifacts: CompiledArtifacts, *, registry: PluginRegistry
 
 
 def _with_models(found: Definitions, artifacts: CompiledArtifacts, engine: ProjectEngine) -> Definitions:
-    """Add the project's SQL models to what its module defines."""
+    """Add the project's SQL models to the definitions of its module."""
     folder = artifacts.project_root / artifacts.orchestration.models
     if not folder.is_dir():
         return found
@@ -91,13 +91,13 @@ def _with_models(found: Definitions, artifacts: CompiledArtifacts, engine: Proje
 
 
 class _ProjectAssets:
-    """The module's assets and checks, with gates where checks stand before a publication.
+    """The module's assets and checks, with gates for assets whose checks run before publication.
 
     Attributes:
-        assets: What can be materialized.
-        others: Specs of what others make.
+        assets: Assets that can be materialized.
+        others: Specs of external assets.
         gates: One for each audited asset.
-        checks: Checks that run beside, after the rows are on main.
+        checks: Checks that run after publication, on the rows on main.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class _ProjectAssets:
         self._declared = artifacts.tables
         self._dialect = engine.sql_dialect
         self._resources = resources
-        # Checks may stand among the assets, also behind those that they look at.
+        # Asset checks may be listed among the assets, and after the assets they check.
         given = [*(found.asset_checks or ()), *(found.assets or ())]
         self.checks = [check for check in given if isinstance(check, AssetChecksDefinition)]
         assets = for_each_tenant(found.assets or ()) if artifacts.orchestration.per_tenant else found.assets or ()
@@ -136,7 +136,7 @@ class _ProjectAssets:
 
     @property
     def inputs(self) -> list[ReadInput]:
-        """What assets of this project read of one another through floe."""
+        """Inputs of the project's assets that floe reads from other assets of the project."""
         written = {asset.spec.key for asset in self.written}
         return [
             ReadInput(_name_of(asset), name, definition.metadata, definition.dagster_type)
@@ -155,7 +155,7 @@ class _ProjectAssets:
             if io is None or table is None:
                 return spec
             if io.chosen_write_mode is not None and "write_mode" not in spec.metadata:
-                # Plans and the order of batches go by what the asset says.
+                # Plans and batches read the write mode from the asset's metadata.
                 spec = spec.merge_attributes(metadata={"write_mode": io.chosen_write_mode.value})
             if not _returns_rows(asset, spec.key):
                 spec = spec.merge_attributes(metadata={NO_ROWS_KEY: True})
@@ -164,7 +164,7 @@ class _ProjectAssets:
         return present
 
     def _table(self, asset: AssetsDefinition, key: AssetKey) -> str | None:
-        """Return the table of an asset, None when it is kept elsewhere."""
+        """Return the table of an asset; None if floe does not store the asset."""
         io_manager = self._io_manager(asset, key)
         return self._name(io_manager, key) if io_manager else None
 
@@ -183,8 +183,8 @@ class _ProjectAssets:
     ) -> list[AssetChecksDefinition]:
         """Return the user's own checks that must see the rows before they are published.
 
-        Where one check of an asset blocks, the others go with it: beside the gate they would look at main while it is
-        still as it was.
+        If one check of an asset blocks, all of its checks move into the gate: outside, the others would check main
+        before the new rows are published.
         """
         own: dict[AssetKey, list[AssetChecksDefinition]] = {key: [] for key in asset.keys}
         for check in self.checks:
@@ -217,8 +217,8 @@ def _require_branches(artifacts: CompiledArtifacts, registry: PluginRegistry) ->
     try:
         plugin = registry.get(PluginType.CATALOG, name)
     except PluginNotFoundError:
-        # Whoever connects says so, with the plugins that are there.
+        # Connecting to the catalog raises this error with the list of available plugins.
         return
     if not plugin.capabilities.branches:
-        msg = f"Some assets are checked before they are published, and the catalog '{name}' keeps no branches."
-        raise CapabilityError(msg, hint="Remove their checks, or use a catalog with branches.")
+        msg = f"Some assets have checks that run before publication, but catalog '{name}' does not support branches."
+        raise CapabilityError(msg, hint="Remove the checks, or use a catalog that supports branches.")

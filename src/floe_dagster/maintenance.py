@@ -1,4 +1,4 @@
-"""Maintenance as Dagster jobs: one for each declared table, to be started or scheduled at will."""
+"""Maintenance as Dagster jobs: one job per declared table, to launch manually or on a schedule."""
 
 from __future__ import annotations
 
@@ -24,19 +24,21 @@ if TYPE_CHECKING:
 
 _TABLES = "tables"
 _EXPIRY = {
-    "older_than_days": Field(float, is_required=False, description="Age of the snapshots that go; the retention."),
+    "older_than_days": Field(
+        float, is_required=False, description="Expire snapshots older than this; defaults to the table's retention."
+    ),
     "allow_below_retention": Field(
-        bool, default_value=False, description="Let the age be shorter than the declared retention."
+        bool, default_value=False, description="Allow an age shorter than the declared retention."
     ),
 }
 
 
 def maintenance_jobs(artifacts: CompiledArtifacts) -> list[JobDefinition]:
-    """Make a job for each declared table: compact its files, expire its snapshots, look for orphan files.
+    """Create a job for each declared table: compact files, expire snapshots and find orphan files.
 
-    How long snapshots are kept is the table's effective retention; the step's ``older_than_days`` gives another age,
-    which may be shorter only with ``allow_below_retention: true``. Orphan files are only reported, unless the job is
-    started with ``delete_orphans: true``. With a pipeline for each tenant, the job has a partition for each.
+    The table's effective retention decides which snapshots expire. ``older_than_days`` overrides it and may be shorter
+    only with ``allow_below_retention: true``. Orphan files are only reported unless the job is started with
+    ``delete_orphans: true``. In a project with one pipeline per tenant, the job has a partition for each tenant.
     """
     return [_job(artifacts, table) for table in artifacts.tables]
 
@@ -63,10 +65,10 @@ def _job(artifacts: CompiledArtifacts, table: str) -> JobDefinition:
         full_name,
         lambda tables, found, config: _sweep(tables, found, orphan_days, delete=config["delete_orphans"]),
         waits=True,
-        config={"delete_orphans": Field(bool, default_value=False, description="Delete what is found.")},
+        config={"delete_orphans": Field(bool, default_value=False, description="Delete the orphan files found.")},
     )
 
-    @graph(name=f"maintain_{name}", description=f"Compact {table}, expire its snapshots and look for orphan files.")
+    @graph(name=f"maintain_{name}", description=f"Compact {table}, expire its snapshots and find orphan files.")
     def maintain() -> None:
         sweep(expire(compact()))
 
@@ -81,7 +83,7 @@ def _step(
     waits: bool = False,
     config: dict[str, Any] | None = None,
 ) -> OpDefinition:
-    def compute(context):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202 - Dagster refuses annotations that are text
+    def compute(context):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202 - Dagster rejects string annotations
         _run(context, full_name(context), work)
 
     return op(
@@ -97,7 +99,7 @@ def _run(context: OpExecutionContext, table: str, work: _Work) -> None:
     try:
         figures = work(getattr(context.resources, _TABLES), table, context.op_config or {})
     except TableNotFoundError:
-        context.log.info("%s does not exist yet: nothing to do.", table)
+        context.log.info("Table %s does not exist yet: nothing to do.", table)
         return
     context.log.info("%s: %s", table, ", ".join(f"{key} {value}" for key, value in figures.items()))
 
@@ -127,5 +129,5 @@ def _sweep(tables: IcebergTableManager, table: str, days: int, *, delete: bool) 
 
 
 def _kept(files: tuple[str, ...]) -> dict[str, Any]:
-    """Tell of files that are not the table's own, and where the first is."""
+    """Report how many files were kept because they belong to another table, and the path of the first."""
     return {"kept_foreign_files": len(files), "first": files[0]} if files else {}

@@ -1,4 +1,4 @@
-"""The orchestrator plugin ``dagster``."""
+"""The ``dagster`` orchestrator plugin."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class DagsterOrchestratorPlugin(BuiltInPlugin, OrchestratorPlugin):
 
     @property
     def name(self) -> str:
-        """Identifier among orchestrator plugins."""
+        """Name of the plugin."""
         return "dagster"
 
     @property
     def description(self) -> str:
-        """One line for people."""
-        return "Dagster: assets are tables, checks stand before their publication"
+        """One-line description."""
+        return "Dagster: assets are Iceberg tables, with checks that run before publication"
 
     def create_definitions(self, artifacts: CompiledArtifacts) -> Definitions:
         """Return Dagster definitions; see ``floe_dagster.definitions.create_definitions``.

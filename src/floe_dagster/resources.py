@@ -1,4 +1,4 @@
-"""Resources for Dagster: the IO manager, the tables and the engine's session, from a project or from a catalog."""
+"""Dagster resources for a project or a catalog: the IO manager, the table manager and the Spark session."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def create_io_manager(config: IcebergIOManagerConfig, catalog: Catalog | None = 
     """Create an IO manager.
 
     Args:
-        config: Its settings.
-        catalog: Any connected catalog; by default the REST catalog of the settings, connected on first use.
+        config: Settings of the IO manager.
+        catalog: A connected catalog; defaults to the REST catalog in the settings, connected on first use.
     """
-    # Dagster shows the fields of a resource to all users, so the secrets go into the source instead.
+    # Dagster shows the fields of a resource to every user, so the secrets go into the source instead.
     connection = {"client_secret": config.client_secret, "token": config.token, "client_id": config.client_id}
     source = (
         TablesSource.of_catalog(catalog)
@@ -59,7 +59,7 @@ def create_io_manager_from_artifacts(
     Args:
         artifacts: The compiled project.
         default_namespace: Namespace of asset keys with one part.
-        write_mode: What a write does unless its asset says else; by default rows are appended, and partitions replaced.
+        write_mode: Write mode for assets that do not set one; by default rows are appended and partitions replaced.
     """
     source = TablesSource.of_artifacts(artifacts)
     return IcebergIOManager(source=source, default_namespace=default_namespace, default_write_mode=write_mode)
@@ -74,16 +74,16 @@ def create_iceberg_resources(
 ) -> dict[str, Any]:
     """Create the resources of a compiled project.
 
-    ``io_manager`` (also as ``iceberg_io_manager``) reads and writes assets, ``tables`` is the table manager. The
-    engine's session has the name of ``compute.type``, such as ``spark``. They share one connection, opened when the
-    first of them is used. Without the configured storage plugin the catalog must provide access to files; the log says
-    so.
+    ``io_manager`` (also available as ``iceberg_io_manager``) reads and writes assets, and ``tables`` is the table
+    manager. The engine's session has the name of ``compute.type``, such as ``spark``. They share one connection, which
+    is opened on first use. Without the configured storage plugin, the catalog has to provide access to the files; this
+    is logged as a warning.
 
     Args:
-        artifacts: The project.
+        artifacts: The compiled project.
         default_namespace: Namespace of asset keys with one part.
-        registry: Where plugins are looked up.
-        observer: Reports the runs that use the resources.
+        registry: The registry in which plugins are looked up.
+        observer: Records spans and lineage of the runs that use the resources.
     """
     registry = registry or PluginRegistry()
     _report_missing_storage(artifacts, registry)

@@ -1,4 +1,4 @@
-"""Schedules that floe.yaml declares."""
+"""Schedules declared in floe.yaml."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _TABLE = re.compile(r"(?<![\w\"':/])([\w-]+(?:\.[\w-]+)+)(?![\w\"'/])")
 def declared_schedules(
     schedules: Mapping[str, ScheduleConfig], assets: Sequence[AssetsDefinition]
 ) -> list[ScheduleDefinition]:
-    """Make Dagster schedules; one over time partitions runs the last partition that is complete, for every tenant.
+    """Create Dagster schedules; with time partitions, each tick runs the last complete partition, for every tenant.
 
     Raises:
-        ConfigurationError: A selection means no asset, or assets of different partitions.
+        ConfigurationError: A selection matches no asset, or assets with different partitions.
     """
     return [_schedule(name, config, assets) for name, config in schedules.items()]
 
@@ -52,8 +52,8 @@ def _schedule(name: str, config: ScheduleConfig, assets: Sequence[AssetsDefiniti
         if spec.key in chosen and spec.partitions_def is not None
     }
     if len(kinds) > 1:
-        msg = f"The schedule '{name}' selects assets of different partitions."
-        raise ConfigurationError(msg, hint="Declare one schedule for each kind of partitions.")
+        msg = f"Schedule '{name}' selects assets with different partitions definitions."
+        raise ConfigurationError(msg, hint="Declare one schedule per partitions definition.")
     settings: dict[str, Any] = {
         "name": name,
         "cron_schedule": config.cron,
@@ -80,17 +80,17 @@ def _selection(name: str, config: ScheduleConfig, assets: Sequence[AssetsDefinit
         found = set()
     if not found:
         known = ", ".join(sorted(key.to_user_string() for asset in assets for key in asset.keys))
-        msg = f"The schedule '{name}' selects '{config.select}', and no asset is meant by that."
-        raise ConfigurationError(msg, hint=f"Assets there: {known or 'none'}.")
+        msg = f"Schedule '{name}' selects '{config.select}', which matches no asset."
+        raise ConfigurationError(msg, hint=f"Assets: {known or 'none'}.")
     return selection
 
 
-def _last_partition(name: str, partitions_def: PartitionsDefinition) -> Any:  # noqa: ANN401 - what Dagster calls
+def _last_partition(name: str, partitions_def: PartitionsDefinition) -> Any:  # noqa: ANN401 - Dagster's execution_fn
     times = own_partitions(partitions_def)
     per_tenant = times is not partitions_def
     if not isinstance(times, TimeWindowPartitionsDefinition | None):
-        msg = f"The schedule '{name}' selects assets whose partitions are no times, so none of them is the latest."
-        raise ConfigurationError(msg, hint="Schedule them with a sensor or schedule of your own.")
+        msg = f"Schedule '{name}' selects assets without time partitions, so there is no latest partition to run."
+        raise ConfigurationError(msg, hint="Define a schedule or sensor for them in the project's module.")
 
     def requests(context: ScheduleEvaluationContext) -> Iterator[RunRequest | SkipReason]:
         with partition_loading_context(effective_dt=context.scheduled_execution_time):

@@ -1,15 +1,15 @@
-"""A pipeline for each tenant: assets get a dimension more, and a run is about one tenant.
+"""One pipeline per tenant: assets gain a tenant dimension, and each run writes for one tenant.
 
 =============================  ==========================================
 partitions of the asset        with ``orchestration.per_tenant``
 =============================  ==========================================
-none                           one for each tenant: ``acme``
-any with one dimension         tenant and its own: ``2026-01-31|acme``
-two dimensions                 refused: Dagster knows no third
+none                           one per tenant: ``acme``
+one dimension                  that dimension and tenant: ``2026-01-31|acme``
+two dimensions                 refused: Dagster supports at most two
 =============================  ==========================================
 
-The tenants are dynamic partitions. ``floe run --tenant`` enters the one it runs for, and the sensor ``floe_tenants``
-keeps the list as the catalog has it.
+The tenants are dynamic partitions. ``floe run --tenant`` adds its tenant; the sensor ``floe_tenants`` syncs the list
+with the catalog.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ TENANTS = DynamicPartitionsDefinition(name="floe_tenants")
 IN_ONE_RUN = "floe/in_one_run"
 
 _TENANT = "tenant"
-# Before the tenant in the alphabet, and so in the key: Dagster orders dimensions by name.
+# Sorts before the tenant dimension, and so comes first in the key: Dagster orders dimensions by name.
 _OWN = "partition"
 _PARTITION_TAG = "dagster/partition"
 _RANGE_TAGS = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
@@ -58,12 +58,12 @@ _SENSOR_SECONDS = 30
 
 @dataclass(frozen=True)
 class Scope:
-    """What some partition keys mean.
+    """The tenant and partitions that a set of partition keys selects.
 
     Attributes:
-        tenant: Whose they are; None in a project without tenants.
-        partitions_def: The asset's own partitions, None for an asset without.
-        keys: Keys of these.
+        tenant: The tenant; None in a project without tenants.
+        partitions_def: The asset's partitions without the tenant dimension; None for an unpartitioned asset.
+        keys: Partition keys without the tenant.
     """
 
     tenant: str | None = None
@@ -72,10 +72,10 @@ class Scope:
 
     @classmethod
     def of(cls, partitions_def: PartitionsDefinition | None, keys: Iterable[str]) -> Scope:
-        """Take partition keys apart.
+        """Parse partition keys.
 
         Raises:
-            ConfigurationError: They are of several tenants.
+            ConfigurationError: The keys belong to several tenants.
         """
         if partitions_def == TENANTS:
             return cls(_only(set(keys)))
@@ -83,7 +83,7 @@ class Scope:
             return cls(None, partitions_def, tuple(keys))
         own = own_partitions(partitions_def)
         if own is partitions_def:
-            # Dagster hands them over in any order, and names made of them must be found again.
+            # Dagster passes keys in any order; names derived from them must be reproducible.
             return cls(None, own, tuple(sorted(keys)))
         parts = [partitions_def.get_partition_key_from_str(key).keys_by_dimension for key in keys]
         return cls(_only({part[_TENANT] for part in parts}), own, tuple(sorted(part[_OWN] for part in parts)))
@@ -91,13 +91,13 @@ class Scope:
 
 def _only(tenants: set[str]) -> str | None:
     if len(tenants) > 1:
-        msg = f"A run is about one tenant, and this one about {len(tenants)}: {', '.join(sorted(tenants))}."
-        raise ConfigurationError(msg, hint="Start a run for each of them.")
+        msg = f"A run writes for one tenant, but this run has {len(tenants)}: {', '.join(sorted(tenants))}."
+        raise ConfigurationError(msg, hint="Start one run per tenant.")
     return next(iter(tenants), None)
 
 
 def own_partitions(partitions_def: PartitionsDefinition | None) -> PartitionsDefinition | None:
-    """Return the partitions of an asset without its tenants."""
+    """Return the partitions of an asset without the tenant dimension."""
     if partitions_def == TENANTS:
         return None
     if isinstance(partitions_def, MultiPartitionsDefinition):
@@ -108,7 +108,7 @@ def own_partitions(partitions_def: PartitionsDefinition | None) -> PartitionsDef
 
 
 def for_tenants(artifacts: CompiledArtifacts) -> CompiledArtifacts:
-    """Return a project whose assets have a partition for each tenant."""
+    """Return the project with assets partitioned by tenant."""
     orchestration = artifacts.orchestration.model_copy(update={"per_tenant": True})
     return artifacts.model_copy(update={"orchestration": orchestration}).rooted_at(artifacts.project_root)
 
@@ -120,23 +120,23 @@ def tenant_of(context: AssetExecutionContext) -> str | None:
 
 
 def partition_keys_of(context: AssetExecutionContext) -> list[str]:
-    """Return the keys of an asset's own partitions that a run writes, for whichever tenant."""
+    """Return the partition keys that a run writes for an asset, without the tenant."""
     return list(Scope.of(context.assets_def.partitions_def, context.partition_keys).keys)
 
 
 def tenant_of_run(tags: Mapping[str, str]) -> str:
-    """Return the tenant that a run of a project with tenants is about."""
+    """Return the tenant of a run in a project with tenants."""
     key = tags.get(f"{_PARTITION_TAG}/{_TENANT}") or tags.get(_PARTITION_TAG) or tags[_RANGE_TAGS[0]]
-    # No tenant's id has a bar in it, and a key ends with the tenant.
+    # A tenant id cannot contain a bar, and a key ends with the tenant.
     return key.rpartition("|")[2]
 
 
 def partition_tags(tenant: str | None, partitions: Sequence[str]) -> dict[str, str]:
-    """Return the tags by which Dagster knows what a run writes.
+    """Return the tags that tell Dagster which partitions a run writes.
 
     Args:
-        tenant: Whom it is about.
-        partitions: Keys of the assets' own partitions, in order; more than one is a range.
+        tenant: The tenant that the run writes for.
+        partitions: Partition keys of the assets, without the tenant and in order; more than one is a range.
     """
     if tenant is None:
         keys: list[str] = list(partitions)
@@ -153,15 +153,15 @@ def partition_tags(tenant: str | None, partitions: Sequence[str]) -> dict[str, s
 
 
 def multi_key(tenant: str, partition: str) -> MultiPartitionKey:
-    """Return the key of a tenant's partition."""
+    """Return the partition key for a tenant and a partition."""
     return MultiPartitionKey({_OWN: partition, _TENANT: tenant})
 
 
 def for_each_tenant(assets: Iterable[Any]) -> list[Any]:
-    """Give every asset that can be run a partition for each tenant; what others make stays as it is.
+    """Add a tenant dimension to every executable asset; external assets stay unchanged.
 
     Raises:
-        ConfigurationError: An asset has two dimensions already, or a partition mapping that cannot be kept.
+        ConfigurationError: An asset has two dimensions already, or a partition mapping that cannot be kept per tenant.
     """
     found = list(assets)
     own = {
@@ -173,7 +173,7 @@ def for_each_tenant(assets: Iterable[Any]) -> list[Any]:
     return [_for_each_tenant(asset, own) if _runs(asset) else asset for asset in found]
 
 
-def _runs(asset: Any) -> bool:  # noqa: ANN401 - whatever stands among assets
+def _runs(asset: Any) -> bool:  # noqa: ANN401 - Definitions accept several types as assets
     return isinstance(asset, AssetsDefinition) and asset.is_executable and bool(asset.keys)
 
 
@@ -190,8 +190,8 @@ def _for_each_tenant(asset: AssetsDefinition, own: Mapping[AssetKey, PartitionsD
     mapped = asset.map_asset_specs(widened)
     if policy is None:
         return mapped
-    # A run of many partitions that Dagster puts together may be about several tenants. There is no public way to
-    # replace a policy.
+    # A multi-partition run created by Dagster could span several tenants. There is no public API to replace a backfill
+    # policy.
     attributes = {**mapped.get_attributes_dict(), "backfill_policy": BackfillPolicy.multi_run(1)}
     return AssetsDefinition.dagster_internal_init(**attributes)
 
@@ -200,13 +200,13 @@ def _widened(key: AssetKey, own: PartitionsDefinition | None) -> PartitionsDefin
     if own is None:
         return TENANTS
     if isinstance(own, MultiPartitionsDefinition):
-        msg = f"The asset '{key.to_user_string()}' has two dimensions of partitions, so tenants cannot be a third."
-        raise ConfigurationError(msg, hint="Give it one dimension, or set orchestration.per_tenant to false.")
+        msg = f"Asset '{key.to_user_string()}' has two partition dimensions; tenants would be a third."
+        raise ConfigurationError(msg, hint="Use one dimension, or set orchestration.per_tenant to false.")
     return MultiPartitionsDefinition({_OWN: own, _TENANT: TENANTS})
 
 
 def _with_tenant(spec: AssetSpec, dep: AssetDep, own: Mapping[AssetKey, PartitionsDefinition | None]) -> AssetDep:
-    """Keep a dependency within its tenant."""
+    """Restrict a dependency to partitions of the same tenant."""
     if dep.asset_key not in own:
         return dep
     upstream, downstream = own[dep.asset_key], spec.partitions_def
@@ -214,8 +214,8 @@ def _with_tenant(spec: AssetSpec, dep: AssetDep, own: Mapping[AssetKey, Partitio
     if upstream is None or downstream is None:
         if upstream is not None and mapping is not None:
             names = f"'{spec.key.to_user_string()}' reads '{dep.asset_key.to_user_string()}'"
-            msg = f"The partition mapping by which {names} cannot be kept for each tenant."
-            raise ConfigurationError(msg, hint="Give the asset partitions of its own, or read all partitions.")
+            msg = f"Asset {names} with a partition mapping that cannot be kept per tenant."
+            raise ConfigurationError(msg, hint="Partition the asset, or remove the mapping to read all partitions.")
         return AssetDep(dep.asset_key)
     if mapping is None and upstream == downstream:
         return dep
@@ -228,19 +228,19 @@ def _with_tenant(spec: AssetSpec, dep: AssetDep, own: Mapping[AssetKey, Partitio
 
 
 def _default_mapping(upstream: PartitionsDefinition, downstream: PartitionsDefinition) -> PartitionMapping:
-    """Return what Dagster takes when nobody says anything."""
+    """Return the mapping that Dagster uses by default."""
     both = isinstance(upstream, TimeWindowPartitionsDefinition), isinstance(downstream, TimeWindowPartitionsDefinition)
     return TimeWindowPartitionMapping() if all(both) else IdentityPartitionMapping()
 
 
 def tenants_sensor(source: TablesSource) -> SensorDefinition:
-    """Make the sensor that keeps Dagster's list of tenants as the catalog has it."""
+    """Create the sensor that syncs Dagster's list of tenants with the catalog."""
 
     def look(context: SensorEvaluationContext) -> SensorResult:
         try:
             there = set(source.required_tenants().tenants())
         except CatalogAuthorizationError as err:
-            # A tenant runs its own pipeline and sees no other; those that were entered stay.
+            # A tenant's own principal cannot list the others; tenants added earlier stay.
             return SensorResult(skip_reason=str(err))
         known = set(context.instance.get_dynamic_partitions(str(TENANTS.name)))
         requests: list[Any] = []
@@ -252,7 +252,7 @@ def tenants_sensor(source: TablesSource) -> SensorDefinition:
 
     return SensorDefinition(
         name="floe_tenants",
-        description="Keeps the partitions of tenants as the catalog has them.",
+        description="Syncs the tenant partitions with the catalog.",
         evaluation_fn=look,
         minimum_interval_seconds=_SENSOR_SECONDS,
         default_status=DefaultSensorStatus.RUNNING,

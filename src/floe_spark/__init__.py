@@ -1,6 +1,6 @@
 """Spark as floe's data plane.
 
-Importing this package does not import PySpark; ``SparkDataPlane`` does, when it is first asked for.
+Importing this package does not import PySpark; accessing ``SparkDataPlane`` does.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module attribute can be anything
-    """Import what needs PySpark when it is asked for."""
+    """Import objects that need PySpark on first access."""
     if name == "SparkDataPlane":
         from floe_spark.plane.plane import SparkDataPlane
 

@@ -1,4 +1,4 @@
-"""The compute plugin ``spark``."""
+"""The ``spark`` compute plugin."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class SparkComputePlugin(BuiltInPlugin, ComputePlugin):
 
     @property
     def name(self) -> str:
-        """Identifier among compute plugins."""
+        """Name of the plugin."""
         return "spark"
 
     @property
     def description(self) -> str:
-        """One line for people."""
+        """One-line description."""
         return "Apache Spark: local, on a cluster, or over Spark Connect"
 
     @property
@@ -43,7 +43,7 @@ class SparkComputePlugin(BuiltInPlugin, ComputePlugin):
         return without_sql_state(reason_in(message)) if kind.startswith("pyspark.") else None
 
     def health_check(self) -> HealthStatus:
-        """Tell whether PySpark, Java and the jars are there, without starting Spark."""
+        """Report whether PySpark, Java and the jars are available, without starting Spark."""
         try:
             home, java = spark_home(), find_java()
         except (MissingDependencyError, EngineSetupError) as err:
@@ -54,7 +54,7 @@ class SparkComputePlugin(BuiltInPlugin, ComputePlugin):
             return HealthStatus(HealthState.UNHEALTHY, f"Damaged jars: {', '.join(damaged)}", details)
         if broken:
             names = ", ".join(status.coordinate for status in broken)
-            return HealthStatus(HealthState.DEGRADED, f"Jars to be fetched on first use: {names}", details)
+            return HealthStatus(HealthState.DEGRADED, f"Jars that will be downloaded on first use: {names}", details)
         return HealthStatus(HealthState.HEALTHY, details=details)
 
     def data_plane(  # noqa: PLR0913 - keyword-only, as in the contract
@@ -67,7 +67,7 @@ class SparkComputePlugin(BuiltInPlugin, ComputePlugin):
         project_root: Path,
         catalog: Any = None,  # noqa: ANN401, ARG002 - Spark has a catalog of its own
     ) -> SparkDataPlane:
-        """Return a data plane over the catalog; Spark starts when it is first used.
+        """Return a data plane for the catalog; Spark starts on first use.
 
         Raises:
             MissingDependencyError: The extra ``spark`` is not installed.

@@ -1,1 +1,1 @@
-"""floe."""
+"""Contract suites, fixtures and local services for tests of floe and its plugins."""

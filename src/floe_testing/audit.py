@@ -1,4 +1,4 @@
-"""The auditor as an assertion: what a test did to a table left it right by the specification."""
+"""Audit assertions: verify that a table's metadata and files conform to the specification."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def audited(
     depth: AuditDepth = AuditDepth.VALUES,
     snapshots: Snapshots = Snapshots.ALL,
 ) -> AuditReport:
-    """Audit a table, given itself or as a manager and a name."""
+    """Audit a table, given directly or as a manager and a name."""
     table: Table = subject if name is None else subject.load_table(name)  # type: ignore[union-attr,assignment]
     return audit_table(table.metadata_location, FileIOSource(table.io), depth=depth, snapshots=snapshots)
 
@@ -35,9 +35,9 @@ def assert_audited(
     snapshots: Snapshots = Snapshots.ALL,
     except_for: Collection[Rule] = (),
 ) -> AuditReport:
-    """Fail with every breach unless a table's metadata and files agree.
+    """Assert that a table's metadata and files are consistent; the message lists the breaches.
 
-    ``except_for`` names rules that the catalog itself breaks, whoever writes.
+    ``except_for`` lists rules that the catalog itself violates.
     """
     report = audited(subject, name, depth=depth, snapshots=snapshots)
     found = [breach for breach in report.breaches if breach.rule not in except_for]

@@ -1,4 +1,4 @@
-"""A context on an embedded catalog, and a look at a table's folder, for tests of table operations."""
+"""Contexts on an embedded catalog, and access to a table's files, for tests of table operations."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def no_engine() -> DataPlane:
-    """Stand for a machine without Spark."""
+    """Raise the error of a machine without Spark."""
     what = "This operation"
     raise MissingDependencyError(what, extra="spark")
 
@@ -36,12 +36,12 @@ def no_engine() -> DataPlane:
 def make_context(
     root: Path, *, tracer: Tracer | None = None, config: IcebergTableManagerConfig | None = None
 ) -> ManagerContext:
-    """Open a context on the embedded catalog in a folder; contexts on one folder share their tables."""
+    """Return a context on the embedded catalog in a folder; contexts on the same folder share their tables."""
     return context_on(open_catalog(root), tracer=tracer, config=config)
 
 
 def open_catalog(root: Path) -> Catalog:
-    """Open the embedded catalog of a folder as a project does, with the namespace ``bronze``."""
+    """Open the embedded catalog in a folder like a project does, with the namespace ``bronze``."""
     config = CatalogConfig(name="test", type="sql", uri="catalog.db", warehouse=f"file://{root}/warehouse")
     catalog = SqlCatalogPlugin().connect(config, file_io={}, project_root=root)
     catalog.create_namespace_if_not_exists("bronze")
@@ -55,7 +55,7 @@ def context_on(
     tracer: Tracer | None = None,
     config: IcebergTableManagerConfig | None = None,
 ) -> ManagerContext:
-    """Give a context on a connected catalog."""
+    """Return a context on a connected catalog."""
     return ManagerContext(
         catalog=ReconcilingCatalog.around(catalog),
         config=config or IcebergTableManagerConfig(),
@@ -66,17 +66,17 @@ def context_on(
 
 
 def local_path(location: str) -> Path:
-    """Return the path of a file location."""
+    """Return the local path of a file location."""
     return Path(location.removeprefix("file:").removeprefix("//"))
 
 
 def files_of(table: Table, suffix: str = "") -> list[Path]:
-    """List what lies in a table's folder."""
+    """List the files in a table's folder."""
     return sorted(path for path in local_path(table.location()).rglob(f"*{suffix}") if path.is_file())
 
 
 def age_snapshots(table: Table, *ages: timedelta) -> tuple[int, ...]:
-    """Let a table's snapshots have been made that long ago, the first one first, and return their ids in that order."""
+    """Backdate a table's snapshots by the given ages, oldest first, and return their ids in that order."""
     metadata = local_path(table.metadata_location)
     document = json.loads(metadata.read_text(encoding="utf-8"))
     now = time.time()
@@ -85,7 +85,7 @@ def age_snapshots(table: Table, *ages: timedelta) -> tuple[int, ...]:
         moments[snapshot["snapshot-id"]] = snapshot["timestamp-ms"] = int((now - age.total_seconds()) * 1000)
     for entry in document["snapshot-log"]:
         entry["timestamp-ms"] = moments[entry["snapshot-id"]]
-    # Under a name of its own: what is known of a metadata file is kept by its name.
+    # Written under a new name, because metadata files are cached by name.
     version = int(metadata.name.partition("-")[0])
     aged = metadata.with_name(f"{version + 1:05d}-{uuid.uuid4()}.metadata.json")
     aged.write_text(json.dumps(document), encoding="utf-8")

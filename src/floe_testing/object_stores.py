@@ -1,4 +1,4 @@
-"""What every object store and every listing must do; subclass and provide ``store`` and an empty ``prefix``."""
+"""Contract suites for object stores and listings; subclasses provide ``store`` and an empty ``prefix``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Put = Callable[[str, bytes], object]
 
-# Names that clients are tempted to encode, decode or cut.
+# Names that clients may wrongly encode, decode or truncate.
 ODD_NAMES = (
     "with a space",
     "100%",
@@ -27,14 +27,14 @@ ODD_NAMES = (
     "_x",
     ".x",
 )
-# Clocks of the store and of this machine may differ by this much.
+# Maximum clock difference between the store and this machine.
 _CLOCKS = timedelta(minutes=10)
 
 
 class ObjectListingContract:
-    """Listings that stop at the slash, and know when an object was written.
+    """Tests of listings: folder boundaries, names and modification times.
 
-    Provide a fixture ``put`` that writes an object if ``store`` only lists.
+    If ``store`` only supports listings, provide a fixture ``put`` that writes an object.
     """
 
     @pytest.fixture
@@ -72,7 +72,7 @@ class ObjectListingContract:
 
 
 class ObjectStoreContract(ObjectListingContract):
-    """The listings, create-only puts, and deletes that may be repeated."""
+    """Tests of listings, create-only puts and idempotent deletes."""
 
     def test_an_object_is_created_once_and_kept(self, store: ObjectStore, prefix: str) -> None:
         assert store.create(f"{prefix}a/marker", b"first")
@@ -92,11 +92,11 @@ class ObjectStoreContract(ObjectListingContract):
 
     def test_only_named_objects_are_deleted(self, store: ObjectStore, prefix: str) -> None:
         keys = [f"{prefix}d/{number}" for number in range(12)]
-        for key in [*keys, f"{prefix}d-neighbour/0"]:
+        for key in [*keys, f"{prefix}d-neighbor/0"]:
             store.create(key, b"x")
         assert store.delete(keys) == 12
         assert store.delete(keys[:2]) == 2
-        assert [item.key for item in store.list(prefix)] == [f"{prefix}d-neighbour/0"]
+        assert [item.key for item in store.list(prefix)] == [f"{prefix}d-neighbor/0"]
 
     def test_objects_that_are_gone_since_the_listing_do_not_stop_a_delete(
         self, store: ObjectStore, prefix: str

@@ -1,4 +1,4 @@
-"""Pytest fixtures for tests over REST: a fault gateway before the reference server, and connections through it."""
+"""Pytest fixtures for tests over REST: a fault gateway in front of the reference server, and connections to it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     Connect = Callable[..., PolarisCatalog]
 
 CLIENT_ID = "floe"
-CLIENT_SECRET = "canary-client-secret"  # noqa: S105 - of a gateway on the loopback interface
+CLIENT_SECRET = "canary-client-secret"  # noqa: S105 - for a gateway on the loopback interface
 
-# Waits short enough for tests; the product's defaults are longer.
+# Shorter than the defaults, to keep tests fast.
 QUICK_RETRY = RetryConfig(max_attempts=3, initial_wait_seconds=0.1, max_wait_seconds=1.0, jitter_seconds=0.0)
 QUICK_TIMEOUTS = TimeoutConfig(connect_seconds=2.0, read_seconds=10.0, total_seconds=30.0)
 
 
 def store_properties(store: Server) -> dict[str, str]:
-    """Return the PyIceberg properties of a MinIO with its root credentials."""
+    """Return the PyIceberg properties of a MinIO server, with its root credentials."""
     return {
         "s3.endpoint": store.url,
         "s3.region": store["region"],
@@ -38,14 +38,14 @@ def store_properties(store: Server) -> dict[str, str]:
 
 @pytest.fixture
 def gateway(iceberg_rest: Server) -> Iterator[FaultGateway]:
-    """Give a fault gateway before the reference server."""
+    """Provide a fault gateway in front of the reference server."""
     with FaultGateway(iceberg_rest.url) as gateway:
         yield gateway
 
 
 @pytest.fixture
 def rest_config(gateway: FaultGateway, minio: Server) -> Callable[..., PolarisCatalogConfig]:
-    """Give a way to configure a connection through the gateway; keywords change the usual."""
+    """Provide a function that configures connections through the gateway; keywords override the defaults."""
 
     def configure(**changes: Any) -> PolarisCatalogConfig:
         usual: dict[str, Any] = {
@@ -65,7 +65,7 @@ def rest_config(gateway: FaultGateway, minio: Server) -> Callable[..., PolarisCa
 
 @pytest.fixture
 def connect(rest_config: Callable[..., PolarisCatalogConfig]) -> Iterator[Connect]:
-    """Give a way to connect through the gateway; connections are closed at the end."""
+    """Provide a function that connects through the gateway; connections are closed after the test."""
     catalogs: list[PolarisCatalog] = []
 
     def connected(**changes: Any) -> PolarisCatalog:
@@ -79,16 +79,16 @@ def connect(rest_config: Callable[..., PolarisCatalogConfig]) -> Iterator[Connec
 
 @pytest.fixture
 def namespace() -> str:
-    """Give a namespace name that no other test uses."""
+    """Provide a unique namespace name."""
     return f"ns_{uuid.uuid4().hex[:12]}"
 
 
 @pytest.fixture
 def spark_over(
-    spark_engine: Any,  # noqa: ARG001 - the planes join it, because a process has one
+    spark_engine: Any,  # noqa: ARG001 - keeps Spark running; a process has only one
     spark_settings: Any,
 ) -> Iterator[Callable[[PolarisCatalog], Any]]:
-    """Give Spark planes over connected REST catalogs; Spark itself is shared by the session."""
+    """Provide Spark planes for connected REST catalogs; they share the session's Spark."""
     from floe_spark.plane.plane import SparkDataPlane
 
     planes: list[SparkDataPlane] = []

@@ -1,7 +1,7 @@
-"""Spark for tests: one session a process, a fresh embedded catalog a test.
+"""Spark fixtures: one session per process, a new embedded catalog per test.
 
-``FLOE_TEST_SPARK`` picks the engine, so that one suite runs on each: ``local`` (the default), ``standalone`` (a master
-and two workers of their own) or ``connect`` (a Spark Connect server). PySpark allows one of them a process.
+``FLOE_TEST_SPARK`` selects the engine: ``local`` (the default), ``standalone`` (a dedicated master and two workers) or
+``connect`` (a Spark Connect server). PySpark allows only one of them per process.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ _START_SECONDS = 60.0
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Ignore the sockets that PySpark's bridge to its driver leaves to the garbage collector."""
+    """Ignore sockets that Py4J leaves to the garbage collector."""
     config.addinivalue_line("filterwarnings", "ignore:unclosed <socket.socket:ResourceWarning")
 
 
 @dataclass(frozen=True)
 class SparkTables:
-    """A catalog as PyIceberg sees it and a plane that sees the same tables."""
+    """A catalog in PyIceberg, and a data plane with the same tables."""
 
     catalog: SqlCatalog
     plane: SparkDataPlane
     root: Path
 
     def create(self, name: str, schema: Any, **options: Any) -> Table:
-        """Create a table, and its namespace when it is not there."""
+        """Create a table, and its namespace if it does not exist."""
         self.catalog.create_namespace_if_not_exists(name.rpartition(".")[0])
         return self.catalog.create_table(name, schema, **options)
 
     def write(self, kind: WriteKind, table: str, data: object = None, *, operation: str = "", **options: Any) -> None:
-        """Write through the plane, with an operation id when one is given."""
+        """Write through the plane, with an operation id if given."""
         properties = {OPERATION_ID_PROPERTY: operation} if operation else {}
         self.plane.write(WriteRequest(table, kind, data=data, snapshot_properties=properties, **options))
 
@@ -90,7 +90,7 @@ def embedded_conf(catalog: SqlCatalog) -> dict[str, str]:
 
 @contextlib.contextmanager
 def standalone_cluster(folder: Path) -> Iterator[str]:
-    """Run a master and two workers; give the master's address."""
+    """Run a master and two workers; yield the master's address."""
     port, pages = free_port(), free_port()
     address = f"spark://{LOOPBACK}:{port}"
     with contextlib.ExitStack() as stack:
@@ -107,7 +107,7 @@ def standalone_cluster(folder: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def running_server(settings: SparkSettings) -> Iterator[ServerInfo]:
-    """Run a Spark Connect server, which would outlive whoever started it, until the block ends."""
+    """Run a Spark Connect server until the block ends; it would otherwise outlive this process."""
     try:
         yield start_server(settings)
     finally:
@@ -116,7 +116,7 @@ def running_server(settings: SparkSettings) -> Iterator[ServerInfo]:
 
 @pytest.fixture
 def connect_server(tmp_path: Path) -> Iterator[ServerInfo]:
-    """Give a Spark Connect server to a project in ``tmp_path``."""
+    """Provide a Spark Connect server for a project in ``tmp_path``."""
     conf = {"spark.sql.shuffle.partitions": "2"}
     with running_server(SparkSettings("local[2]", tmp_path, driver_memory="1g", user_conf=conf)) as server:
         yield server
@@ -124,15 +124,15 @@ def connect_server(tmp_path: Path) -> Iterator[ServerInfo]:
 
 @pytest.fixture(scope="session")
 def spark_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSettings]:
-    """Give the settings of the engine under test, started if it is a server."""
+    """Provide the settings of the engine under test; a server is started if needed."""
     root = tmp_path_factory.mktemp("spark")
     conf = {
         "spark.sql.shuffle.partitions": "2",
-        # To compile each plan costs a handful of rows more than it saves them.
+        # Compiling plans takes longer than it saves for a few rows.
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     }
-    # With the jars of every store, because whatever else runs in this process shares the driver.
+    # Includes the jars of every store, because all tests in this process share the driver.
     local = SparkSettings(
         "local[2]",
         root,
@@ -146,7 +146,7 @@ def spark_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSe
                 "spark.driver.host": LOOPBACK,
                 "spark.driver.bindAddress": LOOPBACK,
                 "spark.executor.memory": "600m",
-                # As tests/conftest.py has it for drivers.
+                # The same option as for drivers in tests/conftest.py.
                 "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
             }
             with standalone_cluster(root) as address:
@@ -170,17 +170,17 @@ def spark_engine(spark_settings: SparkSettings) -> Iterator[Any]:
 
 @pytest.fixture(autouse=True)
 def _share_spark(request: pytest.FixtureRequest) -> None:
-    """Start the shared Spark before a marked test would start and stop one of its own."""
+    """Start the shared Spark first, so that a marked test does not start and stop one itself."""
     if request.node.get_closest_marker("spark"):
         request.getfixturevalue("spark_engine")
 
 
 @pytest.fixture(scope="session")
 def spark_plane_for(
-    spark_engine: Any,  # noqa: ARG001 - the planes join it, because a process has one
+    spark_engine: Any,  # noqa: ARG001 - keeps Spark running; a process has only one
     spark_settings: SparkSettings,
 ) -> PlaneFactory:
-    """Give planes over catalogs of the test's own; Spark itself is shared."""
+    """Provide planes for the tests' own catalogs; they share the session's Spark."""
     from floe_spark.plane.plane import SparkDataPlane
 
     def plane_for(catalog: SqlCatalog) -> SparkDataPlane:
@@ -191,7 +191,7 @@ def spark_plane_for(
 
 @pytest.fixture
 def spark_tables(spark_plane_for: PlaneFactory, tmp_path: Path) -> Iterator[SparkTables]:
-    """Give a fresh embedded catalog, seen by PyIceberg and by Spark."""
+    """Provide a new embedded catalog that PyIceberg and Spark can access."""
     catalog = embedded_catalog(tmp_path)
     plane = spark_plane_for(catalog)
     yield SparkTables(catalog, plane, tmp_path)
@@ -201,13 +201,13 @@ def spark_tables(spark_plane_for: PlaneFactory, tmp_path: Path) -> Iterator[Spar
 
 @pytest.fixture
 def spark_plane(spark_tables: SparkTables) -> SparkDataPlane:
-    """Give a plane over a fresh embedded catalog."""
+    """Provide a data plane for a new embedded catalog."""
     return spark_tables.plane
 
 
 @pytest.fixture
 def spark_session(spark_plane: SparkDataPlane) -> SparkSession:
-    """Give the session that sees the fresh catalog."""
+    """Provide the session with access to the new catalog."""
     return spark_plane.session
 
 

@@ -1,6 +1,6 @@
-"""Fixtures for tests of table operations: a context on an embedded catalog, tables, and an eye on what is read.
+"""Fixtures for tests of table operations: a context on an embedded catalog, tables, and a record of opened files.
 
-A test module takes them with ``pytest_plugins = ["floe_testing.table_fixtures"]``.
+Enable them in a test module with ``pytest_plugins = ["floe_testing.table_fixtures"]``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ pytest_plugins = ["floe_testing.telemetry.fixtures"]
 
 @pytest.fixture
 def context(tmp_path: Path, tracing: Tracing) -> Iterator[ManagerContext]:
-    """Give a context on an embedded catalog of its own."""
+    """Provide a context on a new embedded catalog."""
     context = make_context(tmp_path, tracer=tracing[0])
     yield context
     context.catalog.close()
@@ -38,7 +38,7 @@ def context(tmp_path: Path, tracing: Tracing) -> Iterator[ManagerContext]:
 
 @pytest.fixture
 def new_table(context: ManagerContext) -> Callable[..., Table]:
-    """Create tables."""
+    """Provide a function that creates tables."""
 
     def create(name: str, schema: pa.Schema | Schema, **options: Any) -> Table:
         return context.catalog.create_table(tuple(name.split(".")), schema, **options)
@@ -48,7 +48,7 @@ def new_table(context: ManagerContext) -> Callable[..., Table]:
 
 @pytest.fixture
 def opened_files(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], AbstractContextManager[list[str]]]:
-    """Record the locations opened for reading, by how they end."""
+    """Provide a context manager that records the locations opened for reading with a given suffix."""
 
     @contextmanager
     def record(suffix: str) -> Iterator[list[str]]:

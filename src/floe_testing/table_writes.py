@@ -1,4 +1,4 @@
-"""What every catalog and engine must do with writes; part of ``floe_testing.tables``."""
+"""Contract suite for writes on any catalog and engine; part of ``floe_testing.tables``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SCHEMA = pa.schema(
 
 
 def rows(ids: Iterable[int], name: str = "a", day: dt.date = dt.date(2024, 1, 1)) -> pa.Table:
-    """Make rows of the suite's schema."""
+    """Return rows of the suite's schema."""
     numbers = list(ids)
     return pa.table(
         {
@@ -46,12 +46,12 @@ def rows(ids: Iterable[int], name: str = "a", day: dt.date = dt.date(2024, 1, 1)
 
 
 class WritesContract:
-    """Appends, overwrites, upserts and deletes; ``manager`` and ``table`` are fixtures of the suite.
+    """Tests of appends, overwrites, upserts and deletes; ``manager`` and ``table`` are fixtures of the suite.
 
     Attributes:
-        engine: Who moves the rows.
-        branches: Whether the catalog keeps branches.
-        history: Whether it shows snapshots before the newest one.
+        engine: The engine that writes the data.
+        branches: Whether the catalog supports branches.
+        history: Whether the catalog exposes snapshots other than the latest.
     """
 
     engine: ClassVar[Engine] = Engine.ARROW
@@ -60,7 +60,7 @@ class WritesContract:
 
     @property
     def on_main(self) -> bool:
-        """Whether rows change on main itself, in one step: an engine has nowhere else without branches."""
+        """Whether writes go directly to main: an engine that stages on a branch cannot do so without branches."""
         return self.engine is Engine.SPARK and not self.branches
 
     def write(self, manager: IcebergTableManager, table: str, data: pa.Table, mode: WriteMode, **options: Any) -> Any:
@@ -204,7 +204,7 @@ class WritesContract:
         before = self.append(manager, table, rows([1]))
         after = manager.delete(table, "id = 77", engine=self.engine)
         assert self.ids(manager, table) == [1]
-        # Spark commits an empty snapshot, and only a branch keeps it from main.
+        # Spark commits an empty snapshot; staging on a branch keeps it off main.
         assert (after.snapshot_id == before.snapshot_id) is not self.on_main
         assert len(manager.list_snapshots(table)) == 1 + (self.on_main and self.history)
 
@@ -223,7 +223,7 @@ class WritesContract:
             pytest.skip("capability: the engine follows the table's properties")
         self.append(manager, table, rows([0]), commit_strategy=CommitStrategy.FAST_APPEND)
         for number in (1, 2):
-            # Fast is what happens when nobody chooses.
+            # Fast append is the default.
             manager.write_data(table, rows([number]), engine=self.engine)
         assert self.manifests(manager, table) == 3
         self.append(manager, table, rows([9]), commit_strategy=CommitStrategy.MERGE)

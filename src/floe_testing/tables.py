@@ -1,7 +1,7 @@
-"""The behaviour suite of the table manager: a new catalog or engine adds a fixture, not tests.
+"""Contract suite for the table manager: a new catalog or engine adds a fixture, not tests.
 
-A test module subclasses ``TableManagerContract``, gives it a ``manager`` fixture with the namespace ``contract`` in
-place, and says what its catalog and engine cannot do::
+A test module subclasses ``TableManagerContract``, provides a ``manager`` fixture with the namespace ``contract``, and
+declares what its catalog and engine do not support::
 
     class TestSqlite(TableManagerContract):
         engine = Engine.ARROW
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     from floe_audit import Rule
     from floe_iceberg import IcebergTableManager
 
-# Each process of a run has one of its own: a Hive metastore that two clients ask for the same new database at once
-# refuses one of them, and deletes the folder that the other one has begun to fill.
+# One namespace per process: if two clients create a database at the same time, a Hive metastore refuses one of them and
+# deletes the folder that the other has begun to fill.
 NAMESPACE = f"contract_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
 
 
-# What each transform makes of the rows of ``test_every_transform_partitions``.
+# The partition values that each transform produces in ``test_every_transform_partitions``.
 PARTITIONS = {
     "name": ("aab", "bbc", None),
     "day(ts)": (dt.date(1970, 1, 1), dt.date(1971, 1, 2), None),
@@ -60,7 +60,7 @@ PARTITIONS = {
 
 
 class TablesContract:
-    """Tables come and go."""
+    """Tests of creating, loading, renaming, registering and dropping tables."""
 
     rename: ClassVar[bool] = True
     register: ClassVar[bool] = True
@@ -193,7 +193,7 @@ class TablesContract:
         manager.upsert(name, first)
         with pytest.raises(ConfigurationError, match="not unique by line"):
             manager.set_keys(name, ["line"])
-        # Identifier fields follow as long as no key can be null.
+        # Identifier fields follow the keys as long as no key is nullable.
         for keys, identifiers in ((["id", "line"], {"id", "line"}), (["id", "part"], set())):
             table = manager.set_keys(name, keys, null_keys=NullKeys.MATCH)
             assert table.schema().identifier_field_names() == identifiers
@@ -234,7 +234,7 @@ class TablesContract:
 
 
 class SchemaContract:
-    """Schemas change."""
+    """Tests of schema evolution."""
 
     @pytest.mark.req("FR-020", "TM-09")
     def test_compatible_changes_happen_in_one_commit(self, manager: IcebergTableManager) -> None:
@@ -324,30 +324,30 @@ class SchemaContract:
 
 
 _GIVEN: set[str] = set()
-"""The names this process gave out; others may use the same server and namespace."""
+"""Names created by this process; other processes may use the same server and namespace."""
 
 
 def new_name() -> str:
-    """Return a table name of its own in the suite's namespace."""
+    """Return a unique table name in the suite's namespace."""
     name = f"{NAMESPACE}.t{uuid.uuid4().hex[:12]}"
     _GIVEN.add(name)
     return name
 
 
 class TableManagerContract(TablesContract, WritesContract, SchemaContract):
-    """Everything the table manager promises on any catalog and engine."""
+    """Tests of everything that the table manager guarantees on any catalog and engine."""
 
     broken_by_catalog: ClassVar[frozenset[Rule]] = frozenset()
-    """Rules of the specification that the catalog itself breaks."""
+    """Rules of the specification that the catalog itself violates."""
 
     @pytest.fixture
     def manager(self) -> IcebergTableManager:
-        """Give a manager whose catalog has the namespace ``contract``."""
+        """Provide a manager whose catalog has the namespace ``contract``."""
         raise NotImplementedError
 
     @pytest.fixture(autouse=True)
     def _audited(self, manager: IcebergTableManager) -> Iterator[None]:
-        """Audit what a test leaves, so that every operation of the suite is judged by its files as well."""
+        """Audit the tables that a test leaves, so that the suite also verifies their files."""
         _GIVEN.clear()
         yield
         left = {f"{NAMESPACE}.{name}" for name in manager.list_tables(NAMESPACE)}
@@ -356,7 +356,7 @@ class TableManagerContract(TablesContract, WritesContract, SchemaContract):
 
     @pytest.fixture
     def table(self, manager: IcebergTableManager) -> str:
-        """Give the name of an empty table with the suite's schema."""
+        """Provide the name of an empty table with the suite's schema."""
         name = new_name()
         manager.create_table(name, SCHEMA)
         return name

@@ -24,10 +24,10 @@ class EmbeddedTenants:
     """A folder with an embedded catalog and a warehouse for tenants.
 
     Attributes:
-        folder: Holds the catalog's file and the warehouse.
-        prefix: Namespace of the tenants.
-        metadata: Whether table metadata has a folder of its own.
-        place: Fields of the configuration that put the warehouse elsewhere, on an object store.
+        folder: Folder with the catalog's file and the warehouse.
+        prefix: Parent namespace of the tenants.
+        metadata: Whether table metadata is stored in a separate folder.
+        place: Configuration fields that move the warehouse, for example to an object store.
     """
 
     folder: Path
@@ -38,7 +38,7 @@ class EmbeddedTenants:
 
     @property
     def config(self) -> IcebergCatalogConfig:
-        """The tenants' configuration."""
+        """Configuration of the tenants."""
         fields: dict[str, Any] = {
             "name": "floe",
             "provider": CatalogProvider.LOCAL,
@@ -58,11 +58,11 @@ class EmbeddedTenants:
 
     @property
     def bootstrapper(self) -> IcebergCatalogBootstrapper:
-        """A bootstrapper on this folder."""
+        """A bootstrapper for this folder."""
         return IcebergCatalogBootstrapper(catalog_loader=self.load)
 
     def digests(self, tenant: str) -> dict[str, str]:
-        """Return the digest of every file below a tenant's warehouse prefix."""
+        """Return the digest of every file under a tenant's warehouse prefix."""
         root = self.folder / "warehouse" / self.config.warehouse_key_for(tenant)
         return {
             str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
@@ -71,6 +71,6 @@ class EmbeddedTenants:
         }
 
     def close(self) -> None:
-        """Close every catalog that was opened."""
+        """Close all opened catalogs."""
         while self._plugins:
             self._plugins.pop().shutdown()

@@ -1,7 +1,7 @@
-"""Runs a page of documentation as its reader would: writes the files it shows, and runs its commands.
+"""Executes documentation pages: writes the files they show, and runs their commands.
 
-A fence with a title is a file; a ``diff`` with a title changes one. In a ``console`` fence a line that begins with
-``$`` is a command and the lines below are what it prints, with ``…`` for anything, a line of its own for any lines.
+A fenced block with a title is a file; a ``diff`` block with a title edits a file. In a ``console`` block, lines that
+begin with ``$`` are commands, followed by their output; ``…`` matches any text, and any lines if it stands alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SECONDS = 600
 
 @dataclass(frozen=True)
 class Write:
-    """A file that the page shows."""
+    """A file shown on the page."""
 
     path: str
     text: str
@@ -30,7 +30,7 @@ class Write:
 
 @dataclass(frozen=True)
 class Edit:
-    """A change of a file, as a diff without line numbers."""
+    """An edit of a file, as a diff without line numbers."""
 
     path: str
     before: str
@@ -39,14 +39,14 @@ class Edit:
 
 @dataclass(frozen=True)
 class Command:
-    """A command, and what it prints."""
+    """A command and its expected output."""
 
     line: str
     output: str
 
 
 def steps_of(page: str) -> Iterator[Write | Edit | Command]:
-    """Yield what a reader of a page does, in order."""
+    """Yield the steps of a page in order."""
     for fence in _FENCE.finditer(page):
         kind, title, body = fence["kind"], fence["title"], fence["body"]
         if kind == "console":
@@ -65,19 +65,19 @@ def _side(lines: list[str], sign: str) -> str:
 
 
 class Reader:
-    """Somebody at a terminal who does what a page says."""
+    """Carries out the steps of a page in a terminal session."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
-        """Begin in a folder."""
+        """Start in a folder."""
         self._folder = folder
         self._environment = dict(environment)
         self._exit_code = 0
 
     def do(self, step: Write | Edit | Command) -> str:
-        """Do a step; return what it printed.
+        """Carry out a step and return its output.
 
         Raises:
-            AssertionError: A file that is changed has not the lines that the page shows.
+            AssertionError: An edited file lacks the lines that the diff shows, or a command failed unexpectedly.
         """
         if isinstance(step, Command):
             return self._run(step.line)
@@ -86,7 +86,7 @@ class Reader:
         if isinstance(step, Edit):
             text = file.read_text(encoding="utf-8")
             if text.count(step.before) != 1:
-                msg = f"{step.path} has not, or not once:\n{step.before}"
+                msg = f"{step.path} must contain exactly once:\n{step.before}"
                 raise AssertionError(msg)
             file.write_text(text.replace(step.before, step.after), encoding="utf-8")
         else:
@@ -95,14 +95,14 @@ class Reader:
 
     def _run(self, line: str) -> str:
         if line == "echo $?":
-            told, self._exit_code = f"{self._exit_code}\n", 0
-            return told
+            exit_code, self._exit_code = f"{self._exit_code}\n", 0
+            return exit_code
         if self._exit_code != 0:
-            msg = f"a command failed, and the page does not say so; next was: {line}"
+            msg = f"the previous command failed, and the page does not show its exit code; next command: {line}"
             raise AssertionError(msg)
-        # The folder that the command ends in is the last line.
+        # The last line of output is the working directory after the command.
         shell = f"{line}\ncode=$?; echo; pwd; exit $code"
-        done = subprocess.run(  # noqa: S603 - commands of our own pages
+        done = subprocess.run(  # noqa: S603 - commands from the project's documentation
             ["/bin/bash", "-c", shell],
             cwd=self._folder,
             env=self._environment,
@@ -120,7 +120,7 @@ class Reader:
 
 
 def matches(expected: str, actual: str) -> bool:
-    """Whether what a command printed is what the page shows; how wide a column is does not matter."""
+    """Whether the output of a command matches the page; column widths are ignored."""
     pattern = ""
     for line in map(_narrow, expected.splitlines()):
         if line == _ANYTHING:

@@ -1,8 +1,7 @@
-"""Python programs as processes of their own that begin with everything imported.
+"""Runs Python programs in forked processes with the heavy libraries already imported.
 
-A process is a fork of one that has imported the heavy libraries and done nothing else. It is killed, waited for and
-read as any other; only the seconds of importing are spared. How a program begins from nothing is for other tests, with
-the interpreter itself.
+Each process is forked from a server that has imported the libraries and done nothing else. It can be killed, waited for
+and read like any other process, without the time for imports. Tests of program startup run the interpreter itself.
 """
 
 from __future__ import annotations
@@ -29,18 +28,18 @@ _ENDING_SECONDS = 60.0
 
 
 class WarmProcess:
-    """A running program, with the part of ``subprocess.Popen`` that tests use; it leads a session of its own.
+    """A running program with the parts of ``subprocess.Popen`` that tests use; it leads its own session.
 
     Attributes:
-        arguments: What the interpreter was given.
-        pid: Number of the process.
-        stdin: What it reads.
-        stdout: What it says.
-        stderr: What it complains about.
+        arguments: Arguments of the interpreter.
+        pid: Process id.
+        stdin: Standard input.
+        stdout: Standard output.
+        stderr: Standard error.
     """
 
     def __init__(self, *arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> None:
-        """Start a program as ``python ARGUMENTS`` would: ``-m module …``, ``-c code …`` or ``script …``."""
+        """Start a program like ``python ARGUMENTS``: ``-m module …``, ``-c code …`` or ``script …``."""
         self.arguments = arguments
         (read, write_in), (read_out, said), (read_err, complained) = (os.pipe() for _ in range(3))
         theirs = (read, said, complained)
@@ -58,18 +57,18 @@ class WarmProcess:
 
     @property
     def returncode(self) -> int | None:
-        """How it ended, below zero by a signal; None while it runs."""
+        """Exit code, negative for a signal; None while it runs."""
         return self._process.exitcode
 
     def poll(self) -> int | None:
-        """Return how it ended, or None while it runs."""
+        """Return the exit code, or None while it runs."""
         return self._process.exitcode
 
     def wait(self, timeout: float) -> int:
-        """Wait until it has ended.
+        """Wait until the process exits, and return its exit code.
 
         Raises:
-            subprocess.TimeoutExpired: It goes on.
+            subprocess.TimeoutExpired: It is still running.
         """
         self._process.join(timeout)
         if self._process.exitcode is None:
@@ -77,10 +76,10 @@ class WarmProcess:
         return self._process.exitcode
 
     def communicate(self, timeout: float) -> tuple[str, str]:
-        """Wait until it has ended, and so has whoever shares its output; return all that was said.
+        """Wait until the process and all processes that share its output have exited; return the output.
 
         Raises:
-            subprocess.TimeoutExpired: It goes on.
+            subprocess.TimeoutExpired: It is still running.
         """
         self.stdin.close()
         readers = ThreadPoolExecutor(2)
@@ -97,7 +96,7 @@ class WarmProcess:
         return said, complained
 
     def kill(self) -> None:
-        """End it at once, if it still runs."""
+        """Kill the process if it is still running."""
         if self.poll() is None:
             os.kill(self.pid, signal.SIGKILL)
 
@@ -105,7 +104,7 @@ class WarmProcess:
 def run(
     *arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, timeout: float = 280
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end, as ``subprocess.run`` does."""
+    """Run a program to completion, like ``subprocess.run``."""
     process = WarmProcess(*arguments, cwd=cwd, env=env)
     try:
         said, complained = process.communicate(timeout)
@@ -116,7 +115,7 @@ def run(
 
 def _begin(arguments: tuple[str, ...], folder: Path, environment: dict[str, str], streams: list[Any]) -> None:
     os.setsid()
-    # A program that somebody else started is nobody's child to it.
+    # The program must not see the process that forked it as its multiprocessing parent.
     vars(multiprocessing.process)["_parent_process"] = None
     for number, stream in enumerate(streams):
         descriptor = stream.detach()
@@ -136,7 +135,7 @@ def _begin(arguments: tuple[str, ...], folder: Path, environment: dict[str, str]
         if kind == "-m":
             runpy.run_module(given, run_name="__main__", alter_sys=True)
         else:
-            exec(compile(given, "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102 - a test's own
+            exec(compile(given, "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102 - code from a test
     else:
         sys.argv = [kind, *rest]
         sys.path.insert(0, str(Path(kind).parent))

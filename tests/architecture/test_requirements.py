@@ -34,7 +34,7 @@ def test_a_requirement_that_loses_its_tests_is_named_and_fails(main, capsys):
     del tests["FR-019"]
     names["tests_by_requirement"] = lambda: tests
     assert command(["--check"]) == 1
-    assert "nothing shows FR-019" in capsys.readouterr().out
+    assert "no evidence for FR-019" in capsys.readouterr().out
 
 
 PLAIN = """
@@ -153,7 +153,7 @@ def test_coverage_is_a_gate_only_while_it_looks(main, monkeypatch, capsys, setti
     usual = runpy.run_path(str(SCRIPT.parent / "check.py"))
     monkeypatch.setattr(names["runpy"], "run_path", lambda _: {**usual, **settings})
     assert command(["--check"]) == 1
-    assert "nothing shows SC-010" in capsys.readouterr().out
+    assert "no evidence for SC-010" in capsys.readouterr().out
 
 
 def test_a_test_that_names_an_unknown_requirement_fails(main, capsys):

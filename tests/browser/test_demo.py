@@ -105,7 +105,7 @@ def test_the_report_shows_its_plots_and_asks_nobody(demo, page):
         assert box is not None
         assert box["width"] > 0
         assert box["height"] > 0
-    for title in ("How the year arrived", "Every day of the year"):
+    for title in ("How the year was loaded", "Every day of the year"):
         expect(page.get_by_text(title)).to_be_visible()
     expect(page.get_by_text("336,776").first).to_be_visible()
     assert page.locator("script").count() == 0

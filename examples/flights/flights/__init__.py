@@ -1,4 +1,4 @@
-"""A year of flights out of New York: raw deliveries become checked tables and figures.
+"""One year of flights from New York: raw deliveries become checked tables and statistics.
 
-The assets are in ``bronze``, ``silver`` and ``gold``; ``feed`` plays the airline that delivers files.
+The assets are in ``bronze``, ``silver`` and ``gold``; ``feed`` simulates the airline that delivers files.
 """

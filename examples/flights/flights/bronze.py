@@ -1,4 +1,4 @@
-"""Bronze: deliveries as they came. Text stays text, every delivery is kept, nothing is repaired."""
+"""Bronze: all deliveries, unchanged, as text."""
 
 from dagster import AssetExecutionContext, BackfillPolicy, DailyPartitionsDefinition, ResourceParam, asset
 from pyspark.sql import DataFrame, SparkSession
@@ -13,17 +13,17 @@ REPLACED = {"write_mode": "overwrite"}
 @asset(
     key=["bronze", "flights"],
     partitions_def=DAYS,
-    backfill_policy=BackfillPolicy.single_run(),  # a range of days is one write
+    backfill_policy=BackfillPolicy.single_run(),  # a range of days is a single write
     metadata={"partition_column": "flight_date"},
 )
 def raw_flights(context: AssetExecutionContext, spark: ResourceParam[SparkSession]) -> DataFrame:
-    """Flights, all deliveries of each day; writing a day replaces that day. A tenant has its own airport's alone."""
+    """All deliveries of flights; each run replaces the days it writes. A tenant has only its own airport's flights."""
     return spark.createDataFrame(landing.read_days(partition_keys_of(context), origin=tenant_of(context)))
 
 
 @asset(key=["bronze", "weather"], metadata=REPLACED)
 def weather(context: AssetExecutionContext, spark: ResourceParam[SparkSession]) -> DataFrame:
-    """Hourly weather at the three airports, or at a tenant's own."""
+    """Hourly weather at the three airports, or at a tenant's airport."""
     return spark.createDataFrame(landing.read_reference("weather", origin=tenant_of(context)))
 
 

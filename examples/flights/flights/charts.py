@@ -1,11 +1,11 @@
-"""Charts as inline SVG: no script, no font or file from elsewhere, a tooltip on every mark."""
+"""Charts as inline SVG with tooltips, without scripts, fonts or external files."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from html import escape
 
-# From early to late: teal, sand, orange, dark red. Readable on white and on black, and to the colour-blind.
+# From early to late: teal, sand, orange, dark red. Readable on white, on black, and with color blindness.
 _SCALE = ((42, 127, 128), (158, 202, 182), (246, 232, 195), (240, 163, 94), (205, 84, 60), (122, 22, 44))
 _CELL, _GAP = 15, 2
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -14,22 +14,22 @@ _WEEKDAYS = ("Mon", "", "Wed", "", "Fri", "", "Sun")
 
 @dataclass(frozen=True)
 class Scale:
-    """Maps values to colours."""
+    """Maps values to colors."""
 
     low: float
     high: float
 
-    def colour(self, value: float) -> str:
-        """Return the colour of a value; beyond the ends, that of the end."""
+    def color(self, value: float) -> str:
+        """Return the color of a value; values beyond the ends get the color of the end."""
         share = min(max((value - self.low) / (self.high - self.low), 0.0), 1.0) * (len(_SCALE) - 1)
         step = min(int(share), len(_SCALE) - 2)
         mixed = (round(a + (b - a) * (share - step)) for a, b in zip(_SCALE[step], _SCALE[step + 1], strict=True))
         return "#{:02x}{:02x}{:02x}".format(*mixed)
 
     def legend(self, unit: str) -> str:
-        """Draw the scale with its ends."""
+        """Draw the scale with labels at its ends."""
         blocks = "".join(
-            _rect(n * 14, 0, 14, 10, self.colour(self.low + (self.high - self.low) * n / 11)) for n in range(12)
+            _rect(n * 14, 0, 14, 10, self.color(self.low + (self.high - self.low) * n / 11)) for n in range(12)
         )
         low, high = f"{self.low:g}", f"{self.high:g} {unit} or more"
         return (
@@ -39,7 +39,7 @@ class Scale:
 
 
 def calendar(values: dict[date, float], scale: Scale, *, noted: dict[date, str], tooltip: Callable[[date], str]) -> str:
-    """Draw a year, one square a day and one column a week; noted days get a ring and a line below."""
+    """Draw a year with one square per day and one column per week; noted days are circled."""
     first = min(values)
     offset = first.weekday()
     step = _CELL + _GAP
@@ -48,7 +48,7 @@ def calendar(values: dict[date, float], scale: Scale, *, noted: dict[date, str],
         position = (day - first).days + offset
         x, y = 36 + position // 7 * step, 22 + position % 7 * step
         ring = ' class="noted"' if day in noted else ""
-        marks.append(_rect(x, y, _CELL, _CELL, scale.colour(values[day]), tooltip(day), ring))
+        marks.append(_rect(x, y, _CELL, _CELL, scale.color(values[day]), tooltip(day), ring))
         if day.day == 1:
             months.append(_text(x, 14, _MONTHS[day.month - 1]))
     weekdays = [_text(30, 22 + n * step + 12, name, "end") for n, name in enumerate(_WEEKDAYS) if name]
@@ -58,7 +58,7 @@ def calendar(values: dict[date, float], scale: Scale, *, noted: dict[date, str],
 def heat_map(
     rows: Sequence[str], columns: Sequence[object], values: dict[tuple[str, object], float], scale: Scale, unit: str
 ) -> str:
-    """Draw a grid of coloured cells; a missing value stays empty."""
+    """Draw a grid of colored cells; missing values are left empty."""
     label, width, height = 190, 29, 21
     marks = [_text(label + n * width + width / 2, 14, column, "middle") for n, column in enumerate(columns)]
     for line, row in enumerate(rows):
@@ -68,13 +68,13 @@ def heat_map(
             if (value := values.get((row, column))) is None:
                 continue
             tip = f"{row}, {column}: {value:g} {unit}"
-            marks.append(_rect(label + n * width, y, width - _GAP, height - _GAP, scale.colour(value), tip))
+            marks.append(_rect(label + n * width, y, width - _GAP, height - _GAP, scale.color(value), tip))
     return _svg(label + len(columns) * width, 22 + len(rows) * height + 4, marks, "Heat map")
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar: what it is called, how long it is, what it says at its end."""
+    """One bar with its label, length and text."""
 
     label: str
     value: float
@@ -83,16 +83,16 @@ class Bar:
 
 
 def bars(shown: Sequence[Bar], scale: Scale | None = None, *, longest: float | None = None) -> str:
-    """Draw horizontal bars, in the order given."""
+    """Draw horizontal bars in the given order."""
     label, room, height = 230, 420, 24
     top = longest or max((bar.value for bar in shown), default=1.0) or 1.0
     marks = []
     for line, bar in enumerate(shown):
         y, length = line * height, max(bar.value, 0) / top * room
-        colour = scale.colour(bar.value) if scale else "#2a7f80"
+        color = scale.color(bar.value) if scale else "#2a7f80"
         marks += [
             _text(label - 10, y + 16, bar.label, "end"),
-            _rect(label, y + 3, max(length, 1), height - 8, colour, bar.tooltip or f"{bar.label}: {bar.text}"),
+            _rect(label, y + 3, max(length, 1), height - 8, color, bar.tooltip or f"{bar.label}: {bar.text}"),
             _text(label + length + 8, y + 16, bar.text, css="figure"),
         ]
     return _svg(label + room + 110, len(shown) * height + 4, marks, "Bars")
@@ -109,7 +109,7 @@ class Point:
 
 
 def scatter(points: Sequence[Point], scale: Scale, *, across: str, up: str) -> str:
-    """Draw points over two axes; the one across goes by square roots, so that small values spread out."""
+    """Draw points on two axes; the horizontal axis has a square-root scale to spread out small values."""
     width, height, left, bottom, top = 760, 330, 44, 44, 28
     wide = max(point.x for point in points) or 1.0
     ticks = _ticks(min(point.y for point in points), max(point.y for point in points))
@@ -133,7 +133,7 @@ def scatter(points: Sequence[Point], scale: Scale, *, across: str, up: str) -> s
     for point in sorted(points, key=lambda point: point.y):
         x, y = at(point.x, point.y)
         marks.append(
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{point.size:.1f}" fill="{scale.colour(point.y)}" class="point">'
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{point.size:.1f}" fill="{scale.color(point.y)}" class="point">'
             f"<title>{escape(point.tooltip)}</title></circle>"
         )
     marks.append(_text((left + width) / 2, height - 6, across, "middle"))
@@ -151,7 +151,7 @@ def _svg(width: float, height: float, marks: Sequence[str], title: str) -> str:
     )
 
 
-def _rect(x: float, y: float, width: float, height: float, fill: str, tip: str = "", attributes: str = "") -> str:  # noqa: PLR0913, PLR0917 - SVG's own
+def _rect(x: float, y: float, width: float, height: float, fill: str, tip: str = "", attributes: str = "") -> str:  # noqa: PLR0913, PLR0917 - attributes of an SVG rect
     place = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="2" fill="{fill}"{attributes}'
     return f"<rect {place}><title>{escape(tip)}</title></rect>" if tip else f"<rect {place}/>"
 

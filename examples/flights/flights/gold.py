@@ -1,4 +1,4 @@
-"""Gold: the figures people ask for, computed anew from all flights and replaced as a whole."""
+"""Gold: statistics, recomputed from all flights and replaced as a whole."""
 
 from dagster import AssetIn, asset
 from pyspark.sql import Column, DataFrame
@@ -30,7 +30,7 @@ def carrier_hours(flights: DataFrame, airlines: DataFrame) -> DataFrame:
     metadata=REPLACED,
 )
 def routes(flights: DataFrame, airports: DataFrame) -> DataFrame:
-    """How reliable each route is: the share of its flights that arrive on time, cancelled ones counted as late."""
+    """Reliability of each route: the share of its flights that arrive on time; canceled flights count as late."""
     names = airports.select(F.col("faa").alias("dest"), F.col("name").alias("destination"))
     figures = flights.groupBy("origin", "dest").agg(*volume(), mean("arr_delay"), on_time())
     return figures.join(names, "dest", "left").orderBy("origin", "dest")
@@ -38,7 +38,7 @@ def routes(flights: DataFrame, airports: DataFrame) -> DataFrame:
 
 @asset(key=["gold", "daily"], ins={"flights": FLIGHTS}, metadata=REPLACED)
 def daily(flights: DataFrame) -> DataFrame:
-    """One row a day: volume, delays, and the weather they came with."""
+    """One row per day: volume, delays and weather."""
     weather = [mean("precip", 4), mean("wind_speed"), mean("visib")]
     return (
         flights.groupBy("flight_date")
@@ -48,16 +48,16 @@ def daily(flights: DataFrame) -> DataFrame:
 
 
 def volume() -> list[Column]:
-    """Count flights, and those that never left."""
+    """Count all flights and canceled flights."""
     return [F.count("*").alias("flights"), F.count_if("cancelled").alias("cancelled")]
 
 
 def mean(name: str, digits: int = 2) -> Column:
-    """Average a column, rounded so that the same flights give the same figure."""
+    """Average a column, rounded so that the result does not depend on the order of summation."""
     return F.round(F.avg(name), digits).alias(name)
 
 
 def on_time() -> Column:
-    """Share of flights that arrived at most a quarter of an hour late."""
+    """Share of flights that arrived at most 15 minutes late."""
     arrived = F.coalesce(F.col("arr_delay") <= ON_TIME_MINUTES, F.lit(False)).cast("int")  # noqa: FBT003 - a value
     return F.round(F.avg(arrived), 4).alias("on_time")

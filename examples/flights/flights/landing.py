@@ -1,4 +1,4 @@
-"""Where deliveries land, and how they are read: every column as text, every file of a day."""
+"""Reads delivered files: all files of a day, with every column as text."""
 
 import os
 from collections.abc import Sequence
@@ -13,26 +13,26 @@ _NULLS = ["", "NA"]
 
 
 def landing_folder() -> Path:
-    """Return where deliveries land: the folder ``landing`` of this project, or FLIGHTS_LANDING."""
+    """Return the landing folder: FLIGHTS_LANDING, or else ``landing`` in this project."""
     return Path(os.environ.get("FLIGHTS_LANDING") or Path(__file__).parent.parent / "landing")
 
 
 def read_days(days: Sequence[str], origin: str | None = None) -> pa.Table:
-    """Read all deliveries of some days; which day and which delivery a row came with are columns.
+    """Read all deliveries of some days; columns record the day and delivery of each row.
 
-    With an airport, such as ``ewr``, only the flights that start there.
+    If an airport such as ``ewr`` is given, only its departures are returned.
     """
     tables = [_read_day(path) for day in days for path in sorted((landing_folder() / "flights").glob(f"{day}.*.csv"))]
     if not tables:
         what = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
-        message = f"Nothing was delivered for {what}. Have the year delivered with: python -m flights.feed"
+        message = f"No files were delivered for {what}. To deliver the whole year, run: python -m flights.feed"
         raise FileNotFoundError(message)
-    # Files of different months have different columns; what one of them lacks is null.
+    # Files of different months have different columns; missing columns become null.
     return _of_airport(pa.concat_tables(tables, promote_options="default"), origin)
 
 
 def read_reference(name: str, origin: str | None = None) -> pa.Table:
-    """Read a file that is delivered as a whole, such as ``planes``; with an airport, only its rows."""
+    """Read a reference file such as ``planes``; if an airport is given, only its rows."""
     return _of_airport(_read(landing_folder() / f"{name}.csv"), origin)
 
 

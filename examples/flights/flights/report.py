@@ -1,6 +1,6 @@
-"""The report: one HTML file with everything in it, made from the tables alone.
+"""Writes the report: a single HTML file, generated from the tables.
 
-Run it by hand: python -m flights.report report.html
+To run it by hand: python -m flights.report report.html
 """
 
 import sys
@@ -18,7 +18,7 @@ from floe_core.schemas import CompiledArtifacts
 from floe_iceberg import IcebergTableManager
 
 DELAY = Scale(-20, 60)
-NOTED = {LATE_DAY: "arrived late", BAD_DAY: "stopped by its audit, then repaired"}
+NOTED = {LATE_DAY: "first delivered incomplete", BAD_DAY: "held back by a check, then corrected"}
 TABLES = ("bronze.flights", "silver.flights", "gold.carrier_hours", "gold.routes", "gold.daily")
 BUSY_ROUTE = 365
 SHOWN_ROUTES = 10
@@ -29,7 +29,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Step:
-    """One step of the demonstration, as the report tells it."""
+    """One step of the demo, as shown in the report."""
 
     title: str
     text: str
@@ -39,7 +39,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The worst day of the year, before and after its late delivery."""
+    """Statistics of the worst day of the year, before and after its second delivery."""
 
     before: Row
     after: Row
@@ -48,7 +48,7 @@ class Comparison:
 def write_report(
     tables: IcebergTableManager, path: Path, steps: Sequence[Step] = (), comparison: Comparison | None = None
 ) -> Path:
-    """Write the report; whoever opens it needs nothing else."""
+    """Write the report as a self-contained HTML file."""
     days = tables.scan("gold.daily").sort_by("flight_date").to_pylist()
     sections = [
         _figures(days),
@@ -72,9 +72,9 @@ def _figures(days: list[Row]) -> str:
     on_time = sum(day["on_time"] * day["flights"] for day in days) / flights
     worst = max(days, key=lambda day: day["arr_delay"] or 0)
     cards = [
-        (f"{flights:,}", "flights out of New York"),
+        (f"{flights:,}", "flights from New York"),
         (f"{on_time:.1%}", "arrived within 15 minutes of schedule"),
-        (f"{cancelled / flights:.1%}", f"never left ({cancelled:,} flights)"),
+        (f"{cancelled / flights:.1%}", f"canceled ({cancelled:,} flights)"),
         (f"{worst['arr_delay']:.0f} min", f"mean delay on {worst['flight_date']:%-d %B}, the worst day"),
     ]
     inner = "".join(f'<div class="card"><b>{escape(big)}</b><span>{escape(small)}</span></div>' for big, small in cards)
@@ -90,7 +90,7 @@ def _story(steps: Sequence[Step]) -> str:
         f"<p>{escape(step.text)}</p></li>"
         for step in steps
     )
-    return _section("How the year arrived", "What was run, in order, and how each run ended.", f"<ol>{items}</ol>")
+    return _section("How the year was loaded", "All runs in order, with their outcomes.", f"<ol>{items}</ol>")
 
 
 def _calendar(days: list[Row]) -> str:
@@ -100,14 +100,14 @@ def _calendar(days: list[Row]) -> str:
     def tooltip(day: date) -> str:
         row = by_day[day]
         note = f" ({NOTED[day]})" if day in NOTED else ""
-        figures = f"{row['arr_delay']:.0f} min mean delay, {row['flights']:,} flights, {row['cancelled']} cancelled"
+        figures = f"{row['arr_delay']:.0f} min mean delay, {row['flights']:,} flights, {row['cancelled']} canceled"
         return f"{day:%a %-d %b}: {figures}{note}"
 
     chart = calendar(values, DELAY, noted=NOTED, tooltip=tooltip) + DELAY.legend("min")
     notes = "; ".join(f"{day:%-d %B} {note}" for day, note in NOTED.items())
     return _section(
         "Every day of the year",
-        f"Mean arrival delay by day, from gold.daily. Ringed: {notes}.",
+        f"Mean arrival delay by day, from gold.daily. Circled: {notes}.",
         chart,
     )
 
@@ -121,11 +121,11 @@ def _hours(rows: list[Row]) -> str:
     values = {
         (row["airline"] or row["carrier"], row["hour"]): row["dep_delay"]
         for row in rows
-        if row["dep_delay"] is not None and row["flights"] >= 20  # noqa: PLR2004 - fewer say nothing
+        if row["dep_delay"] is not None and row["flights"] >= 20  # noqa: PLR2004 - fewer are not representative
     }
     hours = sorted({hour for _, hour in values})
     chart = heat_map(order, hours, values, scale, "min") + scale.legend("min")
-    text = "Mean departure delay by airline and hour of the day, from gold.carrier_hours: delays pile up until evening."
+    text = "Mean departure delay by airline and hour of the day, from gold.carrier_hours: delays grow until evening."
     return _section("When to fly", text, chart)
 
 
@@ -143,8 +143,8 @@ def _routes(rows: list[Row]) -> str:
 
 def _route(row: Row) -> Bar:
     name = f"{row['origin']} → {row['destination'] or row['dest']}"
-    tooltip = f"{name}: {row['flights']:,} flights, {row['cancelled']} cancelled, mean delay {row['arr_delay']:g} min"
-    return Bar(name if len(name) <= 30 else f"{name[:29]}…", row["on_time"], f"{row['on_time']:.0%}", tooltip)  # noqa: PLR2004 - what fits
+    tooltip = f"{name}: {row['flights']:,} flights, {row['cancelled']} canceled, mean delay {row['arr_delay']:g} min"
+    return Bar(name if len(name) <= 30 else f"{name[:29]}…", row["on_time"], f"{row['on_time']:.0%}", tooltip)  # noqa: PLR2004 - width of the label
 
 
 def _weather(days: list[Row]) -> str:
@@ -153,36 +153,36 @@ def _weather(days: list[Row]) -> str:
             day["precip"],
             day["arr_delay"],
             f"{day['flight_date']:%-d %b}: {day['precip']:g} in/h, {day['arr_delay']:.0f} min, "
-            f"{day['cancelled']} cancelled",
+            f"{day['cancelled']} canceled",
             3 + (day["cancelled"] / day["flights"]) ** 0.5 * 12,
         )
         for day in days
         if day["precip"] is not None and day["arr_delay"] is not None
     ]
-    chart = scatter(points, DELAY, across="rain and snow, inches an hour", up="mean arrival delay, min")
-    return _section("What the weather does", "One point a day; the larger, the more flights were cancelled.", chart)
+    chart = scatter(points, DELAY, across="rain and snow, inches per hour", up="mean arrival delay, min")
+    return _section("Effect of the weather", "One point per day, sized by the share of canceled flights.", chart)
 
 
 def _time_travel(comparison: Comparison | None) -> str:
     if comparison is None:
         return ""
-    rows = [("Before the late delivery", comparison.before), ("Now", comparison.after)]
+    rows = [("Before the second delivery", comparison.before), ("Now", comparison.after)]
     top = max(row["arr_delay"] or 0 for _, row in rows)
     drawn = [
         Bar(
             label,
             row["arr_delay"] or 0,
-            f"{row['arr_delay']:.0f} min, {row['flights']:,} flights" if row["arr_delay"] else "no arrivals known",
+            f"{row['arr_delay']:.0f} min, {row['flights']:,} flights" if row["arr_delay"] else "no arrivals yet",
         )
         for label, row in rows
     ]
-    text = f"The same question about {LATE_DAY:%-d %B}, asked of two snapshots of silver.flights."
-    return _section("Looking back in time", text, bars(drawn, DELAY, longest=top * 1.3))
+    text = f"Mean arrival delay on {LATE_DAY:%-d %B}, from two snapshots of silver.flights."
+    return _section("Time travel", text, bars(drawn, DELAY, longest=top * 1.3))
 
 
 def _tables(tables: IcebergTableManager) -> str:
     shown = "".join(_table(tables, name) for name in TABLES)
-    text = "Every write is a snapshot that can be read again, compared, tagged and rolled back to."
+    text = "Every write is a snapshot that can be read, compared, tagged or rolled back to."
     return _section("The tables behind this page", text, shown)
 
 
@@ -202,8 +202,8 @@ def _table(tables: IcebergTableManager, name: str) -> str:
         for snapshot in snapshots[:SHOWN_SNAPSHOTS]
     )
     versions = "1 snapshot" if len(snapshots) == 1 else f"{len(snapshots)} snapshots"
-    head = "<tr><th>made</th><th>operation</th><th>rows written</th><th>rows</th><th>snapshot</th></tr>"
-    evolved = " <small>marked: added by schema evolution</small>" if added else ""
+    head = "<tr><th>time</th><th>operation</th><th>rows written</th><th>rows</th><th>snapshot</th></tr>"
+    evolved = " <small>highlighted: added by schema evolution</small>" if added else ""
     return (
         f"<details open><summary><b>{escape(name)}</b> {rows:,} rows, {versions}</summary>"
         f'<p class="columns">{columns}{evolved}</p><table>{head}{lines}</table></details>'

@@ -1,4 +1,4 @@
-"""Silver: one row a flight, typed, with the weather at its departure and the plane that flew it."""
+"""Silver: one row per flight, typed, with its plane and the weather at departure."""
 
 from dagster import AssetIn, BackfillPolicy, asset
 from pyspark.sql import Column, DataFrame, Window
@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 from flights.bronze import DAYS
 
 KEY = ["flight_date", "carrier", "flight", "origin"]
-# The feed did not always have these.
+# Columns that earlier deliveries do not have.
 NEWER_COLUMNS = ["air_time"]
 
 
@@ -20,23 +20,23 @@ NEWER_COLUMNS = ["air_time"]
     },
     partitions_def=DAYS,
     backfill_policy=BackfillPolicy.single_run(),
-    # Rows are replaced by key, so that a late delivery corrects what is there; floe.yaml names the key.
+    # Rows are upserted by the key in floe.yaml, so a second delivery corrects earlier rows.
     metadata={"write_mode": "upsert", "partition_column": "flight_date"},
 )
 def flights(delivered: DataFrame, weather: DataFrame, planes: DataFrame) -> DataFrame:
-    """Flights with weather and plane; upserted, and published once they pass their checks."""
+    """Flights with weather and plane, upserted and then published if their checks pass."""
     return with_plane(with_weather(typed(latest(delivered)), weather), planes)
 
 
 def latest(delivered: DataFrame) -> DataFrame:
-    """Keep one row a flight: that of the latest delivery."""
+    """Keep one row per flight, from the latest delivery."""
     newest_first = Window.partitionBy(*KEY).orderBy(F.desc("delivery"))
     ranked = delivered.withColumn("rank", F.row_number().over(newest_first))
     return ranked.where("rank = 1").drop("rank")
 
 
 def typed(delivered: DataFrame) -> DataFrame:
-    """Give the text its types."""
+    """Cast text columns to their types."""
     hour = F.to_timestamp("time_hour")
     return delivered.select(
         "flight_date",
@@ -67,11 +67,11 @@ def with_weather(flights: DataFrame, weather: DataFrame) -> DataFrame:
 
 
 def with_plane(flights: DataFrame, planes: DataFrame) -> DataFrame:
-    """Add the plane, where its tail number is known."""
+    """Add the plane if its tail number is known."""
     known = planes.select("tailnum", "manufacturer", "model", whole("seats"), whole("year").alias("built"))
     return flights.join(known, "tailnum", "left")
 
 
 def whole(name: str) -> Column:
-    """Read text as a whole number."""
+    """Cast a text column to an integer."""
     return F.col(name).cast("int").alias(name)

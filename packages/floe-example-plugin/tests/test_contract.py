@@ -1,4 +1,4 @@
-"""The example keeps floe's plugin contracts."""
+"""The example plugins satisfy floe's plugin contracts."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Assets: their keys, metadata, partitions and settings."""
+"""Asset keys, metadata, partitions, settings and validation."""

@@ -1,4 +1,4 @@
-"""What a project's Python modules define: assets, checks, jobs, schedules and sensors."""
+"""Loads the assets, checks, jobs, schedules and sensors that a project's Python modules define."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-# The type of what define_asset_job makes has no public name.
+# Dagster does not export the type that define_asset_job returns.
 _JOBS = (JobDefinition, type(define_asset_job("probe")))
 
 
 def load_project_module(name: str, project_root: Path) -> Definitions:
-    """Load what a module defines, and a package with everything below it.
+    """Load the definitions in a module, or in a package and all its submodules.
 
-    A module that holds ``Definitions`` of its own is taken by those alone.
+    If a module contains a ``Definitions`` object, only such objects are loaded.
 
     Raises:
         ConfigurationError: The module cannot be imported.
@@ -59,13 +59,13 @@ def load_project_module(name: str, project_root: Path) -> Definitions:
 
 
 def _made_elsewhere(modules: Sequence[ModuleType], assets: Sequence[Any]) -> list[AssetSpec]:
-    """Return the specs of tables that others write; those of assets here are part of the assets."""
+    """Return the specs of external tables; specs of the modules' own assets are part of those assets."""
     made = {key for asset in assets if isinstance(asset, AssetsDefinition) for key in asset.keys}
     return [spec for spec in _instances(modules, (AssetSpec,)) if spec.key not in made]
 
 
 def _imported(name: str, project_root: Path) -> list[ModuleType]:
-    # The project's modules lie beside its floe.yaml, and step processes look there as well.
+    # The project's modules are next to its floe.yaml, and step processes look there as well.
     if (folder := str(project_root)) not in sys.path:
         sys.path.insert(0, folder)
     try:
@@ -73,8 +73,8 @@ def _imported(name: str, project_root: Path) -> list[ModuleType]:
     except ModuleNotFoundError as err:
         if err.name is None or not f"{name}.".startswith(f"{err.name}."):
             raise mistake_in_module(name, err, project_root) from err
-        msg = f"The module '{name}' of orchestration.module was not found."
-        hint = f"It is looked for in {project_root} and among the installed packages."
+        msg = f"Module '{name}', set as orchestration.module, was not found."
+        hint = f"Searched in {project_root} and the installed packages."
         raise ConfigurationError(msg, hint=hint) from err
     except FloeStorageError:
         raise

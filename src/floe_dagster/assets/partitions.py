@@ -1,4 +1,4 @@
-"""Partition keys of Dagster as rows of a table: which column, which transform, which rows.
+"""Maps Dagster partition keys to table partitioning and row selections.
 
 ==================================  ======================================================
 partitions definition               table partitioned by
@@ -7,12 +7,12 @@ hourly                              ``hour(column)``
 daily, weekly, any other cron       ``day(column)``
 monthly                             ``month(column)``
 static, dynamic                     ``column``
-multi                               one term a dimension
-time windows on a text column       ``column``, which holds the keys themselves
+multi                               one term per dimension
+time windows on a text column       ``column``, which contains the partition keys
 ==================================  ======================================================
 
-Rows are always chosen by the key's time window, never by the partition value: a weekly window and one in a time zone
-of its own lie across partition values, and are still replaced and read exactly.
+Rows are always selected by the key's time window, never by the partition value. Weekly windows and windows in another
+time zone overlap partition values, but are still replaced and read exactly.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _TERMS = {"HOURLY": "hour", "MONTHLY": "month"}
 
 @dataclass(frozen=True)
 class Dimension:
-    """One dimension of a partitions definition, tied to a column.
+    """One dimension of a partitions definition, bound to a column.
 
     Attributes:
         name: Name of the dimension, empty when there is only one.
-        partitions_def: Its keys.
-        column: Column that the keys speak of.
+        partitions_def: Its partitions definition.
+        column: Column that the partition keys select rows by.
         column_type: The column's type.
     """
 
@@ -58,12 +58,12 @@ class Dimension:
 
     @property
     def by_window(self) -> bool:
-        """Whether keys stand for time windows of the column."""
+        """Whether the keys are time windows of the column."""
         return _is_time(self.partitions_def) and not isinstance(self.column_type, StringType)
 
     @property
     def term(self) -> str:
-        """The partition term of a new table."""
+        """The partition term for a new table."""
         if not self.by_window:
             return self.column
         schedule = getattr(self.partitions_def, "schedule_type", None)
@@ -71,7 +71,7 @@ class Dimension:
         return f"{unit}({self.column})"
 
     def rows(self, keys: Sequence[str]) -> RowSelection:
-        """Select the rows of some keys."""
+        """Select the rows of the given keys."""
         if not self.by_window or not isinstance(self.partitions_def, TimeWindowPartitionsDefinition):
             return KeySet.of(self.column, self.column_type, keys)
         windows = [self.partitions_def.time_window_for_partition_key(key) for key in keys]
@@ -80,18 +80,18 @@ class Dimension:
 
 @dataclass(frozen=True)
 class PartitionedTable:
-    """A partitions definition, tied to the columns of a table."""
+    """A partitions definition bound to the columns of a table."""
 
     dimensions: tuple[Dimension, ...]
     multi: MultiPartitionsDefinition | None = None
 
     @property
     def terms(self) -> list[str]:
-        """Partition terms of a new table."""
+        """Partition terms for a new table."""
         return [dimension.term for dimension in self.dimensions]
 
     def rows(self, keys: Sequence[str]) -> RowSelection:
-        """Select the rows of some partition keys."""
+        """Select the rows of the given partition keys."""
         if self.multi is None:
             return self.dimensions[0].rows(keys)
         if not keys:
@@ -105,13 +105,13 @@ class PartitionedTable:
 
 @dataclass(frozen=True)
 class ColumnChoice:
-    """How the column of a dimension is found.
+    """Where to look for the column of a dimension.
 
     Attributes:
         asset: Name of the asset, for messages.
-        chosen: Column by dimension, as the asset's metadata says; the key ``""`` stands for the only one.
-        default: Column that the IO manager is configured with; it serves the dimension that it fits.
-        spec: Partition spec of the table, None when it does not exist yet.
+        chosen: Column by dimension from the asset's metadata; the key ``""`` is used for a single dimension.
+        default: Column configured for the IO manager; used for the dimension whose type it fits.
+        spec: Partition spec of the table; None if the table does not exist yet.
     """
 
     asset: str
@@ -121,7 +121,7 @@ class ColumnChoice:
 
 
 def tie(partitions_def: PartitionsDefinition, schema: Schema, choice: ColumnChoice) -> PartitionedTable:
-    """Tie a partitions definition to the columns of a table.
+    """Bind a partitions definition to the columns of a table.
 
     Raises:
         ConfigurationError: A dimension's column is unknown or does not fit; the error lists the candidates.
@@ -135,14 +135,14 @@ def tie(partitions_def: PartitionsDefinition, schema: Schema, choice: ColumnChoi
 
 
 def _claimed(own: Mapping[str, PartitionsDefinition], schema: Schema, choice: ColumnChoice) -> dict[str, str]:
-    """Find the one dimension that a column given for all of them can be meant for."""
+    """Assign a column that is configured without a dimension, if exactly one dimension fits."""
     column = choice.chosen.get("") or choice.default
     kind = _type_of(column, schema)
     if column is None or kind is None:
         return {}
     free = {name: keys for name, keys in own.items() if name not in choice.chosen and _serves(kind, keys)}
     if not isinstance(kind, _TIME_TYPES):
-        # Text can hold the keys of times too, but first of all it is what other keys are values of.
+        # A text column can contain time keys too, but other dimensions come first.
         others = [name for name, keys in free.items() if not _is_time(keys) and name not in schema.column_names]
         named = [name for name in free if name == column]
         times = [name for name, keys in free.items() if _is_time(keys)]
@@ -157,8 +157,8 @@ def _tie_one(name: str, partitions_def: PartitionsDefinition, schema: Schema, ch
     try:
         column_type = schema.find_field(column).field_type
     except ValueError:
-        msg = f"Asset '{choice.asset}' is partitioned by '{column}', which its data does not have."
-        raise ConfigurationError(msg, hint=f"Columns there: {', '.join(schema.column_names)}.") from None
+        msg = f"Asset '{choice.asset}' is partitioned by '{column}', but its data has no such column."
+        raise ConfigurationError(msg, hint=f"Columns: {', '.join(schema.column_names)}.") from None
     dimension = Dimension(name, partitions_def, column, column_type)
     _require_fit(dimension, choice)
     return dimension
@@ -181,7 +181,7 @@ def _column(name: str, partitions_def: PartitionsDefinition, schema: Schema, cho
         if isinstance(field.transform, transforms)
     ]
     candidates = [field.name for field in schema.fields if isinstance(field.field_type, _TIME_TYPES) is time]
-    # A key of no time could be a value of any column, so it is never guessed from types alone.
+    # Keys other than times could be values of any column, so their column is never inferred from types alone.
     for guess in (in_spec, candidates if time else []):
         if len(guess) == 1:
             return guess[0]
@@ -191,8 +191,8 @@ def _column(name: str, partitions_def: PartitionsDefinition, schema: Schema, cho
 def _no_column(name: str, choice: ColumnChoice, candidates: Sequence[str]) -> ConfigurationError:
     what = f"dimension '{name}' of asset" if name else "asset"
     how = {name: "column"} if name else "column"
-    msg = f"The {what} '{choice.asset}' does not say which column its partition keys speak of."
-    hint = f"Add metadata={{'partition_column': {how!r}}}. Candidates: {', '.join(candidates)}."
+    msg = f"Cannot determine the partition column for {what} '{choice.asset}'."
+    hint = f"Set metadata={{'partition_column': {how!r}}}. Candidates: {', '.join(candidates)}."
     return ConfigurationError(msg, hint=hint)
 
 
@@ -200,13 +200,13 @@ def _require_fit(dimension: Dimension, choice: ColumnChoice) -> None:
     time, kind = _is_time(dimension.partitions_def), dimension.column_type
     if time and not isinstance(kind, (*_TIME_TYPES, StringType)):
         msg = f"Asset '{choice.asset}' has time partitions, but its column '{dimension.column}' is of type {kind}."
-        raise ConfigurationError(msg, hint="Use a date or timestamp column, or text that holds the partition keys.")
+        raise ConfigurationError(msg, hint="Use a date or timestamp column, or a text column with the partition keys.")
     if time and isinstance(kind, DateType) and dimension.term.startswith("hour("):
         msg = f"Asset '{choice.asset}' has hourly partitions, but its column '{dimension.column}' is a date."
         raise ConfigurationError(msg, hint="Use a timestamp column.")
     if not kind.is_primitive:
         msg = f"Asset '{choice.asset}' cannot be partitioned by '{dimension.column}' of type {kind}."
-        raise ConfigurationError(msg, hint="Use a column of a simple type.")
+        raise ConfigurationError(msg, hint="Use a column of a primitive type.")
 
 
 def _type_of(column: str | None, schema: Schema) -> IcebergType | None:
@@ -217,7 +217,7 @@ def _type_of(column: str | None, schema: Schema) -> IcebergType | None:
 
 
 def _serves(kind: IcebergType, partitions_def: PartitionsDefinition) -> bool:
-    """Whether keys can speak of a column of this type."""
+    """Whether a column of this type can be selected by the partition keys."""
     if _is_time(partitions_def):
         return isinstance(kind, (*_TIME_TYPES, StringType))
     return kind.is_primitive and not isinstance(kind, TimestampType | TimestamptzType)

@@ -1,4 +1,4 @@
-"""Mistakes in a project's assets, found before anything runs and reported all at once."""
+"""Validates a project's assets before a run and reports all mistakes at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from floe_core.schemas import TableConfig
 
-# Partitions are replaced by assets that have some.
+# overwrite_partitions is the default for assets with partitions.
 _MODES = ", ".join(f"'{mode}'" for mode in WriteMode if mode is not WriteMode.OVERWRITE_PARTITIONS)
 
 
@@ -34,8 +34,8 @@ class WrittenAsset:
     Attributes:
         spec: How it is defined.
         table: Its table.
-        default_mode: What its IO manager was told to do when the asset does not say; None when it was told nothing.
-        returns_rows: Whether it hands over rows; one that is declared to return nothing does not.
+        default_mode: Write mode of its IO manager, used if the asset sets none; None if the IO manager has none.
+        returns_rows: Whether it passes rows to its IO manager; false for an asset annotated to return nothing.
     """
 
     spec: AssetSpec
@@ -45,7 +45,7 @@ class WrittenAsset:
 
     @property
     def name(self) -> str:
-        """Its key, as people write it."""
+        """The asset key as text."""
         return self.spec.key.to_user_string()
 
 
@@ -54,10 +54,10 @@ class ReadInput:
     """One input that floe reads.
 
     Attributes:
-        asset: The asset that it is an input of.
-        name: Its name there.
-        metadata: What it asks for.
-        dagster_type: Its type hint.
+        asset: The asset that has the input.
+        name: Name of the input.
+        metadata: Metadata of the input.
+        dagster_type: Type of the input.
     """
 
     asset: str
@@ -69,15 +69,15 @@ class ReadInput:
 def require_sound(
     assets: Sequence[WrittenAsset], declared: Mapping[str, TableConfig], inputs: Sequence[ReadInput] = ()
 ) -> None:
-    """Refuse assets whose runs would do something else than their author expects.
+    """Refuse assets whose runs would have unexpected effects.
 
     Args:
-        assets: What the project writes through floe.
-        declared: The tables of floe.yaml.
-        inputs: What the project reads through floe.
+        assets: Assets that the project writes through floe.
+        declared: The tables declared in floe.yaml.
+        inputs: Inputs that the project reads through floe.
 
     Raises:
-        ConfigurationError: Something is wrong; ``problems`` has every mistake.
+        ConfigurationError: At least one asset is invalid; ``problems`` lists every mistake.
     """
     found = [
         *_settings(assets, declared),
@@ -105,8 +105,8 @@ def _settings(assets: Sequence[WrittenAsset], declared: Mapping[str, TableConfig
             continue
         if asset.returns_rows and mode is None and own_partitions(asset.spec.partitions_def) is None:
             yield (
-                f"Asset '{asset.name}' has no partitions and no write_mode: a second run could add its rows again. "
-                f"Add metadata={{'write_mode': ...}} to the asset, one of {_MODES}."
+                f"Asset '{asset.name}' has no partitions and no write_mode; a second run could append its rows again. "
+                f"Add metadata={{'write_mode': ...}} to the asset; valid modes: {_MODES}."
             )
 
 
@@ -128,7 +128,7 @@ def _shared_tables(assets: Sequence[WrittenAsset]) -> Iterator[str]:
     for table, names in writers.items():
         if len(names) > 1:
             yield (
-                f"The assets {' and '.join(repr(name) for name in sorted(names))} write the same table '{table}'. "
+                f"The assets {' and '.join(repr(name) for name in sorted(names))} all write the table '{table}'. "
                 "Rename one of them."
             )
 
@@ -138,5 +138,5 @@ def _checks_without_asset(assets: Sequence[WrittenAsset], declared: Mapping[str,
     for table, config in declared.items():
         if config.checks and table not in written:
             close = get_close_matches(table, written, n=1)
-            hint = f"Did you mean '{close[0]}'?" if close else "Remove them, or add an asset that writes the table."
+            hint = f"Did you mean '{close[0]}'?" if close else "Remove the checks, or add an asset that writes it."
             yield f"floe.yaml declares checks for '{table}', but no asset writes that table. {hint}"

@@ -1,4 +1,4 @@
-"""Rows chosen by partition key: an Iceberg expression, and the same as the text of a row filter."""
+"""Row selections by partition key, as PyIceberg expressions and as row filter text."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ _PLAIN_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$")
 
 @dataclass(frozen=True)
 class RowSelection:
-    """Some rows of a table.
+    """A selection of rows of a table.
 
     Attributes:
-        expression: As PyIceberg takes it.
-        column: A column that the selection speaks of.
-        text: As a row filter, which a staged write keeps in its snapshot.
+        expression: The selection as a PyIceberg expression.
+        column: A column that the selection refers to.
+        text: The selection as a row filter; a staged write stores it in its snapshot.
     """
 
     expression: BooleanExpression
@@ -61,30 +61,30 @@ class RowSelection:
 
     @property
     def empty(self) -> bool:
-        """Whether no row is meant."""
+        """Whether the selection matches no rows."""
         return isinstance(self.expression, AlwaysFalse)
 
     def on(self, table: Table) -> RowPredicate:
-        """Fit the selection to a table."""
+        """Return the selection as a row filter bound to a table's schema."""
         return parse_row_filter(self.expression, table.schema(), table=".".join(table.name()))
 
     def and_(self, other: RowSelection) -> RowSelection:
-        """Select the rows that both select."""
+        """Select the rows that match both selections."""
         return RowSelection(And(self.expression, other.expression), self.column, f"({self.text} and {other.text})")
 
     def or_(self, other: RowSelection) -> RowSelection:
-        """Select the rows that one of the two selects."""
+        """Select the rows that match either selection."""
         return RowSelection(Or(self.expression, other.expression), self.column, f"({self.text} or {other.text})")
 
 
 def nothing(column: str) -> RowSelection:
-    """Select no row."""
+    """Select no rows."""
     return RowSelection(AlwaysFalse(), column, "false")
 
 
 def any_of(selections: Sequence[RowSelection]) -> RowSelection:
-    """Select the rows that one of several selects."""
-    # Halves keep the tree flat: a chain of thousands of keys would exhaust the stack of whoever visits it.
+    """Select the rows that match any of several selections."""
+    # A balanced tree: a chain of thousands of keys would exhaust the stack of expression visitors.
     if len(selections) == 1:
         return selections[0]
     middle = len(selections) // 2
@@ -92,14 +92,14 @@ def any_of(selections: Sequence[RowSelection]) -> RowSelection:
 
 
 class KeySet:
-    """Rows whose column holds one of some keys."""
+    """Selections of rows whose column equals one of several keys."""
 
     @staticmethod
     def of(column: str, kind: IcebergType, keys: Sequence[str]) -> RowSelection:
-        """Select rows by the keys' own values.
+        """Select rows by the values of the keys.
 
         Raises:
-            ConfigurationError: A key cannot be a value of the column.
+            ConfigurationError: A key is not a valid value of the column.
         """
         if not keys:
             return nothing(column)
@@ -112,11 +112,11 @@ class KeySet:
 
 
 class Ranges:
-    """Rows whose column lies in one of some time windows."""
+    """Selections of rows whose column is within one of several time windows."""
 
     @staticmethod
     def of(column: str, kind: IcebergType, windows: Sequence[tuple[datetime, datetime]]) -> RowSelection:
-        """Select rows by half-open windows; adjacent ones become one."""
+        """Select rows by half-open windows; adjacent windows are merged."""
         if not windows:
             return nothing(column)
         return any_of([_between(column, kind, start, end) for start, end in _merged(windows)])
@@ -142,12 +142,12 @@ def _between(column: str, kind: IcebergType, start: datetime, end: datetime) -> 
 
 
 def _name(column: str) -> str:
-    """Write a column in a filter; a dot in a name that is not plain is a part of it."""
+    """Quote a column name for a filter if it is not a plain identifier."""
     return column if _PLAIN_NAME.match(column) else "`" + column.replace("`", "``") + "`"
 
 
 def _bound(moment: datetime, kind: IcebergType) -> str:
-    """Write a window's edge: an instant where the column has a zone, else the wall clock of the partitions' zone."""
+    """Format a window bound: as an instant for columns with a time zone, otherwise as local time of the partitions."""
     if isinstance(kind, DateType):
         return moment.date().isoformat()
     if isinstance(kind, TimestamptzType):
@@ -155,7 +155,7 @@ def _bound(moment: datetime, kind: IcebergType) -> str:
     return moment.replace(tzinfo=None).isoformat()
 
 
-def _value(key: str, kind: IcebergType, column: str) -> Any:  # noqa: ANN401 - any literal Iceberg takes
+def _value(key: str, kind: IcebergType, column: str) -> Any:  # noqa: ANN401 - any Iceberg literal
     try:
         match kind:
             case BooleanType():
@@ -169,15 +169,15 @@ def _value(key: str, kind: IcebergType, column: str) -> Any:  # noqa: ANN401 - a
             case DateType():
                 return date.fromisoformat(key).isoformat()
     except (KeyError, ValueError, InvalidOperation):
-        msg = f"The partition key '{key}' is not a valid value of column '{column}', which is of type {kind}."
-        raise ConfigurationError(msg, hint="Partition by a column that holds the keys.") from None
+        msg = f"Partition key '{key}' is not a valid value of column '{column}' of type {kind}."
+        raise ConfigurationError(msg, hint="Partition by a column that contains the keys.") from None
     if isinstance(kind, StringType):
         return key
-    msg = f"Partition keys cannot select values of column '{column}' of type {kind}."
-    raise ConfigurationError(msg, hint="Partition by a text, number, date or boolean column.")
+    msg = f"Cannot partition by column '{column}' of type {kind}."
+    raise ConfigurationError(msg, hint="Use a text, number, date or boolean column.")
 
 
-def _text(value: Any) -> str:  # noqa: ANN401 - any literal Iceberg takes
+def _text(value: Any) -> str:  # noqa: ANN401 - any Iceberg literal
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):

@@ -1,4 +1,4 @@
-"""What an asset's metadata asks of the IO manager, in floe's words or in those of dagster-iceberg."""
+"""IO manager settings in an asset's metadata, in floe's keys or those of dagster-iceberg."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 GATE_KEY = "floe/gate"
 NO_ROWS_KEY = "floe/no_rows"
-"""Marks an asset whose annotation says that it hands no rows to floe, so that it need not say its write mode."""
+"""Marks an asset whose return annotation says that it passes no rows to floe, so it needs no write mode."""
 
 _EVOLVING = {"update": True, "error": False}
 
@@ -28,14 +28,14 @@ class AssetSettings:
     """How one asset is written.
 
     Attributes:
-        write_mode: What happens to the rows already there; None when the asset does not say.
-        keys: Columns that identify a row, for an upsert; empty for the table's own.
-        null_keys: What an upsert does with null in a key; None when the asset does not say.
-        partition_columns: Column by partition dimension; the key ``""`` stands for an asset with a single dimension.
-        evolve: Whether the table may follow the data's schema; None when the asset does not say.
+        write_mode: How existing rows are treated; None if the asset does not set it.
+        keys: Columns that identify a row for an upsert; empty to use the table's keys.
+        null_keys: How an upsert treats null in a key; None if the asset does not set it.
+        partition_columns: Column by partition dimension; the key ``""`` is used for a single dimension.
+        evolve: Whether the table's schema follows the data; None if the asset does not set it.
         properties: Table properties.
-        gate: Name of the gate that publishes the asset, None for an asset that is written directly.
-        no_rows: Whether the asset seems to hand over no rows.
+        gate: Name of the gate that publishes the asset; None if the asset is written directly to main.
+        no_rows: Whether the asset's annotation says that it returns no rows.
     """
 
     write_mode: WriteMode | None = None
@@ -49,21 +49,21 @@ class AssetSettings:
 
 
 def settings_of_output(context: OutputContext) -> AssetSettings:
-    """Read an output's settings; what the step attached to this very output comes before the asset's definition.
+    """Read an output's settings; metadata that the step attached to the output overrides the asset's definition.
 
     Raises:
-        ConfigurationError: A setting has a value that cannot be.
-        CapabilityError: It asks for something floe does not do.
+        ConfigurationError: A setting has an invalid value.
+        CapabilityError: A setting requests an unsupported feature.
     """
     refuse_mistyped(context.output_metadata, asset=_name(context))
     return settings_from({**context.definition_metadata, **context.output_metadata}, asset=_name(context))
 
 
 def refuse_mistyped(metadata: Mapping[str, Any], *, asset: str) -> None:
-    """Refuse keys that would be taken for the user's own.
+    """Refuse misspelled keys, which would otherwise be ignored as user metadata.
 
     Raises:
-        ConfigurationError: A key is nearly one of floe's.
+        ConfigurationError: A key closely resembles one of floe's keys.
     """
     for key, meant in mistyped_keys(metadata, ASSET_KEYS).items():
         msg = f"Unknown metadata key '{key}' on asset '{asset}'."
@@ -71,7 +71,7 @@ def refuse_mistyped(metadata: Mapping[str, Any], *, asset: str) -> None:
 
 
 def settings_from(metadata: Mapping[str, Any], *, asset: str) -> AssetSettings:
-    """Read settings from an asset's metadata; errors are those of ``settings_of_output``."""
+    """Read settings from an asset's metadata; raises the errors of ``settings_of_output``."""
     plain = {key: _plain(value) for key, value in metadata.items()}
     upsert = _mapping(plain, "upsert_options", asset)
     _refuse_partial_upserts(upsert, asset)
@@ -92,32 +92,32 @@ def _name(context: OutputContext) -> str:
     return context.asset_key.to_user_string() if context.has_asset_key else name_of_output(context)
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - metadata holds anything
+def _plain(value: Any) -> Any:  # noqa: ANN401 - metadata values have any type
     return value.value if isinstance(value, MetadataValue) else value
 
 
-def _write_mode(value: Any, asset: str) -> WriteMode | None:  # noqa: ANN401 - metadata holds anything
+def _write_mode(value: Any, asset: str) -> WriteMode | None:  # noqa: ANN401 - metadata values have any type
     if value is None:
         return None
     try:
         return WriteMode(value)
     except ValueError:
         modes = ", ".join(WriteMode)
-        msg = f"Asset '{asset}' has write_mode {value!r}."
+        msg = f"Invalid write_mode {value!r} on asset '{asset}'."
         raise ConfigurationError(msg, hint=f"Use one of: {modes}.") from None
 
 
-def _null_keys(value: Any, asset: str) -> NullKeys | None:  # noqa: ANN401 - metadata holds anything
+def _null_keys(value: Any, asset: str) -> NullKeys | None:  # noqa: ANN401 - metadata values have any type
     if value is None:
         return None
     try:
         return NullKeys(value)
     except ValueError:
-        msg = f"Asset '{asset}' has null_keys {value!r}."
+        msg = f"Invalid null_keys {value!r} on asset '{asset}'."
         raise ConfigurationError(msg, hint=f"Use one of: {', '.join(NullKeys)}.") from None
 
 
-def _names(value: Any, key: str, asset: str) -> tuple[str, ...]:  # noqa: ANN401 - metadata holds anything
+def _names(value: Any, key: str, asset: str) -> tuple[str, ...]:  # noqa: ANN401 - metadata values have any type
     if isinstance(value, str):
         return (value,)
     if isinstance(value, Sequence) and all(isinstance(name, str) for name in value):
@@ -142,7 +142,7 @@ def _partition_columns(metadata: Mapping[str, Any], asset: str) -> dict[str, str
         return {"": value}
     if isinstance(value, Mapping) and all(isinstance(column, str) for column in value.values()):
         return dict(value)
-    msg = f"The metadata 'partition_column' of asset '{asset}' must be a column, or a dict of columns by dimension."
+    msg = f"The metadata 'partition_column' of asset '{asset}' must be a column or a dict of columns by dimension."
     raise ConfigurationError(msg)
 
 
@@ -156,7 +156,7 @@ def _evolve(metadata: Mapping[str, Any], asset: str) -> bool | None:
     if mode is None:
         return None
     if mode not in _EVOLVING:
-        msg = f"Asset '{asset}' has schema_update_mode {mode!r}."
+        msg = f"Invalid schema_update_mode {mode!r} on asset '{asset}'."
         raise ConfigurationError(msg, hint="Use 'update' (columns are added and widened, never dropped) or 'error'.")
     return _EVOLVING[mode]
 
@@ -164,5 +164,5 @@ def _evolve(metadata: Mapping[str, Any], asset: str) -> bool | None:
 def _refuse_partial_upserts(options: Mapping[str, Any], asset: str) -> None:
     for option in ("when_matched_update_all", "when_not_matched_insert_all"):
         if not options.get(option, True):
-            msg = f"Asset '{asset}' asks for an upsert with {option}=False; floe's upserts update and insert."
+            msg = f"Asset '{asset}' sets {option}=False, but floe's upserts always update and insert."
             raise CapabilityError(msg, hint="Filter the rows in the asset instead.")

@@ -1,4 +1,4 @@
-"""The keys that an asset upserts by: what is declared comes first, and what the table records second."""
+"""Upsert keys of an asset: the declared keys, or else those recorded in the table."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _WAY_OUT = "Set keys for the table in floe.yaml, or upsert_keys in the asset's m
 
 @dataclass(frozen=True)
 class DeclaredKeys:
-    """What floe.yaml or an asset's metadata says about the keys of its table.
+    """The keys of a table as declared in floe.yaml or in an asset's metadata.
 
     Attributes:
-        keys: Columns that identify a row, empty when neither says.
-        null_keys: What an upsert does with null in a key, None when neither says.
+        keys: Columns that identify a row; empty if neither declares any.
+        null_keys: How an upsert treats null in a key; None if neither declares it.
     """
 
     keys: tuple[str, ...] = ()
@@ -32,10 +32,10 @@ class DeclaredKeys:
 
     @classmethod
     def of(cls, settings: AssetSettings, declared: TableConfig | None, *, asset: str, table: str) -> DeclaredKeys:
-        """Take what the two say.
+        """Combine the asset's settings with the table's declaration.
 
         Raises:
-            ConfigurationError: Both say something, and not the same.
+            ConfigurationError: The two declare different values.
         """
         of_table = cls.of_table(declared)
         if of_table.keys and settings.keys and not same_keys(of_table.keys, settings.keys):
@@ -43,29 +43,29 @@ class DeclaredKeys:
         if of_table.null_keys and settings.null_keys and of_table.null_keys is not settings.null_keys:
             raise _disagreement(asset, table, "null_keys", settings.null_keys, of_table.null_keys)
         keys = of_table.keys or settings.keys
-        # Whoever names keys and says nothing of null wants null refused.
+        # Declared keys without null_keys refuse null.
         return cls(keys, of_table.null_keys or settings.null_keys or (NullKeys.REFUSE if keys else None))
 
     @classmethod
     def of_table(cls, declared: TableConfig | None) -> DeclaredKeys:
-        """Take what floe.yaml says."""
+        """Return the keys declared in floe.yaml."""
         return cls(declared.keys, declared.null_keys) if declared is not None else cls()
 
 
 def _disagreement(asset: str, table: str, setting: str, of_asset: str, of_table: str) -> ConfigurationError:
     in_yaml = "keys" if setting == "upsert_keys" else setting
-    msg = f"Asset '{asset}' has {setting} {of_asset}, and floe.yaml declares {in_yaml} {of_table} for '{table}'."
-    return ConfigurationError(msg, hint=f"Remove {setting} from the asset, or make the two agree.", table=table)
+    msg = f"Asset '{asset}' has {setting} {of_asset}, but floe.yaml declares {in_yaml} {of_table} for '{table}'."
+    return ConfigurationError(msg, hint=f"Remove {setting} from the asset, or use the same value.", table=table)
 
 
 def missing_keys(asset: str, table: str) -> ConfigurationError:
-    """Describe an upsert that nobody gave keys for."""
-    msg = f"Asset '{asset}' upserts into table '{table}', and no keys are declared. Nothing was written."
+    """Return the error for an upsert without keys."""
+    msg = f"Asset '{asset}' upserts into table '{table}', but no keys are declared. Nothing was written."
     return ConfigurationError(msg, hint=_WAY_OUT, table=table)
 
 
 def require_keys_for_new_table(keys: Sequence[str], columns: Collection[str], *, asset: str, table: str) -> None:
-    """Refuse keys that a table to be created would not have.
+    """Check that a table about to be created has all key columns.
 
     Raises:
         ConfigurationError: No key is declared, or one is not a column.
@@ -74,7 +74,7 @@ def require_keys_for_new_table(keys: Sequence[str], columns: Collection[str], *,
         raise missing_keys(asset, table)
     if missing := [key for key in keys if key not in columns]:
         msg = (
-            f"Asset '{asset}' upserts into table '{table}' by {keys_shown(keys)}, and its data has no column "
+            f"Asset '{asset}' upserts into table '{table}' by {keys_shown(keys)}, but its data has no column "
             f"{', '.join(missing)}. The table was not created."
         )
         raise ConfigurationError(msg, hint=f"Columns of the data: {', '.join(columns)}.", table=table)

@@ -1,4 +1,4 @@
-"""Mistakes in a project's own modules: told as what they are, with file and line."""
+"""Reports errors in a project's modules with file and line."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ _OWN_CODE = str(Path(__file__).parents[2])
 
 
 def mistake_in_module(module: str, err: BaseException, project_root: Path) -> ConfigurationError:
-    """Describe what a project's module raised while it was imported."""
-    text, file, line = _told(err)
+    """Return the error for an exception raised while a project's module was imported."""
+    text, file, line = _located(err)
     place = _shown(file, project_root) if file else ""
     where = f"{place}, line {line}: " if file else ""
     problem = ConfigProblem(text, file=place, line=line or 0, column=_column(err), path="orchestration.module")
-    msg = f"The module '{module}' cannot be imported. {where}{text}"
+    msg = f"Cannot import module '{module}'. {where}{text}"
     return ConfigurationError(msg, problems=[problem] if file else (), hint=_hint(err))
 
 
 def mistake_in_definitions(
     module: str, err: BaseException, modules: Sequence[ModuleType], project_root: Path
 ) -> FloeStorageError:
-    """Describe what Dagster refuses in a module that could be imported."""
+    """Return the error for definitions in a project's modules that Dagster refuses."""
     if isinstance(err, FloeStorageError):
         return err
     if twice := _defined_twice(modules, project_root):
         names = ", ".join(sorted({problem.path for problem in twice}))
         msg = f"The module '{module}' defines assets more than once: {names}."
-        return ConfigurationError(msg, problems=twice, hint="Give each asset a key of its own.")
+        return ConfigurationError(msg, problems=twice, hint="Use a different key for each asset.")
     text = str(err).strip().partition("\n")[0]
-    return ConfigurationError(f"The assets of module '{module}' cannot be used: {text}")
+    return ConfigurationError(f"Cannot load the assets of module '{module}': {text}")
 
 
 def mistake_in_check(err: BaseException, project_root: Path) -> str:
-    """Describe what a check of the user's own raised, with its place."""
-    text, file, line = _told(err)
+    """Describe an exception raised by a user's check, with file and line."""
+    text, file, line = _located(err)
     return f"{text} ({_shown(file, project_root)}, line {line})" if file else text
 
 
@@ -73,8 +73,8 @@ def _place_of(asset: AssetsDefinition) -> tuple[str, int]:
     return (code.co_filename, code.co_firstlineno) if code else ("", 0)
 
 
-def _told(err: BaseException) -> tuple[str, str, int]:
-    """Return what happened, and the innermost line of the project's own code that led to it."""
+def _located(err: BaseException) -> tuple[str, str, int]:
+    """Return the error message, and the innermost file and line of the project's code in its traceback."""
     if isinstance(err, SyntaxError) and err.filename:
         return f"{type(err).__name__}: {err.msg}", err.filename, err.lineno or 0
     text = str(err).strip().partition("\n")[0]
@@ -97,5 +97,5 @@ def _shown(file: str, project_root: Path) -> str:
 
 def _hint(err: BaseException) -> str | None:
     if isinstance(err, ModuleNotFoundError) and err.name:
-        return f"Install the package that offers '{err.name.partition('.')[0]}', or correct the import."
+        return f"Install the package that provides '{err.name.partition('.')[0]}', or correct the import."
     return None

@@ -1,1 +1,1 @@
-"""Runs: planned, batched, carried out, remembered."""
+"""Planning, batching and execution of runs, and the run history."""

@@ -1,4 +1,4 @@
-"""Runs batches: one after the other, or several at a time where they do not meet."""
+"""Runs batches one after the other, or concurrently if they are independent."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BatchRun:
-    """A batch that was tried, and what it came to."""
+    """A batch that was run, and its outcome."""
 
     batch: Batch
     outcome: RunOutcome
 
 
-def run_batches(  # noqa: PLR0913 - what a run is made of
+def run_batches(  # noqa: PLR0913 - independent options of a run
     pipeline: Pipeline,
     instance: DagsterInstance,
     batches: Sequence[Batch],
@@ -47,16 +47,16 @@ def run_batches(  # noqa: PLR0913 - what a run is made of
     full_refresh: bool = False,
     listener: Listener | None = None,
 ) -> list[BatchRun]:
-    """Run batches, and return those that were tried in their order; after a failure no other is begun.
+    """Run batches in order and return those that were started; after a failure, no further batch is started.
 
     Args:
         pipeline: The project's assets.
-        instance: Where the runs are remembered.
-        batches: What is to be done.
-        processes: With more than one, that many batches of different partitions run at a time where they do not meet;
-            the steps of other batches have processes of their own.
-        full_refresh: Replace what is there, also where an asset appends or upserts.
-        listener: Called with a batch and the state of its assets whenever it changes, from other threads.
+        instance: The Dagster instance that records the runs.
+        batches: The batches to run.
+        processes: If more than one, up to this many independent batches of different partitions run concurrently;
+            the steps of other batches run in separate processes.
+        full_refresh: Replace existing rows, including those of assets that append or upsert.
+        listener: Called from other threads with a batch and the state of its assets whenever that changes.
     """
     tell = listener or (lambda _batch, _assets: None)
     tried: list[BatchRun] = []
@@ -81,7 +81,7 @@ def run_batches(  # noqa: PLR0913 - what a run is made of
 
 
 def groups(pipeline: Pipeline, batches: Iterable[Batch]) -> list[list[Batch]]:
-    """Put batches together that may run at the same time; each group waits for the one before."""
+    """Group batches that can run concurrently; each group starts after the one before has ended."""
     found: list[list[Batch]] = []
     for batch in batches:
         if found and _do_not_meet(pipeline, [*found[-1], batch]):
@@ -92,7 +92,7 @@ def groups(pipeline: Pipeline, batches: Iterable[Batch]) -> list[list[Batch]]:
 
 
 def _do_not_meet(pipeline: Pipeline, batches: Sequence[Batch]) -> bool:
-    """Whether every batch has partitions of its own, and reads and writes no other's."""
+    """Whether the batches write different partitions and none reads or writes a partition of another."""
     partitions = [key for batch in batches for key in batch.partitions]
     if len(set(partitions)) < len(partitions) or not all(batch.partitions for batch in batches):
         return False
@@ -101,7 +101,7 @@ def _do_not_meet(pipeline: Pipeline, batches: Sequence[Batch]) -> bool:
 
 
 def _within_its_partition(pipeline: Pipeline, key: AssetKey, written: set[AssetKey]) -> bool:
-    # A row of an upsert may belong to any partition of the table.
+    # An upsert can change rows in any partition of the table.
     if pipeline.settings(key).write_mode is WriteMode.UPSERT:
         return False
     return all(
@@ -112,7 +112,7 @@ def _within_its_partition(pipeline: Pipeline, key: AssetKey, written: set[AssetK
 
 
 def _same_partition(mapping: PartitionMapping | None) -> bool:
-    """Whether a partition is made of the same one upstream; all assets of a run have the same partitions."""
+    """Whether a mapping maps each partition to the same upstream partition; all assets of a run share partitions."""
     match mapping:
         case None | IdentityPartitionMapping():
             return True
@@ -130,11 +130,11 @@ def _same_partition(mapping: PartitionMapping | None) -> bool:
 def _beside(
     pipeline: Pipeline, instance: DagsterInstance, batches: Sequence[Batch], processes: int, tell: Listener
 ) -> list[BatchRun]:
-    """Run batches at the same time; those that run when one fails come to their end."""
+    """Run batches concurrently; if one fails, those already running finish."""
     waiting = deque(batches)
     running: dict[Batch, Future[RunOutcome]] = {}
     done: dict[Batch, RunOutcome] = {}
-    # Threads wait for the processes and follow their events, so that the pool of processes has to end first.
+    # Threads wait for the worker processes and follow their events, so the process pool has to shut down first.
     with (
         quick_history(dagster_home(pipeline.artifacts)),
         ThreadPoolExecutor(processes, "floe-batch") as threads,

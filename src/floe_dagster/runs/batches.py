@@ -1,4 +1,4 @@
-"""What a run has to do, in batches: assets and partitions that are written together, one batch after the other."""
+"""Divides a run into batches: assets and partitions that are written together, in order."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Batch:
 
     Attributes:
         keys: The assets, upstream first.
-        partitions: Keys of the partitions in order, adjacent ones; empty when none of the assets has partitions.
+        partitions: A contiguous range of partition keys; empty if none of the assets is partitioned.
     """
 
     keys: tuple[AssetKey, ...]
     partitions: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Show the partitions as a person would write them."""
+        """Format the partitions as on the command line."""
         if len(self.partitions) > 1:
             return f"{self.partitions[0]}...{self.partitions[-1]}"
         return self.partitions[0] if self.partitions else ""
@@ -38,10 +38,10 @@ class Batch:
 def batches_of(
     pipeline: Pipeline, keys: Sequence[AssetKey], choice: PartitionChoice, instance: DagsterInstance
 ) -> list[Batch]:
-    """Return the batches of a run over some assets; none when nothing is due.
+    """Return the batches of a run over the given assets; empty if nothing is due.
 
     Raises:
-        ConfigurationError: Partitions or a tenant are needed and not given, given and not needed, or unknown.
+        ConfigurationError: Partitions or a tenant are missing, unexpected or unknown.
     """
     partitions = pipeline.partitions(keys, choice, instance)
     if choice.due in {Due.MISSING, Due.FAILED}:
@@ -50,7 +50,7 @@ def batches_of(
     elif len(partitions) <= 1 or pipeline.in_one_run(keys):
         return [Batch(tuple(keys), tuple(partitions))]
     else:
-        # Some asset takes one partition a run. Those without partitions are still written once, not for each of them.
+        # Some asset takes one partition per run. Unpartitioned assets are still written once, not once per partition.
         due, chosen = {key: set(partitions) for key in keys}, list(keys)
     batches: list[Batch] = []
     for stage in pipeline.stages(chosen):
@@ -72,7 +72,7 @@ def _due(
             due[key] = history.failed(key) & everything
             continue
         missing = everything - history.written(key)
-        # What was made out of a partition that is written only now has to be made again.
+        # Assets downstream of a partition that is written in this run have to be rebuilt.
         upstream = [one for one in pipeline.upstream(key) if due.get(one)]
         behind = [due[one] if partitioned else {WHOLE} for one in upstream]
         due[key] = (missing.union(*behind)) & everything
@@ -82,7 +82,7 @@ def _due(
 def _stretches(
     pipeline: Pipeline, stage: Sequence[AssetKey], partitions: Sequence[str], due: Mapping[AssetKey, set[str]]
 ) -> list[Batch]:
-    """Put adjacent partitions that the same assets are due for together, where those assets take several at once."""
+    """Merge adjacent partitions that are due for the same assets, if those assets accept ranges."""
     found: list[Batch] = []
     open_keys: tuple[AssetKey, ...] = ()
     for partition in partitions:

@@ -1,8 +1,8 @@
-"""Runs whose processes are gone without a word: what they left is cleared, and they are marked as failed.
+"""Finds runs whose processes were killed, removes their leftovers and marks them as failed.
 
-Every process of a run notes itself in the run's tags. A run that Dagster takes for running, and of which every process
-was one of this host and is gone, was killed. Branches that its checks held back are none of its remains: somebody was
-told of them, and decides.
+Every process of a run records itself in the run's tags. An unfinished run is dead if all its recorded processes were
+on this host and none of them exists any more. Branches held back by its checks are kept: they were reported to the
+user, who decides about them.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ _DIGITS = 8
 
 @dataclass(frozen=True)
 class ClearedRun:
-    """A dead run, and what was cleared after it.
+    """A dead run, and what was removed after it.
 
     Attributes:
-        run_id: Its id in Dagster.
-        branches: Tables and branches that it left.
+        run_id: Id of the Dagster run.
+        branches: Tables and branches that were removed.
     """
 
     run_id: str
     branches: tuple[tuple[str, str], ...]
 
     def __str__(self) -> str:
-        """Tell it in one line."""
+        """Summarize the cleanup in one line."""
         shown = [f"{branch} of {table}" for table, branch in self.branches[:_SHOWN]]
         more = len(self.branches) - len(shown)
         what = ", ".join(shown) + (f" and {more} more" if more else "")
@@ -65,13 +65,13 @@ class ClearedRun:
 
 
 def process_tags() -> dict[str, str]:
-    """Return the tags by which others can tell whether the processes of a run live."""
+    """Return the tags from which other processes can tell whether the processes of a run are alive."""
     marks = (ProcessMark.of_this(), ProcessMark.of_parent())
     return {f"{_PROCESS_TAG}{mark.pid}": str(mark) for mark in marks if mark is not None}
 
 
 def dead_runs(instance: DagsterInstance) -> list[DagsterRun]:
-    """List the unfinished runs whose processes were all of this host and are all gone, oldest first."""
+    """List the unfinished runs whose processes were all on this host and no longer exist, oldest first."""
     return [run for run in reversed(instance.get_runs(RunsFilter(statuses=_UNFINISHED))) if _is_dead(run)]
 
 
@@ -84,23 +84,25 @@ def clear_dead_runs(
     """Remove the branches that dead runs left, and mark the runs as failed.
 
     Args:
-        instance: Where the runs are remembered.
-        runs: Dead runs.
-        manager: The tables.
-        tables_of: Names the tables that a run may have written.
+        instance: The Dagster instance that records the runs.
+        runs: The dead runs.
+        manager: The table manager.
+        tables_of: Returns the tables that a run may have written.
     """
     cleared = []
     for run in runs:
-        told = _told(run, instance)
-        left = [(table, branch) for table in tables_of(run) for branch in _clear(manager, table, run, instance, told)]
-        # Last, so that a clearance that is itself killed is done again.
-        instance.report_run_failed(run, "The run's process was killed; the next run found and cleared what it left.")
+        held_back = _held_back(run, instance)
+        left = [
+            (table, branch) for table in tables_of(run) for branch in _clear(manager, table, run, instance, held_back)
+        ]
+        # Marked last, so that an interrupted cleanup is repeated.
+        instance.report_run_failed(run, "The run's process was killed; the next run removed its leftovers.")
         cleared.append(ClearedRun(run.run_id, tuple(left)))
     return cleared
 
 
 def tables_of_run(pipeline: Pipeline) -> Callable[[DagsterRun], list[str]]:
-    """Return how to name the tables that a run of a pipeline may have written."""
+    """Return a function that lists the tables that a run of a pipeline may have written."""
     artifacts = pipeline.artifacts
 
     def tables(run: DagsterRun) -> list[str]:
@@ -119,8 +121,8 @@ def _is_dead(run: DagsterRun) -> bool:
     return bool(marks) and all(mark is not None and mark.dead for mark in marks)
 
 
-def _told(run: DagsterRun, instance: DagsterInstance) -> set[str]:
-    """Return the branches that the run's checks held back, and reported."""
+def _held_back(run: DagsterRun, instance: DagsterInstance) -> set[str]:
+    """Return the branches that the run's checks held back and reported."""
     found, cursor, more = set(), None, True
     while more:
         page = instance.get_records_for_run(run.run_id, cursor=cursor, of_type=DagsterEventType.ASSET_CHECK_EVALUATION)
@@ -135,7 +137,7 @@ def _told(run: DagsterRun, instance: DagsterInstance) -> set[str]:
 
 
 def _clear(
-    manager: IcebergTableManager, name: str, run: DagsterRun, instance: DagsterInstance, told: set[str]
+    manager: IcebergTableManager, name: str, run: DagsterRun, instance: DagsterInstance, held_back: set[str]
 ) -> list[str]:
     try:
         table = manager.load_table(name)
@@ -145,7 +147,7 @@ def _clear(
     cleared = clear_operations(manager.context, table)
     for branch in list(table.metadata.refs):
         mine = branch.startswith(STAGING_PREFIX) and digits in branch.split(".")
-        if not mine or branch in told or not _made_by(table, branch, run.run_id):
+        if not mine or branch in held_back or not _made_by(table, branch, run.run_id):
             continue
         try:
             manager.remove_branch(name, branch)
@@ -156,7 +158,7 @@ def _clear(
 
 
 def _made_by(table: Table, branch: str, run_id: str) -> bool:
-    """Whether a branch has nothing of its own, or rows of this run: a re-execution shares its parent's branch."""
+    """Whether a branch has no commits, or commits of this run: a re-execution shares its parent's branch."""
     own = own_snapshots(table, branch)
     made = [snapshot.summary.additional_properties.get(RUN_ID_PROPERTY) for snapshot in own if snapshot.summary]
     return not own or run_id in made

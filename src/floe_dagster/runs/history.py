@@ -1,8 +1,8 @@
-"""Makes a run's history cheap to write.
+"""Speeds up writes to Dagster's SQLite event log.
 
-Dagster notes every partition of every asset in SQLite, each event over a connection of its own. Closing the last
-connection to a file folds its write-ahead log back, and each commit waits for the disk: with a range of some months
-that took longer than the pipeline itself.
+Dagster records every partition of every asset, and opens a connection for each event. Closing the last connection to
+a database checkpoints its write-ahead log, and each commit waits for the disk. For a range of several months, that
+took longer than the pipeline itself.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 @contextmanager
 def quick_history(home: Path) -> Iterator[None]:
-    """Write the history below a Dagster home quickly for the length of a block.
+    """Speed up writes to the SQLite databases in a Dagster home during a block.
 
-    One connection to each file stays open, and commits do not wait for the disk. With a write-ahead log that risks the
-    last events of a machine that loses its power, never the file; what became of the tables is in the tables.
+    One connection to each database stays open, and commits do not wait for the disk. With a write-ahead log, a power
+    failure can lose the latest events but cannot corrupt the file. Table data is not affected.
     """
     held: dict[str, sqlite3.Connection] = {}
 
-    def prepare(connection: Any, _record: object) -> None:  # noqa: ANN401 - of whichever database driver
+    def prepare(connection: Any, _record: object) -> None:  # noqa: ANN401 - the connection of any database driver
         if not isinstance(connection, sqlite3.Connection):
             return
         file = connection.execute("PRAGMA database_list").fetchone()[2]
@@ -37,7 +37,7 @@ def quick_history(home: Path) -> Iterator[None]:
         connection.execute("PRAGMA synchronous=NORMAL")
         if file not in held:
             held[file] = sqlite3.connect(file, check_same_thread=False)
-        # A file takes notice of a connection when it reads, and of its journal's kind as well.
+        # SQLite opens a database, and detects its journal mode, only on the first read.
         held[file].execute("SELECT count(*) FROM sqlite_master").fetchall()
 
     event.listen(Engine, "connect", prepare)

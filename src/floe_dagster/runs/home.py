@@ -1,4 +1,4 @@
-"""Where a project's runs are remembered: a Dagster instance below .floe, which calls nobody."""
+"""The project's Dagster instance, stored below .floe, with telemetry disabled."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     from floe_core.schemas import CompiledArtifacts
 
 _SETTINGS = """\
-# Made by floe; change it as you like.
+# Created by floe; edit as you like.
 telemetry:
   enabled: false
 nux:
   enabled: false
-# What a run does is in the UI step by step; the terminal of floe dev need not repeat it.
+# The UI shows the log of every step; floe dev does not repeat it in the terminal.
 python_logs:
   python_log_level: INFO
 """
 
 
 def dagster_home(artifacts: CompiledArtifacts) -> Path:
-    """Return the project's Dagster home, made when missing.
+    """Return the project's Dagster home; create it if missing.
 
-    Each environment has one of its own: what was written in one says nothing about another.
+    Each environment has a separate home, because the run history of one does not apply to another.
     """
     name = f"dagster-{artifacts.environment}" if artifacts.environment else "dagster"
     home = Path(artifacts.project_root).resolve() / ".floe" / name

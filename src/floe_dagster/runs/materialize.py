@@ -1,4 +1,4 @@
-"""Materializes assets and reports how far it has come, in this process or in one a step."""
+"""Materializes assets in this process or in one process per step, and reports progress."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
 _REQUEST_TAG = "floe/request"
 _TENANT_TAG = "floe/tenant"
 _POLL_SECONDS = 0.2
-# What is worth knowing is in the event log; Dagster's console log repeats it.
+# Console output is suppressed: the event log contains everything relevant.
 _QUIET: dict[str, Any] = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """How a run ended.
+    """Outcome of a run.
 
     Attributes:
-        run_ids: Its ids in Dagster.
+        run_ids: Ids of its Dagster runs.
         success: Whether every asset was written and passed its checks.
-        assets: What became of each, upstream first.
-        seconds: How long it took.
-        failure: Why it failed as a whole; None when it is its assets' own failure, or none.
+        assets: Outcome of each asset, upstream first.
+        seconds: Duration.
+        failure: Why the run as a whole failed; None if it succeeded or only assets failed.
     """
 
     run_ids: tuple[str, ...]
@@ -58,7 +58,7 @@ class RunOutcome:
     failure: Cause | None = None
 
 
-def run_assets(  # noqa: PLR0913 - what a run is made of
+def run_assets(  # noqa: PLR0913 - independent options of a run
     pipeline: Pipeline,
     instance: DagsterInstance,
     keys: Sequence[AssetKey],
@@ -71,18 +71,18 @@ def run_assets(  # noqa: PLR0913 - what a run is made of
 ) -> RunOutcome:
     """Materialize assets with their checks, and wait for the end.
 
-    A range of partitions over assets with and without partitions becomes one Dagster run a kind, one after the other:
-    Dagster would note every partition of the range for every asset. So does any run for a tenant.
+    For a range of partitions, partitioned and unpartitioned assets get separate Dagster runs, one after the other:
+    Dagster would otherwise record every partition of the range for every asset. Runs for a tenant are split as well.
 
     Args:
         pipeline: The project's assets.
-        instance: Where the run is remembered.
+        instance: The Dagster instance that records the run.
         keys: The assets.
-        partitions: Partition keys in order; more than one is a range of adjacent ones, written at once.
-        processes: With more than one, steps run in processes of their own, this many at a time.
-        execute: Runs assets with some tags in its own way, and returns the run's id and its success.
-        full_refresh: Replace what is there, also where an asset appends or upserts.
-        listener: Called with the state of all assets whenever it changes, from another thread.
+        partitions: Partition keys in order; more than one is a contiguous range, written at once.
+        processes: If more than one, steps run in separate processes, at most this many at a time.
+        execute: Runs assets with the given tags, and returns the run id and whether the run succeeded.
+        full_refresh: Replace existing rows, including those of assets that append or upsert.
+        listener: Called from another thread with the state of all assets whenever that changes.
     """
     started = time.monotonic()
     progress = RunProgress(pipeline, keys)
@@ -90,7 +90,7 @@ def run_assets(  # noqa: PLR0913 - what a run is made of
     success, lost = True, None
     request = uuid.uuid4().hex
     tenant = pipeline.tenant
-    # Whoever executes runs elsewhere may do so in several threads, and the history is one thing for all of them.
+    # A custom executor may be called from several threads; its caller applies quick_history once for all of them.
     history = nullcontext() if execute else quick_history(dagster_home(pipeline.artifacts))
     if execute is None:
         here = InThisProcess(pipeline, instance)
@@ -123,7 +123,7 @@ def run_assets(  # noqa: PLR0913 - what a run is made of
 
 
 def together(outcomes: Sequence[RunOutcome]) -> RunOutcome:
-    """Put the outcomes of runs that followed each other into one: rows added up, and the worst state of each asset."""
+    """Combine the outcomes of consecutive runs: add up rows, and keep the worst state of each asset."""
     assets: dict[str, AssetProgress] = {}
     for outcome in outcomes:
         for asset in outcome.assets:
@@ -152,7 +152,7 @@ def _continued(before: AssetProgress, after: AssetProgress) -> AssetProgress:
 
 
 def never_begun(pipeline: Pipeline, keys: Iterable[AssetKey]) -> RunOutcome:
-    """Return the outcome of assets whose turn never came."""
+    """Return the outcome for assets of batches that were not started."""
     assets = [AssetProgress(key.to_user_string(), pipeline.table(key), AssetState.SKIPPED) for key in keys]
     return RunOutcome((), success=True, assets=tuple(assets), seconds=0.0)
 
@@ -165,7 +165,7 @@ class InThisProcess:
     instance: DagsterInstance
 
     def __call__(self, keys: Sequence[AssetKey], tags: dict[str, str]) -> tuple[str, bool]:
-        """Run some assets to the end; return the run's id and its success."""
+        """Run assets to the end; return the run id and whether the run succeeded."""
         job = self.pipeline.definitions.resolve_implicit_global_asset_job_def()
         run_id = str(uuid.uuid4())
         with watched_run(self.pipeline.lineage, run_id, job.name) as watched:
@@ -185,14 +185,14 @@ class InThisProcess:
 
 @dataclass(frozen=True)
 class _InStepProcesses:
-    """Executes runs whose steps have processes of their own."""
+    """Executes runs with a separate process for each step."""
 
     pipeline: Pipeline
     instance: DagsterInstance
     processes: int
 
     def __call__(self, keys: Sequence[AssetKey], tags: dict[str, str]) -> tuple[str, bool]:
-        """Run some assets to the end; return the run's id and its success."""
+        """Run assets to the end; return the run id and whether the run succeeded."""
         name_project(self.pipeline.artifacts, tenant=self.pipeline.tenant)
         config = {**_QUIET, "execution": {"config": {"multiprocess": {"max_concurrent": self.processes}}}}
         names = [key.to_user_string() for key in keys]
@@ -203,7 +203,7 @@ class _InStepProcesses:
 
 
 def _raise_interrupt(events: Sequence[DagsterEvent]) -> None:
-    """Go on with a Ctrl-C that Dagster took for a failure of the run."""
+    """Raise ``KeyboardInterrupt`` if Dagster recorded a Ctrl-C as a failure of the run."""
     for event in events:
         data = event.event_specific_data
         if event.is_failure and cause_of(getattr(data, "error", None)).interrupted:
@@ -212,7 +212,7 @@ def _raise_interrupt(events: Sequence[DagsterEvent]) -> None:
 
 @contextmanager
 def _watched(instance: DagsterInstance, request: str, progress: RunProgress, listener: Listener) -> Iterator[None]:
-    """Follow the run of a request in a thread of its own for the length of a block."""
+    """Follow the runs of a request in a background thread during a block."""
     over = threading.Event()
     watch = _Watch(instance, request, progress, listener)
 
@@ -232,7 +232,7 @@ def _watched(instance: DagsterInstance, request: str, progress: RunProgress, lis
     finally:
         over.set()
         thread.join()
-        # Whoever ends a run by Ctrl-C does not ask what became of the rest.
+        # After Ctrl-C, the remaining events are not reported.
         if not interrupted:
             watch.look()
             progress.finish()
@@ -250,7 +250,7 @@ class _Watch:
         self._cursors: dict[str, str | None] = {}
 
     def look(self) -> None:
-        """Take in what has happened since the last look."""
+        """Process the events since the last call."""
         for run in reversed(self._instance.get_runs(self._filter)):
             more = True
             while more:

@@ -1,4 +1,4 @@
-"""A project's assets as a whole: which there are, which a selection means, which partitions they have."""
+"""A project's assets: selection, partitions, settings and dependencies."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _SHOWN = 12
 
 
 class Due(StrEnum):
-    """Which partitions, and which assets without partitions, a run writes of those it could."""
+    """Which of the selected partitions and unpartitioned assets a run writes."""
 
     MISSING = "missing"
     FAILED = "failed"
@@ -52,14 +52,14 @@ class Due(StrEnum):
 
 @dataclass(frozen=True)
 class PartitionChoice:
-    """Partitions that a run is asked for: none, one, all from a first to a last, or those that are due."""
+    """Partitions requested for a run: none, one, a range, or those that are due."""
 
     first: str | None = None
     last: str | None = None
     due: Due | None = None
 
     def __str__(self) -> str:
-        """Show it as a person would write it."""
+        """Format the choice as on the command line."""
         keys = (self.first or "") if self.first == self.last else f"{self.first}...{self.last}"
         if self.due is None:
             return keys
@@ -73,8 +73,8 @@ class Pipeline:
 
     Attributes:
         artifacts: The project.
-        definitions: What Dagster knows of it.
-        tenant: Whose tables it reads and writes; None for those of the project itself.
+        definitions: Its Dagster definitions.
+        tenant: The tenant whose tables it reads and writes; None for the project's own tables.
     """
 
     artifacts: CompiledArtifacts
@@ -89,18 +89,18 @@ class Pipeline:
 
         Raises:
             ConfigurationError: The project has no assets, or another orchestrator runs them.
-            InvalidIdentifierError: The id cannot name a tenant.
+            InvalidIdentifierError: The tenant id is not valid.
         """
         if tenant is not None:
             validate_tenant_id(tenant)
             artifacts = for_tenants(artifacts)
         if artifacts.orchestration.type != "dagster":
-            msg = f"The assets of this project are run by '{artifacts.orchestration.type}', not by Dagster."
+            msg = f"The assets of this project run with '{artifacts.orchestration.type}', not with Dagster."
             raise ConfigurationError(msg, hint="Run them there, or set orchestration.type to dagster.")
         models = artifacts.project_root / artifacts.orchestration.models
         if artifacts.orchestration.module is None and not models.is_dir():
-            msg = f"The project '{artifacts.name}' names no module with assets."
-            hint = "Set orchestration.module in floe.yaml, for example: assets; or put SQL models below models/."
+            msg = f"Project '{artifacts.name}' has no assets."
+            hint = "Set orchestration.module in floe.yaml (for example: assets), or add SQL models below models/."
             raise ConfigurationError(msg, hint=hint)
         quiet_beta_warnings()
         plugins, name = (registry or PluginRegistry()).for_project(), artifacts.orchestration.type
@@ -113,23 +113,23 @@ class Pipeline:
 
     @cached_property
     def lineage(self) -> Lineage | None:
-        """Where lineage of the pipeline's runs is sent; None when nobody receives it."""
+        """Sends lineage of the pipeline's runs; None without a lineage receiver."""
         return Lineage.of(self.artifacts)
 
     @cached_property
     def keys(self) -> list[AssetKey]:
-        """Every asset that can be materialized, upstream first."""
+        """All assets that can be materialized, upstream first."""
         graph = self.definitions.resolve_asset_graph()
         return [key for key in graph.toposorted_asset_keys if key in graph.materializable_asset_keys]
 
     def select(self, text: str) -> list[AssetKey]:
-        """Return the assets that a selection means, upstream first.
+        """Return the assets that match a selection, upstream first.
 
-        A selection is a list of tables with commas between: ``gold.daily``, ``bronze.flights+`` with all that depends
-        on it, ``+gold.daily`` with all it depends on, ``gold.*`` or ``*``. Dagster's own language works as well.
+        A selection is a comma-separated list of tables: ``gold.daily``, ``bronze.flights+`` with everything downstream,
+        ``+gold.daily`` with everything upstream, ``gold.*`` or ``*``. Dagster's selection syntax works as well.
 
         Raises:
-            ConfigurationError: It means nothing.
+            ConfigurationError: A part matches no asset.
         """
         graph = self.definitions.resolve_asset_graph()
         parts = [text] if ":" in text else [part.strip() for part in text.split(",") if part.strip()]
@@ -149,8 +149,8 @@ class Pipeline:
         names = [self.table(key) for key in self.keys]
         close = get_close_matches(part.strip("+").replace("/", "."), names, n=1)
         shown = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
-        hint = f"Did you mean {close[0]}?" if close else f"Assets there: {shown}."
-        return ConfigurationError(f"No asset is called '{part}'.", hint=hint)
+        hint = f"Did you mean {close[0]}?" if close else f"Assets: {shown}."
+        return ConfigurationError(f"No asset matches '{part}'.", hint=hint)
 
     def table(self, key: AssetKey) -> str:
         """Return the table of an asset."""
@@ -158,23 +158,23 @@ class Pipeline:
         return table if self.tenant is None else f"{tenant_namespace(self.artifacts, self.tenant)}.{table}"
 
     def declared(self, key: AssetKey) -> TableConfig | None:
-        """Return how floe.yaml declares the table of an asset; None when it does not."""
+        """Return the declaration of an asset's table in floe.yaml; None if there is none."""
         return self.artifacts.tables.get(table_of(key.path, default_namespace=DEFAULT_NAMESPACE))
 
     def spec(self, key: AssetKey) -> AssetSpec:
-        """Return how an asset is declared."""
+        """Return the spec of an asset."""
         return self.definition(key).specs_by_key[key]
 
     def definition(self, key: AssetKey) -> AssetsDefinition:
-        """Return the definition that makes an asset."""
+        """Return the definition that contains an asset."""
         return self.definitions.resolve_assets_def(key)
 
     def settings(self, key: AssetKey) -> AssetSettings:
-        """Return how an asset is written."""
+        """Return the IO manager settings of an asset."""
         return settings_from(self.spec(key).metadata, asset=key.to_user_string())
 
     def column_choice(self, key: AssetKey) -> ColumnChoice:
-        """Return how the columns that an asset's partition keys speak of are found."""
+        """Return how the partition columns of an asset are determined."""
         asset, chosen = key.to_user_string(), self.settings(key).partition_columns
         io_manager = (self.definitions.resources or {}).get(self.definition(key).get_io_manager_key_for_asset_key(key))
         if not isinstance(io_manager, IcebergIOManager):
@@ -182,104 +182,104 @@ class Pipeline:
         return ColumnChoice(asset, {**io_manager.partition_columns, **chosen}, default=io_manager.partition_column)
 
     def check_names(self, key: AssetKey) -> list[str]:
-        """Return the checks that an asset has to pass."""
+        """Return the names of an asset's checks."""
         graph = self.definitions.resolve_asset_graph()
         return sorted(check.name for check in graph.get_check_keys_for_assets({key}))
 
     def partitions(
         self, keys: Iterable[AssetKey], choice: PartitionChoice, instance: DagsterInstance | None = None
     ) -> list[str]:
-        """Return the partition keys that a run over some assets writes; empty when none of them has partitions.
+        """Return the partition keys that a run over the given assets writes; empty if none of them is partitioned.
 
         Raises:
-            ConfigurationError: Partitions or a tenant are needed and not given, given and not needed, or unknown.
+            ConfigurationError: Partitions or a tenant are missing, unexpected or unknown.
         """
         if self.artifacts.orchestration.per_tenant and self.tenant is None:
-            msg = "The assets of this project run for one tenant at a time, and none was named."
-            raise ConfigurationError(msg, hint="Add --tenant ID. floe tenants list shows who is there.")
+            msg = "The assets of this project run per tenant, but no tenant was given."
+            raise ConfigurationError(msg, hint="Add --tenant ID. Run floe tenants list to see the tenants.")
         definitions = {definition for key in keys if (definition := self._own_partitions(key)) is not None}
         if not definitions:
             if choice.first is not None:
                 msg = "None of the selected assets has partitions."
-                raise ConfigurationError(msg, hint="Leave --partition out.")
+                raise ConfigurationError(msg, hint="Remove --partition.")
             return []
         if len(definitions) > 1:
-            msg = "The selected assets have different partitions, and one run has one kind."
-            raise ConfigurationError(msg, hint="Select those of one kind with --select.")
+            msg = "The selected assets have different partitions definitions; a run supports only one."
+            raise ConfigurationError(msg, hint="Use --select to choose assets with the same partitions.")
         return _keys_of(next(iter(definitions)), choice, instance)
 
     def in_one_run(self, keys: Sequence[AssetKey]) -> bool:
-        """Whether a range of partitions is one run for all of these assets."""
+        """Whether all of these assets write a range of partitions in a single run."""
         if self.tenant is not None:
             return all(IN_ONE_RUN in self.spec(key).metadata for key in keys if self.partitioned(key))
         policies = [self.definition(key).backfill_policy for key in keys if self.partitioned(key)]
         return all(policy is not None and policy.max_partitions_per_run is None for policy in policies)
 
     def takes_ranges(self, keys: Sequence[AssetKey]) -> bool:
-        """Whether one run of these assets can write a stretch of adjacent partitions."""
-        # A range over several dimensions is a block, not a stretch of the list.
+        """Whether one run of these assets can write a contiguous range of the partition list."""
+        # A range over several dimensions is a block, not a contiguous part of the list.
         lists = not any(isinstance(self._own_partitions(key), MultiPartitionsDefinition) for key in keys)
         return lists and self.in_one_run(keys)
 
     def stages(self, keys: Sequence[AssetKey]) -> list[list[AssetKey]]:
-        """Split assets into stages that have partitions or have none, each after those it depends on."""
+        """Split assets into stages of only partitioned or only unpartitioned assets, each after its upstream stages."""
         stage_of: dict[AssetKey, int] = {}
         for key in keys:
             kind = self.partitioned(key)
             known = [dependency for dependency in self.upstream(key) if dependency in stage_of]
             stage_of[key] = max((stage_of[one] + (self.partitioned(one) is not kind) for one in known), default=0)
-        # Assets of both kinds may depend on nothing, so that the kind is part of the stage.
+        # Partitioned and unpartitioned assets can be at the same depth, so the kind is part of the stage.
         order = sorted({(stage, self.partitioned(key)) for key, stage in stage_of.items()})
         return [[key for key in keys if (stage_of[key], self.partitioned(key)) == one] for one in order]
 
     def partitioned(self, key: AssetKey) -> bool:
-        """Whether an asset has partitions, beside those of tenants."""
+        """Whether an asset is partitioned, apart from the tenant dimension."""
         return self._own_partitions(key) is not None
 
     def _own_partitions(self, key: AssetKey) -> PartitionsDefinition | None:
         return own_partitions(self.spec(key).partitions_def)
 
     def upstream(self, key: AssetKey) -> list[AssetKey]:
-        """Return the assets that an asset reads."""
+        """Return the upstream assets of an asset."""
         return [dependency.asset_key for dependency in self.spec(key).deps]
 
 
 def _keys_of(definition: PartitionsDefinition, choice: PartitionChoice, instance: DagsterInstance | None) -> list[str]:
     known = definition.get_partition_keys(dynamic_partitions_store=instance)
-    what = f"Partitions go from {known[0]} to {known[-1]}." if known else "It has no partitions yet."
+    what = f"Partitions: {known[0]} to {known[-1]}." if known else "There are no partitions yet."
     if choice.due is not None and choice.first is None:
         return list(known)
     if choice.first is None or choice.last is None:
-        msg = "The selected assets have partitions, and none was asked for."
+        msg = "The selected assets are partitioned, but no partition was given."
         raise ConfigurationError(
             msg, hint=f"Add --partition, --partition-range A...B, --missing or --all-partitions. {what}"
         )
     for key in (choice.first, choice.last):
         if key not in known:
-            msg = f"There is no partition '{key}'."
+            msg = f"Partition '{key}' does not exist."
             raise ConfigurationError(msg, hint=what)
     keys = known[known.index(choice.first) : known.index(choice.last) + 1]
     if isinstance(definition, MultiPartitionsDefinition):
-        # A range over several dimensions is a block, not a stretch of the list.
+        # A range over several dimensions is a block, not a contiguous part of the list.
         keys = definition.get_partition_keys_in_range(PartitionKeyRange(choice.first, choice.last))
     if not keys:
-        msg = f"The range {choice} holds no partition."
-        raise ConfigurationError(msg, hint="Write the earlier partition first.")
+        msg = f"The range {choice} contains no partitions."
+        raise ConfigurationError(msg, hint="Put the earlier partition first.")
     return list(keys)
 
 
 def _query(part: str, tables: Mapping[str, AssetKey]) -> str:
-    """Turn the name of a table, or a pattern of names, into Dagster's selection language."""
+    """Convert a table name or a pattern of table names to Dagster's selection syntax."""
     match = _NAME.match(part)
     if part == "*" or match is None:
         return part
     before, name, after = match.groups()
-    # A table's name does not always tell its asset's key: public.orders is orders, gold.a_b may be gold/a/b.
+    # Table names do not map back to asset keys: public.orders is orders, gold.a_b may be gold/a/b.
     keys = ["/".join(key.path) for table, key in tables.items() if fnmatchcase(table, name)]
     return " or ".join(f'{before}key:"{key}"{after}' for key in keys or [name.replace(".", "/")])
 
 
 def quiet_beta_warnings() -> None:
-    """Keep Dagster's remarks on its own release stages away from the user of a command."""
+    """Suppress Dagster's beta and preview warnings in commands."""
     for category in (BetaWarning, PreviewWarning):
         warnings.filterwarnings("ignore", category=category)

@@ -1,4 +1,4 @@
-"""What a run would read and write, told before it does."""
+"""Plans a run: what it would read and write, without changing anything."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ class PlannedAsset:
         asset: The asset, as ``namespace/name``.
         table: The table it writes.
         reads: The tables it reads.
-        mode: What happens to the rows already there.
-        keys: Columns that identify a row, for an upsert.
-        partitions: Partition keys that are written; empty for an asset without partitions.
-        checks: What has to hold before the rows are published; empty when they are written straight to main.
-        exists: Whether the table is there already.
-        rows: Rows it has now.
-        differences: Where the table is not what is declared, and what the run does about it.
-        rows_exact: Whether it has as many for certain; with delete files only a read tells.
+        mode: How existing rows are treated.
+        keys: Columns that identify a row for an upsert.
+        partitions: Partition keys to write; empty for an unpartitioned asset.
+        checks: Checks that run before publication; empty if rows are written directly to main.
+        exists: Whether the table exists.
+        rows: Current number of rows.
+        differences: Where the table differs from its declaration, and what the run does about it.
+        rows_exact: Whether ``rows`` is exact; with delete files, only a scan can count the rows.
     """
 
     asset: str
@@ -71,7 +71,7 @@ class PlannedAsset:
 
     @property
     def effect(self) -> str:
-        """What the write does, in a few words."""
+        """The effect of the write as a short phrase."""
         if self.mode is WriteMode.UPSERT:
             return "upsert"
         if self.mode is WriteMode.APPEND:
@@ -82,7 +82,7 @@ class PlannedAsset:
 
 
 def plan_assets(pipeline: Pipeline, tables: IcebergTableManager, batches: Sequence[Batch]) -> list[PlannedAsset]:
-    """Plan a run, asset by asset, upstream first; nothing is changed and no engine is started."""
+    """Plan a run for each asset, upstream first, without changing anything or starting an engine."""
     written: dict[AssetKey, dict[str, None]] = {}
     for batch in batches:
         for key in batch.keys:
@@ -127,7 +127,7 @@ def _planned(
 def _compared(
     table: Table | None, declared: TableConfig, keys: DeclaredKeys, settings: AssetSettings
 ) -> tuple[DriftItem, ...]:
-    """Return where a table differs from what floe.yaml and its asset declare."""
+    """Return how a table differs from what floe.yaml and its asset declare."""
     if table is None:
         return ()
     wanted = declared.model_copy(
@@ -141,10 +141,10 @@ def _compared(
 
 
 def partition_terms(pipeline: Pipeline, tables: Mapping[str, TableConfig]) -> dict[str, tuple[str, ...]]:
-    """Return how a run would partition new tables that declare nothing about it: by the partitions of their assets.
+    """Return the partition terms of new tables without declared partitioning, from the partitions of their assets.
 
     Raises:
-        ConfigurationError: The column that an asset's partition keys speak of is unknown.
+        ConfigurationError: The column for an asset's partition keys cannot be determined.
     """
     terms = {}
     for key in pipeline.keys:

@@ -1,4 +1,4 @@
-"""What a run has come to, asset by asset, read from Dagster's event log."""
+"""Tracks the progress of a run per asset, read from Dagster's event log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class AssetState(StrEnum):
-    """Where an asset stands in a run."""
+    """State of an asset in a run."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -41,7 +41,7 @@ class AssetState(StrEnum):
 
     @property
     def good(self) -> bool:
-        """Whether the asset ended as it should."""
+        """Whether the asset ended successfully."""
         return self.wrote or self is AssetState.UNCHANGED
 
     @property
@@ -51,12 +51,12 @@ class AssetState(StrEnum):
 
     @property
     def over(self) -> bool:
-        """Whether nothing more happens to the asset."""
+        """Whether the state is final."""
         return self not in {AssetState.WAITING, AssetState.RUNNING, AssetState.CHECKING}
 
 
 class CheckState(StrEnum):
-    """How a check ended."""
+    """Result of a check."""
 
     PASSED = "passed"
     WARNED = "warned"
@@ -66,15 +66,15 @@ class CheckState(StrEnum):
 
 @dataclass(frozen=True)
 class CheckProgress:
-    """How a check ended, and what it found.
+    """Result of a check, with its details.
 
     Attributes:
         name: Its name in Dagster.
-        state: How it ended.
-        passed: Whether it holds; true as well for a check that had no rows to look at.
-        blocking: Whether its failure holds rows back.
-        description: What must hold.
-        figures: What was found, by name.
+        state: The result.
+        passed: Whether the check passed; also true if it had no rows to evaluate.
+        blocking: Whether a failure prevents publication.
+        description: The condition that must hold.
+        figures: The check's metadata by name.
     """
 
     name: str
@@ -86,7 +86,7 @@ class CheckProgress:
 
     @property
     def sentence(self) -> str:
-        """What went wrong, for people."""
+        """The failure as text for users."""
         figures = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in self.figures.items())
         found = f" ({figures})" if figures else ""
         expected = f"; expected: {self.description.rstrip('.')}" if self.description else ""
@@ -95,23 +95,23 @@ class CheckProgress:
 
 @dataclass(frozen=True)
 class AssetProgress:
-    """What a run has done to one asset.
+    """Progress of one asset in a run.
 
     Attributes:
         asset: The asset, as ``namespace/name``.
         table: Its table.
-        state: Where it stands.
-        rows: Rows it brought.
-        total_rows: Rows of the table afterwards.
-        snapshot_id: The snapshot it made.
-        branch: The branch on which its rows wait.
-        checks: Its checks so far.
-        started: When its step began, in seconds since the epoch.
-        ended: When nothing more happened to it.
+        state: Its state.
+        rows: Number of rows written.
+        total_rows: Number of rows in the table after the write.
+        snapshot_id: The snapshot created by the write.
+        branch: The branch on which its rows are staged.
+        checks: Results of its checks so far.
+        started: Start time of its step, in seconds since the epoch.
+        ended: Time when it reached its final state.
         reason: Why it failed or was held back.
-        retired: Branches of older staged writes that it made pointless, and that are gone.
-        error: Class of the error it failed with, one of floe's where floe knows what happened.
-        results_not_kept: Why the results of its checks could not be kept; None when they were.
+        retired: Branches of superseded staged writes that were removed.
+        error: Class of the error it failed with; one of floe's if floe recognizes the failure.
+        results_not_kept: Why its check results could not be stored; None if they were.
     """
 
     asset: str
@@ -134,11 +134,11 @@ class RunProgress:
     """Follows the events of one run.
 
     Attributes:
-        failure: Why the run failed as a whole; None when it is its assets' own failure, or none.
+        failure: Why the run as a whole failed; None if it succeeded or only assets failed.
     """
 
     def __init__(self, pipeline: Pipeline, keys: Sequence[AssetKey]) -> None:
-        """Expect these assets."""
+        """Track the given assets."""
         self._assets = {key: AssetProgress(key.to_user_string(), pipeline.table(key)) for key in keys}
         self._steps: dict[str, list[AssetKey]] = {}
         self._gates: dict[str, AssetKey] = {}
@@ -156,11 +156,11 @@ class RunProgress:
 
     @property
     def assets(self) -> list[AssetProgress]:
-        """The assets as they stand, upstream first."""
+        """The tracked assets in their current state, upstream first."""
         return list(self._assets.values())
 
     def follow(self, entry: EventLogEntry) -> bool:
-        """Take one entry of the event log; return whether it changed anything."""
+        """Process an entry of the event log; return whether an asset's state changed."""
         event = entry.dagster_event
         if event is None:
             return False
@@ -171,7 +171,7 @@ class RunProgress:
         return before != list(self._assets.values())
 
     def finish(self) -> None:
-        """Settle what no event will settle any more."""
+        """Set final states for assets that no further event will change."""
         for key, asset in self._assets.items():
             if asset.state is AssetState.WAITING:
                 self._assets[key] = replace(asset, state=AssetState.SKIPPED)
@@ -249,7 +249,7 @@ class RunProgress:
     def _step_failed(self, event: DagsterEvent, moment: float) -> None:
         cause = cause_of(event.step_failure_data.error)
         if cause.interrupted:
-            # Whoever pressed Ctrl-C knows why.
+            # The user interrupted the run and knows the reason.
             return
         keys = [*self._steps.get(event.step_key or "", ())]
         if gated := self._gates.get(event.step_key or ""):
@@ -260,7 +260,7 @@ class RunProgress:
         self._check_failed(event.step_key or "", cause.reason)
 
     def _check_failed(self, step: str, reason: str) -> None:
-        """Note a check that runs beside its asset and could not be made: no evaluation will come."""
+        """Record an asset check outside the gate whose step failed, because no evaluation will follow."""
         for check in self._check_steps.get(step, ()):
             if check.asset_key in self._assets and all(
                 check.name != known.name for known in self._assets[check.asset_key].checks
@@ -269,7 +269,7 @@ class RunProgress:
                 self._change(check.asset_key, checks=(*self._assets[check.asset_key].checks, failed))
 
     def _run_failed(self, event: DagsterEvent, moment: float) -> None:
-        """Note why a run failed as a whole, such as by a resource that none of its steps could start with."""
+        """Record why the run as a whole failed, such as a resource that could not be initialized."""
         del moment
         data = event.event_specific_data
         if (error := getattr(data, "error", None)) is not None:
@@ -280,20 +280,20 @@ class RunProgress:
             self._change(key, state=AssetState.SKIPPED, ended=moment)
 
     def _step_succeeded(self, event: DagsterEvent, moment: float) -> None:
-        """Note that a step wrote nothing, when it ended well and never materialized its asset."""
+        """Mark assets as unchanged if their step succeeded without a materialization."""
         for key in self._steps.get(event.step_key or "", ()):
             if self._assets[key].state is AssetState.RUNNING:
                 self._change(key, state=AssetState.UNCHANGED, rows=0, ended=moment)
 
 
 _HANDLERS = {
-    DagsterEventType.STEP_START: RunProgress._step_started,  # noqa: SLF001 - our own class's
-    DagsterEventType.ASSET_MATERIALIZATION: RunProgress._materialized,  # noqa: SLF001 - our own class's
-    DagsterEventType.ASSET_CHECK_EVALUATION: RunProgress._checked,  # noqa: SLF001 - our own class's
-    DagsterEventType.STEP_FAILURE: RunProgress._step_failed,  # noqa: SLF001 - our own class's
-    DagsterEventType.RUN_FAILURE: RunProgress._run_failed,  # noqa: SLF001 - our own class's
-    DagsterEventType.STEP_SKIPPED: RunProgress._skipped,  # noqa: SLF001 - our own class's
-    DagsterEventType.STEP_SUCCESS: RunProgress._step_succeeded,  # noqa: SLF001 - our own class's
+    DagsterEventType.STEP_START: RunProgress._step_started,  # noqa: SLF001 - same module
+    DagsterEventType.ASSET_MATERIALIZATION: RunProgress._materialized,  # noqa: SLF001 - same module
+    DagsterEventType.ASSET_CHECK_EVALUATION: RunProgress._checked,  # noqa: SLF001 - same module
+    DagsterEventType.STEP_FAILURE: RunProgress._step_failed,  # noqa: SLF001 - same module
+    DagsterEventType.RUN_FAILURE: RunProgress._run_failed,  # noqa: SLF001 - same module
+    DagsterEventType.STEP_SKIPPED: RunProgress._skipped,  # noqa: SLF001 - same module
+    DagsterEventType.STEP_SUCCESS: RunProgress._step_succeeded,  # noqa: SLF001 - same module
 }
 
 

@@ -1,4 +1,4 @@
-"""What a project's Dagster instance remembers: which partitions are written, and which attempts failed."""
+"""Reads a project's Dagster instance: which partitions are written, and which attempts failed."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ if TYPE_CHECKING:
     from floe_dagster.runs.pipeline import Pipeline
 
 WHOLE = ""
-"""Stands for the one partition of an asset that has none."""
+"""The partition key used for an asset without partitions."""
 
 _EVALUATIONS = 10_000
 
 
 class RunHistory:
-    """The past of a project's assets, for one tenant where it has tenants.
+    """The run history of a project's assets, limited to one tenant if the project has tenants.
 
-    Partitions are given by the keys of an asset's own partitions, without the tenant; ``WHOLE`` is an asset without.
+    Partitions are identified by their keys without the tenant; ``WHOLE`` represents an unpartitioned asset.
     """
 
     def __init__(self, pipeline: Pipeline, instance: DagsterInstance) -> None:
-        """Look into an instance."""
+        """Create a history that reads from an instance."""
         self._pipeline = pipeline
         self._instance = instance
 
     def written(self, key: AssetKey) -> set[str]:
-        """Return the partitions whose latest rows are on main: written, and published where checks decide."""
+        """Return the partitions whose latest rows are on main: written, and published if the asset has a gate."""
         latest = self._latest(key)
         return set(latest) - self._unpublished(key, latest)
 
     def failed(self, key: AssetKey) -> set[str]:
-        """Return the partitions whose latest attempt ended without rows on main, and is not under way any more."""
+        """Return the partitions whose latest attempt has ended without rows on main."""
         latest = self._latest(key)
         attempts = self._attempts(key)
         over = {run_id for run_id in set(attempts.values()) if self._over(run_id)}
         return {one for one, run_id in attempts.items() if run_id in over} | self._unpublished(key, latest)
 
     def _latest(self, key: AssetKey) -> dict[str, int]:
-        """Return the latest materialization of each partition by its number in the event log."""
+        """Return the event log id of each partition's latest materialization."""
         kind = DagsterEventType.ASSET_MATERIALIZATION
         if self._pipeline.spec(key).partitions_def is not None:
             found = self._instance.event_log_storage.get_latest_storage_id_by_partition(key, kind)
@@ -55,7 +55,7 @@ class RunHistory:
         return {WHOLE: records[0].storage_id} if records else {}
 
     def _attempts(self, key: AssetKey) -> dict[str, str]:
-        """Return the run of each partition's latest attempt, where it has made nothing yet."""
+        """Return the run id of each partition's latest attempt that has not materialized it."""
         if self._pipeline.spec(key).partitions_def is not None:
             storage = self._instance.event_log_storage
             found = storage.get_latest_asset_partition_materialization_attempts_without_materializations(key)
@@ -69,7 +69,7 @@ class RunHistory:
         return {}
 
     def _unpublished(self, key: AssetKey, latest: dict[str, int]) -> set[str]:
-        """Return the partitions whose latest rows never left their branch."""
+        """Return the partitions whose latest rows are still on their audit branch."""
         if not latest or self._pipeline.settings(key).gate is None:
             return set()
         check = AssetCheckKey(key, PUBLISHED)
@@ -86,7 +86,7 @@ class RunHistory:
         return {own for own, number in latest.items() if number in held}
 
     def _own(self, key: AssetKey, names: Iterable[str]) -> Iterable[tuple[str, str]]:
-        """Give the partitions of this pipeline's tenant, by their own keys, with the names Dagster has for them."""
+        """Yield the partitions of this pipeline's tenant, each as its key without the tenant and its key in Dagster."""
         partitions_def = self._pipeline.spec(key).partitions_def
         for name in names:
             scope = Scope.of(partitions_def, [name])

@@ -1,4 +1,4 @@
-"""Processes that run batches of a project beside each other, all on one Spark."""
+"""Worker processes that run batches of a project concurrently, on one shared Spark server."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 
 
 class Workers:
-    """Executes runs in processes of their own, each of which loads the project once."""
+    """Executes runs in worker processes, each of which loads the project once."""
 
     def __init__(self, pipeline: Pipeline, pool: ProcessPoolExecutor) -> None:
-        """Use a pool that ``started`` made."""
+        """Use a pool created by ``started``."""
         self._pipeline = pipeline
         self._pool = pool
 
     @classmethod
     @contextmanager
     def started(cls, pipeline: Pipeline, count: int) -> Iterator[Workers]:
-        """Keep up to this many processes for the length of a block; an interrupt of the block ends what they do."""
+        """Provide up to this many workers during a block; an exception in the block interrupts their runs."""
         name_project(pipeline.artifacts, tenant=pipeline.tenant)
         pool = ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn"), initializer=_settle)
         with _ignoring_interrupts():
@@ -59,7 +59,7 @@ class Workers:
             pool.shutdown(cancel_futures=True)
 
     def __call__(self, keys: Sequence[AssetKey], tags: dict[str, str]) -> tuple[str, bool]:
-        """Run some assets in a process that is free, and wait for the end; return the run's id and its success.
+        """Run assets in an idle worker and wait for the end; return the run id and whether the run succeeded.
 
         Raises:
             EngineError: The process was killed.
@@ -69,13 +69,13 @@ class Workers:
         try:
             return self._pool.submit(_execute, self._pipeline.tenant, names, tags, trace_parent()).result()
         except BrokenProcessPool as err:
-            hint = "The next floe run clears what it left. Fewer --processes need less memory."
+            hint = "The next floe run removes its leftovers. Fewer --processes need less memory."
             raise EngineError(PROCESS_LOST, hint=hint) from err
 
 
 @contextmanager
 def _ignoring_interrupts() -> Iterator[None]:
-    """Start processes that ignore Ctrl-C from their first moment, and not only once Python has come up in them."""
+    """Start processes with SIGINT ignored, so that Ctrl-C during Python's startup does not reach them."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -87,12 +87,12 @@ def _ignoring_interrupts() -> Iterator[None]:
 
 
 def _begin() -> None:
-    """Nothing: whoever is given it has to start."""
+    """Do nothing; submitting this makes the pool start a worker."""
 
 
 def _settle() -> None:
-    """Keep a worker quiet while it waits, and end it with the process that started it."""
-    # A terminal sends Ctrl-C to the whole group; a worker hears of it once, from the process that started it.
+    """Ignore interrupts while the worker is idle, and exit with the parent process."""
+    # The terminal sends Ctrl-C to the whole process group; a worker receives it only from its parent.
     os.setpgid(0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, name="floe-worker-watch", daemon=True).start()

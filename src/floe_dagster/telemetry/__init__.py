@@ -1,1 +1,1 @@
-"""Spans, lineage and causes of failure of runs."""
+"""Spans, lineage events and failure causes of runs."""

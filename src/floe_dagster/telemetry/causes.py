@@ -1,4 +1,4 @@
-"""Why a step failed: the one error of its chain that says most, in one line."""
+"""Selects the most informative error of a failed step's error chain, as one line."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _OWN_ERRORS = re.compile(r"floe_\w+(?:\.\w+)*\.errors\.(?P<name>\w+)")
 _INTERRUPTS = frozenset({"DagsterExecutionInterruptedError", "KeyboardInterrupt"})
 _CRASH = "ChildProcessCrashException"
-PROCESS_LOST = "A process of the run ended without a word: it was killed, or the machine is out of memory."
-"""What is known of a process that did not come to its end."""
+PROCESS_LOST = "A process of the run ended unexpectedly: it was killed, or the machine ran out of memory."
+"""Failure reason of a process that ended without reporting a result."""
 _FULL = re.compile(r"No space left on device|disk is full|Disk quota exceeded|File too large", re.IGNORECASE)
 _CLASS = re.compile(r"[A-Za-z_][\w.]*")
 _FRAME = re.compile(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d+)')
@@ -34,8 +34,8 @@ class Cause:
 
     Attributes:
         reason: What went wrong, and the line of the user's code.
-        error: Class of the error; one of floe's where floe knows what happened.
-        interrupted: Whether somebody asked the run to stop.
+        error: Class of the error; one of floe's if floe recognizes the failure.
+        interrupted: Whether the run was interrupted by the user.
     """
 
     reason: str
@@ -43,14 +43,14 @@ class Cause:
     interrupted: bool = False
 
     def __post_init__(self) -> None:
-        """Mask secrets: a user's own error may quote the address it could not reach, and reports end up in CI logs."""
+        """Mask secrets: a user's error may quote a URL with credentials, and reports end up in CI logs."""
         object.__setattr__(self, "reason", redact_text(self.reason))
 
 
 def cause_of(error: SerializableErrorInfo | None) -> Cause:
-    """Find the error to tell: floe's own, which has the way out, or else the one that began it."""
+    """Return the error to report: floe's own, whose message has a hint, or else the root cause."""
     if error is None:
-        return Cause("failed without saying why")
+        return Cause("failed without an error message")
     chain = list(_chain(error))
     if any(link.cls_name in _INTERRUPTS for link in chain):
         return Cause("interrupted", interrupted=True)
@@ -61,22 +61,22 @@ def cause_of(error: SerializableErrorInfo | None) -> Cause:
         if (own := _OWN_ERRORS.fullmatch(kind)) and rest:
             return Cause(rest.strip(), own["name"])
     last = chain[-1]
-    text = _told(last.message.strip())
+    text = _shortened(last.message.strip())
     if full := next((link for link in chain if _FULL.search(link.message)), None):
-        return Cause(f"The storage is full: {_told(full.message.strip())}", errors.StorageFullError.__name__)
+        return Cause(f"The storage is full: {_shortened(full.message.strip())}", errors.StorageFullError.__name__)
     place = _place_in_project(last.stack)
     return Cause(f"{text} ({place})" if place else text, last.cls_name)
 
 
 def exit_code_of(error: str | None) -> int:
-    """Return what a command exits with that met an error of this class; a user's own code is the user's to fix."""
+    """Return a command's exit code for an error class; errors in the user's code exit with ``USER_ERROR``."""
     return next((kind.exit_code for kind in _own_errors() if kind.__name__ == error), errors.USER_ERROR)
 
 
 def _own_errors(
     root: type[errors.FloeStorageError] = errors.FloeStorageError,
 ) -> Iterator[type[errors.FloeStorageError]]:
-    """Yield floe's errors, those of its plugins included."""
+    """Yield floe's error classes, including those of plugins."""
     yield root
     for kind in root.__subclasses__():
         yield from _own_errors(kind)
@@ -88,17 +88,17 @@ def _chain(error: SerializableErrorInfo | None) -> Iterator[SerializableErrorInf
         error = error.cause
 
 
-def _told(text: str) -> str:
+def _shortened(text: str) -> str:
     kind, colon, rest = text.partition(": ")
     if not colon or not _CLASS.fullmatch(kind):
         return text
-    # An engine's message may go on with the plan of the query.
+    # An engine may append the query plan to its message, which does not help the user.
     reason = reason_of(kind, rest)
     return f"{kind.rpartition('.')[2]}: {rest.strip() if reason is None else reason}"
 
 
 def _place_in_project(stack: Sequence[str]) -> str | None:
-    """Return the innermost line of a traceback that is neither a library's nor floe's own."""
+    """Return the innermost line of a traceback that belongs neither to a library nor to floe."""
     for frame in reversed(stack):
         found = _FRAME.match(frame)
         if found and not _LIBRARY.search(found["file"]) and not found["file"].startswith(_OWN_CODE):

@@ -1,6 +1,6 @@
-"""Lineage of runs as OpenLineage events: which job read and wrote which tables, and how it ended.
+"""OpenLineage events for runs: which job read and wrote which tables, and how it ended.
 
-A receiver that is away costs a process one attempt each half minute and nothing else.
+If the receiver is unavailable, a process tries again at most once every half minute.
 """
 
 from __future__ import annotations
@@ -31,41 +31,41 @@ if TYPE_CHECKING:
     from floe_dagster.telemetry.observer import StepAssets
 
 API_KEY_VARIABLE = "OPENLINEAGE_API_KEY"
-"""Holds the receiver's API key, where it asks for one."""
+"""Environment variable with the receiver's API key, if it requires one."""
 
-# A name, not an address: OpenLineage wants a URI.
+# OpenLineage requires a URI; this one is a name and does not resolve.
 _PRODUCER = "urn:floe:floe-lakehouse"
 _SETTING = "observability.openlineage"
-# Jobs that stand for "some assets of the project", by names of Dagster's and of ours.
+# Jobs over an arbitrary set of assets, by the names that Dagster and floe use for them.
 _UNNAMED_JOBS = frozenset({"__ASSET_JOB", "__ephemeral_asset_job__", "floe_run"})
 
 
 def attempt_name(step: str, attempt: int) -> str:
-    """Return what tells an attempt at a step from the others of its run: any process may have to end it."""
+    """Return a name for an attempt that is unique in its run and the same in every process."""
     return f"{step}:{attempt}" if attempt else step
 
 
 class Lineage:
-    """Sends the events of a project's runs."""
+    """Sends OpenLineage events for the runs of a project."""
 
     def __init__(self, artifacts: CompiledArtifacts, config: OpenLineageConfig) -> None:
-        """Send to the configured receiver; it is reached with the first event."""
+        """Send to the configured receiver; the connection is opened with the first event."""
         self._artifacts = artifacts
         self._config = config
         self._receiver = Receiver.of(_SETTING)
 
     @classmethod
     def of(cls, artifacts: CompiledArtifacts) -> Lineage | None:
-        """Return the lineage of a project; None when its floe.yaml names no receiver.
+        """Return the lineage of a project; None if floe.yaml configures no receiver.
 
         Raises:
-            MissingDependencyError: A receiver is named, and the extra ``openlineage`` is not installed.
+            MissingDependencyError: A receiver is configured, but the extra ``openlineage`` is not installed.
         """
         config = artifacts.observability.openlineage
         if config is None:
             return None
         try:
-            import openlineage.client  # noqa: F401 - whether it is there
+            import openlineage.client  # noqa: F401 - checks that it is installed
         except ImportError as err:
             raise MissingDependencyError(_SETTING, extra="openlineage") from err
         return cls(artifacts, expand_section(config, path=_SETTING))
@@ -80,9 +80,9 @@ class Lineage:
         return StepLineage(self, run_id, self._job_name(job), kind="JOB")
 
     def of_step(self, run: DagsterRun, step: str, assets: StepAssets, *, attempt: int = 0) -> StepLineage:
-        """Describe an attempt at a step of a run; its job bears the name of the asset it makes.
+        """Describe an attempt at a step of a run; the job is named after the asset it makes.
 
-        A try after a failed one has an id of its own: what has failed does not start once more.
+        Each retry has a run id of its own, because a failed OpenLineage run cannot start again.
         """
         name = assets.made[0].to_user_string() if len(assets.made) == 1 else step
         prefix = ""
@@ -112,24 +112,24 @@ class Lineage:
 
         key = os.environ.get(API_KEY_VARIABLE)
         config = HttpConfig(
-            # The endpoint is below the whole address, and not only below its host.
+            # With a trailing slash, the endpoint is resolved below the full URL and not only below its host.
             url=f"{self._config.url.rstrip('/')}/",
             endpoint=self._config.endpoint,
             timeout=self._config.timeout_seconds,
             auth=ApiKeyTokenProvider({"api_key": key}) if key else TokenProvider({}),
-            # A receiver that hangs is waited for once.
+            # No read retries: wait only once for a receiver that hangs.
             retry={"total": 1, "read": 0, "backoff_factor": 0.3, "allowed_methods": ["POST"]},
         )
         return OpenLineageClient(transport=HttpTransport(config))
 
     def send(self, event: Any) -> None:  # noqa: ANN401 - a RunEvent
-        """Send an event; after a failure nothing is sent for a while."""
+        """Send an event; after a failure, sending pauses for a while."""
         if self._receiver.silent:
             return
         try:
             self._receiver.take(lambda: self._client.emit(event), seconds=self._config.timeout_seconds)
-        except Exception as err:  # noqa: BLE001 - whoever watches must not disturb
-            # What the receiver answered stays out: it may repeat what it was sent.
+        except Exception as err:  # noqa: BLE001 - lineage must not fail the run
+            # The response is not logged: it may repeat the request.
             self._receiver.failed("lineage_not_sent", url=redact_text(self._config.url), error=type(err).__name__)
 
 
@@ -146,19 +146,19 @@ class StepLineage:
     outputs: dict[str, OutputDataset] = field(default_factory=dict)
 
     def start(self) -> None:
-        """Tell that it has begun."""
+        """Send the START event."""
         self._send("START")
 
     def complete(self) -> None:
-        """Tell that it has ended well."""
+        """Send the COMPLETE event."""
         self._send("COMPLETE")
 
     def fail(self, reason: str) -> None:
-        """Tell that it has failed, and why."""
+        """Send the FAIL event with the reason."""
         self._send("FAIL", reason)
 
     def wrote(self, metadata: Mapping[str, Any]) -> None:
-        """Take in what was written, as the materialization's metadata has it."""
+        """Record a write from the materialization's metadata."""
         from openlineage.client.event_v2 import OutputDataset
         from openlineage.client.facet_v2 import (
             dataset_version_dataset,
@@ -186,7 +186,7 @@ class StepLineage:
             fileCount=_number(metadata, "files"),
         )
         name = str(metadata["table"].value)
-        # A write of several partitions has a materialization for each of them, all with the figures of the write.
+        # A write of several partitions logs one materialization each, all with the statistics of the whole write.
         self.outputs[name] = OutputDataset(
             namespace=self.lineage.datasets,
             name=name,
@@ -233,7 +233,7 @@ def _tables(keys: Iterable[AssetKey]) -> list[str]:
         try:
             found.append(table_of(key.path, default_namespace=DEFAULT_NAMESPACE))
         except InvalidIdentifierError:
-            # Somebody else's asset need not be a table.
+            # An external asset need not be a table.
             found.append(key.to_user_string())
     return found
 

@@ -1,8 +1,8 @@
-"""Makes Dagster's runs visible: a span for each run and step, and lineage events where somebody receives them.
+"""Traces Dagster runs: a span per run and step, and lineage events if a receiver is configured.
 
-Spans of the steps are made where the steps run, in whichever process that is: the events that Dagster logs there tell
-when one begins and ends. The run's span is made by whoever executes the run, and named to the steps' processes by the
-variable TRACEPARENT, or by a tag of the run on other machines.
+Step spans are created in the process that runs the step, from the events that Dagster logs there. The run's span is
+created by the process that executes the run. Step processes receive it through the environment variable TRACEPARENT,
+or on other machines through a tag of the run.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from floe_dagster.telemetry.lineage import StepLineage
 
 TRACE_TAG = "floe/traceparent"
-"""Tag of a run that names its span, in W3C form."""
+"""Run tag that contains the run's span in W3C traceparent format."""
 
 _PARTITION_TAGS = ("dagster/partition", "dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
 _BEGINNINGS = {DagsterEventType.STEP_START, DagsterEventType.STEP_RESTARTED}
@@ -56,13 +56,13 @@ _FAILURES = {DagsterEventType.STEP_FAILURE, DagsterEventType.STEP_UP_FOR_RETRY}
 _ENDINGS = _FAILURES | {DagsterEventType.STEP_SUCCESS}
 _RUN_ENDINGS = {DagsterEventType.RUN_SUCCESS, DagsterEventType.RUN_FAILURE, DagsterEventType.RUN_CANCELED}
 _log = get_logger("floe.dagster")
-# Runs of this process that have a span already.
+# Runs that already have a span in this process.
 _watched: set[str] = set()
 
 
 @dataclass(frozen=True)
 class StepAssets:
-    """The assets that a step makes, those that they are made of, and whether they have partitions."""
+    """The assets that a step makes, their upstream assets, and whether they are partitioned."""
 
     made: tuple[AssetKey, ...]
     used: tuple[AssetKey, ...] = ()
@@ -70,17 +70,17 @@ class StepAssets:
 
 
 class RunObserver:
-    """Follows the runs of a project in this process."""
+    """Observes the runs of a project in this process."""
 
     def __init__(self, artifacts: CompiledArtifacts) -> None:
-        """Observe as the project's observability section says."""
+        """Observe as configured in the project's observability section."""
         self.lineage = Lineage.of(artifacts)
         self.steps: dict[str, StepAssets] = {}
         self._followed: set[str] = set()
         self._lock = threading.Lock()
 
     def know(self, assets: Iterable[AssetsDefinition]) -> None:
-        """Learn which steps make which assets."""
+        """Register which steps make which assets."""
         for asset in assets:
             if asset.is_executable:
                 used = sorted({dep.asset_key for spec in asset.specs for dep in spec.deps} - asset.keys)
@@ -88,7 +88,7 @@ class RunObserver:
                 self.steps[asset.node_def.name] = StepAssets(tuple(sorted(asset.keys)), tuple(used), partitioned)
 
     def follow(self, context: InitResourceContext) -> None:
-        """Follow the steps of a run that is about to use a resource of the project; once is enough."""
+        """Observe the steps of a run that uses a resource of the project; repeated calls have no effect."""
         run, instance = context.run, context.instance
         if run is None or instance is None or not (is_tracing() or self.lineage):
             return
@@ -98,41 +98,41 @@ class RunObserver:
             self._followed.add(run.run_id)
         if _is_unwatched(run, instance):
             instance.add_event_listener(run.run_id, _RunHere(self, run).notice)
-        # In a step's own process, resources connect before the step begins.
+        # In a separate step process, resources are initialized before the step starts.
         join(_parent_of(run))
         instance.add_event_listener(run.run_id, _Steps(self, run, instance).notice)
 
     def executor(self, inner: ExecutorDefinition | Executor | None) -> ExecutorDefinition | Executor | None:
-        """Return an executor whose runs are observed; the given one, or Dagster's own, when nobody looks."""
+        """Return an executor whose runs are observed; without tracing and lineage, return the given one unchanged."""
         if not (is_tracing() or self.lineage):
             return inner
         given = ExecutorDefinition.hardcoded_executor(inner) if isinstance(inner, Executor) else inner
         return _observed(given or multi_or_in_process_executor, self)
 
     def follows(self, run: DagsterRun) -> bool:
-        """Whether steps of a run are observed in this process."""
+        """Whether this process observes the steps of a run."""
         return run.run_id in self._followed
 
     def step_span(
         self, run: DagsterRun, step: str, *, attempt: int, started: int | None = None
     ) -> AbstractContextManager[Operation]:
-        """Return the span of a step, to be entered.
+        """Return the span of a step as a context manager.
 
         Args:
             run: The run.
             step: The step.
-            attempt: How often it was tried before.
-            started: When it began, in nanoseconds; now by default.
+            attempt: Number of earlier attempts.
+            started: Start time in nanoseconds; defaults to now.
         """
         assets = self.steps.get(step)
         names = [key.to_user_string() for key in assets.made] if assets else []
-        # A run of one day may make assets that have no days.
+        # A partitioned run may include unpartitioned assets.
         tags = _PARTITION_TAGS if assets is None or assets.partitioned else ()
         keys = [run.tags[tag] for tag in tags if tag in run.tags]
         return traced(
             "dagster.asset" if assets else "dagster.step",
             started=started,
-            # Known beforehand, so that whoever started a process that was killed can end the span in its place.
+            # Deterministic, so that the parent process can end the span if the step process is killed.
             span_id=step_span_id(run, step, attempt),
             run_id=run.run_id,
             step=step,
@@ -141,22 +141,22 @@ class RunObserver:
         )
 
     def lineage_of(self, run: DagsterRun, step: str, *, attempt: int) -> StepLineage | None:
-        """Describe a step for the lineage; None when nobody receives it, or it makes no asset."""
+        """Describe a step for lineage; None without a lineage receiver, or if the step makes no asset."""
         assets = self.steps.get(step)
         return self.lineage.of_step(run, step, assets, attempt=attempt) if self.lineage and assets else None
 
     def flush(self) -> None:
-        """Send what was recorded so far: a process that Dagster started may end without another chance."""
+        """Flush recorded spans: Dagster may end a process before the exporter runs again."""
         if is_tracing():
             flush_observability()
 
 
 @dataclass
 class WatchedRun:
-    """A run under way; what is set on it ends up on its span.
+    """An active run; its attributes are recorded on the run's span.
 
     Attributes:
-        reason: Why it failed; None while it has not.
+        reason: Why the run failed; None unless it has failed.
     """
 
     reason: str | None = None
@@ -164,32 +164,32 @@ class WatchedRun:
 
 @contextmanager
 def watched_run(lineage: Lineage | None, run_id: str, job: str) -> Iterator[WatchedRun]:
-    """Give a run a span and lineage events for the length of a block."""
+    """Emit a span and lineage events for a run during a block."""
     watched = WatchedRun()
     if not is_tracing() and lineage is None:
         yield watched
         return
-    told = lineage.of_run(run_id, job) if lineage else None
+    emitter = lineage.of_run(run_id, job) if lineage else None
     raised: BaseException | None = None
     _watched.add(run_id)
     try:
         with continued(inherited_parent()), traced("dagster.run", run_id=run_id, job=job) as operation:
-            if told:
-                told.start()
+            if emitter:
+                emitter.start()
             try:
                 with process_span(operation.span):
                     yield watched
             except BaseException as err:
                 if watched.reason is None:
-                    if told:
-                        told.fail(str(err) or type(err).__name__)
+                    if emitter:
+                        emitter.fail(str(err) or type(err).__name__)
                     raise
-                # What Dagster raises after a failed step repeats tracebacks; the step says why.
+                # Dagster's error after a failed step only repeats tracebacks; the step has the reason.
                 raised = err
             if watched.reason is not None:
                 operation.fail(watched.reason)
-            if told:
-                told.complete() if watched.reason is None else told.fail(watched.reason)
+            if emitter:
+                emitter.complete() if watched.reason is None else emitter.fail(watched.reason)
     finally:
         _watched.discard(run_id)
     if raised is not None:
@@ -197,18 +197,18 @@ def watched_run(lineage: Lineage | None, run_id: str, job: str) -> Iterator[Watc
 
 
 def step_span_id(run: DagsterRun, step: str, attempt: int = 0) -> int:
-    """Return the id of the span that an attempt at a step of a run has."""
+    """Return the span id of an attempt at a step."""
     digest = hashlib.blake2b(f"{run.run_id}:{attempt_name(step, attempt)}".encode(), digest_size=8).digest()
     return int.from_bytes(digest) or 1
 
 
 def _is_unwatched(run: DagsterRun, instance: DagsterInstance) -> bool:
-    """Whether this process executes a run as a whole, and not by an executor of ours."""
+    """Whether this process executes the whole run without one of floe's executors."""
     if run.run_id in _watched:
         return False
-    told = instance.get_records_for_run(run.run_id, of_type={DagsterEventType.RUN_START, *_RUN_ENDINGS}).records
-    events = [record.event_log_entry.get_dagster_event() for record in told]
-    # Who looks at the result of a run connects once more when it has ended.
+    records = instance.get_records_for_run(run.run_id, of_type={DagsterEventType.RUN_START, *_RUN_ENDINGS}).records
+    events = [record.event_log_entry.get_dagster_event() for record in records]
+    # Reading a run's results initializes the resources again after the run has ended.
     return any(event.pid == os.getpid() for event in events) and not any(
         event.event_type in _RUN_ENDINGS for event in events
     )
@@ -219,13 +219,13 @@ def _parent_of(run: DagsterRun) -> str | None:
 
 
 def trace_tags() -> dict[str, str]:
-    """Return the tags of a run that lead to its trace; none when nothing is traced."""
+    """Return the run tags that carry the current trace; empty without tracing."""
     parent = trace_parent() if is_tracing() else None
     return {} if parent is None else {TRACE_TAG: parent}
 
 
 class _RunHere:
-    """A run of this process that no executor of ours carries out, as with ``materialize`` or ``execute_in_process``."""
+    """A run that this process executes without floe's executor, such as ``materialize`` or ``execute_in_process``."""
 
     def __init__(self, observer: RunObserver, run: DagsterRun) -> None:
         self._scope = ExitStack()
@@ -233,7 +233,7 @@ class _RunHere:
         self._run = self._scope.enter_context(watched_run(observer.lineage, run.run_id, run.job_name))
 
     def notice(self, entry: EventLogEntry) -> None:
-        """Take in an event of the run; whatever goes wrong here is no reason to fail it."""
+        """Handle an event of the run; errors are logged and do not fail the run."""
         event = entry.dagster_event
         if event is None or event.event_type not in _RUN_ENDINGS:
             return
@@ -241,7 +241,7 @@ class _RunHere:
             if event.event_type is not DagsterEventType.RUN_SUCCESS:
                 self._run.reason = _reason_of(event)
             self._scope.close()
-        except Exception as err:  # noqa: BLE001 - whoever watches must not disturb
+        except Exception as err:  # noqa: BLE001 - observing must not fail the run
             _log.warning("run_not_observed", error=type(err).__name__, reason=str(err))
 
 
@@ -259,7 +259,7 @@ def _step_failed(step: str | None) -> str:
 
 
 class _Steps:
-    """The steps of one run that are under way in this process."""
+    """The active steps of one run in this process."""
 
     def __init__(self, observer: RunObserver, run: DagsterRun, instance: DagsterInstance) -> None:
         self._observer = observer
@@ -268,13 +268,13 @@ class _Steps:
         self._open: dict[str, _OpenStep] = {}
 
     def notice(self, entry: EventLogEntry) -> None:
-        """Take in an event of the run; whatever goes wrong here is no reason to fail it."""
+        """Handle an event of the run; errors are logged and do not fail the run."""
         event = entry.dagster_event
         if event is None or event.step_key is None:
             return
         try:
             self._notice(event, event.step_key)
-        except Exception as err:  # noqa: BLE001 - whoever watches must not disturb
+        except Exception as err:  # noqa: BLE001 - observing must not fail the run
             _log.warning("step_not_observed", step=event.step_key, error=type(err).__name__, reason=str(err))
 
     def _notice(self, event: DagsterEvent, step: str) -> None:
@@ -290,23 +290,23 @@ class _Steps:
             self._end(step, None if event.event_type is DagsterEventType.STEP_SUCCESS else cause_of(error).reason)
 
     def _begin(self, step: str, attempt: int) -> None:
-        told = self._observer.lineage_of(self._run, step, attempt=attempt)
+        emitter = self._observer.lineage_of(self._run, step, attempt=attempt)
         with ExitStack() as scope:
             scope.enter_context(continued(_parent_of(self._run)))
             operation = scope.enter_context(self._observer.step_span(self._run, step, attempt=attempt))
             scope.enter_context(process_span(operation.span))
-            self._open[step] = _OpenStep(scope.pop_all(), operation, told)
-        if told:
-            told.start()
+            self._open[step] = _OpenStep(scope.pop_all(), operation, emitter)
+        if emitter:
+            emitter.start()
 
     def _materialized(self, step: str, event: DagsterEvent) -> None:
         metadata: Mapping[str, Any] = event.step_materialization_data.materialization.metadata
         under_way = self._open[step]
         figures = {key: metadata[key].value for key in ("table", "num_rows", "snapshot_id") if key in metadata}
-        # A write of several partitions is told of once for each of them.
+        # A write of several partitions logs one materialization for each of them.
         under_way.written[figures.get("table")] = figures
-        if under_way.told:
-            under_way.told.wrote(metadata)
+        if under_way.emitter:
+            under_way.emitter.wrote(metadata)
 
     def _end(self, step: str, reason: str | None) -> None:
         ended = self._open.pop(step)
@@ -314,22 +314,22 @@ class _Steps:
         if reason is not None:
             ended.operation.fail(reason)
         ended.scope.close()
-        if ended.told:
-            ended.told.complete() if reason is None else ended.told.fail(reason)
+        if ended.emitter:
+            ended.emitter.complete() if reason is None else ended.emitter.fail(reason)
 
 
 @dataclass
 class _OpenStep:
-    """A step under way, with the figures of what it wrote by table."""
+    """An active step, with the statistics of its writes by table."""
 
     scope: ExitStack
     operation: Operation
-    told: StepLineage | None
+    emitter: StepLineage | None
     written: dict[str | None, dict[str, Any]] = field(default_factory=dict)
 
 
 def _figures(written: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the figures of a step: those of the table it wrote, or of several together, which have no one snapshot."""
+    """Combine the statistics of a step's tables; several tables have no common snapshot id."""
     if len(written) <= 1:
         return written[0] if written else {}
     rows = [figures["num_rows"] for figures in written if "num_rows" in figures]
@@ -339,11 +339,11 @@ def _figures(written: list[dict[str, Any]]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Attempt:
-    """The last attempt at a step, as the run's event log has it.
+    """The last attempt at a step, according to the run's event log.
 
     Attributes:
-        number: How many there were before.
-        started: When it began, in nanoseconds; None when it never did.
+        number: Number of earlier attempts.
+        started: Start time in nanoseconds; None if the step never started.
     """
 
     number: int = 0
@@ -351,14 +351,14 @@ class _Attempt:
 
 
 def _last_attempt(instance: DagsterInstance, run: DagsterRun, step: str) -> _Attempt:
-    # Events that a process was about to hand to another one are lost with it; the log has them.
+    # Events that a killed process had not yet passed to its parent are lost; the event log has them.
     records = instance.get_records_for_run(run.run_id, of_type=_BEGINNINGS).records
     begun = [entry.timestamp for entry in (record.event_log_entry for record in records) if entry.step_key == step]
     return _Attempt(len(begun) - 1, int(begun[-1] * 1e9)) if begun else _Attempt()
 
 
 class _StepsElsewhere:
-    """The steps of one run that other processes carry out, as its executor hears of them."""
+    """The steps of one run that other processes execute, as seen by the run's executor."""
 
     def __init__(self, observer: RunObserver, run: DagsterRun, instance: DagsterInstance) -> None:
         self._observer = observer
@@ -366,7 +366,7 @@ class _StepsElsewhere:
         self._instance = instance
 
     def notice(self, event: DagsterEvent) -> None:
-        """Take in an event; a process that was killed, or never got as far as its step, leaves the telling to us."""
+        """Report the failure of a step whose process was killed or never started the step."""
         step = event.step_key
         if step is None or self._observer.follows(self._run):
             return
@@ -378,10 +378,10 @@ class _StepsElsewhere:
         last = _last_attempt(self._instance, self._run, step)
         with self._observer.step_span(self._run, step, attempt=last.number, started=last.started) as operation:
             operation.fail(reason)
-        if told := self._observer.lineage_of(self._run, step, attempt=last.number):
+        if emitter := self._observer.lineage_of(self._run, step, attempt=last.number):
             if last.started is None:
-                told.start()
-            told.fail(reason)
+                emitter.start()
+            emitter.fail(reason)
 
 
 def _observed(inner: ExecutorDefinition, observer: RunObserver) -> ExecutorDefinition:
@@ -394,7 +394,7 @@ def _observed(inner: ExecutorDefinition, observer: RunObserver) -> ExecutorDefin
 
     return ExecutorDefinition(
         name=inner.name,
-        config_schema=inner.config_schema,  # type: ignore[arg-type]  # what one definition has, another takes
+        config_schema=inner.config_schema,  # type: ignore[arg-type]  # a definition's schema is valid input
         requirements=inner.get_requirements,
         executor_creation_fn=create,
         description=inner.description,
@@ -402,18 +402,18 @@ def _observed(inner: ExecutorDefinition, observer: RunObserver) -> ExecutorDefin
 
 
 class _ObservedExecutor(Executor):
-    """Executes runs as another executor does, each under a span of its own."""
+    """Delegates to another executor and emits a span for each run."""
 
     def __init__(self, inner: Executor, observer: RunObserver) -> None:
         self._inner = inner
         self._observer = observer
 
     @property
-    def retries(self) -> Any:  # noqa: ANN401 - Dagster keeps the type to itself
+    def retries(self) -> Any:  # noqa: ANN401 - the type is private to Dagster
         return self._inner.retries
 
     @property
-    def step_dependency_config(self) -> Any:  # noqa: ANN401 - Dagster keeps the type to itself
+    def step_dependency_config(self) -> Any:  # noqa: ANN401 - the type is private to Dagster
         return self._inner.step_dependency_config
 
     def execute(self, plan_context: Any, execution_plan: Any) -> Iterator[DagsterEvent]:  # noqa: ANN401 - as above

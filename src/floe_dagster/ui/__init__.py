@@ -1,1 +1,1 @@
-"""Dagster's UI."""
+"""Presentation of assets in Dagster's UI, and the UI server."""

@@ -1,4 +1,4 @@
-"""How assets look in Dagster's UI: in the group of their namespace, as Iceberg tables, with what floe.yaml says."""
+"""Asset group, description and kind in Dagster's UI, derived from the table and floe.yaml."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 _NO_GROUP = "default"
 _KIND = "iceberg"
-# Dagster shows three kinds, and refuses more.
+# Dagster allows at most three kinds per asset.
 _MOST_KINDS = 3
 
 
 def presented(spec: AssetSpec, table: str, declared: TableConfig | None) -> AssetSpec:
-    """Describe an asset's table where the asset itself says nothing.
+    """Fill in an asset's group, description and kind where the asset does not set them.
 
     Args:
         spec: The asset.
         table: Its table, as ``namespace.table``.
-        declared: What floe.yaml says about the table.
+        declared: The table's declaration in floe.yaml.
     """
     if spec.group_name in {None, _NO_GROUP}:
         namespace = table.rpartition(".")[0]

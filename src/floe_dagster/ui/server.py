@@ -1,4 +1,4 @@
-"""Dagster's UI on a project: its processes as one thing that starts, answers and ends."""
+"""Starts and stops Dagster's webserver, daemon and code server for a project."""
 
 from __future__ import annotations
 
@@ -31,37 +31,37 @@ _ANSWER_SECONDS = 5.0
 # Dagster gives its webserver and its daemon a minute each.
 _END_SECONDS = 150.0
 _LEFTOVER_SECONDS = 20.0
-# The command is Dagster's to replace, and not for our users to read about.
+# Dagster has superseded the command; the warning does not concern floe's users.
 _QUIET = "ignore:Function `dev_command` is superseded"
 
 
 class DagsterUi:
-    """Webserver, daemon and code server of a project; a context manager that leaves none of them behind."""
+    """Webserver, daemon and code server of a project, as a context manager that stops all of them on exit."""
 
     def __init__(self, artifacts: CompiledArtifacts, port: int) -> None:
-        """Say which project it shows, and where."""
+        """Create the UI for a project on a port."""
         self._artifacts = artifacts
         self._port = port
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
-        """Where it answers."""
+        """Address of the UI."""
         return f"http://{HOST}:{self._port}"
 
     def __enter__(self) -> Self:
-        """Start it; it answers a while later."""
+        """Start the UI without waiting until it responds."""
         home = dagster_home(self._artifacts)
         command = [sys.executable, "-m", "dagster", "dev", "--host", HOST, "--port", str(self._port)]
         command += ["--workspace", str(self._workspace(home)), "--log-level", "warning"]
-        # In a session of its own, Ctrl-C reaches it through us alone, and nothing it started can be missed.
+        # In a session of its own, it receives Ctrl-C only through us, and the process group contains all its children.
         self._process = subprocess.Popen(  # noqa: S603 - our own
             command, env=self._environment(home), cwd=self._artifacts.project_root, start_new_session=True
         )
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        """End it, with all its processes."""
+        """Stop the UI and all its processes."""
         process = self._started()
         try:
             if process.poll() is None:
@@ -69,11 +69,11 @@ class DagsterUi:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(_END_SECONDS)
         finally:
-            # Also for who presses Ctrl-C once more because it takes too long.
+            # Also runs when the user presses Ctrl-C a second time during shutdown.
             self._end_group(process.pid)
 
     def await_ready(self) -> int | None:
-        """Wait until it answers; return its exit code when it ended instead."""
+        """Wait until the UI responds; return the exit code if it exits instead."""
         process = self._started()
         while (code := process.poll()) is None:
             with (
@@ -87,18 +87,18 @@ class DagsterUi:
         return code
 
     def await_end(self) -> int:
-        """Wait until it ends, and return its exit code."""
+        """Wait until the UI exits, and return its exit code."""
         return self._started().wait()
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:
-            msg = "The Dagster UI is started by entering its context."
+            msg = "DagsterUi is not running. Enter its context first."
             raise RuntimeError(msg)
         return self._process
 
     def _environment(self, home: Path) -> dict[str, str]:
         quiet = ",".join(filter(None, (os.environ.get("PYTHONWARNINGS"), _QUIET)))
-        # Runs of the UI are nobody else's, whoever started it.
+        # Runs launched in the UI must not be traced as children of the caller's span.
         inherited = {key: value for key, value in os.environ.items() if key != TRACE_PARENT_VARIABLE}
         return inherited | {
             "DAGSTER_HOME": str(home),
@@ -110,7 +110,7 @@ class DagsterUi:
         }
 
     def _workspace(self, home: Path) -> Path:
-        """Tell Dagster where the definitions are, under the project's own name."""
+        """Write a workspace file that names the code location after the project."""
         module = {
             "module_name": "floe_dagster.code_location",
             "location_name": self._artifacts.name,
@@ -122,7 +122,7 @@ class DagsterUi:
         return path
 
     def _end_group(self, group: int) -> None:
-        """End what is left of a process group: runs that were under way, servers that did not listen."""
+        """Terminate the processes left in a process group, such as active runs or servers that ignored SIGINT."""
         for ending, patience in ((signal.SIGTERM, _LEFTOVER_SECONDS), (signal.SIGKILL, _LEFTOVER_SECONDS)):
             deadline = time.monotonic() + patience
             try:
@@ -136,26 +136,26 @@ class DagsterUi:
 
 
 def chosen_port(port: int) -> int:
-    """Return the port to use: the one asked for, or a free one for 0.
+    """Return the port to use: the given one, or a free one for 0.
 
     Raises:
-        ConfigurationError: Something else listens there.
+        ConfigurationError: The port is in use or not permitted.
     """
     with socket.socket() as probe:
-        # As the webserver does it: a port whose last connections are just closing is free.
+        # The webserver sets the same option: a port whose last connections are closing counts as free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
         except OSError as err:
-            msg = f"Port {port} is taken, or may not be used: {err.strerror}."
+            msg = f"Port {port} is not available: {err.strerror}."
             raise ConfigurationError(msg, hint="Choose another: floe dev --port 3001, or 0 for any free one.") from err
         return int(probe.getsockname()[1])
 
 
 @contextlib.contextmanager
 def ends_by_interrupt() -> Iterator[None]:
-    """Treat a request to end, or a terminal that is closed, like Ctrl-C for the length of a block."""
-    # Ctrl-C too: a shell lets background jobs ignore it, and so would everything that is started from here.
+    """Handle SIGTERM and SIGHUP like Ctrl-C for the duration of a block."""
+    # SIGINT too: shells start background jobs with SIGINT ignored, and child processes would inherit that.
     names = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {name: signal.signal(name, signal.default_int_handler) for name in names}
     try:

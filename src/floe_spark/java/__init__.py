@@ -1,1 +1,1 @@
-"""Java and the jars that Spark needs."""
+"""Java runtimes and the jars that Spark needs."""

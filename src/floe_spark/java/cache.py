@@ -1,4 +1,4 @@
-"""The folder for what floe fetches or builds once per user."""
+"""The per-user cache directory for downloaded and generated files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CACHE_VARIABLE = "FLOE_CACHE_DIR"
 
 
 def cache_dir() -> Path:
-    """Return the user's cache folder: ``FLOE_CACHE_DIR``, else ``floe`` in the platform's cache folder.
+    """Return the user's cache directory: ``FLOE_CACHE_DIR``, or else ``floe`` in the platform's cache directory.
 
     On Linux that is ``$XDG_CACHE_HOME/floe`` or ``~/.cache/floe``.
     """

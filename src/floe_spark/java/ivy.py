@@ -1,4 +1,4 @@
-"""The Ivy inside PySpark: the one way in which jars are fetched, with the machine's trust and a mirror's settings."""
+"""Downloads jars with the Ivy in PySpark, using the system's trust store and optional mirror settings."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ IVY_SETTINGS_VARIABLE = "FLOE_IVY_SETTINGS"
 
 
 def run_ivy(arguments: Sequence[str | Path], *, java: JavaRuntime, seconds: float) -> str:
-    """Run Ivy and return what it printed; whether the files arrived is for the caller to see.
+    """Run Ivy and return its output; the caller checks whether the files were downloaded.
 
     Raises:
         MissingDependencyError: PySpark is not installed.
-        EngineSetupError: PySpark comes without Ivy.
+        EngineSetupError: The installed PySpark does not contain Ivy.
     """
     command: list[str | Path] = [java.launcher, "-cp", _ivy_jar(), "org.apache.ivy.Main", "-error", *arguments]
     if settings := os.environ.get(IVY_SETTINGS_VARIABLE):
         command += ["-settings", settings]
     try:
-        done = subprocess.run(  # noqa: S603 - our own command line
+        done = subprocess.run(  # noqa: S603 - a command built by floe
             command, capture_output=True, text=True, timeout=seconds, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as err:
@@ -38,7 +38,7 @@ def run_ivy(arguments: Sequence[str | Path], *, java: JavaRuntime, seconds: floa
 
 
 def spark_home() -> Path:
-    """Return the folder of the installed PySpark, without importing it.
+    """Return the directory of the installed PySpark, without importing it.
 
     Raises:
         MissingDependencyError: PySpark is not installed.
@@ -54,6 +54,6 @@ def _ivy_jar() -> Path:
     folder = spark_home() / "jars"
     jars = sorted(folder.glob("ivy-*.jar"))
     if not jars:
-        msg = f"{folder} holds no Ivy."
+        msg = f"Ivy not found in {folder}."
         raise EngineSetupError(msg, hint="Install PySpark from PyPI: pip install 'floe-lakehouse[spark]'")
     return jars[-1]

@@ -1,4 +1,4 @@
-"""The jars Spark needs: pinned, fetched once by Spark's own Ivy, checked, and kept for every project of the user."""
+"""Resolves the jars that Spark needs: pinned, downloaded with Ivy, verified, and cached per user."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _FETCH_SECONDS = 600
 
 @dataclass(frozen=True, slots=True)
 class Jar:
-    """One jar by its Maven coordinate."""
+    """A jar identified by its Maven coordinate."""
 
     group: str
     artifact: str
@@ -56,12 +56,12 @@ class Jar:
         """Parse ``group:artifact:version``.
 
         Raises:
-            EngineSetupError: The text has other than three parts.
+            EngineSetupError: The coordinate does not have three parts.
         """
         parts = coordinate.split(":")
         if len(parts) != 3 or not all(parts):  # noqa: PLR2004 - group, artifact, version
-            msg = f"'{coordinate}' is no Maven package."
-            raise EngineSetupError(msg, hint="Write group:artifact:version under compute.packages.")
+            msg = f"'{coordinate}' is not a valid Maven coordinate."
+            raise EngineSetupError(msg, hint="Use group:artifact:version in compute.packages.")
         return cls(*parts)
 
     @property
@@ -71,17 +71,17 @@ class Jar:
 
     @property
     def file_name(self) -> str:
-        """Name of the file, as Maven has it."""
+        """File name, by Maven's convention."""
         return f"{self.artifact}-{self.version}.jar"
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedJars:
-    """What Spark is started with.
+    """Jars and packages that Spark is started with.
 
     Attributes:
         paths: Files for ``spark.jars``.
-        packages: Packages without a pin, left to ``spark.jars.packages`` with all they depend on.
+        packages: Packages without a pin; Spark resolves them and their dependencies with ``spark.jars.packages``.
     """
 
     paths: tuple[Path, ...]
@@ -90,12 +90,12 @@ class ResolvedJars:
 
 @dataclass(frozen=True, slots=True)
 class JarStatus:
-    """How one jar is, for ``floe doctor``.
+    """Status of a jar, for ``floe doctor``.
 
     Attributes:
         coordinate: ``group:artifact:version``.
-        path: Where it is, None when it has not been fetched.
-        intact: Whether its content is the pinned one.
+        path: Its location; None if it has not been downloaded.
+        intact: Whether its content matches the pinned digest.
     """
 
     coordinate: str
@@ -104,12 +104,12 @@ class JarStatus:
 
 
 def jars_cache() -> Path:
-    """Return the folder that fetched jars are kept in."""
+    """Return the directory for downloaded jars."""
     return cache_dir() / "jars"
 
 
 def given_folder(jars_dir: Path | None) -> Path | None:
-    """Return the folder the user fills with jars: the setting, else ``FLOE_JARS_DIR``."""
+    """Return the directory with jars provided by the user: the setting, or else ``FLOE_JARS_DIR``."""
     chosen = os.environ.get(JARS_VARIABLE)
     return jars_dir or (Path(chosen) if chosen else None)
 
@@ -117,15 +117,15 @@ def given_folder(jars_dir: Path | None) -> Path | None:
 def resolve_jars(
     packages: Iterable[str] = (), *, jars_dir: Path | None = None, java: JavaRuntime | None = None
 ) -> ResolvedJars:
-    """Find the base jars and those of the packages, fetching what is missing.
+    """Find the base jars and the jars of the packages; download missing ones.
 
     Args:
-        packages: Maven packages beyond the base.
-        jars_dir: Folder to look in first; with it nothing is fetched.
-        java: Java that runs Ivy when something must be fetched.
+        packages: Maven packages in addition to the base packages.
+        jars_dir: Directory with the jars; if set, nothing is downloaded.
+        java: Java runtime for Ivy, used if something has to be downloaded.
 
     Raises:
-        EngineSetupError: A jar is missing and cannot be fetched, or is not the pinned one.
+        EngineSetupError: A jar is missing and cannot be downloaded, or does not match its pinned digest.
     """
     folder = given_folder(jars_dir)
     paths, left = [], []
@@ -141,7 +141,7 @@ def resolve_jars(
 
 
 def check_jars(packages: Iterable[str] = (), *, jars_dir: Path | None = None) -> list[JarStatus]:
-    """Look at the jars without fetching any."""
+    """Return the status of the jars without downloading any."""
     folder = given_folder(jars_dir) or jars_cache()
     statuses = []
     for coordinate in dict.fromkeys((*BASE_PACKAGES, *packages)):
@@ -157,8 +157,8 @@ def check_jars(packages: Iterable[str] = (), *, jars_dir: Path | None = None) ->
 def _from_folder(jar: Jar, folder: Path) -> Path:
     path = folder / jar.file_name
     if not path.is_file():
-        msg = f"The jar {jar.file_name} is not in {folder}."
-        raise EngineSetupError(msg, hint=f"Put {jar.coordinate} there; a machine with a network has it in its cache.")
+        msg = f"Jar {jar.file_name} not found in {folder}."
+        raise EngineSetupError(msg, hint=f"Copy {jar.coordinate} there, e.g. from the cache of an online machine.")
     _verify(path, jar)
     return path.resolve()
 
@@ -176,8 +176,8 @@ def _from_cache(jar: Jar, java: JavaRuntime | None) -> Path:
 def _verify(path: Path, jar: Jar) -> None:
     expected = PINNED_SHA256.get(jar.coordinate)
     if expected is not None and (actual := _digest(path)) != expected:
-        msg = f"{path} is not the {jar.coordinate} that floe was tested with: SHA-256 {actual}, expected {expected}."
-        raise EngineSetupError(msg, hint="Delete the file; floe fetches it again.")
+        msg = f"{path} does not match the pinned {jar.coordinate}: SHA-256 is {actual}, expected {expected}."
+        raise EngineSetupError(msg, hint="Delete the file; floe downloads it again.")
 
 
 def _digest(path: Path) -> str:
@@ -186,7 +186,7 @@ def _digest(path: Path) -> str:
 
 
 def _fetch(jar: Jar, path: Path, java: JavaRuntime) -> None:
-    """Fetch one jar with the Ivy inside PySpark, whose settings know the public repository."""
+    """Download a jar with PySpark's Ivy, whose default settings use the public repository."""
     get_logger("floe.spark").info("spark.jars.fetch", package=jar.coordinate, into=str(path.parent))
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".fetch-") as scratch:
         arrived = Path(scratch) / jar.file_name
@@ -196,12 +196,12 @@ def _fetch(jar: Jar, path: Path, java: JavaRuntime) -> None:
         output = run_ivy(arguments, java=java, seconds=_FETCH_SECONDS)
         if not arrived.is_file():
             get_logger("floe.spark").debug("spark.jars.fetch_failed", package=jar.coordinate, output=output)
-            msg = f"The jar {jar.coordinate} could not be fetched."
+            msg = f"Cannot download jar {jar.coordinate}."
             raise EngineSetupError(
                 msg,
                 hint=(
-                    f"Check the network (a mirror: {IVY_SETTINGS_VARIABLE}=ivysettings.xml), or put {jar.file_name} "
-                    f"into a folder and name it as compute.jars_dir or {JARS_VARIABLE}."
+                    f"Check the network (mirror: {IVY_SETTINGS_VARIABLE}=ivysettings.xml), or put {jar.file_name} "
+                    f"in a folder and set compute.jars_dir or {JARS_VARIABLE} to it."
                 ),
             )
         _verify(arrived, jar)

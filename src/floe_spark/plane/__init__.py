@@ -1,1 +1,1 @@
-"""The data plane on Spark."""
+"""The Spark implementation of the data plane."""

@@ -1,7 +1,7 @@
-"""Arrow data as Spark frames.
+"""Converts Arrow data to Spark frames.
 
-Spark takes fewer Arrow types than Iceberg tables hold, so that columns are first given the type that Spark knows the
-table's column by: view types become plain ones, a UUID becomes text, a fixed-size value becomes binary.
+Spark supports fewer Arrow types than Iceberg, so columns are first converted to Spark's type for the table's column:
+view types become plain ones, UUIDs become text, and fixed-size binary becomes binary.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-# Above this, files that Spark reads itself beat a hand-over through the driver.
+# Larger data is passed as files, which is faster than through the driver.
 _STAGED_BYTES = 64 * 1024**2
 _ROW_GROUP_BYTES = 64 * 1024**2
-# A stream for a Spark that does not see our files has to fit into memory.
+# A stream to a Spark that cannot read local files has to fit into memory.
 _REMOTE_STREAM_BYTES = 1024**3
 
 _ATOMIC: dict[type[spark.DataType], pa.DataType] = {
@@ -48,29 +48,29 @@ _UUID_DASHES = (8, 13, 18, 23)
 
 
 class ArrowInput:
-    """Arrow data on its way into a table that Spark writes; a context, because it may need files for that long."""
+    """Arrow data to be written by Spark; a context manager that deletes its temporary files on exit."""
 
     def __init__(self, session: SparkSession, *, shares_files: bool) -> None:
-        """Prepare for one write in this session."""
+        """Prepare for one write in a session."""
         self._session = session
         self._shares_files = shares_files
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
 
     def __enter__(self) -> Self:
-        """Enter the write."""
+        """Return this object."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Delete the files made for it."""
+        """Delete the temporary files."""
         if self._scratch is not None:
             self._scratch.cleanup()
 
     def frame(self, data: pa.Table | pa.RecordBatch | pa.RecordBatchReader, target: spark.StructType) -> DataFrame:
-        """Return the data as a frame whose columns have the types of the target's.
+        """Return the data as a frame with the column types of the target.
 
         Raises:
-            InvalidDataError: A column cannot be brought to its type.
-            CapabilityError: The stream is too large for a Spark that does not see this machine's files.
+            InvalidDataError: A column cannot be converted to its type.
+            CapabilityError: The stream is too large for a Spark that cannot read local files.
         """
         if isinstance(data, pa.RecordBatchReader):
             if self._shares_files:
@@ -93,23 +93,23 @@ class ArrowInput:
 
 
 def spark_schema(schema: pa.Schema, target: spark.StructType) -> pa.Schema:
-    """Return the data's columns with the types Spark knows the target's by.
+    """Return the schema of the data with Spark's types for the target's columns.
 
     Raises:
-        InvalidDataError: The target lacks a column.
+        InvalidDataError: The target lacks a column of the data.
     """
     fields = {field.name: field.dataType for field in target.fields}
     if unknown := [name for name in schema.names if name not in fields]:
         msg = f"The table has no column {', '.join(unknown)}."
-        raise InvalidDataError(msg, hint="Add the columns first, or leave them out of the data.")
+        raise InvalidDataError(msg, hint="Add the columns to the table first, or remove them from the data.")
     return pa.schema([pa.field(name, arrow_type(fields[name])) for name in schema.names])
 
 
 def spark_table(table: pa.Table, target: spark.StructType) -> pa.Table:
-    """Return the table with each column in the type Spark knows the target's column by.
+    """Convert the columns of a table to Spark's types for the target's columns.
 
     Raises:
-        InvalidDataError: A column cannot be brought to its type, or the target lacks it.
+        InvalidDataError: A column cannot be converted, or the target lacks it.
     """
     schema = spark_schema(table.schema, target)
     columns = []
@@ -117,30 +117,30 @@ def spark_table(table: pa.Table, target: spark.StructType) -> pa.Table:
         try:
             chunks = [_converted(chunk, field.type) for chunk in without_list_views(column).chunks]
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as err:
-            msg = f"Column '{field.name}' of type {column.type} cannot become {field.type}: {err}"
+            msg = f"Cannot cast column '{field.name}' from {column.type} to {field.type}: {err}"
             raise InvalidDataError(msg) from err
         columns.append(pa.chunked_array(chunks, type=field.type))
     return pa.table(columns, schema=schema)
 
 
 def arrow_schema(schema: spark.StructType) -> pa.Schema:
-    """Return the Arrow schema of a frame, nulls allowed where the frame allows them.
+    """Return the Arrow schema of a frame, with its nullability.
 
     Raises:
-        CapabilityError: Spark exchanges no Arrow data of a column's type.
+        CapabilityError: Spark does not support Arrow data for a column's type.
     """
     return pa.schema(list(arrow_type(schema, exact=True)))
 
 
 def arrow_type(kind: spark.DataType, *, exact: bool = False) -> pa.DataType:
-    """Return the Arrow type that Spark exchanges this type as.
+    """Return the Arrow type that Spark uses for this type.
 
     Args:
         kind: Spark's type.
-        exact: Whether what may not be null in Spark may not be null in Arrow either.
+        exact: Whether fields that are not nullable in Spark become not nullable in Arrow.
 
     Raises:
-        CapabilityError: Spark exchanges no Arrow data of this type.
+        CapabilityError: Spark does not support Arrow data for this type.
     """
 
     def field(name: str, inner: spark.DataType, *, nullable: bool) -> pa.Field:
@@ -158,18 +158,18 @@ def arrow_type(kind: spark.DataType, *, exact: bool = False) -> pa.DataType:
             return pa.struct([field(part.name, part.dataType, nullable=part.nullable) for part in kind.fields])
     if (found := _ATOMIC.get(type(kind))) is not None:
         return found
-    msg = f"Arrow data cannot be written to a column of Spark's type {kind.simpleString()}."
-    raise CapabilityError(msg, hint="Write it from a PySpark DataFrame.")
+    msg = f"Cannot write Arrow data to a column of Spark type {kind.simpleString()}."
+    raise CapabilityError(msg, hint="Write a PySpark DataFrame instead.")
 
 
 def _frame_schema(schema: pa.Schema, target: spark.StructType) -> spark.StructType:
     fields = {field.name: field.dataType for field in target.fields}
-    # Spark would trust a promise of no nulls unseen; without one it checks when it writes.
+    # Spark does not verify that a non-nullable column has no nulls; for nullable columns it checks on write.
     return spark.StructType([spark.StructField(name, _nullable(fields[name])) for name in schema.names])
 
 
 def _nullable(kind: spark.DataType) -> spark.DataType:
-    """Return a type that promises no values inside."""
+    """Return the type with all nested fields nullable."""
     match kind:
         case spark.StructType():
             return spark.StructType([spark.StructField(field.name, _nullable(field.dataType)) for field in kind.fields])
@@ -227,8 +227,8 @@ def _is_list(kind: pa.DataType) -> bool:
     return any(check(kind) for check in checks)
 
 
-def _offsets(array: Any) -> pa.Array:  # noqa: ANN401 - list and map arrays share this only by shape
-    # A mask is given beside them, which Arrow takes only with offsets that start a buffer.
+def _offsets(array: Any) -> pa.Array:  # noqa: ANN401 - list and map arrays have no common base class
+    # Arrow accepts a mask only with offsets that start a buffer.
     return pa.array(array.offsets.to_numpy(zero_copy_only=False), type=pa.int32())
 
 
@@ -237,7 +237,7 @@ def _null_mask(array: pa.Array) -> pa.Array | None:
 
 
 def _uuid_text(array: pa.FixedSizeBinaryArray) -> pa.Array:
-    """Render 16-byte values as UUID text, all at once."""
+    """Format 16-byte values as UUID text, vectorized."""
     valid = array.drop_null()
     raw = b"".join(valid.to_pylist())
     digits = np.frombuffer(raw.hex().encode(), dtype="S1").reshape(len(valid), 2 * _UUID_BYTES)
@@ -250,7 +250,7 @@ def _uuid_text(array: pa.FixedSizeBinaryArray) -> pa.Array:
 
 
 def _chunks(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
-    """Gather small batches up to the size of a row group."""
+    """Combine small batches into tables of about a row group."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in reader:
@@ -270,6 +270,6 @@ def _collected(reader: pa.RecordBatchReader) -> pa.Table:
         batches.append(batch)
         size += batch.nbytes
         if size > _REMOTE_STREAM_BYTES:
-            msg = "The stream is larger than 1 GiB, and this Spark does not see files of this machine."
+            msg = "The stream is larger than 1 GiB, and this Spark cannot read files on this machine."
             raise CapabilityError(msg, hint="Use the arrow engine, which streams in bounded memory.")
     return pa.Table.from_batches(batches, reader.schema)

@@ -1,4 +1,4 @@
-"""Changes to a table's definition as Spark SQL: refs, properties and columns."""
+"""Changes to table metadata in Spark SQL: refs, properties and columns."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ _SPARK_NAMES = {
 
 
 class Definition:
-    """Changes the definition of tables of one catalog."""
+    """Changes the metadata of tables in one catalog."""
 
     def __init__(self, session: SparkSession, catalog: str) -> None:
-        """Work in this session."""
+        """Use a session and a catalog."""
         self._session = session
         self._catalog = catalog
 
     def set_ref(self, table: str, ref: RefRequest) -> None:
-        """Make a branch or tag, or point one elsewhere."""
+        """Create or replace a branch or tag."""
         verb = "CREATE OR REPLACE" if ref.replace else "CREATE"
         place = f" AS OF VERSION {ref.snapshot_id}" if ref.snapshot_id is not None else ""
         self._alter(table, f"{verb} {_kind(ref.kind)} {quoted(ref.name)}{place}{_retention(ref)}")
@@ -51,11 +51,11 @@ class Definition:
         self._alter(table, f"DROP {_kind(kind)} {quoted(name)}")
 
     def fast_forward(self, table: str, branch: str, *, to: str) -> None:
-        """Move a branch to the head of another that has grown out of it."""
+        """Move a branch forward to the head of a descendant branch."""
         self._call("fast_forward", table, branch=text_literal(branch), to=text_literal(to))
 
     def roll_back(self, table: str, snapshot_id: int) -> None:
-        """Make an earlier snapshot of main current again."""
+        """Roll main back to an earlier snapshot."""
         self._call("rollback_to_snapshot", table, snapshot_id=f"{snapshot_id}L")
 
     def set_properties(self, table: str, *, updates: Mapping[str, str], removals: Sequence[str]) -> None:
@@ -67,7 +67,7 @@ class Definition:
             self._alter(table, f"UNSET TBLPROPERTIES IF EXISTS ({', '.join(text_literal(key) for key in removals)})")
 
     def change_columns(self, table: str, changes: Sequence[ColumnRequest]) -> None:
-        """Change columns, after every statement is known to be possible."""
+        """Change columns, after checking that Spark supports every change."""
         for statement in [_column_statement(table, change) for change in changes]:
             self._alter(table, statement)
 
@@ -92,7 +92,7 @@ def _retention(ref: RefRequest) -> str:
 
 
 def _minutes(millis: int) -> int:
-    # The smallest unit that the statement knows; what is kept a little longer is not missed.
+    # Minutes are the smallest unit that the statement supports; rounding up keeps refs slightly longer.
     return max(1, math.ceil(millis / _MINUTE_MS))
 
 
@@ -121,10 +121,10 @@ def _column_statement(table: str, change: ColumnRequest) -> str:  # noqa: PLR091
 
 
 def spark_type(table: str, text: str | None) -> str:
-    """Return a column type in Spark's spelling.
+    """Return a column type in Spark SQL syntax.
 
     Raises:
-        CapabilityError: Spark has no such type.
+        CapabilityError: Spark does not support the type.
     """
     return _spelled(table, parse_column_type(text or ""))
 

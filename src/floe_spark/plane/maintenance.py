@@ -1,4 +1,4 @@
-"""Iceberg's maintenance procedures."""
+"""Calls Iceberg's maintenance procedures in Spark."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _SORT_TERM = re.compile(
 )
 
 
-# What a client may read as another name: dots, plain or encoded, and what it cuts a name at.
+# Path parts that clients may normalize or cut: dots (plain or encoded), backslashes, queries and fragments.
 _STRANGE = ("/../", "/./", "%2e", "%25", "\\", "?", "#")
 
 
 class Procedures:
-    """The ``system`` procedures of one catalog."""
+    """The ``system`` procedures of a catalog."""
 
     def __init__(self, session: SparkSession, catalog: str) -> None:
-        """Call procedures in this session."""
+        """Use a session and a catalog."""
         self._session = session
         self._catalog = catalog
 
@@ -58,7 +58,7 @@ class Procedures:
         )
 
     def rewrite_position_deletes(self, table: str) -> MaintenanceFigures:
-        """Rewrite position delete files, and drop those that no live row needs."""
+        """Rewrite position delete files, dropping deletes that no longer apply to any row."""
         row = self._call("rewrite_position_delete_files", table, {"options": map_literal({"rewrite-all": "true"})})[0]
         return MaintenanceFigures(
             rewritten_files=_figure(row, "rewritten_delete_files_count"),
@@ -74,7 +74,7 @@ class Procedures:
         )
 
     def files_outside(self, table: str, *, prefixes: Sequence[str], limit: int) -> tuple[str, ...]:
-        """Return files of any snapshot whose location begins with none of some prefixes, or may be read in two ways."""
+        """Return files of all snapshots that are outside the prefixes or have an ambiguous path."""
         name = table_name(self._catalog, table)
         found = " UNION ALL ".join(
             f"SELECT {column} AS path FROM {name}.{view}"  # noqa: S608 - names are quoted
@@ -90,11 +90,11 @@ class Procedures:
     def expire_snapshots(
         self, table: str, *, older_than: datetime, retain_last: int, snapshot_ids: Sequence[int] = ()
     ) -> MaintenanceFigures:
-        """Expire snapshots and delete the files only they reached."""
+        """Expire snapshots, and delete the files that only they referenced."""
         arguments = {
             "older_than": timestamp_literal(older_than),
             "retain_last": str(retain_last),
-            # A table with a long history has more files than a driver holds at once.
+            # A table with a long history has more files than fit into the driver's memory.
             "stream_results": "true",
         }
         if snapshot_ids:
@@ -112,7 +112,7 @@ class Procedures:
     def remove_orphan_files(
         self, table: str, *, older_than: datetime, location: str | None = None, dry_run: bool = True
     ) -> MaintenanceFigures:
-        """Find, and unless dry_run delete, files no snapshot refers to."""
+        """Find files that no snapshot references; delete them unless ``dry_run`` is set."""
         arguments = {"older_than": timestamp_literal(older_than), "dry_run": str(dry_run).lower()}
         if location is not None:
             arguments["location"] = text_literal(location)
@@ -133,7 +133,7 @@ def _sort_order(kind: CompactionKind, order: Sequence[str]) -> str:
 
 
 def _sort_term(term: str) -> str:
-    """Quote a column and keep the direction behind it: ``amount desc nulls last``."""
+    """Quote the column of a sort term, such as ``amount desc nulls last``."""
     found = _SORT_TERM.fullmatch(term)
     return f"{_column(found['column'])}{found['direction']}" if found else _column(term)
 

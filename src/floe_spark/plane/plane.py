@@ -1,4 +1,4 @@
-"""Spark as the data plane: what the table manager asks for, carried out once."""
+"""The Spark data plane, which carries out the table manager's requests."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ if TYPE_CHECKING:
 
 
 class SparkDataPlane:
-    """A ``DataPlane`` over one catalog, opened when it is first used."""
+    """A ``DataPlane`` for one catalog; Spark starts on first use."""
 
     def __init__(self, settings: SparkSettings, *, catalog_name: str, conf: Mapping[str, str]) -> None:
-        """Remember how to open Spark; ``conf`` holds secrets and is never shown."""
+        """Store the settings without starting Spark; ``conf`` contains secrets and is never logged."""
         self._settings = settings
         self._catalog = catalog_name
         self._conf = {
-            # A cached table would hide what the other engine has committed.
+            # A cached table would hide commits by other engines.
             f"spark.sql.catalog.{catalog_name}.cache-enabled": "false",
             "spark.sql.defaultCatalog": catalog_name,
             **conf,
@@ -70,17 +70,17 @@ class SparkDataPlane:
         self._private: Operations | None = None
 
     def __repr__(self) -> str:
-        """Name master and catalog, and no secret."""
+        """Show the master and the catalog, without secrets."""
         return f"SparkDataPlane(master={self._settings.master!r}, catalog={self._catalog!r})"
 
     @property
     def name(self) -> str:
-        """The engine's name in logs."""
+        """Name of the engine in logs."""
         return "spark"
 
     @property
     def engine(self) -> SparkEngine:
-        """The running Spark, opened on first use."""
+        """The running Spark, started on first use."""
         with self._lock:
             if self._engine is None:
                 self._engine = open_engine(self._settings)
@@ -88,7 +88,7 @@ class SparkDataPlane:
 
     @property
     def session(self) -> SparkSession:
-        """The session that sees the catalog and that frames are made in."""
+        """The session with access to the catalog, in which frames are created."""
         with self._lock:
             if self._session is None:
                 self._session = self.engine.session_for(self._catalog, self._conf)
@@ -131,11 +131,11 @@ class SparkDataPlane:
         try:
             return arrow_schema(frame.schema)
         except CapabilityError:
-            # Spark knows more types than we do; asking it takes a job.
+            # Spark supports types that are not mapped here; resolving those takes a job.
             return frame.limit(0).toArrow().schema
 
     def columns_with_nulls(self, data: object, columns: Sequence[str]) -> tuple[str, ...]:
-        """Return which of some columns hold null in a PySpark DataFrame; it is computed for this.
+        """Return the columns, among those given, that contain null; this computes the frame.
 
         Raises:
             TypeError: The data is not a PySpark DataFrame.
@@ -144,16 +144,16 @@ class SparkDataPlane:
         return tuple(name for name, nulls in zip(columns, found or (), strict=False) if nulls)
 
     def write(self, request: WriteRequest) -> None:
-        """Carry out one write in a private session.
+        """Carry out a write, in a private session if its frame's session cannot be used.
 
         Raises:
             TableNotFoundError: The table does not exist.
             InvalidDataError: The data does not fit the table.
-            ConcurrencyConflictError: Another writer won.
-            CommitStateUnknownError: Spark cannot tell whether its commit landed.
-            EngineUnavailableError: Spark died.
-            EngineError: Spark reports another failure, such as one of the frame's own functions.
-            CapabilityError: Spark cannot hold the table or do this without a branch.
+            ConcurrencyConflictError: Another writer committed first.
+            CommitStateUnknownError: Spark does not know whether its commit succeeded.
+            EngineUnavailableError: Spark is no longer running.
+            EngineError: Spark reports another failure, such as an error in a user-defined function.
+            CapabilityError: Spark does not support a column type, or cannot do this without a branch.
         """
         operation = operation_id_of(request)
         with translated(request.table, operation_id=operation, work="write to"):
@@ -177,27 +177,27 @@ class SparkDataPlane:
             self._operations.run(operation, session, lambda: work(session))
 
     def _session_of(self, request: WriteRequest) -> SparkSession | None:
-        """Return the session that a frame can be written in as it is, None when the write needs a private one."""
+        """Return the session in which a frame can be written directly; None if the write needs a private one."""
         if not isinstance(request.data, DataFrame) or not writes_frame_directly(request):
             return None
         session = request.data.sparkSession
         return session if session is self.session or sees(session, self._catalog, self._conf) else None
 
     def await_quiet(self, operation_id: str, *, timeout_seconds: float = 60.0) -> None:
-        """Cancel what still runs for an operation, in this process or left behind by a dead one, and wait for it.
+        """Cancel an operation that may still be running, in this process or left by a dead one, and wait for its end.
 
         Raises:
-            CommitStateUnknownError: It still runs when the time is over, or Spark cannot be asked.
+            CommitStateUnknownError: It is still running after the timeout, or Spark does not respond.
         """
         try:
             with translated(operation_id):
                 quiet = self._operations.silence(operation_id, timeout_seconds=timeout_seconds)
         except EngineUnavailableError as err:
-            msg = f"Spark does not answer, so that nobody can tell whether the operation {operation_id} still runs."
-            raise CommitStateUnknownError(msg, operation_id=operation_id, hint="Try again when it does.") from err
+            msg = f"Spark does not respond, so it is unknown whether operation {operation_id} is still running."
+            raise CommitStateUnknownError(msg, operation_id=operation_id, hint="Try again later.") from err
         if not quiet:
-            msg = f"The operation {operation_id} still runs in Spark after {timeout_seconds:g} s."
-            raise CommitStateUnknownError(msg, operation_id=operation_id, hint="Look again later.")
+            msg = f"Operation {operation_id} is still running in Spark after {timeout_seconds:g} s."
+            raise CommitStateUnknownError(msg, operation_id=operation_id, hint="Try again later.")
 
     def frame(self, request: ReadRequest) -> DataFrame:
         """Return a lazy PySpark DataFrame over the table."""
@@ -292,7 +292,7 @@ class SparkDataPlane:
             )
 
     def rewrite_position_deletes(self, table: str) -> MaintenanceFigures:
-        """Rewrite position delete files, and drop those that no live row needs."""
+        """Rewrite position delete files, dropping deletes that no longer apply to any row."""
         with translated(table):
             return self._procedures.rewrite_position_deletes(table)
 
@@ -302,14 +302,14 @@ class SparkDataPlane:
             return self._procedures.rewrite_manifests(table)
 
     def files_outside(self, table: str, *, prefixes: Sequence[str], limit: int = 1000) -> tuple[str, ...]:
-        """Return files of any snapshot whose location begins with none of some prefixes, or may be read in two ways."""
+        """Return files of all snapshots that are outside the prefixes or have an ambiguous path."""
         with translated(table):
             return self._procedures.files_outside(table, prefixes=prefixes, limit=limit)
 
     def expire_snapshots(
         self, table: str, *, older_than: datetime, retain_last: int, snapshot_ids: Sequence[int] = ()
     ) -> MaintenanceFigures:
-        """Expire snapshots and delete the files only they reached."""
+        """Expire snapshots, and delete the files that only they referenced."""
         with translated(table):
             return self._procedures.expire_snapshots(
                 table, older_than=older_than, retain_last=retain_last, snapshot_ids=snapshot_ids
@@ -318,14 +318,14 @@ class SparkDataPlane:
     def remove_orphan_files(
         self, table: str, *, older_than: datetime, location: str | None = None, dry_run: bool = True
     ) -> MaintenanceFigures:
-        """Find, and unless dry_run delete, files no snapshot refers to."""
+        """Find files that no snapshot references; delete them unless ``dry_run`` is set."""
         with translated(table):
             return self._procedures.remove_orphan_files(
                 table, older_than=older_than, location=location, dry_run=dry_run
             )
 
     def set_ref(self, table: str, ref: RefRequest) -> None:
-        """Make a branch or tag, or point one elsewhere."""
+        """Create or replace a branch or tag."""
         with translated(table):
             self._definition.set_ref(table, ref)
 
@@ -335,12 +335,12 @@ class SparkDataPlane:
             self._definition.remove_ref(table, name, kind=kind)
 
     def fast_forward(self, table: str, branch: str, *, to: str) -> None:
-        """Move a branch to the head of another that has grown out of it."""
+        """Move a branch forward to the head of a descendant branch."""
         with translated(table):
             self._definition.fast_forward(table, branch, to=to)
 
     def roll_back(self, table: str, snapshot_id: int) -> None:
-        """Make an earlier snapshot of main current again."""
+        """Roll main back to an earlier snapshot."""
         with translated(table):
             self._definition.roll_back(table, snapshot_id)
 
@@ -350,12 +350,12 @@ class SparkDataPlane:
             self._definition.set_properties(table, updates=updates, removals=removals)
 
     def change_columns(self, table: str, changes: Sequence[ColumnRequest]) -> None:
-        """Change a table's columns, one after the other."""
+        """Apply changes to a table's columns in order."""
         with translated(table):
             self._definition.change_columns(table, changes)
 
     def close(self) -> None:
-        """Stop the Spark that this plane started, unless others in the process still use it."""
+        """Stop the Spark that this plane started, unless the process still uses it."""
         with self._lock:
             engine, self._engine, self._session, self._private = self._engine, None, None, None
         if engine is not None:

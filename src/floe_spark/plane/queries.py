@@ -1,4 +1,4 @@
-"""Queries over frames: SQL whose tables are frames, rows that are watched, and what differs between two versions."""
+"""Runs a SQL query over frames, so that a SQL model reads the same rows as a Python asset."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ def query_frames(
     """Run a query whose tables are frames.
 
     Args:
-        session: Runs it, when no frame brings a session.
-        frames: What the query reads, by table.
-        text: Makes the query out of the name that each table has in it.
+        session: Session for a query without frames.
+        frames: Frame by table name.
+        text: Builds the query from the view name of each table.
     """
     views = {table: f"floe_model_{uuid.uuid4().hex}" for table in frames}
     for table, frame in frames.items():
         frame.createTempView(views[table])
         session = frame.sparkSession
     try:
-        # A writer takes the plan of a query as it was parsed; a projection over it keeps what the views stood for.
+        # A writer uses the parsed plan of a query; a projection resolves the views before they are dropped.
         result = session.sql(text(views)).select("*")
     finally:
-        # Spark Connect looks at a plan anew whenever it is run, so that its views live as long as the session.
+        # Spark Connect analyzes a plan again on every execution, so its views are kept until the session ends.
         for table, frame in frames.items():
             if not isinstance(frame, ConnectDataFrame):
                 session.catalog.dropTempView(views[table])

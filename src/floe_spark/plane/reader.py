@@ -1,4 +1,4 @@
-"""Reads: lazy frames over a table at some version."""
+"""Reads a table version as a lazy frame."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def read_frame(session: SparkSession, catalog: str, request: ReadRequest) -> DataFrame:
-    """Return a lazy frame over what the request asks for."""
+    """Return a lazy frame over the requested version, rows and columns."""
     frame = filtered(version_frame(session, catalog, request), request)
     if request.columns is not None:
         frame = frame.select(*(sf.col(_column(frame, name)) for name in request.columns))
@@ -25,7 +25,7 @@ def read_frame(session: SparkSession, catalog: str, request: ReadRequest) -> Dat
 
 
 def version_frame(session: SparkSession, catalog: str, request: ReadRequest) -> DataFrame:
-    """Return a lazy frame over all rows and columns of the version that the request asks for."""
+    """Return a lazy frame over all rows and columns of the requested version."""
     reader = session.read
     for key, value in _version_options(request).items():
         reader = reader.option(key, value)
@@ -55,7 +55,7 @@ def _version_options(request: ReadRequest) -> dict[str, str]:
 def _increment(request: ReadRequest) -> dict[str, str]:
     if request.as_of is not None or request.ref is not None:
         msg = f"An incremental read of '{request.table}' ends at a snapshot id, not at a time or ref."
-        raise CapabilityError(msg, hint="Look the snapshot up first and pass its id.", table=request.table)
+        raise CapabilityError(msg, hint="Pass the id of a snapshot instead.", table=request.table)
     options = {"start-snapshot-id": str(request.start_snapshot_id)}
     if request.snapshot_id is not None:
         options["end-snapshot-id"] = str(request.snapshot_id)
@@ -63,5 +63,5 @@ def _increment(request: ReadRequest) -> dict[str, str]:
 
 
 def _column(frame: DataFrame, name: str) -> str:
-    """Return a column's reference: the column of that very name, or a dotted path into a struct."""
+    """Return the reference to a column: an exact name if there is one, or else a path into a struct."""
     return quoted(name) if name in frame.columns else ".".join(quoted(part) for part in name.split("."))

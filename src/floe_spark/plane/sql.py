@@ -1,4 +1,4 @@
-"""Names and values as Spark SQL text."""
+"""Formats names and values as Spark SQL."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def quoted(name: str) -> str:
     """Quote one part of a name.
 
     Raises:
-        CapabilityError: Spark would replace a part of the name by one of its variables.
+        CapabilityError: Spark would substitute a variable in the name.
     """
     if "${" in name:
         msg = f"The name '{name}' has '${{' in it, which Spark takes for a variable."
@@ -34,18 +34,18 @@ def table_name(catalog: str, table: str, *, branch: str | None = None) -> str:
     """Return the full name of ``namespace.table``, or of a branch of it."""
     parts = [catalog, *table.split(".")]
     if branch is not None:
-        # Only this suffix reaches a branch: the write option of that name is ignored and lands on main.
+        # Only this suffix selects a branch: Spark ignores the write option ``branch`` and would write to main.
         parts.append(f"branch_{branch}")
     return ".".join(quoted(part) for part in parts)
 
 
 def text_literal(text: str) -> str:
-    """Return a string literal; a dollar sign is escaped, so that ${…} in it is not taken for a variable."""
+    """Return a string literal; dollar signs are escaped, so that ${…} is not substituted."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
 
 
 def timestamp_text(moment: datetime) -> str:
-    """Write a moment so that it means the same in every session time zone; a naive one is local time."""
+    """Format a timestamp independently of the session time zone; a naive one is local time."""
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
 
 
@@ -55,10 +55,10 @@ def timestamp_literal(moment: datetime) -> str:
 
 
 def map_literal(options: Mapping[str, str]) -> str:
-    """Return a map of strings."""
+    """Return a map literal of strings."""
     return "map(" + ", ".join(text_literal(part) for pair in options.items() for part in pair) + ")"
 
 
 def tag_of(operation_id: str) -> str:
-    """Return the tag an operation's jobs carry; a name for views as well."""
+    """Return the tag of an operation's jobs; also used as a view name."""
     return f"floe_operation_{hashlib.sha256(operation_id.encode()).hexdigest()[:32]}"

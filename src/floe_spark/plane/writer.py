@@ -1,7 +1,7 @@
-"""Writes: frames in the session they live in, SQL and Arrow data in a private one.
+"""Writes data to tables: frames in their own session, SQL and Arrow data in a private one.
 
-A write of a frame carries its snapshot properties as options. MERGE and DELETE take no options; theirs are in the
-configuration of a session that nobody else uses, where they cannot end up on another write.
+A frame's writer accepts snapshot properties as options. MERGE and DELETE accept no options; their properties are set in
+the configuration of a private session, where they cannot affect other writes.
 """
 
 from __future__ import annotations
@@ -29,55 +29,55 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrameWriterV2, SparkSession
 
 PRIVATE_CONF = {
-    # Columns that differ only in case are different columns, as they are in process.
+    # Column names are case-sensitive, as in the in-process engine.
     "spark.sql.caseSensitive": "true",
-    # Names and values are what they are: ${…} in one is not replaced by a setting or an environment variable.
+    # Names and values are literal: ${…} is not replaced by a setting or an environment variable.
     "spark.sql.variable.substitute": "false",
     "spark.sql.parser.escapedStringLiterals": "false",
 }
-# One open file per partition and task ran a 2 GB heap out of memory at 84 partitions; a sort within the task does not.
+# With one open file per partition and task, a 2 GB heap ran out of memory at 84 partitions; sorted writes do not.
 _WRITE_OPTIONS = {"fanout-enabled": "false"}
 _NOT_IN_ONE_STEP = (
     "Cannot delete file where some, but not all, rows match filter",
-    # Iceberg has no expression for it, isnan and most patterns among them; a DELETE evaluates it row by row.
+    # Iceberg cannot express some filters, such as isnan and most patterns; a DELETE evaluates them row by row.
     "cannot translate expression to source filter",
     "Cannot convert Spark predicate to Iceberg expression",
 )
 _ROWS = "floe rows of a key"
-# Where Spark's schema carries the write default of a column.
+# Metadata key of a column's write default in Spark's schema.
 _DEFAULT = "CURRENT_DEFAULT"
 _SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."
 _SOURCE_ROWS = f"{_SNAPSHOT_PROPERTY}{SOURCE_ROWS_PROPERTY}"
 
 
 class PartsOfFilesError(Exception):
-    """A filter matches some rows of a file only, or rows must be read to tell: Spark does not replace in one step."""
+    """The filter matches only some rows of a file, or must be evaluated per row: Spark cannot replace in one commit."""
 
 
 def operation_id_of(request: WriteRequest) -> str:
-    """Return the write's operation id, or a fresh one for a write without."""
+    """Return the operation id of a write, or a new one if it has none."""
     return request.snapshot_properties.get(OPERATION_ID_PROPERTY) or uuid.uuid4().hex
 
 
 def snapshot_conf(request: WriteRequest) -> dict[str, str]:
-    """Return the configuration that carries the snapshot properties of a write by SQL."""
+    """Return the configuration with the snapshot properties of a SQL write."""
     return {f"{_SNAPSHOT_PROPERTY}{key}": value for key, value in request.snapshot_properties.items()}
 
 
 def writes_frame_directly(request: WriteRequest) -> bool:
-    """Whether the write is one that a frame's own writer can do."""
+    """Whether a frame's own writer can carry out the write."""
     return isinstance(request.data, DataFrame) and request.kind not in {WriteKind.UPSERT, WriteKind.DELETE}
 
 
 def in_two_steps(request: WriteRequest) -> tuple[WriteRequest, WriteRequest]:
-    """Return the delete and the append that replace parts of files.
+    """Return the delete and the append that together replace parts of files.
 
     Raises:
-        CapabilityError: Without a branch, readers would see the state in between.
+        CapabilityError: No branch is given, so readers would see the state in between.
     """
     if request.branch is None:
-        msg = f"The filter matches parts of files of '{request.table}', which Spark replaces in two steps."
-        hint = "Write to a branch and publish it, so that readers see both steps at once."
+        msg = f"The filter matches parts of files in '{request.table}', which Spark can only replace in two commits."
+        hint = "Write to a branch and publish it, so that readers see both commits at once."
         raise CapabilityError(msg, hint=hint, table=request.table)
     return (
         replace(request, kind=WriteKind.DELETE, data=None),
@@ -86,10 +86,10 @@ def in_two_steps(request: WriteRequest) -> tuple[WriteRequest, WriteRequest]:
 
 
 class SparkWrite:
-    """One write in one session."""
+    """One write in a session."""
 
     def __init__(self, session: SparkSession, catalog: str, request: WriteRequest, *, shares_files: bool) -> None:
-        """Prepare the write; nothing happens yet."""
+        """Prepare the write without starting it."""
         self._session = session
         self._request = request
         self._shares_files = shares_files
@@ -105,7 +105,7 @@ class SparkWrite:
         with ExitStack() as stack:
             match self._request.kind:
                 case WriteKind.DELETE:
-                    # The filter is floe's own text, written anew from what its parser understood.
+                    # The filter was generated by floe from its parsed form.
                     self._session.sql(f"DELETE FROM {self._target} WHERE {self._filter}")  # noqa: S608 - as above
                 case WriteKind.UPSERT:
                     self._upsert(self._source(stack))
@@ -128,18 +128,18 @@ class SparkWrite:
             arrow = stack.enter_context(ArrowInput(self._session, shares_files=self._shares_files))
             return arrow.frame(data, self._session.table(self._target).schema)
         msg = f"Spark cannot write data of type {type(data).__name__}."
-        raise InvalidDataError(msg, hint="Give a PySpark DataFrame or Arrow data.", table=self._request.table)
+        raise InvalidDataError(msg, hint="Pass a PySpark DataFrame or Arrow data.", table=self._request.table)
 
     def _shared(self, data: DataFrame, stack: ExitStack) -> DataFrame:
-        """Bring a frame into this session; a global view is what two sessions share."""
+        """Move a frame into this session through a global temporary view."""
         view = f"floe_{uuid.uuid4().hex}"
         data.createGlobalTempView(view)
         stack.callback(self._session.catalog.dropGlobalTempView, view)
-        # Spark 4.1 cannot plan a write from a view over a table, so the rows are read here, and only once.
+        # Spark 4.1 cannot plan a write from a view over a table, so the rows are materialized once here.
         return self._session.table(f"global_temp.{view}").localCheckpoint()
 
     def _conformed(self, source: DataFrame) -> DataFrame:
-        """Fill in the optional columns that the data lacks; those with a write default are left to Spark."""
+        """Add optional columns missing from the data as null; Spark fills those with a write default."""
         present = set(source.columns)
         absent = [
             sf.lit(None).cast(field.dataType).alias(field.name)
@@ -164,7 +164,7 @@ class SparkWrite:
         return source.writeTo(self._target).options(**{**_WRITE_OPTIONS, **properties, **self._request.options})
 
     def _replace(self, source: DataFrame) -> None:
-        """Replace the rows that match the filter, in one commit."""
+        """Replace the rows that match the filter in one commit."""
         condition = sf.expr(self._filter)
         try:
             self._writer(source).overwrite(condition)
@@ -177,13 +177,13 @@ class SparkWrite:
         keys = {key: _column_path(source.schema, key) for key in self._request.keys}
         if not keys or not all(keys.values()):
             missing = ", ".join(key for key, path in keys.items() if not path) or "none given"
-            msg = f"An upsert into '{self._request.table}' needs key columns of the data: {missing}."
+            msg = f"An upsert into '{self._request.table}' needs its key columns in the data: {missing}."
             raise InvalidDataError(msg, table=self._request.table)
         paths = {key: ".".join(quoted(part) for part in path or ()) for key, path in keys.items()}
         rows = self._counted(source, paths)
         view = f"floe_{uuid.uuid4().hex}"
         source.createTempView(view)
-        # The snapshot of a MERGE counts the rows of every file it had to copy as well.
+        # The record counts in a MERGE snapshot include copied rows of rewritten files.
         self._session.conf.set(_SOURCE_ROWS, str(rows))
         try:
             self._session.sql(self._merge_sql(source.columns, list(paths.values()), view))
@@ -206,10 +206,10 @@ class SparkWrite:
         )
 
     def _counted(self, source: DataFrame, paths: dict[str, str]) -> int:
-        """Count the rows, and refuse a key that repeats, or holds null unless null equals null.
+        """Count the rows; refuse duplicate keys, and null keys unless null matches null.
 
-        MERGE itself notices a repeated key only when the table already holds it, and else inserts both rows. Where null
-        is equal to nothing, every rerun would add such a row again.
+        MERGE detects a duplicate key only if the table already has that key; otherwise it inserts both rows. If null
+        matches nothing, every rerun would insert such a row again.
         """
         names = [f"{_ROWS} {number}" for number in range(len(paths))]
         keys = [sf.col(path).alias(name) for path, name in zip(paths.values(), names, strict=True)]
@@ -229,7 +229,7 @@ class SparkWrite:
         if nulls and self._request.null_keys is NullKeys.REFUSE:
             raise null_in_keys(nulls, table=self._request.table)
         if most is not None and most > 1:
-            msg = f"The data has several rows for keys such as {dict(zip(paths, key, strict=True))}."
+            msg = f"The data has several rows with the same key, for example {dict(zip(paths, key, strict=True))}."
             raise InvalidDataError(msg, hint="Keep one row per key before the upsert.", table=self._request.table)
         return int(rows or 0)
 
@@ -239,7 +239,7 @@ def _unless(conditions: list[Column], value: Column) -> Column:
 
 
 def _column_path(schema: StructType, name: str) -> list[str] | None:
-    """Split a full name into the names that lead to it; a dot in a name is no separator."""
+    """Split a column name into path parts; a dot that is part of a name does not separate."""
     fields = {field.name: field.dataType for field in schema.fields}
     parts = name.split(".")
     for taken in range(len(parts), 0, -1):

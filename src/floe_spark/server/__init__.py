@@ -1,1 +1,1 @@
-"""The warm local Spark Connect server."""
+"""The local Spark Connect server that stays running between commands."""

@@ -1,4 +1,4 @@
-"""A local Spark Connect server that stays warm between commands: bound to this machine, behind a token of its own."""
+"""Starts and stops a local Spark Connect server, which listens on loopback only and requires a token."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ _LOG_TAIL = 2000
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """A server that floe started.
+    """A Spark Connect server started by floe.
 
     Attributes:
-        pid: Its process.
-        born: When that process started, as the operating system tells it; a reused pid differs.
+        pid: Its process id.
+        born: Start time of the process, as reported by the operating system; detects a reused pid.
         port: Port on the loopback address.
         fingerprint: Digest of the settings it was started with.
         packages: Maven packages it was started with.
-        log: Where it writes its log.
-        started_at: Seconds since the epoch.
-        token: What clients show it.
-        idle_timeout_minutes: How long it stays without a client; 0 for ever.
-        watcher: The process that ends it then, by number and birth.
+        log: Path of its log file.
+        started_at: Start time in seconds since the epoch.
+        token: Token that clients authenticate with.
+        idle_timeout_minutes: Minutes without a client after which it stops; 0 for never.
+        watcher: Pid and start time of the process that stops it when idle.
     """
 
     pid: int
@@ -66,63 +66,63 @@ class ServerInfo:
 
     @property
     def address(self) -> str:
-        """Where it listens; safe to show."""
+        """The address it listens on, without the token; safe to log."""
         return f"sc://{LOOPBACK}:{self.port}"
 
     @property
     def url(self) -> str:
-        """The address clients connect to, token included: never log it."""
-        # PySpark sends a token without TLS to this host name only.
+        """The address clients connect to, including the token; never log it."""
+        # Without TLS, PySpark sends a token only to this host name.
         return f"sc://localhost:{self.port}/;token={self.token}"
 
     @property
     def alive(self) -> bool:
-        """Whether the process floe started still runs."""
+        """Whether the process that floe started is still running."""
         return birth_of(self.pid) == self.born
 
     def fits(self, settings: SparkSettings) -> bool:
-        """Whether it was started with these settings, and with these packages at least."""
+        """Whether it was started with these settings and at least these packages."""
         return self.fingerprint == settings.fingerprint and set(settings.packages) <= set(self.packages)
 
 
 def start_server(settings: SparkSettings) -> ServerInfo:
-    """Start the project's server, or return the one that runs.
+    """Start the project's server, or return the running one.
 
     Raises:
-        EngineSetupError: The master is not local, another configuration is running, or Java or a jar is missing.
-        EngineUnavailableError: It did not come up; the message ends with its log.
+        EngineSetupError: The master is not local, a server with other settings is running, or Java or a jar is missing.
+        EngineUnavailableError: The server did not start; the message contains the end of its log.
     """
     if not settings.local:
-        msg = f"compute.master is {settings.master}; only a local Spark can be kept warm."
+        msg = f"Only a local Spark server can be started, but compute.master is {settings.master}."
         raise EngineSetupError(msg, hint="Set compute.master to local[*].")
     settings.state_dir.mkdir(parents=True, exist_ok=True)
     with exclusive(settings.state_dir / ".lock"):
         running = server_status(settings.state_dir)
         if running is not None and running.fits(settings):
-            # Whoever asks for it is about to use it.
+            # Restarts the idle timeout: the caller is about to use the server.
             Lease(settings.state_dir).give_back()
             return running
         if running is not None:
-            msg = f"A Spark server with other settings runs as process {running.pid}."
+            msg = f"A Spark server with other settings is running as process {running.pid}."
             raise EngineSetupError(msg, hint="Stop it first: floe spark stop")
         return _start(settings)
 
 
 def stop_server(state_dir: Path) -> bool:
-    """Stop the project's server; return whether there was one."""
+    """Stop the project's server; return whether one was running."""
     server = _read_state(state_dir)
     _state_path(state_dir).unlink(missing_ok=True)
     if server is None or not server.alive:
         return False
     end_process(server.pid, server.born)
-    # Unless it is the watcher that ends the server.
+    # If the caller is the watcher itself, it must not end itself here.
     if server.watcher is not None and server.watcher[0] != os.getpid():
         end_process(*server.watcher)
     return True
 
 
 def server_status(state_dir: Path) -> ServerInfo | None:
-    """Return the project's running server, None when there is none; the traces of a dead one are cleared."""
+    """Return the project's running server, or None; the state file of a dead server is removed."""
     server = _read_state(state_dir)
     if server is None:
         return None
@@ -136,10 +136,10 @@ def server_status(state_dir: Path) -> ServerInfo | None:
 
 
 def join_server(settings: SparkSettings) -> tuple[ServerInfo, Lease] | None:
-    """Return the project's server with a lease on it, when it runs, answers and was started with these settings."""
+    """Return the project's server and a lease on it if it runs, responds and matches the settings."""
     if not _state_path(settings.state_dir).is_file():
         return None
-    # The lease comes first: a server that is seen after it was taken does not end under its client.
+    # Taken first: a server found while the lease is held does not stop while its client uses it.
     lease = Lease(settings.state_dir)
     server = server_for(settings)
     if server is None:
@@ -149,7 +149,7 @@ def join_server(settings: SparkSettings) -> tuple[ServerInfo, Lease] | None:
 
 
 def server_for(settings: SparkSettings) -> ServerInfo | None:
-    """Return the project's server when it runs, answers and was started with these settings."""
+    """Return the project's server if it runs, responds and matches the settings."""
     server = server_status(settings.state_dir)
     if server is None:
         return None
@@ -169,7 +169,7 @@ def _start(settings: SparkSettings) -> ServerInfo:
         "spark.connect.grpc.binding.address": LOOPBACK,
         "spark.connect.grpc.binding.port": str(port),
     }
-    # A server without memory must end, so that its death is seen; it would hang on half alive.
+    # After an OutOfMemoryError, the server would hang in an unusable state instead of exiting.
     conf["spark.driver.defaultJavaOptions"] += " -XX:+ExitOnOutOfMemoryError"
     properties = settings.state_dir / "connect-server.properties"
     write_atomically(properties, _properties_text(conf), mode=0o600)
@@ -177,11 +177,11 @@ def _start(settings: SparkSettings) -> ServerInfo:
     command = [str(spark_home() / "bin" / "spark-class"), "org.apache.spark.deploy.SparkSubmit"]
     command += ["--properties-file", str(properties), "--master", settings.master, "--class", _SERVER_CLASS]
     environment = os.environ | launch_environment(java, local=True)
-    # The token travels by environment: command lines are readable by everybody on the machine.
+    # The token is passed in the environment: every user on the machine can read command lines.
     environment |= {_TOKEN_VARIABLE: token, "SPARK_HOME": str(spark_home())}
     try:
         with log.open("wb") as output:
-            process = subprocess.Popen(  # noqa: S603 - Spark's own launcher
+            process = subprocess.Popen(  # noqa: S603 - Spark's launcher
                 [*command, "spark-internal"],
                 cwd=settings.state_dir,
                 env=environment,
@@ -193,14 +193,14 @@ def _start(settings: SparkSettings) -> ServerInfo:
         try:
             _await_start(process, port, log)
         except BaseException:
-            # Whoever is interrupted here leaves no server that nobody knows of.
+            # An interrupt must not leave a server without a state file.
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             process.wait()
             raise
     finally:
         properties.unlink(missing_ok=True)
-    # It outlives this process on purpose; nobody is to wait for it.
+    # It outlives this process on purpose: Popen must not warn that it was not waited for.
     process.returncode = 0
     server = ServerInfo(
         pid=process.pid,
@@ -229,12 +229,12 @@ def _await_start(process: subprocess.Popen[bytes], port: int, log: Path) -> None
             return
         time.sleep(_POLL_SECONDS)
     tail = log.read_text(errors="replace")[-_LOG_TAIL:].strip()
-    msg = f"The local Spark server did not come up. The end of {log}:\n{tail}\n"
-    raise EngineUnavailableError(msg, hint="floe doctor checks Java, jars and memory.")
+    msg = f"The local Spark server did not start. Last lines of {log}:\n{tail}\n"
+    raise EngineUnavailableError(msg, hint="Run floe doctor to check Java, jars and memory.")
 
 
 def _properties_text(conf: Mapping[str, str]) -> str:
-    """Write Java properties, in which a backslash and a line end mean something."""
+    """Format Java properties, escaping backslashes, line breaks and colons."""
     escaped = {key: value.replace("\\", "\\\\").replace("\n", "\\n") for key, value in conf.items()}
     return "".join(f"{key.replace(':', chr(92) + ':')}={value}\n" for key, value in escaped.items())
 

@@ -1,6 +1,6 @@
-"""Ends a warm server that nobody uses: clients hold a lock while they work, and a watcher checks for it.
+"""Stops an idle server: clients hold a shared file lock while they work, and a watcher process checks it.
 
-The operating system releases the lock with the process that holds it, so a killed client does not keep a server alive.
+The operating system releases a lock when its process ends, so a killed client does not keep the server running.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ watch(pathlib.Path(sys.argv[1]), float(sys.argv[2]), pid=int(sys.argv[3]), born=
 
 
 class Lease:
-    """Keeps the project's server alive until ``give_back`` is called or the process ends."""
+    """Keeps the project's server running until ``give_back`` is called or the process ends."""
 
     def __init__(self, state_dir: Path) -> None:
-        """Take the lease; waits while a watcher is ending the server."""
+        """Acquire the lease; blocks while a watcher is stopping the server."""
         self._path = state_dir / _LOCK_FILE
         self._handle: int | None = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         lock_shared(self._handle)
         self._touch()
 
     def give_back(self) -> None:
-        """Let the server end after its idle timeout."""
+        """Release the lease; the server stops after its idle timeout."""
         if self._handle is not None:
             self._touch()
             os.close(self._handle)
             self._handle = None
 
     def _touch(self) -> None:
-        # The project may have been deleted in the meantime.
+        # The project may have been deleted since.
         with suppress(FileNotFoundError):
             os.utime(self._path)
 
 
 @contextmanager
 def in_use(state_dir: Path) -> Iterator[None]:
-    """Keep the project's server alive during a block."""
+    """Keep the project's server running during a block."""
     lease = Lease(state_dir)
     try:
         yield
@@ -64,26 +64,26 @@ def in_use(state_dir: Path) -> Iterator[None]:
 
 
 def start_watcher(state_dir: Path, idle_minutes: float, *, pid: int, born: str) -> int:
-    """Start the process that ends a server after that many minutes without a client; return its pid."""
+    """Start a process that stops a server after that many minutes without a client; return its pid."""
     (state_dir / _LOCK_FILE).touch()
-    process = subprocess.Popen(  # noqa: S603 - our own code
+    process = subprocess.Popen(  # noqa: S603 - runs floe's own code
         [sys.executable, "-c", _WATCHER, str(state_dir.resolve()), str(idle_minutes * 60), str(pid), born],
-        # Python imports from its working directory first, and a project may have a module of any name.
+        # Python imports from the working directory first, and a project may contain a module of any name.
         cwd=state_dir,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    # It outlives this process on purpose: no one waits for it, and Popen must not warn about that.
+    # It outlives this process on purpose: Popen must not warn that it was not waited for.
     process.returncode = 0
     return process.pid
 
 
 def watch(state_dir: Path, idle_seconds: float, *, pid: int, born: str) -> None:
-    """Wait until a server ends by itself, or end it once it has been idle for that long.
+    """Wait until a server exits, or stop it once it has been idle for that long.
 
-    A server whose project was deleted is ended at once: no command can find it any more.
+    A server whose project was deleted is stopped at once, because no command can find it any more.
     """
     from floe_spark.server.connect_server import stop_server
 
@@ -100,11 +100,11 @@ def watch(state_dir: Path, idle_seconds: float, *, pid: int, born: str) -> None:
 
 @contextmanager
 def _alone(state_dir: Path) -> Iterator[bool]:
-    """Tell whether there is no client; if so, none can take a lease during the block."""
+    """Yield whether there is no client; if so, none can take a lease during the block."""
     with (state_dir / _LOCK_FILE).open("r+") as stream:
         alone = try_lock_alone(stream.fileno())
         if not alone:
-            # A client may hold its lease for hours, and the server is in use all that time.
+            # A client may hold its lease for hours; the server counts as in use until it is released.
             os.utime(state_dir / _LOCK_FILE)
         yield alone
 

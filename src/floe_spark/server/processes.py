@@ -1,4 +1,4 @@
-"""Ends processes that outlive the one that started them."""
+"""Terminates processes that outlive the process that started them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _POLL_SECONDS = 0.1
 
 
 def end_process(pid: int, born: str) -> None:
-    """Terminate a process, and kill it when it does not end; a later process of the same id is left alone.
+    """Terminate a process, or kill it if it does not exit; a later process with the same id is not touched.
 
     Args:
         pid: The process id.
-        born: When it started, from ``birth_of``.
+        born: Its start time, from ``birth_of``.
     """
-    # psutil checks as well that the id is still that process before it sends a signal.
+    # psutil also verifies that the id still belongs to that process before it sends a signal.
     with contextlib.suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)
         for end in (process.terminate, process.kill):
@@ -32,7 +32,7 @@ def end_process(pid: int, born: str) -> None:
 
 
 def _await_end(pid: int, born: str) -> None:
-    # Not Process.wait: it takes the exit code of a child from its owner, and waits for zombies of other parents.
+    # Not Process.wait: it would reap a child's exit code, and wait for zombies of other parents.
     deadline = time.monotonic() + _STOP_SECONDS
     while birth_of(pid) == born and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)

@@ -1,1 +1,1 @@
-"""Spark sessions, classic and Connect."""
+"""Spark sessions on a classic driver or a Spark Connect server."""

@@ -1,4 +1,4 @@
-"""A Spark driver inside this process."""
+"""Spark sessions on a driver in this process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Conf = frozenset[tuple[str, str]]
 
-# PySpark sets this for good once a process has talked to a Spark Connect server.
+# PySpark sets this permanently once a process has connected to a Spark Connect server.
 CONNECT_VARIABLE = "SPARK_CONNECT_MODE_ENABLED"
 _APP_NAME = "floe"
 CATALOG_PREFIX = "spark.sql.catalog."
@@ -34,7 +34,7 @@ _POLL_SECONDS = 0.2
 
 
 def running_driver() -> SparkSession | None:
-    """Return the session of the driver inside this process, whoever started it."""
+    """Return the session of the driver in this process, even if floe did not start it."""
     if CONNECT_VARIABLE in os.environ:
         return None
     try:
@@ -44,10 +44,10 @@ def running_driver() -> SparkSession | None:
 
 
 class ClassicEngine:
-    """Sessions of the one driver a process can have."""
+    """Provides sessions of the one driver a process can have."""
 
     _lock = threading.RLock()
-    # As the driver is one per process, so is the count of who uses the one floe started, and so are its sessions.
+    # A process has one driver, so the user count of a driver started by floe, and its sessions, are per process too.
     _users: ClassVar[int] = 0
     _started: ClassVar[SparkSession | None] = None
     _siblings: ClassVar[dict[Conf, SparkSession]] = {}
@@ -56,7 +56,7 @@ class ClassicEngine:
     def __init__(self, settings: SparkSettings) -> None:
         """Join the running driver, or start one."""
         if CONNECT_VARIABLE in os.environ:
-            msg = "This process already talks to a Spark Connect server; PySpark allows one kind of Spark a process."
+            msg = "This process already uses a Spark Connect server; PySpark allows one kind of Spark per process."
             raise EngineSetupError(msg, hint="Use a second process, or the same sc:// address for both.")
         self._settings = settings
         cls = type(self)
@@ -74,11 +74,11 @@ class ClassicEngine:
 
     @property
     def shares_files(self) -> bool:
-        """Whether Spark sees the files of this machine."""
+        """Whether Spark can read files on this machine."""
         return self._settings.local
 
     def session_for(self, catalog: str, conf: Mapping[str, str]) -> SparkSession:
-        """Return the driver's session, or a sibling when it already knows another catalog of that name."""
+        """Return the driver's session, or a sibling session if the driver's has another catalog of that name."""
         cls = type(self)
         with cls._lock:
             known = self._root.conf.get(CATALOG_PREFIX + catalog, None)
@@ -92,31 +92,31 @@ class ClassicEngine:
             return cls._siblings[key]
 
     def take(self, conf: Mapping[str, str]) -> SparkSession:
-        """Return a private session of this configuration, idle or new."""
+        """Return a private session with this configuration, an idle one if available."""
         cls = type(self)
         with cls._lock:
             idle = cls._idle[frozenset(conf.items())]
             return idle.pop() if idle else self._new(conf)
 
     def give_back(self, session: SparkSession, conf: Mapping[str, str]) -> None:
-        """Take a private session back, as it was handed out."""
+        """Return a private session to the pool; its configuration must be unchanged."""
         cls = type(self)
         with cls._lock:
             cls._idle[frozenset(conf.items())].append(session)
 
     def work_in(self, session: SparkSession, work: Callable[[], None]) -> None:
-        """Do work in a private session: any thread will do."""
+        """Run work in a private session, in the current thread."""
         del session
         work()
 
     def announce(self, operation_id: str, session: SparkSession) -> None:
-        """Do nothing: a driver dies with its process, and so does whatever it ran."""
+        """Do nothing: a driver's operations end with its process."""
 
     def withdraw(self, operation_id: str, session: SparkSession) -> None:
-        """Do nothing, as there was nothing to announce."""
+        """Do nothing: there is no announcement to withdraw."""
 
     def silence(self, operation_id: str, session: SparkSession | None, *, timeout_seconds: float) -> bool:
-        """Cancel what the session runs for the operation; without one there is nothing to cancel."""
+        """Cancel the operation's jobs in the session; without a session there is nothing to cancel."""
         deadline = time.monotonic() + timeout_seconds
         while session is not None and session.interruptTag(tag_of(operation_id)):
             if time.monotonic() > deadline:
@@ -158,20 +158,20 @@ def _start(settings: SparkSettings) -> SparkSession:
         except PySparkRuntimeError as err:
             msg = f"Spark did not start on {settings.master} with Java {java.version} ({java.home})."
             raise EngineUnavailableError(
-                msg, hint="Its own log above says why; floe doctor checks the set-up."
+                msg, hint="Spark's log above has the reason; run floe doctor to check the setup."
             ) from err
 
 
 def _require_jars(running: SparkSession, settings: SparkSettings) -> None:
-    """Refuse to join a driver that lacks a jar: jars cannot be added to a running one."""
+    """Refuse to join a driver that lacks a jar, because jars cannot be added to a running driver."""
     listed = running.conf.get("spark.jars", "") or ""
     packages = (running.conf.get("spark.jars.packages", "") or "").split(",")
     there = {PurePosixPath(path).name for path in listed.split(",")}
     there |= {Jar.from_coordinate(package).file_name for package in packages if package}
     missing = [name for name in settings.packages if Jar.from_coordinate(name).file_name not in there]
     if missing:
-        msg = f"The Spark driver of this process was started without {', '.join(missing)}."
-        raise EngineSetupError(msg, hint="Open the catalog that needs it first, or list it under compute.packages.")
+        msg = f"The Spark driver in this process was started without {', '.join(missing)}."
+        raise EngineSetupError(msg, hint="Open the catalog that needs it first, or add it to compute.packages.")
 
 
 def _configured(session: SparkSession, conf: Mapping[str, str]) -> SparkSession:
@@ -182,7 +182,7 @@ def _configured(session: SparkSession, conf: Mapping[str, str]) -> SparkSession:
 
 @contextmanager
 def _environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """Set variables while Spark's launcher reads them."""
+    """Set environment variables for Spark's launcher during a block."""
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
     try:

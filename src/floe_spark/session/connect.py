@@ -1,4 +1,4 @@
-"""A Spark Connect server in another process."""
+"""Spark sessions on a Spark Connect server in another process."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ _EXECUTION_THREAD = re.compile(r"SparkConnectExecuteThread_opId=([0-9a-f-]+)")
 
 
 class ConnectEngine:
-    """Sessions on a server.
+    """Provides sessions on a server.
 
-    The server outlives its clients: what a killed one was running goes on. So each operation leaves the id of its
-    session in a global view, where the next process finds it and can cancel what is left.
+    The server outlives its clients, and goes on running the operations of a killed client. Each operation therefore
+    stores its session id in a global temporary view, where the next process finds it and can cancel the operation.
     """
 
-    # PySpark 4.1 joins its own thread pool when a session is garbage-collected; if the collector happens to run in one
-    # of that pool's threads, the process hangs. So sessions are kept for as long as the process lives.
+    # PySpark 4.1 joins its own thread pool when a session is garbage-collected; if that happens in one of the pool's
+    # own threads, the process hangs. Sessions are therefore kept until the process ends.
     _kept: ClassVar[list[SparkSession]] = []
 
     def __init__(
         self, url: str, settings: SparkSettings, *, server: ServerInfo | None = None, lease: Lease | None = None
     ) -> None:
-        """Take the server's address; ``server`` tells that it is this project's own, which ``lease`` keeps alive."""
+        """Connect to a server; ``server`` is set for the project's own server, which ``lease`` keeps running."""
         if running_driver() is not None:
-            msg = "This process already runs a Spark driver; PySpark allows one kind of Spark a process."
+            msg = "This process already runs a Spark driver; PySpark allows one kind of Spark per process."
             raise EngineSetupError(msg, hint="Use a second process, or stop the other session first.")
         self._url = url
         self._settings = settings
@@ -63,41 +63,41 @@ class ConnectEngine:
 
     @property
     def shares_files(self) -> bool:
-        """Whether Spark sees the files of this machine."""
+        """Whether Spark can read files on this machine."""
         return self._server is not None
 
     def session_for(self, catalog: str, conf: Mapping[str, str]) -> SparkSession:
-        """Return a session of the plane's own on the server."""
+        """Return a new session on the server for one data plane."""
         del catalog
         return self._create(conf)
 
     def take(self, conf: Mapping[str, str]) -> SparkSession:
-        """Return a private session of this configuration, idle or new; the server ends one that idles for long."""
+        """Return a private session with this configuration, an idle one if the server has not closed it."""
         while (session := self._pop_idle(dict(conf))) is not None:
             with contextlib.suppress(PySparkException):
                 session.conf.get("spark.sql.session.timeZone")
                 return session
             self._close(session)
-        # PySpark hands a checkpointed frame to the thread's active session, which is the first one made in it.
+        # PySpark attaches a checkpointed frame to the thread's active session, which is the first one created in it.
         thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="floe-spark")
         session = thread.submit(self._create, conf).result()
         self._threads[session] = thread
         return session
 
     def give_back(self, session: SparkSession, conf: Mapping[str, str]) -> None:
-        """Take a private session back, as it was handed out."""
+        """Return a private session to the pool; its configuration must be unchanged."""
         with self._lock:
             self._idle.append((session, dict(conf)))
 
     def work_in(self, session: SparkSession, work: Callable[[], None]) -> None:
-        """Do work in a private session, in the thread where it is the active one."""
+        """Run work in a private session, in the thread where that session is active."""
         self._threads[session].submit(work).result()
 
     def announce(self, operation_id: str, session: SparkSession) -> None:
-        """Let other processes find the session an operation works in.
+        """Publish the session of an operation, so that other processes can find it.
 
         Raises:
-            ConcurrencyConflictError: A process that may be dead has announced the operation and never withdrew it.
+            ConcurrencyConflictError: Another process, possibly dead, has announced the operation and not withdrawn it.
         """
         note = session.sql(f"SELECT {text_literal(_id_of(session))} AS session_id")
         try:
@@ -105,21 +105,21 @@ class ConnectEngine:
         except AnalysisException as err:
             if err.getCondition() != _ANNOUNCED:
                 raise
-            msg = f"The operation {operation_id} may still run on the Spark Connect server for another process."
+            msg = f"Operation {operation_id} may still be running on the Spark Connect server for another process."
             raise ConcurrencyConflictError(msg, hint="Try again.") from err
 
     def withdraw(self, operation_id: str, session: SparkSession) -> None:
-        """Tell that the operation has ended."""
+        """Withdraw the announcement of an operation that has ended."""
         session.catalog.dropGlobalTempView(tag_of(operation_id))
 
     def silence(self, operation_id: str, session: SparkSession | None, *, timeout_seconds: float) -> bool:
-        """Cancel what runs for an operation, whichever process started it, and wait until it has ended."""
+        """Cancel an operation started by any process, and wait until it has ended."""
         if self._server is not None and not self._server.alive:
             return True
         session = session or self._left_behind(operation_id)
         if session is None:
             return True
-        # The server names what it cancels only once, and long before a commit under way has ended.
+        # The server reports cancelled operations only once, and long before an active commit has ended.
         cancelled = set(session.interruptTag(tag_of(operation_id)))
         deadline = time.monotonic() + timeout_seconds
         while cancelled and cancelled & _executing(session):
@@ -130,14 +130,14 @@ class ConnectEngine:
         return True
 
     def release(self) -> None:
-        """Release our sessions; the server goes on."""
+        """Close this engine's sessions; the server keeps running."""
         while self._sessions:
             self._close(self._sessions[-1])
         if self._lease is not None:
             self._lease.give_back()
 
     def _left_behind(self, operation_id: str) -> SparkSession | None:
-        """Return the session in which a dead process may still run the operation."""
+        """Return the session in which a dead process may have left the operation running."""
         looking = self._create({})
         try:
             note = looking.table(f"global_temp.{tag_of(operation_id)}").head()
@@ -149,7 +149,7 @@ class ConnectEngine:
         try:
             return self._create({}, session_id=note["session_id"])
         except PySparkException as err:
-            # The server has already ended it, with all that ran in it.
+            # The server has already closed it and cancelled its operations.
             if "SESSION_CLOSED" in str(err):
                 return None
             raise
@@ -170,7 +170,7 @@ class ConnectEngine:
         for key, value in (self._settings.session_conf() | dict(conf)).items():
             builder = builder.config(key, value)
         with _unreachable_is_unavailable(self._url), _quiet_about_old_settings():
-            # PySpark's decorators hide from type checkers what these two are.
+            # PySpark's decorators hide the types of these two from type checkers.
             session: SparkSession = builder.create()  # type: ignore[operator, no-any-return, unused-ignore]
             session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES)])  # type: ignore[operator]
         self._sessions.append(session)
@@ -186,23 +186,23 @@ class ConnectEngine:
 
 @contextlib.contextmanager
 def _quiet_about_old_settings() -> Iterator[None]:
-    """Keep the server's remark on a setting to ourselves: we turn it off, in case somebody has turned it on."""
-    # What Python ignores is the process's, so that only one session is made at a time.
+    """Suppress the server's warning about a setting that floe turns off in case the user has turned it on."""
+    # Warning filters are global to the process, so only one session is created at a time.
     with _CREATING, warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"The SQL config 'spark\.sql\.parser\.escapedStringLiterals'")
         yield
 
 
 def _id_of(session: SparkSession) -> str:
-    # Only the Connect session has one, and PySpark types them all as the classic one.
+    # Only Connect sessions have an id, but PySpark types all sessions as classic ones.
     return str(session.session_id)  # type: ignore[attr-defined]
 
 
 def _executing(session: SparkSession) -> set[str]:
-    """Return the ids of what the server executes, by the names of its driver's threads.
+    """Return the ids of the operations that the server executes, from the names of its driver's threads.
 
-    A variable's default is evaluated on the driver, and reading it takes no executor, so that this answers at once
-    even when every core is busy.
+    The default value of a variable is evaluated on the driver and read without an executor, so the query returns at
+    once even when all cores are busy.
     """
     session.sql(f"DECLARE OR REPLACE VARIABLE floe_threads STRING DEFAULT {_DRIVER_THREADS}")
     rows = session.sql("SELECT * FROM VALUES (floe_threads)").collect()
@@ -222,5 +222,5 @@ def _unreachable_is_unavailable(url: str) -> Iterator[None]:
         if "UNAVAILABLE" not in str(err) and "RETRIES_EXCEEDED" not in str(err):
             raise
         address = url.partition("/;")[0]
-        msg = f"The Spark Connect server at {address} does not answer."
-        raise EngineUnavailableError(msg, hint="Check compute.master, or start a local one: floe spark start") from err
+        msg = f"The Spark Connect server at {address} does not respond."
+        raise EngineUnavailableError(msg, hint="Check compute.master, or run: floe spark start") from err

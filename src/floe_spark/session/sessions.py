@@ -1,7 +1,7 @@
-"""Spark sessions through public API only, the same on a classic driver and on Spark Connect.
+"""Spark sessions, created through public API only, on a classic driver or Spark Connect.
 
-A process has one kind of Spark, as PySpark itself has it. An engine hands out sessions of it: the one that the user's
-frames live in, and private ones that one operation at a time works in, with its own configuration.
+PySpark allows one kind of Spark per process. An engine provides its sessions: one for the user's frames, and private
+ones with separate configuration, each used by one operation at a time.
 """
 
 from __future__ import annotations
@@ -28,54 +28,54 @@ if TYPE_CHECKING:
 
 
 class SparkEngine(Protocol):
-    """Hands out sessions of one running Spark."""
+    """Provides sessions of one running Spark."""
 
     @property
     def shares_files(self) -> bool:
-        """Whether Spark sees the files of this machine."""
+        """Whether Spark can read files on this machine."""
         ...
 
     def session_for(self, catalog: str, conf: Mapping[str, str]) -> SparkSession:
-        """Return a session that sees the catalog; the user's frames live in it."""
+        """Return a session with access to the catalog, for the user's frames."""
         ...
 
     def take(self, conf: Mapping[str, str]) -> SparkSession:
-        """Return a private session of this configuration, idle or new."""
+        """Return a private session with this configuration, an idle one if available."""
         ...
 
     def give_back(self, session: SparkSession, conf: Mapping[str, str]) -> None:
-        """Take a private session back, as it was handed out."""
+        """Return a private session to the pool; its configuration must be unchanged."""
         ...
 
     def work_in(self, session: SparkSession, work: Callable[[], None]) -> None:
-        """Do work in a private session, in the thread where it is the active one."""
+        """Run work in a private session, in the thread where that session is active."""
         ...
 
     def announce(self, operation_id: str, session: SparkSession) -> None:
-        """Let other processes find the session an operation works in."""
+        """Publish the session of an operation, so that other processes can find it."""
         ...
 
     def withdraw(self, operation_id: str, session: SparkSession) -> None:
-        """Tell that the operation has ended."""
+        """Withdraw the announcement of an operation that has ended."""
         ...
 
     def silence(self, operation_id: str, session: SparkSession | None, *, timeout_seconds: float) -> bool:
-        """Cancel an operation, by its session or wherever a dead process left it; tell whether it has ended."""
+        """Cancel an operation in its session, or in one left by a dead process; return whether it has ended."""
         ...
 
     def release(self) -> None:
-        """Stop what this engine started, once nobody in the process uses it any more."""
+        """Stop Spark if this engine started it, once nothing in the process uses it any more."""
         ...
 
 
 def open_engine(settings: SparkSettings) -> SparkEngine:
-    """Open Spark as the settings ask, or join the Spark this process already has.
+    """Start Spark according to the settings, or join the Spark that this process already uses.
 
-    A project's warm local server is used when it is there and fits.
+    A running local server of the project is used if it matches the settings.
 
     Raises:
-        EngineSetupError: Java or a jar is missing, or the process already runs the other kind of Spark.
-        EngineUnavailableError: Spark did not start, or the server does not answer.
+        EngineSetupError: Java or a jar is missing, or the process already uses the other kind of Spark.
+        EngineUnavailableError: Spark did not start, or the server does not respond.
     """
     _keep_errors_out_of_the_log()
     if settings.remote:
@@ -88,27 +88,27 @@ def open_engine(settings: SparkSettings) -> SparkEngine:
 
 
 def _keep_errors_out_of_the_log() -> None:
-    # PySpark prints every error of a frame as a page of JSON, besides raising it.
+    # PySpark logs each DataFrame error as a page of JSON in addition to raising it.
     PySparkLogger.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
 
 
 @dataclass
 class Operations:
-    """The operations of one plane, and the sessions they work in."""
+    """The operations of a data plane and their sessions."""
 
     engine: SparkEngine
     conf: Mapping[str, str] = field(repr=False)
     _running: dict[str, SparkSession] = field(default_factory=dict)
 
     def run(self, operation_id: str, session: SparkSession, work: Callable[[], None]) -> None:
-        """Do the work of an operation in the session its frame lives in."""
+        """Run an operation in the session of its frame."""
         self._track(operation_id, session, lambda: tagged(operation_id, session, work))
 
     def run_privately(self, operation_id: str, own: Mapping[str, str], work: Callable[[SparkSession], None]) -> None:
-        """Do the work of an operation in a session that carries its own configuration and is nobody else's.
+        """Run an operation in a private session with its own configuration.
 
-        The session is used again afterwards, because a catalog that Spark opened in it is never closed: a new one for
-        each operation would cost a database connection each time.
+        The session is reused afterwards, because Spark never closes a catalog that it opened in a session: a new
+        session per operation would leak a database connection each time.
         """
         session = self.engine.take(self.conf)
 
@@ -128,7 +128,7 @@ class Operations:
                 self.engine.give_back(session, self.conf)
 
     def silence(self, operation_id: str, *, timeout_seconds: float) -> bool:
-        """Cancel an operation whose end is not known, in this process or another; tell whether it has ended."""
+        """Cancel an operation whose outcome is unknown, in this or another process; return whether it has ended."""
         session = self._running.get(operation_id)
         quiet = self.engine.silence(operation_id, session, timeout_seconds=timeout_seconds)
         if quiet:
@@ -136,7 +136,7 @@ class Operations:
         return quiet
 
     def _track(self, operation_id: str, session: SparkSession, work: Callable[[], None]) -> None:
-        """Keep the session findable until the operation has surely ended; an interrupt or a lost Spark is no end."""
+        """Track the session until the operation has ended; after an interrupt or a lost Spark, it may still run."""
         self.engine.announce(operation_id, session)
         self._running[operation_id] = session
         try:
@@ -154,7 +154,7 @@ class Operations:
 
 
 def sees(session: SparkSession, catalog: str, conf: Mapping[str, str]) -> bool:
-    """Make a session see the catalog; False when it knows another one of that name."""
+    """Register the catalog in a session; return False if the session has another catalog of that name."""
     if session.conf.get(CATALOG_PREFIX + catalog, None) is not None:
         return all(session.conf.get(key, None) == value for key, value in conf.items() if CATALOG_PREFIX in key)
     for key, value in conf.items():
@@ -164,7 +164,7 @@ def sees(session: SparkSession, catalog: str, conf: Mapping[str, str]) -> bool:
 
 
 def tagged(operation_id: str, session: SparkSession, work: Callable[[], None]) -> None:
-    """Do work under the operation's tag, by which it can be cancelled."""
+    """Run work under the operation's tag, by which it can be cancelled."""
     tag = tag_of(operation_id)
     session.addTag(tag)
     try:

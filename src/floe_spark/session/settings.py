@@ -1,4 +1,4 @@
-"""How a Spark session is configured, worked out from ``floe.yaml``."""
+"""Spark configuration, derived from ``floe.yaml``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _REDACTED = (
     "(?i)secret|passw(or)?d|token|access[.-]?key|credential|account[.-]?key|private[.-]?key|connection[.-]?string"
     "|authorization|header"
 )
-# What floe relies on in every session, changeable while Spark runs.
+# Settings that floe relies on in every session; they can change at runtime.
 _SESSION_CONF = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -38,16 +38,16 @@ _SESSION_CONF = {
 
 @dataclass(frozen=True)
 class SparkSettings:
-    """What a session is opened with.
+    """Settings of a Spark session.
 
     Attributes:
         master: Spark master, or a Spark Connect address.
-        project_root: Where the project's state lies.
-        driver_memory: Heap of a driver that floe starts.
-        user_conf: The user's own configuration, which wins over floe's.
-        packages: Maven packages beyond floe's base.
-        jars_dir: Folder with the jars, for machines without a network.
-        idle_timeout_minutes: How long a warm server stays without a client; 0 for ever.
+        project_root: The project's root directory, which contains its state directory.
+        driver_memory: Heap size of a driver started by floe.
+        user_conf: The user's configuration, which overrides floe's.
+        packages: Maven packages in addition to floe's base packages.
+        jars_dir: Directory with the jars, for machines without network access.
+        idle_timeout_minutes: Minutes without a client after which the local server stops; 0 for never.
     """
 
     master: str
@@ -60,7 +60,7 @@ class SparkSettings:
 
     @classmethod
     def from_config(cls, config: ComputeConfig, *, project_root: Path, packages: Sequence[str] = ()) -> SparkSettings:
-        """Take the ``compute`` section, with references replaced by their values.
+        """Create settings from the ``compute`` section, with references expanded.
 
         Raises:
             SecretReferenceError: A referenced variable is not set.
@@ -82,29 +82,29 @@ class SparkSettings:
 
     @property
     def local(self) -> bool:
-        """Whether driver and executors are one process on this machine."""
+        """Whether driver and executors run in one process on this machine."""
         return self.master.startswith("local")
 
     @property
     def state_dir(self) -> Path:
-        """Where this project's Spark state lies."""
+        """Directory of the project's Spark state."""
         return self.project_root / STATE_FOLDER / "spark"
 
     @property
     def fingerprint(self) -> str:
-        """Digest of what a running driver cannot change any more, packages aside."""
+        """Digest of the settings that cannot change in a running driver, except packages."""
         content = [self.master, self.driver_memory, sorted(self.user_conf.items())]
         return hashlib.sha256(json.dumps([*content, str(self.jars_dir)]).encode()).hexdigest()[:16]
 
     def session_conf(self) -> dict[str, str]:
-        """Return the configuration that any session takes while Spark runs."""
+        """Return the configuration that can be set on any session at runtime."""
         return {
             **_SESSION_CONF,
             **{key: value for key, value in self.user_conf.items() if key.startswith("spark.sql.")},
         }
 
     def driver_conf(self, jars: ResolvedJars) -> dict[str, str]:
-        """Return the configuration of a driver that floe starts; holds the user's secrets if their conf does."""
+        """Return the configuration of a driver started by floe, including any secrets in the user's configuration."""
         conf = {
             "spark.driver.memory": self.driver_memory,
             "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={LOG_CONFIGURATION.as_uri()}",
@@ -123,23 +123,23 @@ class SparkSettings:
             conf |= {
                 "spark.driver.bindAddress": LOOPBACK,
                 "spark.driver.host": LOOPBACK,
-                # Two hundred partitions, the default, are for clusters.
+                # Spark's default of 200 partitions is meant for clusters.
                 "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
             }
         return conf | dict(self.user_conf)
 
     def resolve(self) -> tuple[JavaRuntime, ResolvedJars]:
-        """Find Java and the jars, fetching what is missing.
+        """Find Java and the jars; download missing jars.
 
         Raises:
-            EngineSetupError: Java or a jar is not to be had.
+            EngineSetupError: Java or a jar is not available.
         """
         java = find_java()
         return java, resolve_jars(self.packages, jars_dir=self.jars_dir, java=java)
 
 
 def launch_environment(java: JavaRuntime, *, local: bool) -> dict[str, str]:
-    """Return the variables that Spark's launcher is run with."""
+    """Return the environment variables for Spark's launcher."""
     import sys
 
     environment = {"JAVA_HOME": str(java.launcher_home()), "PYSPARK_PYTHON": sys.executable}

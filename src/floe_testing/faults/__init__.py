@@ -1,1 +1,1 @@
-"""Faults, injected below and around floe."""
+"""Fault injection below and around floe."""

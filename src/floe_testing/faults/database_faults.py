@@ -1,4 +1,4 @@
-"""Faults of a catalog's database, injected below SQLAlchemy: everything above runs as users have it."""
+"""Injects database faults below SQLAlchemy, with production code above it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SLOW_SECONDS = 0.5
 
 
 class DatabaseFault(StrEnum):
-    """What happens to one transaction that writes."""
+    """Outcome of one writing transaction."""
 
     NONE = "none"
     LANDED_LOST = "committed, connection lost"
@@ -52,14 +52,14 @@ _AFTER_THE_COMMIT = {
 
 
 class DatabaseFaults:
-    """Stands between SQLAlchemy and the SQLite driver of one engine; one fault per writing transaction.
+    """Intercepts the SQLite driver of one engine; one fault per writing transaction.
 
     Attributes:
-        commits: How many writing transactions began since ``play``.
+        commits: Number of writing transactions since ``play``.
     """
 
     def __init__(self, engine: Engine) -> None:
-        """Take the driver's place in the engine; without a script everything works."""
+        """Wrap the engine's driver functions; without a script, no faults occur."""
         self.commits = 0
         self._script: list[DatabaseFault | Callable[[], object]] = []
         self._pending: dict[int, DatabaseFault] = {}
@@ -69,17 +69,17 @@ class DatabaseFaults:
             engine.dialect.do_commit,
             engine.dialect.do_rollback,
         )
-        # The dialect is the engine's own and speaks to the driver itself.
+        # The dialect belongs to this engine alone and calls the driver directly.
         dialect: Any = engine.dialect
         dialect.do_execute, dialect.do_commit, dialect.do_rollback = self.execute, self.commit, self.rollback
 
     def play(self, script: Iterable[DatabaseFault | Callable[[], object]]) -> None:
-        """Set what happens to the writing transactions to come; a callable runs before the first statement."""
+        """Set the outcomes of the next writing transactions; a callable runs before the first statement."""
         self._script = list(script)
         self.commits = 0
 
     def execute(self, cursor: Any, statement: str, parameters: Any, context: Any = None) -> None:
-        """Run a statement; the first one that writes decides its transaction's fate."""
+        """Run a statement; a transaction's first write takes the next fault from the script."""
         connection = id(cursor.connection)
         if statement.lstrip().upper().startswith(_WRITES) and connection not in self._pending:
             self.commits += 1
@@ -95,7 +95,7 @@ class DatabaseFaults:
         self._execute(cursor, statement, parameters, context)
 
     def commit(self, connection: Any) -> None:
-        """Commit, or not, and answer as the script says."""
+        """Commit, or raise the transaction's fault before or after the commit."""
         fault = self._pending.pop(_driver_connection(connection), DatabaseFault.NONE)
         if fault in _BEFORE_THE_COMMIT:
             raise _error(*_BEFORE_THE_COMMIT[fault])
@@ -106,13 +106,13 @@ class DatabaseFaults:
             raise _error(*_AFTER_THE_COMMIT[fault])
 
     def rollback(self, connection: Any) -> None:
-        """Roll back; the next transaction has a fate of its own."""
+        """Roll back and discard the transaction's fault."""
         self._pending.pop(_driver_connection(connection), None)
         self._rollback(connection)
 
 
 def move_every_row(database: str) -> None:
-    """Commit to every table as another writer would: the same metadata in a new file."""
+    """Commit to every table like another writer: the same metadata in a new file."""
     with sqlite3.connect(database, timeout=30) as rival:
         rows = rival.execute("SELECT rowid, metadata_location FROM iceberg_tables").fetchall()
         for row, location in rows:
@@ -125,7 +125,7 @@ def move_every_row(database: str) -> None:
 
 
 def _driver_connection(connection: Any) -> int:
-    # The pool hands over the driver's own connection, everybody else a proxy of it.
+    # The pool passes the driver's connection; other callers pass a proxy.
     return id(getattr(connection, "dbapi_connection", connection))
 
 

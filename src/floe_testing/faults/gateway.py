@@ -1,7 +1,8 @@
-"""A proxy in front of a REST catalog or an object store that fails on demand.
+"""A proxy in front of a REST catalog or an object store that injects faults.
 
-It can ask for OAuth2 tokens, delay, answer something else before or after the server did its work, cut the connection
-and hang. Rules match by method and path and end after a number of requests; every request is recorded.
+It can require OAuth2 tokens, delay requests, replace responses before or after the server has processed a request,
+close connections and hang. Rules match requests by method and path, for a limited number of requests.
+All requests are recorded.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _NO_CONTENT = frozenset({204, 304})
 
 @dataclass(frozen=True)
 class Reply:
-    """An HTTP answer."""
+    """An HTTP response."""
 
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -44,13 +45,13 @@ class Reply:
 
     @classmethod
     def of(cls, status: int, content: object, headers: Mapping[str, str] | None = None) -> Reply:
-        """Make a JSON answer."""
+        """Create a JSON response."""
         return cls(status, {"Content-Type": "application/json", **(headers or {})}, json.dumps(content).encode())
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """One request as it arrived, and the status it was answered with; None when it was not answered."""
+    """A request, and the status of its response; None if there was no response."""
 
     method: str
     path: str
@@ -72,19 +73,19 @@ class Exchange:
 
 @dataclass
 class Rule:
-    """What happens to some requests.
+    """A fault for matching requests.
 
     Attributes:
-        method: Regular expression that the whole method matches.
-        path: Regular expression to be found in the path.
-        times: How many requests it applies to; None for all.
-        delay_seconds: Wait before anything else.
-        forward: Whether the server gets the request.
-        reply: Answer given in place of the server's.
-        rewrite: Makes an answer out of the server's.
-        cut: Close the connection without an answer.
-        hang: Never answer.
-        hang_seconds: When a hanging connection is cut; None for never.
+        method: Regular expression that must match the whole method.
+        path: Regular expression to search for in the path.
+        times: Number of requests to apply to; None for all.
+        delay_seconds: Delay before anything else happens.
+        forward: Whether the request is forwarded to the server.
+        reply: Response that replaces the server's.
+        rewrite: Changes the server's response.
+        cut: Close the connection without a response.
+        hang: Never respond.
+        hang_seconds: Time after which a hanging connection is closed; None for never.
     """
 
     method: str
@@ -100,24 +101,24 @@ class Rule:
     hits: int = 0
 
     def takes(self, method: str, path: str) -> bool:
-        """Whether the rule applies to one more request like this."""
+        """Whether the rule applies to this request."""
         if self.times is not None and self.hits >= self.times:
             return False
         return bool(re.fullmatch(self.method, method) and re.search(self.path, path))
 
 
 class TokenDesk:
-    """Issues bearer tokens for client credentials, as Polaris does, and checks them."""
+    """Issues and checks bearer tokens for client credentials, like Polaris."""
 
     def __init__(self, *, client_id: str, client_secret: str, lifetime_seconds: float) -> None:
-        """Know one client."""
+        """Accept one client."""
         self.lifetime_seconds = lifetime_seconds
         self._client = (client_id, client_secret)
         self._expiries: dict[str, float] = {}
         self._lock = threading.Lock()
 
     def issue(self, form: Mapping[str, str]) -> Reply:
-        """Answer a token request."""
+        """Handle a token request."""
         if not form.get("scope"):
             return Reply.of(400, {"error": "invalid_scope", "error_description": "The scope is invalid"})
         if (form.get("client_id"), form.get("client_secret")) != self._client:
@@ -129,29 +130,29 @@ class TokenDesk:
         return Reply.of(200, content)
 
     def accepts(self, authorization: str) -> bool:
-        """Whether a header carries a token that holds."""
+        """Whether an Authorization header contains a valid token."""
         with self._lock:
             return time.monotonic() < self._expiries.get(authorization.removeprefix("Bearer "), 0.0)
 
     def revoke(self) -> None:
-        """End every token."""
+        """Revoke all tokens."""
         with self._lock:
             self._expiries.clear()
 
 
 class FaultGateway:
-    """A proxy before one server; use it as a context manager."""
+    """A proxy in front of one server, as a context manager."""
 
     def __init__(self, upstream: str, *, certificate: tuple[Path, Path] | None = None) -> None:
-        """Stand before a server.
+        """Create a proxy for a server.
 
         Args:
-            upstream: The server's address, scheme http.
-            certificate: Certificate and key files, to speak TLS.
+            upstream: The server's address, with scheme http.
+            certificate: Certificate and key files, to serve TLS.
         """
         self.upstream = urllib.parse.urlsplit(upstream)
         self.tokens: TokenDesk | None = None
-        # Asked before the rules, for faults that are drawn request by request.
+        # Called before the rules, for faults that are chosen per request.
         self.chaos: Callable[[Exchange], Rule | None] | None = None
         self.keeps_exchanges = True
         self._rules: list[Rule] = []
@@ -175,7 +176,7 @@ class FaultGateway:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop serving; hanging requests are let go."""
+        """Stop serving; hanging requests end."""
         self._closing.set()
         self._server.shutdown()
         self._server.server_close()
@@ -183,22 +184,22 @@ class FaultGateway:
 
     @property
     def url(self) -> str:
-        """The address that clients use in place of the server's."""
+        """The address that clients use instead of the server's."""
         return f"{self._scheme}://127.0.0.1:{self._server.server_address[1]}{self.upstream.path}".rstrip("/")
 
     def require_tokens(
         self,
         *,
         client_id: str = "floe",
-        client_secret: str = "gateway-secret",  # noqa: S107 - of a proxy on the loopback interface
+        client_secret: str = "gateway-secret",  # noqa: S107 - for a proxy on the loopback interface
         lifetime_seconds: float = 3600.0,
     ) -> TokenDesk:
-        """Ask for OAuth2 tokens from now on, and issue them at ``/v1/oauth/tokens``."""
+        """Require OAuth2 tokens from now on, and issue them at ``/v1/oauth/tokens``."""
         self.tokens = TokenDesk(client_id=client_id, client_secret=client_secret, lifetime_seconds=lifetime_seconds)
         return self.tokens
 
     def add(self, rule: Rule) -> Rule:
-        """Apply a rule; of several that match, the oldest wins."""
+        """Add a rule; if several match, the oldest applies."""
         with self._lock:
             self._rules.append(rule)
         return rule
@@ -208,7 +209,7 @@ class FaultGateway:
         with self._lock:
             self._rules.clear()
 
-    def answer(  # noqa: PLR0913 - a fault has this many sides
+    def answer(  # noqa: PLR0913 - independent options of a fault
         self,
         status: int,
         *,
@@ -219,22 +220,22 @@ class FaultGateway:
         headers: Mapping[str, str] | None = None,
         message: str = "by the gateway",
     ) -> Rule:
-        """Answer with a status; with ``after_forwarding`` the server has done its work by then."""
+        """Respond with a status; with ``after_forwarding``, the server has processed the request before."""
         kind = {409: "CommitFailedException", 503: "ServiceUnavailableException"}.get(status, "FaultException")
         content = {"error": {"message": message, "type": kind, "code": status}}
         reply = Reply.of(status, content, headers)
         return self.add(Rule(method, path, times, forward=after_forwarding, reply=reply))
 
     def cut(self, *, method: str = ".*", path: str = "", times: int | None = 1, after_forwarding: bool = False) -> Rule:
-        """Close the connection instead of answering."""
+        """Close the connection instead of responding."""
         return self.add(Rule(method, path, times, forward=after_forwarding, cut=True))
 
     def hang(self, *, method: str = ".*", path: str = "", times: int | None = 1) -> Rule:
-        """Take the request and never answer."""
+        """Accept requests and never respond."""
         return self.add(Rule(method, path, times, forward=False, hang=True))
 
     def delay(self, seconds: float, *, method: str = ".*", path: str = "", times: int | None = 1) -> Rule:
-        """Wait, then forward."""
+        """Delay requests before forwarding them."""
         return self.add(Rule(method, path, times, delay_seconds=seconds))
 
     def rewrite(
@@ -245,7 +246,7 @@ class FaultGateway:
         path: str = "",
         times: int | None = None,
     ) -> Rule:
-        """Change the JSON content of the server's good answers in place."""
+        """Modify the JSON content of the server's successful responses in place."""
 
         def changed(_: Exchange, reply: Reply) -> Reply:
             if reply.status >= 300 or not reply.body:
@@ -257,18 +258,18 @@ class FaultGateway:
         return self.add(Rule(method, path, times, rewrite=changed))
 
     def seen(self, *, method: str = ".*", path: str = "") -> list[Exchange]:
-        """Return the requests recorded so far that match."""
+        """Return the recorded requests that match."""
         with self._lock:
             recorded = list(self._exchanges)
         return [item for item in recorded if re.fullmatch(method, item.method) and re.search(path, item.path)]
 
     @property
     def token_requests(self) -> list[Exchange]:
-        """The requests for tokens."""
+        """The recorded token requests."""
         return self.seen(method="POST", path=TOKEN_PATH)
 
     def handle(self, exchange: Exchange) -> Reply | None:
-        """Decide what a request gets; None closes the connection."""
+        """Return the response to a request; None closes the connection."""
         rule = self._rule_for(exchange)
         if rule is not None and rule.delay_seconds:
             self._closing.wait(rule.delay_seconds)
@@ -316,7 +317,7 @@ class FaultGateway:
             if re.search(TOKEN_PATH, exchange.path):
                 return self.tokens.issue(exchange.form)
             if not self.tokens.accepts(exchange.authorization):
-                # Polaris gives no body either.
+                # Polaris sends no body either.
                 return Reply(401)
         return self._forward(exchange)
 
@@ -325,7 +326,7 @@ class FaultGateway:
             self.upstream.hostname or "", self.upstream.port or 80, timeout=_UPSTREAM_SECONDS
         )
         target = exchange.path + (f"?{exchange.query}" if exchange.query else "")
-        # The Host header stays the client's: S3 signatures cover it, and servers build addresses from it.
+        # The client's Host header is kept: S3 signatures include it, and servers build URLs from it.
         headers = {key: value for key, value in exchange.headers.items() if key.lower() not in _HOP_BY_HOP}
         headers["Content-Length"] = str(len(exchange.body))
         try:
@@ -345,7 +346,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 128
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that gave up is part of the test."""
+        """Ignore errors of clients that gave up, which tests cause on purpose."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -368,7 +369,7 @@ class _Handler(BaseHTTPRequestHandler):
         length = str(len(reply.body))
         for key, value in reply.headers.items():
             if key.lower() == "content-length":
-                # The answer to HEAD has the length of a body that is not sent.
+                # The response to HEAD has the length of a body that is not sent.
                 length = value if self.command == "HEAD" else length
             else:
                 self.send_header(key, value)
@@ -378,7 +379,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD" and reply.status not in _NO_CONTENT:
             self.wfile.write(reply.body)
 
-    do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = _serve  # noqa: N815 - the base class's names
+    do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = _serve  # noqa: N815 - names required by the base class
 
     def _body(self) -> bytes:
         if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
@@ -391,4 +392,4 @@ class _Handler(BaseHTTPRequestHandler):
         return self.rfile.read(int(self.headers.get("Content-Length") or 0))
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-        """Requests are recorded, not logged."""
+        """Do nothing: requests are recorded instead."""

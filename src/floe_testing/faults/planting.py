@@ -1,4 +1,4 @@
-"""Plants breaches: a table's files as they are, except for those that a test changes."""
+"""Plants violations of the specification in a table's files, in memory, to test the auditor."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def plain(path: str) -> str:
 
 
 class Planted:
-    """A table on this machine, read through changes that never reach the disk."""
+    """A local table with in-memory changes to its files."""
 
     def __init__(self, metadata_location: str) -> None:
         self._metadata = metadata_location
@@ -89,7 +89,7 @@ class Planted:
         return records, header, copy.deepcopy(cast("dict[str, Any]", reader.writer_schema))
 
     def rewrite(self, path: str, change: Callable[[list[Record], dict[str, Any], dict[str, Any]], object]) -> None:
-        """Change an Avro file; lists that name it are told its new length."""
+        """Change an Avro file; callers update its length in lists that reference it."""
         records, header, schema = self.records(path)
         change(records, header, schema)
         target = io.BytesIO()
@@ -101,21 +101,21 @@ class Planted:
         self.rewrite(self.current["manifest-list"], change)
 
     def lines(self, content: int | None = None) -> list[Record]:
-        """Return the lines of the current manifest list."""
+        """Return the entries of the current manifest list."""
         records, _, _ = self.records(self.current["manifest-list"])
         return [one for one in records if content is None or one.get("content", 0) == content]
 
     def manifest_where(self, wanted: Callable[[Record, list[Record]], bool]) -> str:
-        """Return the first manifest, over all snapshots from the newest, whose line and entries are as wanted."""
+        """Return the newest manifest whose manifest list entry and entries satisfy a condition."""
         for snapshot in reversed(self.document["snapshots"]):
             for line in self.records(snapshot["manifest-list"])[0]:
                 if wanted(line, self.records(line["manifest_path"])[0]):
                     return cast("str", line["manifest_path"])
-        msg = "No manifest is like that"
+        msg = "No manifest satisfies the condition"
         raise AssertionError(msg)
 
     def manifest(self, path: str, change: Callable[[list[Record], dict[str, Any], dict[str, Any]], object]) -> None:
-        """Change a manifest, and its length in every list that names it."""
+        """Change a manifest, and update its length in all manifest lists that reference it."""
         self.rewrite(path, change)
         length = self.size(path)
         for snapshot in self.document["snapshots"]:
@@ -128,7 +128,7 @@ class Planted:
         return self.records(path)[0]
 
     def file(self, content: int = 0) -> tuple[str, str]:
-        """Return a live file of the current snapshot, and the manifest that lists it."""
+        """Return a live file of the current snapshot, and its manifest."""
         for line in self.lines():
             for entry in self.entries(line["manifest_path"]):
                 if entry["status"] != 2 and entry["data_file"].get("content", 0) == content:
@@ -137,7 +137,7 @@ class Planted:
         raise AssertionError(msg)
 
     def described(self, path: str, change: Callable[[Record], object]) -> None:
-        """Change what every manifest says of a file."""
+        """Change the metadata of a file in all manifests."""
         seen: set[str] = set()
         for snapshot in self.document["snapshots"]:
             for line in self.records(snapshot["manifest-list"])[0]:
@@ -149,7 +149,7 @@ class Planted:
                     self.manifest(manifest, lambda entries, *_: _describe(entries, path, change))
 
     def rows(self, path: str, change: Callable[[pa.Table], pa.Table]) -> None:
-        """Rewrite the rows of a Parquet file, and tell manifests its new size; its column metrics stay as they are."""
+        """Rewrite the rows of a Parquet file and update its size in manifests, but not its column metrics."""
         table = change(pq.read_table(io.BytesIO(self.read(path)), partitioning=None))
         target = io.BytesIO()
         pq.write_table(table, target, store_schema=False)
@@ -176,7 +176,7 @@ def _describe(entries: Iterable[Record], path: str, change: Callable[[Record], o
 
 
 def metric(pairs: list[Record], column: int, value: object) -> None:
-    """Set one value of a metrics map."""
+    """Set a value in a metrics map."""
     for pair in pairs:
         if pair["key"] == column:
             pair["value"] = value
@@ -185,7 +185,7 @@ def metric(pairs: list[Record], column: int, value: object) -> None:
 
 
 def put(*path: Any) -> Callable[[dict[str, Any]], None]:
-    """Set a value deep in the metadata file: keys, then the value or a function of the old one."""
+    """Set a nested value in the metadata file: keys, then the value or a function of the old value."""
     *keys, last, value = path
 
     def change(metadata: dict[str, Any]) -> None:
@@ -198,7 +198,7 @@ def put(*path: Any) -> Callable[[dict[str, Any]], None]:
 
 
 def another_schema(**changes: Any) -> Callable[[dict[str, Any]], None]:
-    """Add a schema beside the current one, with one more column."""
+    """Add a schema with one more column to the table's schemas."""
 
     def change(metadata: dict[str, Any]) -> None:
         column = {"id": metadata["last-column-id"], "name": "more", "required": False, "type": "int"} | changes
@@ -210,14 +210,14 @@ def another_schema(**changes: Any) -> Callable[[dict[str, Any]], None]:
 
 
 def with_ids(table: pa.Table, source: pa.Table) -> pa.Table:
-    """Give a changed table the field ids of its source again."""
+    """Restore the field ids of the source in a changed table."""
     fields = [one.with_metadata(source.schema.field(one.name).metadata) for one in table.schema]
     return table.cast(pa.schema(fields))
 
 
 @dataclass(frozen=True)
 class Planting:
-    """One change, and the rules it breaks."""
+    """A change and the rules it violates."""
 
     rule: Rule
     name: str
@@ -227,7 +227,7 @@ class Planting:
 
 
 class Plantings(list[Planting]):
-    """Changes, gathered by what they touch."""
+    """A list of changes, with methods to add them by the file they affect."""
 
     def planted(self, rule: Rule, *, version: int = 2, also: Iterable[Rule] = ()) -> Callable[[Any], Any]:
         """Add a function that changes a table."""
@@ -253,7 +253,7 @@ class Plantings(list[Planting]):
     def line(
         self, rule: Rule, name: str, content: int = 0, *, version: int = 2, also: Iterable[Rule] = (), **values: Any
     ) -> None:
-        """Add values for the current manifest list's first line of a content."""
+        """Set values in the current manifest list's first entry with a given content."""
 
         def change(lines: list[Record], *_: object) -> None:
             _update(next(one for one in lines if one.get("content", 0) == content), values)
@@ -263,7 +263,7 @@ class Plantings(list[Planting]):
     def described(
         self, rule: Rule, name: str, content: int = 0, *, version: int = 2, also: Iterable[Rule] = (), **values: Any
     ) -> None:
-        """Add values for what all manifests say of one live file."""
+        """Set values in the metadata of one live file in all manifests."""
 
         def plant(table: Planted) -> None:
             table.described(table.file(content)[0], lambda file: _update(file, values))
@@ -271,7 +271,7 @@ class Plantings(list[Planting]):
         self.append(Planting(rule, name, plant, version, frozenset(also)))
 
     def header(self, rule: Rule, name: str, key: str, value: str | None) -> None:
-        """Add a value for the header of a data manifest; none takes the key out."""
+        """Set a value in the header of a data manifest, or remove it if None."""
 
         def change(_entries: list[Record], found: dict[str, Any], _schema: dict[str, Any]) -> None:
             found.pop(key, None)
@@ -282,7 +282,7 @@ class Plantings(list[Planting]):
     def entry(
         self, rule: Rule, name: str, wanted: int, *, version: int = 2, also: Iterable[Rule] = (), **values: Any
     ) -> None:
-        """Add values for the newest data manifest's first entry of a status; ``file__x`` is a field of its file."""
+        """Set values in the newest data manifest's first entry with a status; ``file__x`` sets a field of its file."""
 
         def change(entries: list[Record], *_: object) -> None:
             chosen = next(one for one in entries if one["status"] == wanted)

@@ -1,4 +1,4 @@
-"""Races: of writers that start at once, and of commits whose rivals a test decides."""
+"""Races between writers: processes that start at the same time, and commits with chosen rivals."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 @contextmanager
 def losing_races(engine: Engine, *rivals: Callable[[], object]) -> Iterator[list[Callable[[], object]]]:
-    """Let a rival commit right before each of the next commits to an SQL catalog, so that each of them loses.
+    """Let a rival commit right before each of the next commits to an SQL catalog, so that those commits conflict.
 
-    The rivals act between a commit's last look at the catalog's row and its swap of that row, below everything that
-    a catalog or a manager does.
+    A rival runs between a commit's read of the catalog's row and its update of that row, below all code of the catalog
+    and the manager.
 
     Args:
-        engine: The database of the catalog whose commits lose; rivals use another.
-        rivals: What happens before the first commit, the second, and so on; one that does nothing loses no race.
+        engine: Database engine of the catalog whose commits conflict; rivals must use another engine.
+        rivals: Called before the first commit, the second, and so on; a rival that does nothing causes no conflict.
 
     Yields:
-        The rivals that have not had their turn.
+        The rivals that have not run yet.
     """
     waiting = list(rivals)
 
@@ -50,14 +50,14 @@ def losing_races(engine: Engine, *rivals: Callable[[], object]) -> Iterator[list
 def losing_races_over_rest(
     gateway: FaultGateway, *rivals: Callable[[], object]
 ) -> Iterator[list[Callable[[], object]]]:
-    """Let a rival commit while each of the next commits is on its way to a REST catalog, so that each of them loses.
+    """Let a rival commit while each of the next commits is on its way to a REST catalog, so that those conflict.
 
     Args:
-        gateway: What the commits pass; what a rival itself sends may pass it too.
-        rivals: What happens before the first commit, the second, and so on; one that does nothing loses no race.
+        gateway: The gateway that the commits pass; rivals may use it too.
+        rivals: Called before the first commit, the second, and so on; a rival that does nothing causes no conflict.
 
     Yields:
-        The rivals that have not had their turn.
+        The rivals that have not run yet.
     """
     waiting = list(rivals)
     acting: list[Callable[[], object]] = []
@@ -68,7 +68,7 @@ def losing_races_over_rest(
             acting.append(waiting.pop(0))
             try:
                 acting[0]()
-            except Exception as err:  # noqa: BLE001 - raised below, where the test sees it
+            except Exception as err:  # noqa: BLE001 - raised below, in the test's thread
                 failures.append(err)
             finally:
                 acting.clear()
@@ -83,11 +83,11 @@ def losing_races_over_rest(
 
 
 def run_at_once(programs: Sequence[tuple[str, ...]], *, seconds: float = 280) -> list[int]:
-    """Start processes, release all of them at the same moment, and return their exit codes.
+    """Start processes, release them at the same time, and return their exit codes.
 
     Args:
-        programs: Arguments of Python; each prints ``ready`` when it can begin, and begins when it reads a line.
-        seconds: How long they may take.
+        programs: Arguments of Python; each program prints ``ready``, and begins when it reads a line.
+        seconds: Timeout.
     """
     writers = [WarmProcess(*program) for program in programs]
     try:

@@ -1,6 +1,6 @@
-"""Where a scenario runs: on the embedded catalog in a folder, or over REST with files on an object store.
+"""Test sites: tables on the embedded catalog in a folder, or on a REST catalog with an object store.
 
-A test states its steps once; the site opens connections, touches files below the tables and lets commits lose races.
+A test is written once for all sites. A site opens connections, accesses table files, and makes commits lose races.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from floe_spark.plane.plane import SparkDataPlane
     from floe_spark.session.settings import SparkSettings
 
-_SECRET = "FLOE_SITE_SECRET"  # noqa: S105 - a variable's name
+_SECRET = "FLOE_SITE_SECRET"  # noqa: S105 - name of an environment variable
 _SCHEME = re.compile(r"^[a-z0-9]+://")
 _LISTED = re.compile(rb"<Key>(?P<key>[^<]*)</Key><LastModified>(?P<moment>[^<]*)</LastModified>")
 
 
 class Address(ABC):
-    """What a process needs to know to work at a site; it can be pickled, and written as one argument."""
+    """Everything a process needs to use a site; an address can be pickled and passed as a command-line argument."""
 
     namespace: str
     catalog_name = "test"
@@ -51,76 +51,76 @@ class Address(ABC):
     @property
     @abstractmethod
     def warehouse(self) -> str:
-        """Where the tables lie."""
+        """Location of the tables."""
 
     @abstractmethod
     def open_catalog(self) -> Catalog:
-        """Connect, as a process of its own does."""
+        """Connect to the catalog like a separate process does."""
 
     @abstractmethod
     def spark_conf(self, catalog: Any) -> dict[str, str]:
-        """Return how Spark opens a connected catalog."""
+        """Return the Spark configuration for a connected catalog."""
 
     @abstractmethod
     def open_files(self) -> FileSystem:
-        """Open the store below the tables."""
+        """Open the file system of the tables."""
 
     @abstractmethod
     def project(self) -> dict[str, Any]:
-        """Return the sections of a project that works here; the secret they refer to is set in the environment."""
+        """Return the sections of a project that uses this site; a referenced secret is set in the environment."""
 
     def name(self, table: str) -> str:
-        """Return the full name of a table that belongs to this site alone."""
+        """Return the full name of a table in this site's namespace."""
         return f"{self.namespace}.{table}"
 
     def spark_name(self, table: str) -> str:
-        """Return the same name in Spark's SQL."""
+        """Return the full name of a table in Spark SQL."""
         return f"{self.catalog_name}.{self.name(table)}"
 
     def folder(self, table: str) -> str:
-        """Return where a table that belongs to this site alone can lie."""
+        """Return a location for a table in this site's namespace."""
         return f"{self.warehouse}/{self.namespace}/{table}"
 
     def text(self) -> str:
-        """Write the address as text; ``address_of`` reads it."""
+        """Serialize the address; ``address_of`` parses it."""
         return json.dumps({"kind": type(self).__name__, **asdict(cast("Any", self))})
 
 
 @dataclass(frozen=True)
 class EmbeddedAddress(Address):
-    """The embedded catalog of a folder."""
+    """The embedded catalog in a folder."""
 
     root: str
     namespace: str = "bronze"
 
     @property
     def warehouse(self) -> str:
-        """A folder beside the catalog."""
+        """A folder next to the catalog."""
         return f"file://{self.root}/warehouse"
 
     def open_catalog(self) -> Catalog:
-        """Open it as a project does."""
+        """Open the catalog like a project does."""
         return open_catalog(Path(self.root))
 
     def spark_conf(self, catalog: Any) -> dict[str, str]:
-        """Name the same database."""
+        """Return the configuration for the same database."""
         from floe_testing.spark import embedded_conf
 
         return embedded_conf(catalog)
 
     def open_files(self) -> FileSystem:
-        """Open the local disk."""
+        """Open the local file system."""
         return LocalFileSystem()
 
     def project(self) -> dict[str, Any]:
-        """Name the file and the folder."""
+        """Return sections with the database file and the folder."""
         uri, warehouse = f"{self.root}/catalog.db", self.warehouse
         return {"catalog": {"name": self.catalog_name, "type": "sql", "uri": uri, "warehouse": warehouse}}
 
 
 @dataclass(frozen=True)
 class RestAddress(Address):
-    """A REST catalog and the properties of the store its files are on."""
+    """A REST catalog, and the properties of its object store."""
 
     uri: str
     root: str
@@ -129,18 +129,18 @@ class RestAddress(Address):
 
     @property
     def warehouse(self) -> str:
-        """The folder that the server was given."""
+        """The server's warehouse location."""
         return self.root
 
     def open_catalog(self) -> Catalog:
-        """Connect; the namespace is made by whoever comes first."""
+        """Connect to the catalog, and create the namespace if it does not exist."""
         config = PolarisCatalogConfig(
             name=self.catalog_name,
             uri=self.uri,
             warehouse="lake",
             access_delegation=AccessDelegation.NONE,
             properties=self.properties,
-            # A rival that acts while a commit is on its way may have to start an engine first.
+            # A rival that runs during a commit may have to start an engine first.
             timeouts=TimeoutConfig(read_seconds=200.0, total_seconds=400.0),
         )
         catalog = create_catalog(config)
@@ -148,11 +148,11 @@ class RestAddress(Address):
         return catalog
 
     def spark_conf(self, catalog: Any) -> dict[str, str]:
-        """Name the same server and store."""
+        """Return the configuration for the same server and store."""
         return dict(catalog.catalog_plugin.get_spark_conf(self.catalog_name, {}))
 
     def open_files(self) -> FileSystem:
-        """Connect to the store."""
+        """Connect to the object store."""
         return S3FileSystem(
             endpoint_override=self.properties["s3.endpoint"],
             region=self.properties["s3.region"],
@@ -161,7 +161,7 @@ class RestAddress(Address):
         )
 
     def project(self) -> dict[str, Any]:
-        """Name the server and the bucket."""
+        """Return sections with the server and the bucket."""
         os.environ[_SECRET] = self.properties["s3.secret-access-key"]
         bucket, _, prefix = _path(self.warehouse).partition("/")
         keys = {"access_key_id": self.properties["s3.access-key-id"], "secret_access_key": f"${{{_SECRET}}}"}
@@ -179,50 +179,50 @@ class RestAddress(Address):
 
 
 def address_of(text: str) -> Address:
-    """Read an address that another process wrote."""
+    """Parse an address serialized by another process."""
     fields = json.loads(text)
     kind: Callable[..., Address] = {"EmbeddedAddress": EmbeddedAddress, "RestAddress": RestAddress}[fields.pop("kind")]
     return kind(**fields)
 
 
 class Site(ABC):
-    """A place for one test's tables; close it at the end."""
+    """Access to a site for one test; must be closed."""
 
     def __init__(self, address: Address) -> None:
-        """Work at an address."""
+        """Use an address."""
         self.address = address
         self._files = address.open_files()
         self._opened = ExitStack()
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close all connections."""
         self._opened.close()
 
     def name(self, table: str) -> str:
-        """Return the full name of a table that belongs to this test alone."""
+        """Return the full name of a table in the test's namespace."""
         return self.address.name(table)
 
     def spark_name(self, table: str) -> str:
-        """Return the same name in Spark's SQL."""
+        """Return the full name of a table in Spark SQL."""
         return self.address.spark_name(table)
 
     def folder(self, table: str) -> str:
-        """Return where a table that belongs to this test alone can lie."""
+        """Return a location for a table in the test's namespace."""
         return self.address.folder(table)
 
     def open_catalog(self) -> Catalog:
-        """Connect once more, as another process would."""
+        """Open a new connection, like another process would."""
         catalog = self.address.open_catalog()
         self._opened.callback(catalog.close)
         return catalog
 
     def open_manager(self, *, compute: Any = None, **settings: Any) -> IcebergTableManager:
-        """Open a manager with a connection of its own."""
+        """Open a manager with a separate connection."""
         config = IcebergTableManagerConfig(**settings)
         return IcebergTableManager(self.open_catalog(), compute=compute, config=config)
 
     def open_plane(self, settings: SparkSettings) -> SparkDataPlane:
-        """Open Spark on the site's tables."""
+        """Open a Spark data plane on the site's tables."""
         from floe_spark.plane.plane import SparkDataPlane
 
         conf = self.address.spark_conf(self.open_catalog())
@@ -231,15 +231,15 @@ class Site(ABC):
         return plane
 
     def open_context(self, **settings: Any) -> ManagerContext:
-        """Open a manager's context with a connection of its own."""
+        """Open a manager context with a separate connection."""
         return context_on(self.open_catalog(), config=IcebergTableManagerConfig(**settings))
 
     def files_of(self, table: Table, suffix: str = "") -> list[str]:
-        """List the files in a table's folder by location."""
+        """List the locations of the files in a table's folder."""
         return self.files_below(table.location(), suffix)
 
     def files_below(self, location: str, suffix: str = "") -> list[str]:
-        """List the files below a location, by location."""
+        """List the locations of the files below a location."""
         folder = location.rstrip("/")
         path = _path(folder)
         found = self._files.get_file_info(FileSelector(path, recursive=True, allow_not_found=True))
@@ -250,20 +250,20 @@ class Site(ABC):
         )
 
     def sizes(self, location: str) -> dict[str, int]:
-        """Return the size of every file below a location."""
+        """Return the size of each file below a location."""
         return {file: self._files.get_file_info(_path(file)).size for file in self.files_below(location)}
 
     def exists(self, location: str) -> bool:
-        """Whether there is a file."""
+        """Whether a file exists."""
         return bool(self._files.get_file_info(_path(location)).type == FileType.File)
 
     def read(self, location: str) -> bytes:
-        """Return a file's content."""
+        """Return the content of a file."""
         with self._files.open_input_file(_path(location)) as stream:
             return bytes(stream.read())
 
     def write(self, location: str, content: bytes) -> str:
-        """Write a file, over what was there; return its location."""
+        """Create or overwrite a file; return its location."""
         path = _path(location)
         self._files.create_dir(path.rpartition("/")[0])
         with self._files.open_output_stream(path) as stream:
@@ -271,32 +271,32 @@ class Site(ABC):
         return location
 
     def remove(self, location: str) -> None:
-        """Remove a file."""
+        """Delete a file."""
         self._files.delete_file(_path(location))
 
     @abstractmethod
     def age(self, location: str, hours: float) -> str:
-        """Let a file look as if it was written some hours ago; return its location."""
+        """Make a file appear to have been written some hours ago; return its location."""
 
     @abstractmethod
     def losing_races(
         self, manager: IcebergTableManager | ManagerContext, *rivals: Callable[[], object]
     ) -> AbstractContextManager[list[Callable[[], object]]]:
-        """Let a rival commit right before each of the manager's next commits, so that each of them loses.
+        """Let a rival commit right before each of the manager's next commits, so that the manager's commits conflict.
 
-        Gives the rivals that have not had their turn; one that does nothing loses no race.
+        Provides the list of rivals that have not run yet; a rival that does nothing causes no conflict.
         """
 
     @abstractmethod
     def overtaken(
         self, manager: IcebergTableManager | ManagerContext, rival: Callable[[], object]
     ) -> AbstractContextManager[object]:
-        """Let a rival commit after the manager's next attempt is built and before it reaches the catalog."""
+        """Let a rival commit after the manager has prepared its next commit and before it reaches the catalog."""
 
 
 @contextmanager
 def open_site(address: Address) -> Iterator[Site]:
-    """Give a site at an address, and close it; over REST gateways stand before the server and the store."""
+    """Open the site at an address; a REST site has fault gateways in front of the server and the store."""
     with ExitStack() as stack:
         if isinstance(address, RestAddress):
             catalog = stack.enter_context(FaultGateway(address.uri))
@@ -309,10 +309,10 @@ def open_site(address: Address) -> Iterator[Site]:
 
 
 class EmbeddedSite(Site):
-    """The embedded catalog of a folder."""
+    """A site on the embedded catalog in a folder."""
 
     def age(self, location: str, hours: float) -> str:
-        """Set the file's time."""
+        """Set the file's modification time."""
         when = time.time() - hours * 3600
         os.utime(_path(location), (when, when))
         return location
@@ -320,13 +320,13 @@ class EmbeddedSite(Site):
     def losing_races(
         self, manager: IcebergTableManager | ManagerContext, *rivals: Callable[[], object]
     ) -> AbstractContextManager[list[Callable[[], object]]]:
-        """Let rivals act between a commit's last look at its row and the swap of that row."""
+        """Run rivals between a commit's read of its row and the update of that row."""
         inner: Any = cast("ReconcilingCatalog", manager.catalog).inner
         return losing_races(inner.engine, *rivals)
 
     @contextmanager
     def overtaken(self, manager: IcebergTableManager | ManagerContext, rival: Callable[[], object]) -> Iterator[None]:
-        """Let the rival act before the commit looks at its row."""
+        """Run the rival before the commit reads its row."""
         catalog: Any = cast("ReconcilingCatalog", manager.catalog).inner
         commit = catalog.commit_table
 
@@ -340,15 +340,15 @@ class EmbeddedSite(Site):
 
 
 class RestSite(Site):
-    """Iceberg's reference server and an object store, each behind a gateway."""
+    """A site on Iceberg's reference server and an object store, each behind a gateway."""
 
     def __init__(self, address: RestAddress, catalog: FaultGateway, store: FaultGateway) -> None:
-        """Work in a namespace of the test's own.
+        """Use a namespace of the reference server.
 
         Args:
-            address: The server, the object store, and a namespace that no other test uses.
-            catalog: Stands before the server.
-            store: Stands before the object store.
+            address: The server, the object store, and a unique namespace.
+            catalog: Gateway in front of the server.
+            store: Gateway in front of the object store.
         """
         behind = {**address.properties, "s3.endpoint": store.url}
         super().__init__(replace(address, uri=catalog.url, properties=behind))
@@ -357,7 +357,7 @@ class RestSite(Site):
         self._ages: dict[str, float] = {}
 
     def age(self, location: str, hours: float) -> str:
-        """Answer listings with an earlier time; an object's own cannot be set."""
+        """Return an earlier time in listings, because the modification time of an object cannot be set."""
         if not self._ages:
             self.store.add(Rule("GET", "^/[^/]+/?$", None, rewrite=self._aged))
         self._ages[_path(location).partition("/")[2]] = hours
@@ -378,16 +378,16 @@ class RestSite(Site):
         manager: IcebergTableManager | ManagerContext,
         *rivals: Callable[[], object],
     ) -> AbstractContextManager[list[Callable[[], object]]]:
-        """Let rivals act while a commit is on its way to the server."""
+        """Run rivals while a commit is on its way to the server."""
         return losing_races_over_rest(self.gateway, *rivals)
 
     def overtaken(
         self, manager: IcebergTableManager | ManagerContext, rival: Callable[[], object]
     ) -> AbstractContextManager[object]:
-        """Let the rival act while the commit is on its way; the server looks afterwards."""
+        """Run the rival while the commit is on its way; the server processes the commit afterwards."""
         return self.losing_races(manager, rival)
 
 
 def _path(location: str) -> str:
-    """Return a location as the store's file system names it."""
+    """Return a location as a path in the store's file system."""
     return _SCHEME.sub("", location)

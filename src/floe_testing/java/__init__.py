@@ -1,1 +1,1 @@
-"""Iceberg's Java library as writer and judge."""
+"""Iceberg's Java library, used to write test tables and to verify floe's."""

@@ -1,7 +1,7 @@
-"""Row deltas as Iceberg's Java library writes them, for tests of tables that other engines have changed.
+"""Commits row deltas through Iceberg's Java library, to test tables that other engines have changed.
 
-Spark writes position deletes and deletion vectors only through its own row-level plans, and equality deletes never;
-Flink and others do. These functions commit such files through Java, on a classic Spark session of the test's own.
+Spark writes position deletes and deletion vectors only in its own row-level plans, and never writes equality deletes;
+Flink and other engines do. These functions commit such files through Java, in a classic Spark session.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 
 def add_position_deletes(spark: SparkSession, table_name: str, positions: Mapping[str, Sequence[int]]) -> int:
-    """Commit Parquet position deletes, one delete file for each data file; for format version 2.
+    """Commit Parquet position deletes, one delete file per data file; for format version 2.
 
     Args:
-        spark: A classic session that sees the table.
+        spark: A classic session with access to the table.
         table_name: Name of the table with its catalog.
         positions: Positions of the rows to delete, by data file.
 
     Returns:
-        The id of the snapshot.
+        The snapshot id.
     """
     delta = JavaDelta(spark, table_name)
     factory = delta.writers().build()
@@ -49,23 +49,23 @@ def add_position_deletes(spark: SparkSession, table_name: str, positions: Mappin
 def add_equality_deletes(
     spark: SparkSession, table_name: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
 ) -> int:
-    """Commit Parquet equality deletes that apply to every row the table has by then.
+    """Commit Parquet equality deletes that apply to all current rows of the table.
 
     Args:
-        spark: A classic session that sees the table.
+        spark: A classic session with access to the table.
         table_name: Name of the table with its catalog.
-        columns: Top-level columns that the rows are compared by.
-        rows: Values of these columns, one sequence for each row to delete; None matches null.
+        columns: Top-level columns to compare.
+        rows: Values of these columns, one sequence per row to delete; None matches null.
 
     Returns:
-        The id of the snapshot.
+        The snapshot id.
     """
     delta = JavaDelta(spark, table_name)
     schema = delta.table.schema().select(delta.java_list(columns))
     ids = [delta.table.schema().findField(name).fieldId() for name in columns]
     factory = delta.writers().equalityFieldIds(delta.java_ints(ids)).equalityDeleteRowSchema(schema).build()
     change = delta.table.newRowDelta()
-    # An equality delete with a partition applies to that partition only, so each that has files gets one.
+    # An equality delete file with a partition applies to that partition only, so every partition with files gets one.
     for spec, partition in delta.places():
         output = delta.output(spec, partition)
         writer = factory.newEqualityDeleteWriter(output, spec, partition)
@@ -77,15 +77,15 @@ def add_equality_deletes(
 
 
 def add_deletion_vectors(spark: SparkSession, table_name: str, positions: Mapping[str, Sequence[int]]) -> int:
-    """Commit deletion vectors, merged with what the data files already have; for format version 3.
+    """Commit deletion vectors, merged with existing deletes of the data files; for format version 3.
 
     Args:
-        spark: A classic session that sees the table.
+        spark: A classic session with access to the table.
         table_name: Name of the table with its catalog.
         positions: Positions of the rows to delete, by data file.
 
     Returns:
-        The id of the snapshot.
+        The snapshot id.
     """
     delta = JavaDelta(spark, table_name)
     functions = delta.jvm.com.google.common.base.Functions
@@ -108,10 +108,10 @@ def add_deletion_vectors(spark: SparkSession, table_name: str, positions: Mappin
 
 
 def java_table(spark: SparkSession, name: str) -> Any:
-    """Load a table as Java sees it.
+    """Load a table as a Java object.
 
-    Java looks catalogs up by the settings of the active session, whatever session it is given, and an earlier test may
-    have left one whose catalog is gone.
+    Java looks up catalogs in the active session regardless of the session passed in, and an earlier test may have left
+    an active session whose catalog is closed.
     """
     jvm, session = jvm_of(spark), java_session_of(spark)
     jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session)
@@ -119,7 +119,7 @@ def java_table(spark: SparkSession, name: str) -> Any:
 
 
 class JavaDelta:
-    """A table as Java sees it, and the parts of a row delta."""
+    """A table as a Java object, and the building blocks of a row delta."""
 
     def __init__(self, spark: SparkSession, table_name: str) -> None:
         self._spark = spark
@@ -137,7 +137,7 @@ class JavaDelta:
         return self.table.specs().get(file.specId()), file.partition()
 
     def places(self) -> Iterator[tuple[Any, Any]]:
-        """Return each spec and partition that has data files, once."""
+        """Yield each spec and partition that has data files, once."""
         seen = set()
         for path in self._tasks:
             spec, partition = self.place_of(path)
@@ -147,10 +147,10 @@ class JavaDelta:
                 yield spec, partition
 
     def position_deletes_of(self, path: str, functions: Any) -> Any | None:
-        """Return the positions that are deleted in a data file so far."""
+        """Return the positions already deleted in a data file."""
         deletes, inputs = self.jvm.java.util.ArrayList(), self.jvm.java.util.HashMap()
         for file in self._tasks[path].deletes():
-            # Equality deletes hold values, not positions.
+            # Equality deletes contain values, not positions.
             if file.content() == self.iceberg.FileContent.POSITION_DELETES:
                 deletes.add(file)
                 inputs.put(file, self.table.io().newInputFile(file.location()))
@@ -165,21 +165,21 @@ class JavaDelta:
         return builder.dataFileFormat(parquet).deleteFileFormat(parquet)
 
     def outputs(self, file_format: str) -> Any:
-        """Return a factory of files in the table's data location, with names of their own."""
+        """Return a factory of uniquely named files in the table's data location."""
         builder = self.iceberg.io.OutputFileFactory.builderFor(self.table, 1, 1)
         return builder.format(getattr(self.iceberg.FileFormat, file_format)).operationId(str(uuid.uuid4())).build()
 
     def output(self, spec: Any, partition: Any) -> Any:
         """Return a new Parquet file in a partition's folder."""
         outputs = self.outputs("PARQUET")
-        # An empty partition would make an empty folder name, which some object stores refuse.
+        # An empty partition would produce an empty folder name, which some object stores refuse.
         return outputs.newOutputFile() if spec.isUnpartitioned() else outputs.newOutputFile(spec, partition)
 
     def record(self, schema: Any, values: Mapping[int, object]) -> Any:
-        """Return a record; the JSON form of the spec gives each number the Java type of its column."""
+        """Return a record; parsing from the spec's JSON form gives each number the Java type of its column."""
         text = json.dumps({str(field_id): _json_value(value) for field_id, value in values.items()})
         record = self.iceberg.SingleValueParser.fromJson(schema.asStruct(), text)
-        # Parsed dates and times are numbers, and the writers of records want Java's own types.
+        # Dates and times are parsed to numbers, but record writers expect java.time types.
         for field_id, value in values.items():
             if isinstance(value, dt.date | dt.time):
                 record.setField(schema.findColumnName(field_id), self._java_time(value))

@@ -1,7 +1,7 @@
-"""Iceberg's Java as a judge: what it reads from a table's files must be what the files say.
+"""Verifies that Iceberg's Java library reads the same metadata from a table's files as a plain reading of them.
 
-The files are read here a second time, as plain JSON and Avro. Java's side comes from its own parser of table metadata
-and from Spark's metadata tables, which show sequence numbers after inheritance. Needs the classic local session.
+The files are parsed here independently, as JSON and Avro. Java's view comes from its own metadata parser and from
+Spark's metadata tables, which show sequence numbers after inheritance. Requires the classic local session.
 """
 
 from __future__ import annotations
@@ -55,26 +55,26 @@ _FILE = {
     145: "content_size_in_bytes",
 }
 _DELETED = 2
-# Keys that Java writes in a form of its own, or leaves to their default.
+# Keys that Java writes in another form, or omits if they have their default.
 _FREE = {"schema", "partition-spec", "statistics", "partition-statistics", "properties"}
-# What Java does not say of a snapshot of format version 1, whatever version the table has by now.
+# Fields that Java does not report for snapshots of format version 1, regardless of the table's current version.
 _UNSAID = {"sequence-number": 0}
 
 
 @dataclass(frozen=True)
 class JavaJudge:
-    """Compares what Java reads with a plain reading of the same files.
+    """Compares Java's view of a table with a plain reading of the same files.
 
     Attributes:
-        session: A classic session that sees the table.
-        name: The table with its catalog.
+        session: A classic session with access to the table.
+        name: Table name with its catalog.
     """
 
     session: SparkSession
     name: str
 
     def check_metadata(self, location: str) -> None:
-        """Compare the metadata file with what Java's parser makes of it."""
+        """Compare the metadata file with the output of Java's parser."""
         metadata = _json(location)
         read = self._parsed(location)
         for key in sorted(set(metadata) - _FREE):
@@ -134,17 +134,17 @@ class JavaJudge:
         return cast("Record", json.loads(parser.toJson(parser.read(table.io(), location))))
 
     def _rows(self, metadata_table: str, *hidden: str) -> list[Record]:
-        """Read a metadata table, without columns that Java fails to show: readable metrics and partitions of UUIDs."""
+        """Read a metadata table, without columns that Java cannot show: readable metrics, and partitions by UUID."""
         columns = f"* EXCEPT ({', '.join(hidden)})" if hidden else "*"
         frame = self.session.sql(f"SELECT {columns} FROM {self.name}.{metadata_table}")
         return [row.asDict(recursive=True) for row in frame.collect()]
 
 
 def _by_uuid(metadata: Record) -> bool:
-    """Whether a partition field holds UUIDs.
+    """Whether a partition field contains UUIDs.
 
-    Java keeps such a value as ``java.util.UUID`` where Spark's row of a metadata table wants text, and fails with
-    "Wrong class". It reads the manifests all the same, as reading the table's rows shows.
+    Java represents such a value as ``java.util.UUID``, but Spark's metadata tables expect text, and fail with "Wrong
+    class". Java can still read the manifests, as reading the table's rows shows.
     """
     sources = {
         field["source-id"]
@@ -164,7 +164,7 @@ def _check_current_schema(metadata: Record, read: Record) -> None:
 
 
 def _same(mine: Any, java: Any) -> bool:
-    """Whether two JSON values are equal, where null, an empty list and an absent key say the same."""
+    """Whether two JSON values are equal; null, an empty list and a missing key are equivalent."""
     if isinstance(mine, dict) and isinstance(java, dict):
         return all(_same(*(side.get(key, _UNSAID.get(key)) for side in (mine, java))) for key in {*mine, *java})
     if isinstance(mine, list) and isinstance(java, list):
@@ -204,7 +204,7 @@ def _manifests(metadata: Record) -> Iterator[Record]:
 def _entries(manifest: Record) -> Iterator[Record]:
     for record in _read(manifest["path"], _ENTRY, {"data_file": _FILE}):
         file = {**record["data_file"], "content": record["data_file"]["content"] or 0}
-        # Files of format version 1 have no sequence number, which means 0, and a deleted file inherits none.
+        # Files of format version 1 have no sequence number, which means 0; deleted entries inherit none.
         number = None if record["status"] == _DELETED and record["numbered"] else manifest["sequence_number"]
         snapshot = record["snapshot_id"]
         yield {
@@ -234,13 +234,13 @@ def _read(
 
 
 def _names(schema: Any, fields: Mapping[int, str]) -> dict[str, str]:
-    """Return the name in the file of each field, by its id."""
+    """Map field names to their names in the file, by field id."""
     written = {one.get("field-id"): one["name"] for one in schema["fields"]}
     return {name: written.get(number, "") for number, name in fields.items()}
 
 
 def _plain(value: Any) -> Any:
-    """Return a map as a dict, whichever way the file holds it; an empty one is as good as none."""
+    """Return a map as a dict, in either of its Avro representations; an empty map becomes None."""
     if isinstance(value, list) and value and isinstance(value[0], dict) and set(value[0]) == {"key", "value"}:
         value = {one["key"]: one["value"] for one in value}
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Small tables of each format version, with deletes of every kind, written by Iceberg's Java library."""
+"""Creates small tables of each format version, with all kinds of deletes, through Iceberg's Java library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table changed by row deltas as streaming engines commit them, with rows chosen by SQL."""
+"""Changes tables with row deltas like a streaming engine, selecting rows by SQL."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _DELETION_VECTORS = 3
 
 
 class JavaTable:
-    """A table as Java changes it; values are numbers, text, booleans, and lists, maps and structs of those."""
+    """A table changed through Java; values are numbers, text, booleans, and lists, maps and structs of those."""
 
     def __init__(self, session: SparkSession, name: str) -> None:
-        """Take a table by its name in a Spark catalog: ``catalog.namespace.table``."""
+        """Use a table in a Spark catalog, named ``catalog.namespace.table``."""
         self._session = session
         self._name = name
 
     def delete_positions(self, condition: str, *, per_file: bool = True) -> int:
-        """Delete the rows that match a SQL condition by position, or by deletion vector in format version 3.
+        """Delete the rows that match a SQL condition, by position or, in format version 3, by deletion vector.
 
         Args:
-            condition: SQL text.
-            per_file: Whether each data file gets a delete file of its own; otherwise each partition does.
+            condition: A SQL condition.
+            per_file: Whether to write one delete file per data file; otherwise one per partition.
 
         Returns:
             The number of rows deleted.
@@ -49,11 +49,11 @@ class JavaTable:
         return sum(len(numbers) for numbers in found.values())
 
     def delete_equal(self, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-        """Delete by value every row that is in the table now; null is equal to null."""
+        """Delete all current rows with the given values; null equals null."""
         add_equality_deletes(self._session, self._name, columns, rows)
 
     def upsert(self, keys: Sequence[str], rows: Sequence[Row]) -> None:
-        """Delete by key and insert in one row delta, as a streaming upsert does."""
+        """Delete by key and insert in one row delta, like a streaming upsert."""
         delta = JavaDelta(self._session, self._name)
         schema = delta.table.schema().select(delta.java_list(keys))
         ids = [delta.table.schema().findField(name).fieldId() for name in keys]

@@ -1,1 +1,1 @@
-"""Plain models that results are compared with."""
+"""Reference models that test results are compared with."""

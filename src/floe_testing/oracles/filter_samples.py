@@ -1,4 +1,4 @@
-"""Columns, values and literals that tests of row filters draw from: limits of types, signs of zero, odd text."""
+"""Sample columns, values and literals for tests of row filters: type limits, signed zeros and unusual text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCHEMA = pa.schema(
         ("flag", pa.bool_()),
     ]
 )
-# Values of each column, null aside.
+# Values of each column, except null.
 VALUES: dict[str, list[Any]] = {
     "i": [0, 1, 2, -1, 10, -(2**31), 2**31 - 1],
     "n": [0, 1, 2, 2**53 + 1, -(2**63), 2**63 - 1],
@@ -42,7 +42,7 @@ VALUES: dict[str, list[Any]] = {
     ],
     "flag": [True, False],
 }
-# What a filter compares each column with: its values, and literals between and beyond them.
+# Literals to compare each column with: its values, and others between and beyond them.
 LITERALS: dict[str, list[Any]] = {
     "i": [0, 1, 2, Decimal("1.5"), Decimal("1.0"), Decimal("-0.5"), 3_000_000_000, -(2**31), 2**31 - 1, 10**30],
     "n": [0, 2, Decimal("0.999"), 2**53, 2**53 + 1, -(2**63), 2**63 - 1, 2**63, Decimal("1e25")],

@@ -1,4 +1,4 @@
-"""The spec's rules on sequence numbers, checked on the files of every snapshot of a table."""
+"""Checks the specification's rules on sequence numbers in the files of all snapshots of a table."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def sequence_number_breaches(table: Table) -> list[str]:
-    """Return what breaks the rules, read from the files alone and past every cache.
+    """Return violations of the rules, read directly from the files without caches.
 
-    A manifest carries the number of the snapshot that added it, an added file that number too unless it was given an
-    older one for its data, and a file keeps its numbers in every manifest it is written to later.
+    A manifest has the sequence number of the snapshot that added it. So does an added file, unless an older data
+    sequence number was set explicitly. A file keeps its numbers in all later manifests.
     """
     found: list[str] = []
     known: dict[str, tuple[int | None, int | None]] = {}
@@ -35,13 +35,13 @@ def _manifest_breaches(
     number = snapshot.sequence_number or 0
     name = manifest.manifest_path.rsplit("/", 1)[-1]
     if manifest.sequence_number != number:
-        yield f"{name} has number {manifest.sequence_number}, its snapshot {number}"
+        yield f"{name} has sequence number {manifest.sequence_number}, but its snapshot has {number}"
     entries = manifest.fetch_manifest_entry(table.io, discard_deleted=False)
     for entry in entries:
         yield from (f"{name}: {what}" for what in _entry_breaches(entry, number, known))
     live = [entry.sequence_number or 0 for entry in entries if entry.status != ManifestEntryStatus.DELETED]
     if manifest.min_sequence_number != min(live, default=number):
-        yield f"{name} has least number {manifest.min_sequence_number}, its files {min(live, default=number)}"
+        yield f"{name} has min_sequence_number {manifest.min_sequence_number}, its files {min(live, default=number)}"
 
 
 def _entry_breaches(
@@ -49,10 +49,10 @@ def _entry_breaches(
 ) -> Iterator[str]:
     path, numbers = entry.data_file.file_path, (entry.sequence_number, entry.file_sequence_number)
     if None in numbers:
-        yield f"{path} has no numbers"
+        yield f"{path} has no sequence numbers"
     if entry.status == ManifestEntryStatus.ADDED:
         known[path] = numbers
         if entry.file_sequence_number != number:
-            yield f"{path} was added with {entry.file_sequence_number}, its snapshot has {number}"
+            yield f"{path} was added with {entry.file_sequence_number}, but its snapshot has {number}"
     elif known.get(path, numbers) != numbers:
-        yield f"{path} has numbers {numbers}, and was added with {known[path]}"
+        yield f"{path} has {numbers}, but was added with {known[path]}"

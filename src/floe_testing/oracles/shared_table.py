@@ -1,4 +1,4 @@
-"""One table that floe, Spark and Java change in turns or at once, and the plain list of rows it must hold."""
+"""A table that floe, Spark and Java change in turn or concurrently, with the list of rows it must contain."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DELETION_VECTORS = 3
 
 @dataclass(frozen=True)
 class Change:
-    """An operation, and what it does to the rows."""
+    """An operation and its effect on the rows."""
 
     name: str
     run: Callable[[], object]
@@ -36,16 +36,16 @@ class Change:
 
 
 class SharedTable:
-    """A table with a key column ``k``, and the rows it must hold.
+    """A table with a key column ``k``, and the rows it must contain.
 
     Attributes:
-        rows: What main must hold.
-        columns: Type of each column, in Spark and in Arrow.
+        rows: Expected rows of main.
+        columns: Type of each column in Spark and in Arrow.
         version: Format version.
     """
 
     def __init__(self, engines: TwoEngines, table: str, columns: Columns, version: int) -> None:
-        """Take a table by name; Spark creates it."""
+        """Use a table name; ``create`` creates the table."""
         self.engines = engines
         self.manager = engines.manager
         self.table = table
@@ -55,7 +55,7 @@ class SharedTable:
         self.rows: list[Row] = []
 
     def create(self, spec: Sequence[str], properties: dict[str, str], rows: Sequence[Row]) -> None:
-        """Create the table with Spark, and insert its first rows."""
+        """Create the table in Spark, and insert its first rows."""
         columns = ", ".join(f"{name} {kind}" for name, (kind, _) in self.columns.items())
         partitioned = f"PARTITIONED BY ({', '.join(spec)})" if spec else ""
         given = {"format-version": str(self.version), **properties}
@@ -64,19 +64,19 @@ class SharedTable:
         self.perform(self.spark_insert(rows))
 
     def sql(self, text: str) -> list[Row]:
-        """Run plain Spark SQL."""
+        """Run a Spark SQL statement."""
         return self.engines.sql(text)
 
     def perform(self, change: Change, *rivals: Change, spared: int = 0) -> str:
-        """Carry out an operation; each rival lands right before one of its attempts to commit.
+        """Carry out an operation; each rival commits right before one of its commit attempts.
 
         Args:
             change: The operation.
-            rivals: What other writers do meanwhile; one that never gets its turn does nothing.
-            spared: Commits of the operation that no rival disturbs, such as the one that takes the maintenance lease.
+            rivals: Concurrent changes by other writers; a rival whose turn never comes has no effect.
+            spared: Number of the operation's first commits without a rival, such as acquiring the maintenance lease.
 
         Returns:
-            How it went, for a person.
+            The outcome as text.
         """
         landed: list[Change] = []
         states = [self._state()]
@@ -105,7 +105,7 @@ class SharedTable:
         return f"{change.name} against {[rival.name for rival in landed]}: {refused or 'done'}"
 
     def agree(self) -> None:
-        """Compare the rows by Spark and by floe with the model, and the files with the auditor and with Java."""
+        """Compare the rows in Spark and in floe with the model, and audit the files and compare them with Java."""
         expected = comparable(self.rows)
         spark = comparable(self.sql(f"SELECT * FROM {self.name}"))
         assert spark == expected, f"Spark disagrees with the model: {difference(expected, spark)}"
@@ -117,7 +117,7 @@ class SharedTable:
         judge.check_entries(location)
 
     def floe_agrees(self, rows: Iterable[Row], **version: Any) -> None:
-        """Compare the rows by floe, of main or another version, with a model; equality deletes may be refused."""
+        """Compare the rows in floe, on main or another version, with a model; equality deletes may be refused."""
         try:
             found = comparable(self.manager.scan(self.table, **version).to_pylist())
         except CapabilityError:
@@ -127,11 +127,11 @@ class SharedTable:
         assert found == expected, f"floe disagrees with the model: {difference(expected, found)}"
 
     def has_equality_deletes(self) -> bool:
-        """Whether any snapshot has an equality delete."""
+        """Whether any snapshot has equality deletes."""
         return bool(self.sql(f"SELECT 1 FROM {self.name}.all_delete_files WHERE content = 2 LIMIT 1"))
 
     def full(self, rows: Iterable[Row]) -> list[Row]:
-        """Return rows with every column, null where they have none."""
+        """Return rows with all columns; missing values are null."""
         return [{name: row.get(name) for name in self.columns} for row in rows]
 
     def frame(self, rows: Iterable[Row]) -> pa.Table:
@@ -140,7 +140,7 @@ class SharedTable:
         return pa.Table.from_pylist(self.full(rows), schema=schema)
 
     def values(self, rows: Iterable[Row]) -> str:
-        """Return rows as a Spark query."""
+        """Return rows as a Spark SQL query."""
         listed = (
             ", ".join(f"CAST({spark_literal(row[name])} AS {kind})" for name, (kind, _) in self.columns.items())
             for row in self.full(rows)
@@ -148,13 +148,13 @@ class SharedTable:
         return f"SELECT * FROM VALUES {', '.join(f'({cells})' for cells in listed)} AS v({', '.join(self.columns)})"
 
     def mode(self, operation: str, mode: str) -> None:
-        """Choose copy-on-write or merge-on-read for Spark's DELETE, UPDATE or MERGE."""
+        """Set copy-on-write or merge-on-read for Spark's DELETE, UPDATE or MERGE."""
         self.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ('write.{operation}.mode' = '{mode}')")
 
     # Operations of other writers
 
     def rival(self, kind: str, rows: Sequence[Row], predicate: Predicate, key: int) -> Change:
-        """Return an operation of Spark or Java; where there are no delete files, a plain DELETE."""
+        """Return a change by Spark or Java; tables without delete files use a plain DELETE."""
         whole_files = self.version == 1
         match kind:
             case "insert":
@@ -184,7 +184,7 @@ class SharedTable:
         return Change(f"spark delete {mode} {filter_text(predicate)}", run, lambda rows: remaining(rows, predicate))
 
     def equality_delete(self, keys: Sequence[int]) -> Change:
-        """Return a delete by key, written by Java."""
+        """Return a delete by key, committed through Java."""
 
         def run() -> None:
             if self.manager.get_current_snapshot(self.table) is not None:
@@ -193,7 +193,7 @@ class SharedTable:
         return Change(f"java equality delete {keys}", run, lambda rows: [row for row in rows if row["k"] not in keys])
 
     def position_delete(self, predicate: Predicate, *, per_file: bool) -> Change:
-        """Return a delete by position or deletion vector, written by Java."""
+        """Return a delete by position or deletion vector, committed through Java."""
 
         def run() -> None:
             if self.manager.get_current_snapshot(self.table) is not None:
@@ -202,21 +202,21 @@ class SharedTable:
         return Change(f"java position delete {filter_text(predicate)}", run, lambda rows: remaining(rows, predicate))
 
     def _state(self) -> tuple[object, ...]:
-        """Return what an operation may change; the lease of a maintenance run is no part of it."""
+        """Return the parts of the table that an operation may change, without the maintenance lease."""
         metadata = self.manager.load_table(self.table).metadata
         refs = {ref.name: ref.snapshot_id for ref in self.manager.list_refs(self.table)}
         return refs, metadata.current_snapshot_id, metadata.current_schema_id, metadata.default_spec_id
 
     def _check_refusal(self, refused: Exception, landed: Sequence[Change]) -> None:
         if isinstance(refused, ConcurrencyConflictError):
-            assert landed, "a conflict with nobody"
+            assert landed, "a conflict without another writer"
         else:
             reason = self.version >= _DELETION_VECTORS or self.has_equality_deletes()
-            assert reason, f"floe refuses what it should do: {refused}"
+            assert reason, f"floe refused a supported operation: {refused}"
 
 
 def spark_literal(value: Any) -> str:
-    """Return a value of any column as Spark SQL."""
+    """Format a value of any column as Spark SQL."""
     match value:
         case None:
             return "NULL"

@@ -1,8 +1,8 @@
-"""A plain Python model of SQL predicates in three-valued logic, to hold engines against.
+"""A Python model of SQL predicates with three-valued logic, as a reference for engines.
 
-It knows nothing of floe's filters: rows are dicts, a predicate is true, false or None (null) for a row, and a row is
-selected or deleted only when it is true. Comparisons are Spark's: NaN equals NaN and is greater than every number, the
-two zeros are equal, integers and decimals compare exactly, and a float column compares as double.
+It is independent of floe's filters: rows are dicts, a predicate is true, false or None (null) for a row, and a row is
+selected or deleted only if the predicate is true. Comparisons follow Spark: NaN equals NaN and is greater than any
+number, the two zeros are equal, integers and decimals compare exactly, and floats compare as doubles.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Truth = bool | None
 
 @dataclass(frozen=True)
 class Compare:
-    """``column operator value``; the operators are SQL's."""
+    """``column operator value``, with SQL operators."""
 
     column: str
     operator: str
@@ -33,7 +33,7 @@ class Compare:
 
 @dataclass(frozen=True)
 class Among:
-    """``column IN (values)``; None among the values is null."""
+    """``column IN (values)``; None in the values is null."""
 
     column: str
     values: tuple[Any, ...]
@@ -105,8 +105,8 @@ _OPERATORS: dict[str, Callable[[int], bool]] = {
 }
 
 
-def evaluate(predicate: Predicate, row: Mapping[str, Any]) -> Truth:  # noqa: PLR0911 - one line a kind
-    """Return what a predicate comes to for a row: True, False, or None for null."""
+def evaluate(predicate: Predicate, row: Mapping[str, Any]) -> Truth:  # noqa: PLR0911 - one return per kind
+    """Return the value of a predicate for a row: True, False, or None for null."""
     match predicate:
         case Compare(column, operator, value):
             return _compare(row[column], operator, value)
@@ -130,12 +130,12 @@ def evaluate(predicate: Predicate, row: Mapping[str, Any]) -> Truth:  # noqa: PL
 
 
 def selected(rows: Iterable[Row], predicate: Predicate) -> list[Row]:
-    """Return the rows that a SELECT with a predicate returns."""
+    """Return the rows that a SELECT with this predicate returns."""
     return [row for row in rows if evaluate(predicate, row) is True]
 
 
 def remaining(rows: Iterable[Row], predicate: Predicate) -> list[Row]:
-    """Return the rows that a DELETE with a predicate leaves."""
+    """Return the rows that a DELETE with this predicate keeps."""
     return [row for row in rows if evaluate(predicate, row) is not True]
 
 
@@ -170,22 +170,22 @@ def _order(value: Any, other: Any) -> int:
 
 
 def comparable(row: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return a row as one that can be sorted; NaN equals NaN, and the zeros differ as their bits do."""
+    """Return a sortable form of a row; NaN equals NaN, and zeros differ by sign."""
     return tuple((name, repr(value)) for name, value in sorted(row.items()))
 
 
 def filter_text(predicate: Predicate) -> str:
-    """Write a predicate as a row filter of floe."""
+    """Format a predicate as a floe row filter."""
     return _written(predicate, _floe_literal, nan=lambda column: f"{column} is nan")
 
 
 def spark_text(predicate: Predicate) -> str:
-    """Write a predicate as Spark SQL, as a person would."""
+    """Format a predicate as Spark SQL."""
     return _written(predicate, _spark_literal, nan=lambda column: f"isnan({column})")
 
 
 def _written(predicate: Predicate, literal: Callable[[Any], str], nan: Callable[[str], str]) -> str:  # noqa: C901
-    def written(inner: Predicate) -> str:  # noqa: PLR0911 - one line a kind
+    def written(inner: Predicate) -> str:  # noqa: PLR0911 - one return per kind
         match inner:
             case Compare(column, operator, value):
                 return f"{_name(column)} {operator} {literal(value)}"
@@ -214,7 +214,7 @@ def _name(column: str) -> str:
     return "`" + column.replace("`", "``") + "`"
 
 
-def _floe_literal(value: Any) -> str:  # noqa: PLR0911 - one line a type
+def _floe_literal(value: Any) -> str:  # noqa: PLR0911 - one return per type
     match value:
         case None:
             return "null"
@@ -248,7 +248,7 @@ def _spark_literal(value: Any) -> str:
 
 
 def random_predicate(random: Random, literals: Mapping[str, list[Any]], depth: int = 3) -> Predicate:
-    """Draw a predicate over columns, each with the values it may be compared with."""
+    """Generate a random predicate over columns, from the literals given for each."""
     if depth and random.random() < 0.5:
         first = random_predicate(random, literals, depth - 1)
         if random.random() < 1 / 3:

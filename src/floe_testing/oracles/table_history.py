@@ -1,4 +1,4 @@
-"""The past of a table under two engines: what each snapshot, moment and tag must still show."""
+"""Expected contents of a table's snapshots, timestamps and tags, compared with two engines."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
     from floe_testing.oracles.shared_table import SharedTable
     from floe_testing.oracles.sql_model import Row
 
-# Older than every file that a sweep has to leave alone because it may belong to a running write.
+# Older than any file that an orphan sweep must keep because a running write may own it.
 _LONG_AGO_SECONDS = 30 * 86_400
 
 
 @dataclass(frozen=True)
 class State:
-    """What a table held once.
+    """The contents of a table at some time.
 
     Attributes:
-        rows: Its rows.
-        columns: Its columns; a column that was dropped and one of the same name that came later have two numbers.
+        rows: The rows.
+        columns: Column names with unique numbers; a column re-added under the same name gets a new number.
     """
 
     rows: list[Row]
     columns: dict[str, int]
 
     def shown(self, columns: dict[str, int]) -> list[Row]:
-        """Return the rows in the columns of another time: renamed ones keep their values, new ones have none."""
+        """Return the rows in other columns: renamed columns keep their values, new columns are null."""
         names = {number: name for name, number in self.columns.items()}
         return [
             {name: row.get(names[number]) if number in names else None for name, number in columns.items()}
@@ -51,14 +51,14 @@ class State:
 
 
 class TableHistory:
-    """Remembers the states of a table and holds floe and Spark against them.
+    """Records the states of a table, and compares floe and Spark with them.
 
     Attributes:
-        tags: What each tag names.
+        tags: Expected state of each tag.
     """
 
     def __init__(self, table: SharedTable) -> None:
-        """Begin with a table that was just created."""
+        """Start with a newly created table."""
         self._table = table
         self._numbers = itertools.count()
         self._columns = {name: next(self._numbers) for name in table.columns}
@@ -72,23 +72,23 @@ class TableHistory:
     # What is remembered
 
     def remember(self) -> None:
-        """Take down what the current snapshot holds, and that it is current now."""
+        """Record the state of the current snapshot, and the current time."""
         snapshot = self._table.manager.get_current_snapshot(self._table.table)
         if snapshot is not None:
             self._states.setdefault(snapshot.snapshot_id, self.state())
             self._moments.append((_now_ms(), snapshot.snapshot_id))
 
     def state(self) -> State:
-        """Return what main holds now."""
+        """Return the current state of main."""
         return State(self._table.full(self._table.rows), dict(self._columns))
 
     def kept(self) -> list[int]:
-        """Return the remembered snapshots that are still there."""
+        """Return the recorded snapshots that still exist."""
         there = {snapshot.snapshot_id for snapshot in self._table.manager.list_snapshots(self._table.table)}
         return [snapshot_id for snapshot_id in self._states if snapshot_id in there]
 
     def ancestors(self) -> list[int]:
-        """Return the remembered snapshots that main grew out of, its own included."""
+        """Return the recorded snapshots among the ancestors of main's head, including the head."""
         metadata = self._table.manager.load_table(self._table.table).metadata
         found, snapshot = [], metadata.current_snapshot()
         while snapshot is not None:
@@ -100,7 +100,7 @@ class TableHistory:
     # Operations
 
     def roll_back(self, snapshot_id: int) -> Change:
-        """Return a rollback to a remembered snapshot of main."""
+        """Return a rollback of main to a recorded snapshot."""
         state = self._states[snapshot_id]
         table = self._table
         return Change(
@@ -110,9 +110,9 @@ class TableHistory:
         )
 
     def tag(self, name: str, *, aged: bool) -> Change:
-        """Return the naming of the current snapshot, on request for a millisecond: the least age there is."""
+        """Return the creation of a tag, optionally with the minimum age of one millisecond."""
         table = self._table
-        # Spark statements know minutes only.
+        # Spark SQL supports only minutes.
         aged = aged and not engine_only(table.manager.load_table(table.table).metadata)
 
         def effect(rows: list[Row]) -> list[Row]:
@@ -124,7 +124,7 @@ class TableHistory:
         return Change(f"floe tag {name}", lambda: table.manager.create_tag(table.table, name, **options), effect)
 
     def expire(self, older_than: Any, engine: Engine) -> Change:
-        """Return an expiry of all but the newest snapshot of each branch; tags that are too old go as well."""
+        """Return an expiry of all snapshots except the newest of each branch; expired tags are removed as well."""
         table = self._table
 
         def run() -> object:
@@ -142,7 +142,7 @@ class TableHistory:
         return Change(f"floe expire {engine}", run, effect)
 
     def sweep(self, engine: Engine) -> Change:
-        """Return a sweep of a folder in which every file is old, and one belongs to nobody."""
+        """Return an orphan sweep in a folder where all files are old and one is an orphan."""
         table = self._table
         folder = Path(table.manager.load_table(table.table).location().removeprefix("file:").replace("//", "/"))
         orphan = folder / "data" / f"orphan-{next(self._orphans)}.parquet"
@@ -162,7 +162,7 @@ class TableHistory:
         return Change(f"floe sweep {engine}", run, effect)
 
     def add_column(self, name: str, kind: tuple[str, pa.DataType]) -> None:
-        """Add a column of numbers; the name may be that of a column that is gone."""
+        """Add a column of numbers; its name may be that of a dropped column."""
         self._evolve(SchemaChange(kind=SchemaChangeKind.ADD, column=name, type="long"))
         self._columns[name] = next(self._numbers)
         self._table.columns = {**self._table.columns, name: kind}
@@ -185,23 +185,23 @@ class TableHistory:
     # What must hold
 
     def snapshot_agrees(self, snapshot_id: int, *, spark: bool = False) -> None:
-        """Compare a snapshot by floe, and on request by Spark, with what it held when it was made."""
+        """Compare a snapshot in floe, and optionally in Spark, with its recorded state."""
         self._agrees(self._states[snapshot_id], f"VERSION AS OF {snapshot_id}", spark=spark, snapshot_id=snapshot_id)
 
     def tag_agrees(self, name: str, *, spark: bool = False) -> None:
-        """Compare what a tag names with what it named."""
+        """Compare a tag with its recorded state."""
         self._agrees(self.tags[name], f"VERSION AS OF '{name}'", spark=spark, ref=name)
 
     def moment_agrees(self, number: int) -> None:
-        """Compare the table as of the end of an earlier step with what it held then; an expiry may end the history."""
+        """Compare the table as of an earlier step with its recorded state, unless an expiry removed that history."""
         millis, snapshot_id = self._moments[number % len(self._moments)]
         try:
             self._agrees(self._states[snapshot_id], "", as_of=millis)
         except SnapshotNotFoundError:
-            assert millis < self._expired_ms, "time travel lost a moment that no expiry took"
+            assert millis < self._expired_ms, "time travel failed for a timestamp that no expiry removed"
 
     def increment_agrees(self, snapshot_id: int) -> None:
-        """Compare what was appended since a snapshot of main with what was not there at that time."""
+        """Compare an incremental scan since a snapshot of main with the rows added since then."""
         table = self._table
         try:
             found = table.manager.incremental_scan(table.table, from_snapshot=snapshot_id).to_pylist()
@@ -225,7 +225,7 @@ class TableHistory:
 
 
 def in_columns(rows: Iterable[Row], names: dict[str, str]) -> list[Row]:
-    """Return rows under other column names; columns without a new name are left out."""
+    """Return rows with renamed columns; columns without a new name are omitted."""
     return [{new: row.get(old) for old, new in names.items()} for row in rows]
 
 

@@ -1,4 +1,4 @@
-"""A table as a plain list of rows: what an upsert makes of it, and a form in which rows of two engines compare."""
+"""A table as a list of rows: upserts, and a representation that compares rows of different engines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REPEATED = re.compile(r"(.{1,4}?)\1{20,}")
 
 
 def upserted(rows: Sequence[Row], given: Sequence[Row], keys: Sequence[str]) -> list[Row]:
-    """Return the rows after an upsert: every row with a given key takes the new values, other keys are added."""
+    """Return the rows after an upsert: rows with a given key get the new values, new keys are added."""
     by_key = {tuple(row[key] for key in keys): row for row in given}
     found = {tuple(row[key] for key in keys) for row in rows}
     kept = [{**row, **by_key.get(tuple(row[key] for key in keys), {})} for row in rows]
@@ -23,12 +23,12 @@ def upserted(rows: Sequence[Row], given: Sequence[Row], keys: Sequence[str]) -> 
 
 
 def comparable(rows: Iterable[Row]) -> list[str]:
-    """Return rows in an order and a form in which two equal sets of them are equal, signs of zeros included."""
+    """Return sorted representations of rows, which are equal for equal multisets; zeros keep their signs."""
     return sorted(repr(_plain(row)) for row in rows)
 
 
 def difference(expected: Sequence[str], found: Sequence[str]) -> str:
-    """Tell which comparable rows are missing and which should not be there."""
+    """Describe which comparable rows are missing and which are unexpected."""
     missing = [_short(one) for one in expected if expected.count(one) > found.count(one)]
     unexpected = [_short(one) for one in found if found.count(one) > expected.count(one)]
     return f"missing {missing}, unexpected {unexpected}"

@@ -1,4 +1,4 @@
-"""One table under two engines: the production catalog, a manager on it, and a Spark session that sees its tables."""
+"""A table shared by two engines: a catalog with a manager and a Spark session on the same tables."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ NAMESPACE = "n"
 
 @dataclass(frozen=True)
 class TwoEngines:
-    """A catalog as users have it, seen by floe and by plain Spark.
+    """A production catalog, accessed by floe and by plain Spark.
 
     Attributes:
         catalog: The embedded catalog, opened by its plugin.
-        manager: A manager with Spark at hand.
-        session: A session of the shared Spark that sees the catalog as ``floe``.
-        root: The folder of it all.
+        manager: A manager with a Spark data plane.
+        session: A session of the shared Spark, with the catalog registered as ``floe``.
+        root: Folder of the catalog and the warehouse.
     """
 
     catalog: SharedSqlCatalog
@@ -40,16 +40,16 @@ class TwoEngines:
     root: Path
 
     def sql(self, text: str) -> list[dict[str, Any]]:
-        """Run one statement of plain Spark SQL."""
+        """Run one Spark SQL statement."""
         return [row.asDict(recursive=True) for row in self.session.sql(text).collect()]
 
     def java(self, table: str) -> JavaTable:
-        """Return a table of the namespace for row deltas by Java."""
+        """Return a table of the namespace for row deltas through Java."""
         return JavaTable(self.session, f"{CATALOG}.{table}")
 
 
 def open_two_engines(settings: SparkSettings, root: Path) -> tuple[TwoEngines, Callable[[], None]]:
-    """Open a catalog in a folder for both engines; returns what closes it, too."""
+    """Open a catalog in a folder for both engines; return it with a function that closes it."""
     from floe_catalogs.sql import SqlCatalogPlugin
     from floe_core.schemas import CatalogConfig
     from floe_iceberg import IcebergTableManager
@@ -72,11 +72,11 @@ def open_two_engines(settings: SparkSettings, root: Path) -> tuple[TwoEngines, C
 
 @pytest.fixture
 def two_engines(
-    spark_engine: Any,  # noqa: ARG001 - the session joins it
+    spark_engine: Any,  # noqa: ARG001 - keeps Spark running
     spark_settings: SparkSettings,
     tmp_path: Path,
 ) -> Iterator[TwoEngines]:
-    """Give a fresh catalog to both engines."""
+    """Provide a new catalog for both engines."""
     engines, close = open_two_engines(spark_settings, tmp_path)
     yield engines
     close()

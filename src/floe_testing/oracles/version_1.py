@@ -1,4 +1,4 @@
-"""Tables of format version 1, judged by the fields that only its metadata has."""
+"""Checks fields that only the metadata of format version 1 has."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def check_version_1_fields(manager: IcebergTableManager, name: str) -> None:
-    """Create a table of version 1, change its schema and spec, and find the changes in version 1's own fields."""
+    """Create a table of version 1, change its schema and spec, and check the changes in version 1's own fields."""
     rows = pa.table({"id": [1, 2], "p": ["a", "b"]})
     manager.create_table(name, rows.schema, partition_spec=["p"], properties={"format-version": "1"})
     manager.append(name, rows, engine=Engine.ARROW)

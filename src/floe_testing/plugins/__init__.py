@@ -1,6 +1,6 @@
 """Contract suites for plugin authors.
 
-Derive a test class from the suite of your plugin's kind, give its fixtures, and run pytest::
+Subclass the suite for your kind of plugin, override its fixtures, and run pytest::
 
     class TestScratchStorage(StoragePluginContract):
         @pytest.fixture

@@ -1,4 +1,4 @@
-"""What every catalog plugin keeps to."""
+"""Contract suite for catalog plugins."""
 
 from __future__ import annotations
 
@@ -35,33 +35,33 @@ def _schema() -> Any:
 
 
 class CatalogPluginContract(PluginContract):
-    """Namespaces and thin table registrations on a connected catalog.
+    """Tests of namespaces and tables in a connected catalog.
 
-    Give the fixture ``catalog_config``; give ``file_io`` when files do not lie on this machine, and
-    ``catalog_secrets`` when the section refers to secrets.
+    Override ``catalog_config``; override ``file_io`` if table files are not on this machine, and ``catalog_secrets`` if
+    the section refers to secrets.
     """
 
     @pytest.fixture
     def catalog_config(self, tmp_path: Path) -> CatalogConfig:
-        """Return a ``catalog`` section that reaches a running catalog."""
-        msg = "give the fixture catalog_config"
+        """Return a ``catalog`` section for a running catalog."""
+        msg = "override the fixture catalog_config"
         raise NotImplementedError(msg)
 
     @pytest.fixture
     def file_io(self) -> dict[str, str]:
-        """Return the file properties a storage plugin would give."""
+        """Return file properties like those of a storage plugin."""
         return {"py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO"}
 
     @pytest.fixture
     def catalog_secrets(self) -> tuple[str, ...]:
-        """Return the values that must not be shown anywhere."""
+        """Return the secret values that must not appear in output."""
         return ()
 
     @pytest.fixture
     def connect(
         self, plugin: CatalogPlugin, catalog_config: CatalogConfig, file_io: dict[str, str], tmp_path: Path
     ) -> Connect:
-        """Return how to connect the plugin."""
+        """Return a function that connects the plugin."""
         return lambda: plugin.connect(catalog_config, file_io=file_io, project_root=tmp_path)
 
     @pytest.fixture
@@ -73,7 +73,7 @@ class CatalogPluginContract(PluginContract):
 
     @pytest.fixture
     def namespace(self, connected: CatalogPlugin) -> Iterator[str]:
-        """Return a new namespace, cleaned up afterwards."""
+        """Return a new namespace, which is deleted after the test."""
         name = f"contract_{uuid.uuid4().hex[:10]}"
         connected.create_namespace(name)
         yield name
@@ -186,7 +186,7 @@ class CatalogPluginContract(PluginContract):
         if not connected.capabilities.purge:
             pytest.skip(f"capability: {connected.name} does not purge")
         connected.create_table(f"{namespace}.orders", _schema())
-        connected.drop_table(f"{namespace}.orders", True)  # noqa: FBT003 - as the contract writes it
+        connected.drop_table(f"{namespace}.orders", True)  # noqa: FBT003 - the signature in the contract
         assert connected.list_tables(namespace) == []
 
     def test_a_catalog_that_vends_no_credentials_says_so(self, connected: CatalogPlugin, namespace: str) -> None:

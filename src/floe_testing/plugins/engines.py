@@ -1,4 +1,4 @@
-"""What every compute and orchestrator plugin keeps to."""
+"""Contract suites for compute and orchestrator plugins."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class ComputePluginContract(PluginContract, DataPlaneContract):
-    """A compute plugin and the engine it opens.
+    """Tests of a compute plugin and its data plane.
 
-    Give the fixtures ``data_plane``, what the plugin's ``data_plane(…)`` returned for a catalog of yours, and
-    ``catalog``, that catalog as PyIceberg sees it.
+    Override ``data_plane`` with the result of the plugin's ``data_plane`` method for some catalog, and ``catalog`` with
+    that PyIceberg catalog.
     """
 
     def test_its_dialect_of_sql_is_a_name(self, plugin: ComputePlugin) -> None:
@@ -41,12 +41,12 @@ class ComputePluginContract(PluginContract, DataPlaneContract):
 
 
 class OrchestratorPluginContract(PluginContract):
-    """An orchestrator plugin; give the fixture ``artifacts`` of a project it can run."""
+    """Tests of an orchestrator plugin; override ``artifacts`` with a project that it can run."""
 
     @pytest.fixture
     def artifacts(self) -> CompiledArtifacts:
         """Return a compiled project."""
-        msg = "give the fixture artifacts"
+        msg = "override the fixture artifacts"
         raise NotImplementedError(msg)
 
     def test_a_project_becomes_definitions(self, plugin: OrchestratorPlugin, artifacts: CompiledArtifacts) -> None:

@@ -1,4 +1,4 @@
-"""What every plugin keeps to, whatever its kind."""
+"""Contract suite for all plugins: metadata, configuration and life cycle."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _API_VERSION = re.compile(r"^\d+\.\d+$")
 
 
 class PluginContract:
-    """What a plugin says about itself, and how it lives.
+    """Tests of a plugin's metadata and life cycle.
 
-    Give the fixture ``plugin_class``; give ``plugin_config`` when the plugin takes a configuration.
+    Override ``plugin_class``, and ``plugin_config`` if the plugin has a configuration.
     """
 
     @pytest.fixture
     def plugin_class(self) -> type[PluginMetadata]:
-        """Return the plugin's class."""
-        msg = "give the fixture plugin_class"
+        """Return the plugin class."""
+        msg = "override the fixture plugin_class"
         raise NotImplementedError(msg)
 
     @pytest.fixture
@@ -35,12 +35,12 @@ class PluginContract:
 
     @pytest.fixture
     def plugin(self, plugin_class: type[PluginMetadata]) -> PluginMetadata:
-        """Return a fresh plugin, as the registry makes it."""
+        """Return a new plugin, created like the registry does."""
         return plugin_class()
 
     @pytest.fixture
     def registry(self, plugin: PluginMetadata, plugin_config: dict[str, object]) -> PluginRegistry:
-        """Return a registry that holds nothing but the configured plugin."""
+        """Return a registry that contains only the configured plugin."""
         registry = PluginRegistry(source=list)
         registry.register(plugin)
         if plugin_config:

@@ -1,4 +1,4 @@
-"""A stretch of code that must not touch the network."""
+"""A context manager that fails on network access."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def no_network() -> Iterator[None]:
 
     def refuse(*arguments: Any, **_options: Any) -> NoReturn:
         target = next((part for part in arguments if isinstance(part, tuple | str)), "somewhere")
-        msg = f"the network was touched: {target}"
+        msg = f"unexpected network access: {target}"
         raise AssertionError(msg)
 
     with (

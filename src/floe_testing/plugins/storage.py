@@ -1,4 +1,4 @@
-"""What every storage plugin keeps to."""
+"""Contract suites for storage plugins."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 
 class StorageFormsContract(PluginContract):
-    """The forms in which others want to know the store; nothing here needs it to be reachable.
+    """Tests of the configurations that a plugin generates; the store need not be reachable.
 
-    Give the fixture ``storage_config``; give ``storage_secrets`` when it refers to secrets, and set their variables.
+    Override ``storage_config``; if it refers to secrets, override ``storage_secrets`` and set their variables.
     """
 
     @pytest.fixture
     def storage_config(self) -> StorageConfig:
         """Return a ``storage`` section that the plugin accepts."""
-        msg = "give the fixture storage_config"
+        msg = "override the fixture storage_config"
         raise NotImplementedError(msg)
 
     @pytest.fixture
     def storage_secrets(self) -> tuple[str, ...]:
-        """Return the values that must not be written down anywhere."""
+        """Return the secret values that must not appear in output."""
         return ()
 
     @pytest.fixture
@@ -119,11 +119,11 @@ class StorageFormsContract(PluginContract):
 
 
 class StoragePluginContract(StorageFormsContract):
-    """The forms, and real files: the store must be there."""
+    """Tests of the configurations, and of reading and writing files; the store must be reachable."""
 
     @pytest.fixture
     def location(self, storage: StoragePlugin) -> str:
-        """Return a place for one file in the warehouse."""
+        """Return the location of a new file in the warehouse."""
         return f"{storage.get_warehouse_uri('contract.nested')}/{uuid.uuid4().hex}.bin"
 
     @pytest.mark.parametrize("content", [b"", b"\x00iceberg\xff", b"x" * 3_000_000], ids=["empty", "bytes", "3 MB"])
@@ -201,7 +201,7 @@ class StoragePluginContract(StorageFormsContract):
 
 
 def _object_store(storage: StoragePlugin, location: str | None = None) -> ObjectStore | None:
-    # Object stores are optional for plugins.
+    # Plugins may not support object stores.
     try:
         return storage.object_store(location)
     except CapabilityError:

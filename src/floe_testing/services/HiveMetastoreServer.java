@@ -8,13 +8,13 @@ import org.apache.hadoop.hive.metastore.txn.TxnDbUtil;
 import org.apache.thrift.server.TThreadPoolServer;
 import org.apache.thrift.transport.TServerSocket;
 
-/** Hive's metastore on the loopback interface only, with the tables of locks in place: the argument is the port. */
+/** A Hive metastore on the loopback interface, with the tables for locks. The argument is the port. */
 public class HiveMetastoreServer {
   private static final String TABLE_EXISTS = "X0Y32";
 
   public static void main(String[] args) throws Exception {
     HiveConf conf = new HiveConf(HiveMetastoreServer.class);
-    // The schema that Hive makes by itself has none for locks.
+    // The schema that Hive creates automatically lacks the tables for locks.
     try {
       TxnDbUtil.prepDb(conf);
     } catch (SQLException e) {

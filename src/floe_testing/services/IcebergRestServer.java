@@ -10,7 +10,7 @@ import org.eclipse.jetty.ee10.servlet.ServletContextHandler;
 import org.eclipse.jetty.ee10.servlet.ServletHolder;
 import org.eclipse.jetty.server.Server;
 
-/** Iceberg's reference REST catalog on the loopback interface only: arguments are the port and key=value pairs. */
+/** Iceberg's reference REST catalog on the loopback interface. Arguments: the port and key=value pairs. */
 public class IcebergRestServer {
   public static void main(String[] args) throws Exception {
     Map properties = new HashMap();

@@ -1,4 +1,4 @@
-"""Real servers for tests and for people: how to get each, start it, share it and end it."""
+"""Local servers for tests and development: catalogs, object stores, an OIDC issuer and databases."""
 
 from floe_testing.services.glue import Glue
 from floe_testing.services.hive_metastore import HiveMetastore

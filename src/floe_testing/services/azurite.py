@@ -1,4 +1,4 @@
-"""Azurite: Microsoft's emulator of Azure Blob Storage, in memory."""
+"""Runs Azurite, Microsoft's emulator of Azure Blob Storage, in memory."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from floe_testing.services.host.runner import Launch, Service, ServiceError, ans
 if TYPE_CHECKING:
     from pathlib import Path
 
-# 3.36 needs a newer Node than Debian has.
+# Version 3.36 needs a newer Node.js than Debian has.
 PACKAGE = "azurite@3.35.0"
 CONTAINER = "lake"
 ACCOUNT = "devstoreaccount1"
-# The key every Azurite has, published by Microsoft.
+# The well-known key of every Azurite, published by Microsoft.
 ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 _INSTALL_SECONDS = 600
 
 
 class Azurite(Service):
-    """The blob API at one address, with the container ``lake``; it has no dfs endpoint."""
+    """The blob API on a local port, with the container ``lake``; it has no dfs endpoint."""
 
     name = "azurite"
 
     def missing(self) -> str | None:
-        """Node runs it, npm fetches it."""
+        """Check for Node.js and npm."""
         lacking = [tool for tool in ("node", "npm") if shutil.which(tool) is None]
-        return f"Node.js ({', '.join(lacking)}) is not on the PATH" if lacking else None
+        return f"Node.js ({', '.join(lacking)}) is not on PATH" if lacking else None
 
     def prepare(self, dev: Path) -> None:
-        """Install it once below ``dev/azurite``."""
+        """Install the server once, in ``dev/azurite``."""
         if _program(dev).exists():
             return
         folder = dev / "azurite"
         folder.mkdir(parents=True, exist_ok=True)
-        done = subprocess.run(  # noqa: S603 - our own command line
+        done = subprocess.run(  # noqa: S603 - a command built by floe
             [shutil.which("npm") or "npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), PACKAGE],
             capture_output=True,
             text=True,
@@ -48,7 +48,7 @@ class Azurite(Service):
             raise ServiceError(msg)
 
     def launch(self, dev: Path, folder: Path) -> Launch:
-        """Start it on a free port; nothing is kept in ``folder``."""
+        """Start the server on a free port; it stores nothing in ``folder``."""
         del folder
         port = free_port()
         url = f"http://127.0.0.1:{port}/{ACCOUNT}"

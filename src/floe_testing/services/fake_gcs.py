@@ -1,4 +1,4 @@
-"""fake-gcs-server: an emulated Google Cloud Storage, in memory."""
+"""Runs fake-gcs-server, an in-memory emulator of Google Cloud Storage."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ PROJECT = "floe-test"
 
 
 class FakeGcs(Service):
-    """Google's JSON API at one address, with the bucket ``lake``."""
+    """Google's JSON API on a local port, with the bucket ``lake``."""
 
     name = "fake-gcs"
 
     def missing(self) -> str | None:
-        """Go builds it."""
+        """Check for Go, which builds the server."""
         return lacks_go()
 
     def prepare(self, dev: Path) -> None:
-        """Build it once; about a minute on two cores."""
+        """Build the server once, which takes about a minute on two cores."""
         go_install(dev, "fake-gcs-server", PACKAGE)
 
     def launch(self, dev: Path, folder: Path) -> Launch:
-        """Start it on a free port; nothing is kept in ``folder``."""
+        """Start the server on a free port; it stores nothing in ``folder``."""
         del folder
         port = free_port()
         url = f"http://127.0.0.1:{port}"
@@ -46,7 +46,7 @@ class FakeGcs(Service):
 
 
 def _create_bucket(url: str) -> None:
-    request = urllib.request.Request(  # noqa: S310 - our own server's address
+    request = urllib.request.Request(  # noqa: S310 - address of the local server
         f"{url}/storage/v1/b?project={PROJECT}",
         data=json.dumps({"name": BUCKET}).encode(),
         headers={"Content-Type": "application/json"},

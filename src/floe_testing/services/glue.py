@@ -1,4 +1,4 @@
-"""moto's Glue: the data catalog of AWS in memory, without its policies."""
+"""Runs moto's emulation of AWS Glue, in memory and without IAM policies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REGION = "us-east-1"
 
 
 def keep_aws_to(monkeypatch: pytest.MonkeyPatch, *, secret: str) -> None:
-    """Give credentials where AWS's tools look for them, and keep them from looking elsewhere."""
+    """Set AWS credentials in the environment, and disable all other sources of AWS configuration."""
     for variable in ("AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_SESSION_TOKEN", "AWS_CA_BUNDLE"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -28,19 +28,19 @@ def keep_aws_to(monkeypatch: pytest.MonkeyPatch, *, secret: str) -> None:
 
 
 class Glue(Service):
-    """Glue's API at one address; it takes any credentials."""
+    """The Glue API on a local port; it accepts any credentials."""
 
     name = "glue"
 
     def missing(self) -> str | None:
-        """The package moto has it."""
+        """Check for the package moto."""
         return None if find_spec("moto") else "the package moto is not installed"
 
     def prepare(self, dev: Path) -> None:
-        """Nothing to fetch."""
+        """Do nothing: there is nothing to fetch."""
 
     def launch(self, dev: Path, folder: Path) -> Launch:
-        """Start it on a free port; nothing is kept in ``folder``."""
+        """Start the server on a free port; it stores nothing in ``folder``."""
         del dev, folder
         url = f"http://127.0.0.1:{(port := free_port())}"
         return Launch(

@@ -1,4 +1,4 @@
-"""A Hive metastore from the jars inside PySpark, with an embedded Derby database."""
+"""Runs a Hive metastore from PySpark's jars, with an embedded Derby database."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from floe_testing.services.host.runner import Launch, Service, free_port
 from floe_testing.services.host.tools import lacks_java
 
 _SOURCE = Path(__file__).parent / "HiveMetastoreServer.java"
-# Hive looks into classes that newer Javas keep to themselves.
+# Hive uses reflection on packages that newer Java versions do not open by default.
 _OPENED = ("java.net", "java.lang", "java.util", "java.util.concurrent", "java.nio")
 _LOGGING = """rootLogger.level = warn
 rootLogger.appenderRef.stderr.ref = stderr
@@ -27,19 +27,19 @@ appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 
 
 class HiveMetastore(Service):
-    """A metastore that keeps its database in a folder; the files of tables lie wherever the catalog says."""
+    """A metastore with its database in a folder; the catalog decides where table files are stored."""
 
     name = "hive-metastore"
 
     def missing(self) -> str | None:
-        """Java runs it, PySpark has its jars."""
+        """Check for Java and PySpark, which contains the jars."""
         return lacks_java()
 
     def prepare(self, dev: Path) -> None:
-        """Nothing to fetch."""
+        """Do nothing: there is nothing to fetch."""
 
     def launch(self, dev: Path, folder: Path) -> Launch:
-        """Start it on a free port of the loopback interface, with its database in ``folder``."""
+        """Start the server on a free loopback port, with its database in ``folder``."""
         del dev
         port = free_port()
         configuration = folder / "conf"
@@ -74,7 +74,7 @@ def _site(folder: Path) -> str:
         "datanucleus.connectionPoolingType": "HikariCP",
         "hive.metastore.schema.verification": "false",
         "hive.async.log.enabled": "false",
-        # Iceberg moves and retypes columns; see docs/catalogs.md.
+        # Iceberg reorders and retypes columns; see docs/catalogs.md.
         "hive.metastore.disallow.incompatible.col.type.changes": "false",
     }
     rows = "".join(

@@ -1,4 +1,4 @@
-"""Iceberg's reference REST catalog: every capability, no authentication of its own."""
+"""Runs Iceberg's reference REST catalog, which has every capability and no authentication."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ if TYPE_CHECKING:
 _HERE = Path(__file__).parent
 _PINS = _HERE / "iceberg_rest.lock"
 _SOURCE = _HERE / "IcebergRestServer.java"
-# PySpark brings Hadoop, and a compiler that needs no JDK.
+# PySpark contains Hadoop, and a compiler that does not need a JDK.
 _FROM_SPARK = ("hadoop-client-api-*.jar", "hadoop-client-runtime-*.jar", "janino-*.jar", "commons-compiler-*.jar")
 
 
 class IcebergRest(Service):
-    """The reference server with its warehouse on a MinIO that runs, or in a folder."""
+    """The reference server, with its warehouse on MinIO or in a folder."""
 
     name = "iceberg-rest"
 
     def __init__(self, store: Server | None = None) -> None:
-        """Keep tables in the store, or in the server's own folder."""
+        """Store tables in the object store, or else in the server's folder."""
         self._store = store
 
     def missing(self) -> str | None:
-        """Java runs it, PySpark's jars help."""
+        """Check for Java and PySpark, whose jars the server uses."""
         return lacks_java()
 
     def prepare(self, dev: Path) -> None:
-        """Fetch its jars, 100 MB."""
+        """Fetch the server's jars (100 MB)."""
         del dev
         fetch_jars(read_pins(_PINS))
 
     def launch(self, dev: Path, folder: Path) -> Launch:
-        """Start it on a free port of the loopback interface, with a SQLite file in ``folder``."""
+        """Start the server on a free loopback port, with a SQLite file in ``folder``."""
         del dev
         url = f"http://127.0.0.1:{(port := free_port())}"
         bundled = [path for pattern in _FROM_SPARK for path in sorted((spark_home() / "jars").glob(pattern))]
@@ -49,9 +49,9 @@ class IcebergRest(Service):
             "catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
             "uri": f"jdbc:sqlite:{folder / 'catalog.db'}",
             "jdbc.schema-version": "V1",
-            # Without it a table can be made in a namespace that is not there.
+            # Otherwise, tables can be created in namespaces that do not exist.
             "jdbc.strict-mode": "true",
-            # One writer at a time is what SQLite can do; others wait.
+            # SQLite supports one writer at a time; others wait.
             "jdbc.busy_timeout": "30000",
             **self._storage(folder),
         }

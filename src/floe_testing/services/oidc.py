@@ -1,4 +1,4 @@
-"""An OIDC issuer with client credentials and JWKS."""
+"""Runs an OIDC issuer with client credentials and JWKS."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CLIENT_ID = "floe"
-CLIENT_SECRET = "floe-oidc-secret"  # noqa: S105 - of a throw-away server on the loopback interface
+CLIENT_SECRET = "floe-oidc-secret"  # noqa: S105 - for a temporary server on the loopback interface
 
 
 class Oidc(Service):
-    """The issuer that Nessie asks about tokens; its tokens live for as long as it is told."""
+    """The issuer of tokens that Nessie accepts; the token lifetime is configurable."""
 
     name = "oidc"
 
     def __init__(self, *, lifetime_seconds: int = 3600) -> None:
-        """Choose how long tokens live."""
+        """Set the token lifetime."""
         self._lifetime = lifetime_seconds
 
     def missing(self) -> str | None:
-        """PyJWT signs its tokens."""
+        """Check for PyJWT, which signs the tokens."""
         return None if importlib.util.find_spec("jwt") else "the package pyjwt is not installed"
 
     def prepare(self, dev: Path) -> None:
-        """Nothing to fetch."""
+        """Do nothing: there is nothing to fetch."""
 
     def launch(self, dev: Path, folder: Path) -> Launch:
-        """Start it on a free port."""
+        """Start the issuer on a free port."""
         del dev, folder
         url = f"http://127.0.0.1:{(port := free_port())}"
         module = "floe_testing.services.oidc_issuer"

@@ -1,7 +1,7 @@
 """An OpenID Connect issuer for client credentials.
 
-Run as ``python -m floe_testing.services.oidc_issuer PORT LIFETIME CLIENT SECRET``. It serves its
-discovery document, its keys, and ``/token``. Tests only: one client, keys made at start.
+Run as ``python -m floe_testing.services.oidc_issuer PORT LIFETIME CLIENT SECRET``. It serves a discovery document, its
+keys, and ``/token``. For tests only: it has a single client, and generates its keys on startup.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ KEY_ID = "floe-test"
 
 
 class Issuer:
-    """Signs tokens for one client."""
+    """Issues signed tokens to one client."""
 
     def __init__(self, url: str, *, client_id: str, client_secret: str, lifetime: int) -> None:
-        """Make a key."""
+        """Generate a key."""
         self.url = url
         self._client = (client_id, client_secret)
         self._lifetime = lifetime
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
     def discovery(self) -> dict[str, Any]:
-        """Return what clients look up first."""
+        """Return the discovery document."""
         return {
             "issuer": self.url,
             "token_endpoint": f"{self.url}/token",
@@ -50,7 +50,7 @@ class Issuer:
         return {"keys": [{**public, "kid": KEY_ID, "use": "sig", "alg": "RS256"}]}
 
     def token(self, form: dict[str, str], authorization: str) -> tuple[int, dict[str, Any]]:
-        """Answer a token request by form or basic authentication."""
+        """Handle a token request with form or basic authentication."""
         if form.get("grant_type") != "client_credentials":
             return 400, {"error": "unsupported_grant_type"}
         offered = (form.get("client_id", ""), form.get("client_secret", ""))
@@ -74,12 +74,12 @@ class Issuer:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Maps paths to the issuer's answers."""
+    """Maps paths to the issuer's responses."""
 
     protocol_version = "HTTP/1.1"
 
     def __init__(self, issuer: Issuer, *args: Any) -> None:
-        """Serve one connection."""
+        """Handle one connection."""
         self.issuer = issuer
         super().__init__(*args)
 
@@ -107,11 +107,11 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-        """Keep the log quiet: a request line says nothing of use."""
+        """Suppress access logs."""
 
 
 def main(arguments: list[str]) -> None:
-    """Serve until ended."""
+    """Serve until terminated."""
     port, lifetime, client_id, client_secret = arguments
     issuer = Issuer(
         f"http://127.0.0.1:{port}", client_id=client_id, client_secret=client_secret, lifetime=int(lifetime)

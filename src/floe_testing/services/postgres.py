@@ -1,4 +1,4 @@
-"""PostgreSQL from the machine's own packages, in a folder of its own."""
+"""Runs PostgreSQL from the system's packages, with a data folder per server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from floe_testing.services.host.runner import Launch, Service, ServiceError, free_port
 
 USER = "floe"
-PASSWORD = "floe-pg-secret"  # noqa: S105 - of a throw-away server on the loopback interface
+PASSWORD = "floe-pg-secret"  # noqa: S105 - for a temporary server on the loopback interface
 DATABASE = "catalog"
 _UNPRIVILEGED = "nobody"
 
@@ -32,18 +32,18 @@ class Postgres(Service):
     name = "postgres"
 
     def missing(self) -> str | None:
-        """Debian's postgresql has the binaries."""
+        """Check for the binaries, which Debian's postgresql package contains."""
         return None if _binary("initdb") and _binary("postgres") else "PostgreSQL (initdb, postgres) is not installed"
 
     def prepare(self, dev: Path) -> None:
-        """Nothing to fetch."""
+        """Do nothing: there is nothing to fetch."""
 
     def launch(self, dev: Path, folder: Path) -> Launch:
-        """Make a cluster in ``folder`` and start it on a free port."""
+        """Create a cluster in ``folder`` and start it on a free port."""
         del dev
         data, port = folder / "data", free_port()
         if not (data / "PG_VERSION").exists():
-            self._initialise(folder, data)
+            self._initialize(folder, data)
         command = [
             str(_binary("postgres")),
             "-D",
@@ -53,7 +53,7 @@ class Postgres(Service):
             "-c",
             "listen_addresses=127.0.0.1",
             "-c",
-            # None: the name of a socket may have 107 letters, and a checkout can lie deeper.
+            # No Unix socket: its path is limited to 107 bytes, which deep checkouts exceed.
             "unix_socket_directories=",
             "-c",
             "fsync=off",
@@ -73,7 +73,7 @@ class Postgres(Service):
             after=lambda: _create_database(port),
         )
 
-    def _initialise(self, folder: Path, data: Path) -> None:
+    def _initialize(self, folder: Path, data: Path) -> None:
         data.mkdir(parents=True, exist_ok=True)
         password_file = folder / "password"
         password_file.write_text(PASSWORD, encoding="utf-8")
@@ -84,7 +84,7 @@ class Postgres(Service):
                 os.chown(path, account.pw_uid, account.pw_gid)
         command = [str(_binary("initdb")), "-D", str(data), "-U", USER, "-A", "scram-sha-256", "-E", "UTF8"]
         command += ["--pwfile", str(password_file), "--no-sync"]
-        done = subprocess.run(  # noqa: S603 - PostgreSQL's own set-up
+        done = subprocess.run(  # noqa: S603 - PostgreSQL's initdb
             _as_unprivileged(command, folder), capture_output=True, text=True, check=False, cwd=folder
         )
         if done.returncode != 0:
@@ -93,12 +93,12 @@ class Postgres(Service):
 
 
 def _as_unprivileged(command: list[str], folder: Path) -> list[str]:
-    """Run a command as somebody else than root, whose own folder it works in."""
+    """Return the command, wrapped to run as an unprivileged user if this process is root."""
     if os.geteuid() != 0:
         return command
     account = ["--reuid", _UNPRIVILEGED, "--regid", "nogroup", "--clear-groups"]
     if not all(parent.stat().st_mode & stat.S_IXOTH for parent in folder.resolve().parents):
-        # A checkout below a private home: others may not even pass.
+        # The checkout is below a private home directory, which the user cannot traverse.
         account += ["--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search"]
     return [shutil.which("setpriv") or "setpriv", *account, *command]
 

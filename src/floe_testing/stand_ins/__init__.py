@@ -1,1 +1,1 @@
-"""Stand-ins for what cannot run on every machine."""
+"""Replacements for servers that cannot run on every machine."""

@@ -1,7 +1,7 @@
-"""A small server that answers as Polaris's management API does, for machines that cannot run Polaris.
+"""A server that emulates Polaris's management API, for machines without Polaris.
 
-It keeps principals, roles and grants, tells a secret once, and refuses what Polaris refuses. It enforces nothing: that
-a tenant's token reaches its own namespace alone is for a real Polaris to show.
+It stores principals, roles and grants, returns each secret once, and refuses what Polaris refuses. It enforces no
+privileges; only tests against Polaris show that a tenant's token is limited to its namespace.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _TOKENS = "/api/catalog/v1/oauth/tokens"
 
 @dataclass
 class ManagementState:
-    """What the server holds.
+    """The state of the server.
 
     Attributes:
-        catalogs: Properties by catalog, for those that a test has something to say about.
+        catalogs: Properties of catalogs that tests have created or set.
         storage: Storage configuration by catalog.
         principals: Client secret by principal.
-        principal_roles: Principal roles, with the catalog roles each has.
-        catalog_roles: Roles by catalog, with the grants of each.
+        principal_roles: Catalog roles by principal role.
+        catalog_roles: Grants by catalog and catalog role.
         assigned: Principal roles by principal.
-        calls: Every call, as ``METHOD path``, in order.
-        dies_at: A call that is never answered, nor any after it; None for a server that lives.
+        calls: All calls as ``METHOD path``, in order.
+        dies_at: The call from which on the server no longer responds; None to always respond.
     """
 
     catalogs: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -47,10 +47,10 @@ class ManagementState:
 
 
 class PolarisManagementServer:
-    """Runs on a free port of the loopback interface for the length of a ``with`` block."""
+    """Runs on a free loopback port during a ``with`` block."""
 
     def __init__(self) -> None:
-        """Start with an empty server."""
+        """Create a server without any entities."""
         self.state = ManagementState()
         self._lock = Lock()
         self._died = False
@@ -63,26 +63,26 @@ class PolarisManagementServer:
         return f"http://127.0.0.1:{self._server.server_port}/api/catalog"
 
     def __enter__(self) -> Self:
-        """Serve."""
+        """Start the server."""
         self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop."""
+        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
     def is_dead(self, call: str) -> bool:
-        """Whether the server died at this call, or before."""
+        """Whether the server stopped responding at this call or before."""
         with self._lock:
             self._died = self._died or call == self.state.dies_at
             return self._died and self.state.dies_at is not None
 
-    def answer(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:  # noqa: PLR0911 - one answer a call
-        """Answer one call of the management API."""
+    def answer(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:  # noqa: PLR0911 - one return per call
+        """Handle a call of the management API."""
         parts = [unquote(part) for part in path.split("/")]
         with self._lock:
             self.state.calls.append(f"{method} {path}")
@@ -112,7 +112,7 @@ class PolarisManagementServer:
         self.state.catalog_roles[name, "catalog_admin"] = [{"type": "catalog", "privilege": "CATALOG_MANAGE_ACCESS"}]
         return 201, catalog
 
-    def _principals(self, method: str, rest: list[str], body: dict[str, Any]) -> tuple[int, dict[str, Any]]:  # noqa: PLR0911 - one answer a call
+    def _principals(self, method: str, rest: list[str], body: dict[str, Any]) -> tuple[int, dict[str, Any]]:  # noqa: PLR0911 - one return per call
         state = self.state
         match method, rest:
             case "GET", []:
@@ -145,7 +145,7 @@ class PolarisManagementServer:
         credentials = {"clientId": f"id-of-{name}", "clientSecret": self.state.principals[name]}
         return 201, {"principal": {"name": name}, "credentials": credentials}
 
-    def _principal_roles(self, method: str, rest: list[str], body: dict[str, Any]) -> tuple[int, dict[str, Any]]:  # noqa: PLR0911 - one answer a call
+    def _principal_roles(self, method: str, rest: list[str], body: dict[str, Any]) -> tuple[int, dict[str, Any]]:  # noqa: PLR0911 - one return per call
         roles = self.state.principal_roles
         match method, rest:
             case "GET", []:
@@ -167,7 +167,7 @@ class PolarisManagementServer:
                 return 204, {}
         return _error(405, "no such method")
 
-    def _catalog_roles(  # noqa: PLR0911 - one answer a call
+    def _catalog_roles(  # noqa: PLR0911 - one return per call
         self, method: str, catalog: str, rest: list[str], body: dict[str, Any]
     ) -> tuple[int, dict[str, Any]]:
         roles = self.state.catalog_roles
@@ -218,10 +218,10 @@ class PolarisManagementServer:
                 self.end_headers()
                 self.wfile.write(text)
 
-            do_GET = do_POST = do_PUT = do_DELETE = _serve  # noqa: N815 - the base class's names
+            do_GET = do_POST = do_PUT = do_DELETE = _serve  # noqa: N815 - names required by the base class
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's signature
-                """Stay quiet."""
+                """Suppress access logs."""
 
         return Handler
 

@@ -1,4 +1,4 @@
-"""Authorizes a tenant as Polaris does: by its privileges, and by where its namespace puts tables."""
+"""Authorizes a tenant like Polaris: by its privileges, and by the location of its namespace."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from floe_testing.faults.gateway import Exchange, FaultGateway
 
-# What Polaris asks for, for the requests that a tenant's privileges leave open or not.
+# The privileges that Polaris requires for requests that tenants may or may not be granted.
 _ASKED = (
     ("POST", re.compile(r"/namespaces/[^/]+/properties$"), "NAMESPACE_WRITE_PROPERTIES"),
     ("POST", re.compile(r"/namespaces/[^/]+/views$"), "VIEW_CREATE"),
@@ -31,7 +31,7 @@ _TABLES = re.compile(r"/namespaces/[^/]+/(?:tables|register)")
 
 
 class PrivilegeGuard(TenantGuard):
-    """A guard that knows privileges, and checks where tables would lie against the tenant's own namespace."""
+    """A guard that checks privileges, and that table locations are within the tenant's namespace."""
 
     def __init__(
         self, gateway: FaultGateway, namespace: Sequence[str], privileges: Iterable[str], *, separator: str = "."
@@ -39,10 +39,10 @@ class PrivilegeGuard(TenantGuard):
         """Guard a gateway from now on.
 
         Args:
-            gateway: Stands before the catalog.
-            namespace: The tenant's own.
-            privileges: What its role was granted there.
-            separator: Between the parts of a namespace in addresses.
+            gateway: Gateway in front of the catalog.
+            namespace: The tenant's namespace.
+            privileges: Privileges granted to the tenant's role in the namespace.
+            separator: Separator between the parts of a namespace in URLs.
         """
         super().__init__(gateway, namespace, separator=separator)
         self._upstream = urllib.parse.urlunsplit(gateway.upstream).rstrip("/")
@@ -63,7 +63,7 @@ class PrivilegeGuard(TenantGuard):
             return True
         body = json.loads(exchange.body)
         if re.search(r"/namespaces$", exchange.path):
-            # A child lies where its parent says, and nowhere else.
+            # A child namespace must be at its parent's location.
             asked = (body.get("properties") or {}).get("location")
             below = "/".join(body["namespace"][len(self.namespace) :])
             return asked is None or asked.rstrip("/") == f"{self._root()}/{below}"
@@ -73,7 +73,7 @@ class PrivilegeGuard(TenantGuard):
         return not places or all(_is_below(place, self._root()) for place in places)
 
     def _root(self) -> str:
-        """Return where the tenant's own namespace lies; of others, the reference server tells a place of its own."""
+        """Return the location of the tenant's namespace, which the reference server knows."""
         name = urllib.parse.quote(self._separator.join(self.namespace), safe="")
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(f"{self._upstream}/v1/namespaces/{name}", timeout=30) as reply:
@@ -86,7 +86,7 @@ def _is_below(place: str, root: str) -> bool:
 
 
 def _places(body: dict[str, Any]) -> Iterator[str]:
-    """Yield every place that a request would make a table use."""
+    """Yield all locations that a request would make a table use."""
     for update in (body, *body.get("updates", [])):
         yield from (update[key] for key in ("location", "metadata-location") if isinstance(update.get(key), str))
         changed = update.get("properties") or update.get("updates")

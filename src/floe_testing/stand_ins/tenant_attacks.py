@@ -1,7 +1,7 @@
-"""What a tenant may try with the credentials it was handed: calls of its own, past every client of ours.
+"""Attacks by a tenant with its own credentials: raw requests without floe's clients.
 
-Each attack is one request that a server must refuse. They run against a real Polaris by ``make test-polaris``, and
-against a gateway that authorizes as Polaris does, before the reference server.
+Each attack is a single request that a server must refuse. ``make test-polaris`` runs them against a Polaris server;
+other tests use a gateway that authorizes like Polaris, in front of the reference server.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 REFUSED = frozenset({403})
-# A client of S3 refuses dots in names before the server has to.
+# S3 clients may refuse dots in names before the server checks authorization.
 REFUSED_OR_UNUSABLE = frozenset({400, 403})
 VENDED = {"X-Iceberg-Access-Delegation": "vended-credentials"}
 SCHEMA = {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "id", "type": "long", "required": False}]}
@@ -41,16 +41,16 @@ class Rooms:
     """Two tenants of one catalog.
 
     Attributes:
-        prefix: What the server puts before its paths; the catalog's name on Polaris.
+        prefix: The server's path prefix; the catalog's name on Polaris.
         own: The attacker's namespace.
-        victim: The neighbor's.
-        own_location: Where the attacker's namespace lies.
-        victim_location: Where the neighbor's does.
-        table: A table that both have.
-        victim_metadata: Metadata file of the neighbor's table.
-        principal: The attacker's principal and roles.
-        victim_principal: The neighbor's.
-        separator: Between the parts of a namespace in addresses.
+        victim: The victim's namespace.
+        own_location: Location of the attacker's namespace.
+        victim_location: Location of the victim's namespace.
+        table: A table that exists in both namespaces.
+        victim_metadata: Metadata file of the victim's table.
+        principal: Name of the attacker's principal and roles.
+        victim_principal: Name of the victim's principal and roles.
+        separator: Separator between the parts of a namespace in URLs.
     """
 
     prefix: str
@@ -66,13 +66,13 @@ class Rooms:
 
     @property
     def base(self) -> str:
-        """Where both lie."""
+        """The common parent location."""
         return self.own_location.rpartition("/")[0]
 
 
 @dataclass(frozen=True)
 class Attack:
-    """One request, and the answers with which it has failed."""
+    """A request, and the response statuses that mean it was refused."""
 
     method: str
     path: str
@@ -100,16 +100,16 @@ def _create(**fields: Any) -> Callable[[Rooms], Any]:
     return body
 
 
-# Where a table of one's own could be put to reach others.
+# Locations at which a tenant's own table could affect others.
 PLACES: dict[str, tuple[dict[str, Any], frozenset[int]]] = {
     "in the neighbor's prefix": ({"location": "{victim}/spy"}, REFUSED),
     "over the neighbor's table": ({"location": "{victim}/events"}, REFUSED),
     "over all tenants": ({"location": "{base}"}, REFUSED),
-    "beside its own prefix": ({"location": "{own}x/spy"}, REFUSED),
-    "by another scheme": ({"location": "s3a://lake/elsewhere/spy"}, REFUSED),
+    "next to its own prefix": ({"location": "{own}x/spy"}, REFUSED),
+    "with another scheme": ({"location": "s3a://lake/elsewhere/spy"}, REFUSED),
     "on the server's disk": ({"location": "file:///etc/spy"}, REFUSED),
     "on another cloud": ({"location": "gs://lake/spy"}, REFUSED),
-    "at an address of the network": ({"location": "http://127.0.0.1:1/spy"}, REFUSED),
+    "at a network address": ({"location": "http://127.0.0.1:1/spy"}, REFUSED),
     "with data elsewhere": ({"properties": {"write.data.path": "{victim}/spy"}}, REFUSED),
     "with metadata elsewhere": ({"properties": {"write.metadata.path": "{victim}/spy"}}, REFUSED),
 }
@@ -132,7 +132,7 @@ def _attacks() -> dict[str, Callable[[Rooms], Attack]]:
             )
     dots = _create(location="{own}/../beta/spy")
     add(
-        "create a table by dots",
+        "create a table with dots in its location",
         lambda r: Attack("POST", _path(r.own, "tables"), dots(r), REFUSED_OR_UNUSABLE),
     )
     add(
@@ -158,13 +158,16 @@ def _attacks() -> dict[str, Callable[[Rooms], Attack]]:
     add("list all namespaces", lambda _: Attack("GET", "namespaces"))
     add("list the tenants", lambda r: Attack("GET", f"namespaces?parent={quote(r.own[0])}"))
     add("load the neighbor's table", lambda r: Attack("GET", _path(r.victim, "tables", r.table)))
-    add("ask for the neighbor's keys", lambda r: Attack("GET", _path(r.victim, "tables", r.table, "credentials")))
+    add(
+        "request credentials for the neighbor's table",
+        lambda r: Attack("GET", _path(r.victim, "tables", r.table, "credentials")),
+    )
     add("drop the neighbor's table", lambda r: Attack("DELETE", _path(r.victim, "tables", r.table)))
     add(
         "purge the neighbor's table",
         lambda r: Attack("DELETE", _path(r.victim, "tables", r.table) + "?purgeRequested=true"),
     )
-    add("create a table at the neighbor's", lambda r: Attack("POST", _path(r.victim, "tables"), _create()(r)))
+    add("create a table in the neighbor's namespace", lambda r: Attack("POST", _path(r.victim, "tables"), _create()(r)))
     add(
         "commit to the neighbor's table",
         lambda r: Attack("POST", _path(r.victim, "tables", r.table), _commit("set-properties", updates={"a": "b"})),
@@ -195,10 +198,10 @@ def _attacks() -> dict[str, Callable[[Rooms], Attack]]:
         "rename its table into the neighbor's namespace",
         lambda r: Attack("POST", "tables/rename", _rename((*r.own, r.table), (*r.victim, "spy"))),
     )
-    add("make a tenant", lambda r: Attack("POST", "namespaces", {"namespace": [*r.own[:-1], "spy"]}))
-    add("make a namespace of the catalog", lambda _: Attack("POST", "namespaces", {"namespace": ["spy"]}))
+    add("create a tenant", lambda r: Attack("POST", "namespaces", {"namespace": [*r.own[:-1], "spy"]}))
+    add("create a top-level namespace", lambda _: Attack("POST", "namespaces", {"namespace": ["spy"]}))
     add(
-        "make a child namespace in the neighbor's prefix",
+        "create a child namespace in the neighbor's prefix",
         lambda r: Attack(
             "POST",
             "namespaces",
@@ -207,7 +210,7 @@ def _attacks() -> dict[str, Callable[[Rooms], Attack]]:
         ),
     )
     add("create a view", lambda r: Attack("POST", _path(r.own, "views"), VIEW))
-    add("create a view at the neighbor's", lambda r: Attack("POST", _path(r.victim, "views"), VIEW))
+    add("create a view in the neighbor's namespace", lambda r: Attack("POST", _path(r.victim, "views"), VIEW))
     return found
 
 
@@ -229,7 +232,7 @@ def _role(rooms: Rooms, name: str, *rest: str) -> str:
     return "/".join(["catalogs", rooms.prefix, "catalog-roles", name, *rest])
 
 
-# The management API: everything that would give a tenant more than it has.
+# Management API requests that would give a tenant more privileges than it has.
 ESCALATIONS: dict[str, Callable[[Rooms], Attack]] = {
     "list the catalogs": lambda _: Attack("GET", "catalogs"),
     "list the principals": lambda _: Attack("GET", "principals"),
@@ -254,7 +257,7 @@ ESCALATIONS: dict[str, Callable[[Rooms], Attack]] = {
         f"principal-roles/{r.principal}/catalog-roles/{r.prefix}",
         {"catalogRole": {"name": r.victim_principal}},
     ),
-    "make a principal": lambda r: Attack("POST", "principals", {"principal": {"name": f"{r.principal}.spy"}}),
+    "create a principal": lambda r: Attack("POST", "principals", {"principal": {"name": f"{r.principal}.spy"}}),
     "reset the neighbor's secret": lambda r: Attack("POST", f"principals/{r.victim_principal}/reset", {}),
     "rotate the neighbor's secret": lambda r: Attack("POST", f"principals/{r.victim_principal}/rotate", {}),
     "delete the neighbor's principal": lambda r: Attack("DELETE", f"principals/{r.victim_principal}"),
@@ -269,7 +272,7 @@ ESCALATIONS: dict[str, Callable[[Rooms], Attack]] = {
 
 @dataclass(frozen=True)
 class Answer:
-    """What a server said."""
+    """A server's response."""
 
     status: int
     message: str
@@ -277,20 +280,20 @@ class Answer:
 
 
 class Intruder:
-    """Sends requests as a tenant, without any client's manners."""
+    """Sends raw requests as a tenant."""
 
     def __init__(self, uri: str, *, client_id: str, client_secret: str, scope: str = "PRINCIPAL_ROLE:ALL") -> None:
-        """Get a token with the tenant's own credentials.
+        """Get a token with the tenant's credentials.
 
         Args:
-            uri: Address of the catalog, before ``/v1``.
-            client_id: Of the tenant.
-            client_secret: Of the tenant.
-            scope: What the token is asked for.
+            uri: Address of the catalog, without ``/v1``.
+            client_id: Client id of the tenant.
+            client_secret: Client secret of the tenant.
+            scope: Requested scope of the token.
         """
         self._uri = uri.rstrip("/")
         self._session = requests.Session()
-        # Proxies of the machine are not part of the attack.
+        # Ignore the machine's proxy settings.
         self._session.trust_env = False
         form = {
             "grant_type": "client_credentials",
@@ -303,7 +306,7 @@ class Intruder:
         self._session.headers["Authorization"] = f"Bearer {reply.json()['access_token']}"
 
     def send(self, root: str, attack: Attack) -> Answer:
-        """Send one request below a path of the server."""
+        """Send a request below a root path of the server."""
         reply = self._session.request(
             attack.method, f"{root}/{attack.path}", json=attack.body, headers=VENDED, timeout=60
         )
@@ -324,7 +327,7 @@ class Intruder:
         return self.send(f"{self._uri.removesuffix('/api/catalog')}/api/management/v1", attack)
 
     def polaris(self, rooms: Rooms, attack: Attack) -> Answer:
-        """Send a request to Polaris's own part of the catalog: generic tables and policies."""
+        """Send a request to Polaris's own catalog API: generic tables and policies."""
         return self.send(f"{self._uri}/polaris/v1/{rooms.prefix}", attack)
 
     def close(self) -> None:

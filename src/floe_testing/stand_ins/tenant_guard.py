@@ -1,4 +1,4 @@
-"""Answers a tenant as an authorizing catalog does: its own namespace, what is below it, and nothing else."""
+"""Authorizes a tenant like a catalog would: for its own namespace and everything below it."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _NAMESPACES = re.compile(r"/v1/(?:[^/]+/)?namespaces(?:/(?P<namespace>[^/]+)(?:/
 
 
 class TenantGuard:
-    """Stands in a gateway before a catalog and refuses what lies outside one namespace, as Polaris does.
+    """Refuses requests outside one namespace in a gateway, like Polaris.
 
     Attributes:
-        namespace: The tenant's own.
-        refused: What was asked beyond it.
+        namespace: The tenant's namespace.
+        refused: The refused requests.
     """
 
     def __init__(self, gateway: FaultGateway, namespace: Sequence[str], *, separator: str = ".") -> None:
         """Guard a gateway from now on.
 
         Args:
-            gateway: Stands before the catalog.
-            namespace: The tenant's own.
-            separator: Between the parts of a namespace in addresses, as the catalog's configuration says; the
-                reference server's by default.
+            gateway: Gateway in front of the catalog.
+            namespace: The tenant's namespace.
+            separator: Separator between the parts of a namespace in URLs, from the catalog's configuration; defaults to
+                the reference server's.
         """
         self.namespace = tuple(namespace)
         self._separator = separator
@@ -41,7 +41,7 @@ class TenantGuard:
         gateway.chaos = self
 
     def __call__(self, exchange: Exchange) -> Rule | None:
-        """Refuse a request, or let it pass."""
+        """Return a rule that refuses the request, or None to allow it."""
         if self._allows(exchange):
             return None
         with self._lock:
@@ -52,7 +52,7 @@ class TenantGuard:
 
     @property
     def asked(self) -> list[str]:
-        """What was refused, as ``METHOD path``."""
+        """The refused requests as ``METHOD path``."""
         with self._lock:
             return [f"{exchange.method} {unquote(exchange.path)}" for exchange in self.refused]
 
@@ -61,7 +61,7 @@ class TenantGuard:
             return True
         found = _NAMESPACES.search(exchange.path)
         if found is None:
-            # Renames and commits to several tables name what they are about in the body.
+            # Renames and transactions name their tables in the body.
             named = list(_namespaces_in(json.loads(exchange.body or b"null")))
             return bool(named) and all(map(self._owns, named))
         if found["namespace"] is not None:
@@ -75,7 +75,7 @@ class TenantGuard:
 
 
 def _namespaces_in(content: Any) -> list[list[str]]:
-    """Return every namespace that a body names, at any depth."""
+    """Return all namespaces in a request body, at any depth."""
     if isinstance(content, dict):
         own = content.get("namespace")
         return ([own] if isinstance(own, list) else []) + [

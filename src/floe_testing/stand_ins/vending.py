@@ -1,6 +1,6 @@
-"""Vends storage credentials as Polaris does: short-lived, and good for one table's prefix only.
+"""Vends storage credentials like Polaris: short-lived, and limited to one table's prefix.
 
-The reference server vends none, so a gateway before it adds what MinIO's STS gives.
+The reference server does not vend credentials, so a gateway in front of it adds credentials from MinIO's STS.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NAMESPACE = "{https://sts.amazonaws.com/doc/2011-06-15/}"
 
 
 def assume_role(store: Server, *, policy: dict[str, Any], seconds: int = _LEAST_SECONDS) -> dict[str, str]:
-    """Ask the store's STS for credentials that a policy limits; as PyIceberg properties."""
+    """Request credentials limited by a policy from the store's STS; return them as PyIceberg properties."""
     form = {
         "Action": "AssumeRole",
         "Version": "2011-06-15",
@@ -35,10 +35,10 @@ def assume_role(store: Server, *, policy: dict[str, Any], seconds: int = _LEAST_
         "Policy": json.dumps(policy),
     }
     body = urllib.parse.urlencode(form).encode()
-    request = urllib.request.Request(store.url, data=body, headers=_signed(store, body))  # noqa: S310 - our own server
+    request = urllib.request.Request(store.url, data=body, headers=_signed(store, body))  # noqa: S310 - the local server
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(request, timeout=10) as reply:
-        answer = ET.fromstring(reply.read())  # noqa: S314 - from our own server
+        answer = ET.fromstring(reply.read())  # noqa: S314 - from the local server
     found = {item.tag.removeprefix(_NAMESPACE): item.text or "" for item in answer.iter()}
     return {
         "s3.access-key-id": found["AccessKeyId"],
@@ -48,7 +48,7 @@ def assume_role(store: Server, *, policy: dict[str, Any], seconds: int = _LEAST_
 
 
 def _signed(store: Server, body: bytes) -> dict[str, str]:
-    """Return the headers of AWS's signature version 4 for a POST to the root."""
+    """Return the headers of AWS Signature Version 4 for a POST to the root."""
     now = datetime.now(UTC)
     stamp, day = now.strftime("%Y%m%dT%H%M%SZ"), now.strftime("%Y%m%d")
     host = urllib.parse.urlsplit(store.url).netloc
@@ -71,7 +71,7 @@ def _signed(store: Server, body: bytes) -> dict[str, str]:
 
 
 def prefix_policy(location: str) -> dict[str, Any]:
-    """Return a policy that lets its holder work below one location and nowhere else."""
+    """Return a policy that grants access below one location only."""
     bucket, _, prefix = location.removeprefix("s3://").rstrip("/").partition("/")
     return {
         "Version": "2012-10-17",
@@ -92,27 +92,27 @@ def prefix_policy(location: str) -> dict[str, Any]:
 
 
 class VendingDesk:
-    """Adds vended credentials to a catalog's answers, and ends them at the store when their time is up.
+    """Adds vended credentials to a catalog's responses, and refuses them at the store once they have expired.
 
-    STS gives credentials for a quarter of an hour at least; the gateway before the store refuses them earlier.
+    STS credentials are valid for at least 15 minutes; the gateway in front of the store refuses them earlier.
 
     Attributes:
-        seconds: How long credentials live that are handed out from now on.
-        announce_expiry: Whether credentials come with the time they end.
-        name_endpoint: Whether clients are told where to get new ones, as Polaris tells Iceberg's Java client.
-        vended: How many credentials were handed out.
-        renewed: How many of them were asked for at that endpoint.
-        refused: How many requests came with credentials whose time was up.
+        seconds: Lifetime of credentials issued from now on.
+        announce_expiry: Whether credentials include their expiry time.
+        name_endpoint: Whether clients receive a refresh endpoint, as Iceberg's Java client does from Polaris.
+        vended: Number of credentials issued.
+        renewed: Number of credentials issued by the refresh endpoint.
+        refused: Number of requests with expired credentials.
     """
 
     def __init__(self, store: Server, *, catalog: FaultGateway, front: FaultGateway, seconds: float = 900.0) -> None:
-        """Stand between clients, the catalog and the store.
+        """Attach to the gateways of a catalog and a store.
 
         Args:
-            store: MinIO.
-            catalog: Gateway before the catalog.
-            front: Gateway before the store, which clients are sent to.
-            seconds: How long credentials live.
+            store: The MinIO server.
+            catalog: Gateway in front of the catalog.
+            front: Gateway in front of the store, whose address clients receive.
+            seconds: Lifetime of credentials.
         """
         self.vended = 0
         self.refused = 0
@@ -133,7 +133,7 @@ class VendingDesk:
         content.setdefault("config", {}).update(self._vend(content["metadata"]["location"]))
 
     def _renew(self, exchange: Exchange, _: Reply) -> Reply:
-        """Answer in place of the reference server, which has no such endpoint."""
+        """Respond instead of the reference server, which has no such endpoint."""
         location = bytes.fromhex(exchange.path.rpartition("/")[2]).decode()
         with self._lock:
             self.renewed += 1
@@ -149,7 +149,7 @@ class VendingDesk:
             **credentials,
             "s3.endpoint": self._front.url,
             "s3.region": self._store["region"],
-            # The same for Iceberg's Java client.
+            # Also for Iceberg's Java client.
             "client.region": self._store["region"],
             "s3.path-style-access": "true",
         }

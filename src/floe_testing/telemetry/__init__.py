@@ -1,1 +1,1 @@
-"""Receivers and fixtures for telemetry tests."""
+"""A telemetry receiver and fixtures for telemetry tests."""

@@ -1,4 +1,4 @@
-"""A receiver of telemetry on this machine: OTLP over HTTP as a collector speaks it, and OpenLineage events."""
+"""A local telemetry receiver for OTLP over HTTP and OpenLineage events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FAILED = 2
 
 @dataclass(frozen=True)
 class ReceivedSpan:
-    """A span as it arrived."""
+    """A received span."""
 
     name: str
     trace_id: str
@@ -41,7 +41,7 @@ class ReceivedSpan:
 
 @dataclass(frozen=True)
 class ReceivedPoint:
-    """One figure of a metric as it arrived: a sum, a gauge, or a histogram's count."""
+    """A received data point of a metric: a sum, a gauge, or a histogram's count."""
 
     value: float
     attributes: dict[str, Any]
@@ -49,17 +49,17 @@ class ReceivedPoint:
 
 
 class Collector:
-    """Receives on a free port of the loopback for the length of a block.
+    """Receives telemetry on a free loopback port during a block.
 
     Attributes:
-        spans: Spans in the order of their arrival.
-        points: The last figures of metrics by name, each with its attributes.
-        lineage: OpenLineage events in the order of their arrival.
-        problems: Requests that could not be understood; a test should find none.
+        spans: Spans in order of arrival.
+        points: The latest data points of a metric, with attributes.
+        lineage: OpenLineage events in order of arrival.
+        problems: Requests that could not be parsed; tests should find none.
     """
 
     def __init__(self) -> None:
-        """Take a port."""
+        """Bind a free port."""
         self.spans: list[ReceivedSpan] = []
         self.lineage: list[dict[str, Any]] = []
         self.problems: list[str] = []
@@ -73,27 +73,27 @@ class Collector:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """Address of the receiver."""
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def __enter__(self) -> Self:
-        """Start to listen."""
+        """Start the receiver."""
         self._thread.start()
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        """End it."""
+        """Stop the receiver."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
     def points(self, name: str) -> list[ReceivedPoint]:
-        """Return the last figures of a metric, from every process."""
+        """Return the latest data points of a metric from every process."""
         with self._lock:
             return [point for (metric, _, _), point in self._points.items() if metric == name]
 
     def take(self, path: str, body: bytes) -> bytes:
-        """Take a request in, and return what a collector answers."""
+        """Process a request and return the response body."""
         with self._lock:
             if path == "/v1/traces":
                 request = ExportTraceServiceRequest.FromString(body)
@@ -105,7 +105,7 @@ class Collector:
             if path == "/api/v1/lineage":
                 self.lineage.append(json.loads(body))
                 return b""
-            msg = f"nobody listens at {path}"
+            msg = f"unknown path {path}"
             raise LookupError(msg)
 
     def _take_metrics(self, request: ExportMetricsServiceRequest) -> None:
@@ -119,7 +119,7 @@ class Collector:
 
 @dataclass
 class TraceTree:
-    """The spans of one trace, by who called whom."""
+    """The spans of one trace as a tree."""
 
     spans: list[ReceivedSpan]
     by_id: dict[str, ReceivedSpan] = field(init=False)
@@ -130,29 +130,29 @@ class TraceTree:
 
     @property
     def roots(self) -> list[ReceivedSpan]:
-        """Spans that nobody called."""
+        """Spans without a parent."""
         return [span for span in self.spans if span.parent_id is None]
 
     @property
     def orphans(self) -> list[ReceivedSpan]:
-        """Spans whose caller never arrived."""
+        """Spans whose parent was not received."""
         return [span for span in self.spans if span.parent_id is not None and span.parent_id not in self.by_id]
 
     def named(self, *names: str) -> list[ReceivedSpan]:
-        """Return the spans of some names."""
+        """Return the spans with the given names."""
         return [span for span in self.spans if span.name in names]
 
     @property
     def assets(self) -> list[tuple[str, str | None]]:
-        """The assets that have a span, each with its partition, in order."""
+        """Asset and partition of every asset span, sorted."""
         found = [span.attributes for span in self.named("dagster.asset")]
         return sorted((had["dagster.asset"], had.get("dagster.partition")) for had in found)
 
     @property
     def commits(self) -> list[tuple[str, int]]:
-        """The snapshots whose commit has a span, each with its table, in order; Spark commits with its write.
+        """Table and snapshot id of every committed snapshot, sorted; Spark commits as part of its write.
 
-        A commit that another writer was faster than is none.
+        Commits that lost to another writer are not included.
         """
         found = [span for span in self.named("iceberg.commit_table", "iceberg.engine_write") if span.error is None]
         return sorted(
@@ -162,7 +162,7 @@ class TraceTree:
         )
 
     def path(self, span: ReceivedSpan) -> list[str]:
-        """Return the names from the root to a span."""
+        """Return the span names from the root to a span."""
         names = [span.name]
         while span.parent_id is not None and span.parent_id in self.by_id:
             span = self.by_id[span.parent_id]
@@ -171,7 +171,7 @@ class TraceTree:
 
 
 def whole_trace(collector: Collector, *, root: str) -> TraceTree:
-    """Return the one trace that arrived: it has one root, and the caller of every span has arrived as well."""
+    """Return the only received trace, after checking that it has one root and no missing parents."""
     assert collector.problems == []
     tree = TraceTree(collector.spans)
     assert [span.name for span in tree.roots] == [root]
@@ -190,7 +190,7 @@ class _Handler(BaseHTTPRequestHandler):
             body = gzip.decompress(body)
         try:
             answer, status = self.collector.take(self.path, body), 200
-        except Exception as err:  # noqa: BLE001 - whatever cannot be understood is the test's to know
+        except Exception as err:  # noqa: BLE001 - tests inspect requests that could not be parsed
             self.collector.problems.append(f"{self.path}: {type(err).__name__}: {err}")
             answer, status = b"", 400
         self.send_response(status)

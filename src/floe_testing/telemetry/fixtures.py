@@ -1,6 +1,6 @@
-"""Fixtures for tests of what floe tells of itself: spans and figures that stay in memory.
+"""Fixtures that collect floe's spans and metrics in memory.
 
-A test module takes them with ``pytest_plugins = ["floe_testing.telemetry.fixtures"]``.
+Enable them in a test module with ``pytest_plugins = ["floe_testing.telemetry.fixtures"]``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def tracing() -> Tracing:
-    """Give a tracer and the exporter its spans end up in."""
+    """Provide a tracer and the exporter that receives its spans."""
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -37,13 +37,13 @@ def tracing() -> Tracing:
 
 @pytest.fixture
 def spans(tracing: Tracing) -> Callable[[], Sequence[ReadableSpan]]:
-    """Give the finished spans."""
+    """Provide a function that returns the finished spans."""
     return tracing[1].get_finished_spans
 
 
 @pytest.fixture
 def figures(monkeypatch: pytest.MonkeyPatch) -> Figures:
-    """Count in memory; gives the figures of a metric, or a histogram's counts, by the values of their attributes."""
+    """Provide a function that returns a metric's values, or a histogram's counts, by attribute values."""
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 

@@ -66,7 +66,7 @@ def test_an_installed_plugin_is_listed_and_a_removed_one_is_gone(installed, tmp_
 
 def test_an_installed_plugin_can_be_loaded_and_is_healthy(installed, tmp_path):
     checked = installed.python("-m", "floe_cli", "plugins", "check", "--type", "storage", cwd=tmp_path)
-    assert "throw-away folder" in checked.stdout
+    assert "Temporary storage" in checked.stdout
 
 
 def test_its_contract_suite_passes_from_outside(installed, tmp_path):

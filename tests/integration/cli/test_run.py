@@ -135,11 +135,15 @@ def test_runs_are_remembered_in_the_project_without_calling_home(shop, answer):
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
-        (("-s", "gold.revenu"), "No asset is called 'gold.revenu'.", "Did you mean gold.revenue?"),
-        (("-s", "nothing.like.it"), "No asset is called", "Assets there: "),
-        (("-s", "bronze.orders"), "none was asked for", "Partitions go from 2026-01-01 to 2026-01-10."),
-        (("-s", "gold.revenue", "--partition", "2026-01-01"), "None of the selected assets has partitions", "Leave"),
-        (("-s", "bronze.orders", "--partition", "2026-02-01"), "There is no partition '2026-02-01'", "Partitions go"),
+        (("-s", "gold.revenu"), "No asset matches 'gold.revenu'.", "Did you mean gold.revenue?"),
+        (("-s", "nothing.like.it"), "No asset matches", "Assets: "),
+        (("-s", "bronze.orders"), "but no partition was given", "Partitions: 2026-01-01 to 2026-01-10."),
+        (
+            ("-s", "gold.revenue", "--partition", "2026-01-01"),
+            "None of the selected assets has partitions",
+            "Remove --partition",
+        ),
+        (("-s", "bronze.orders", "--partition", "2026-02-01"), "Partition '2026-02-01' does not exist", "Partitions: "),
         (
             ("-s", "bronze.orders", "--partition-range", "2026-01-01"),
             "is not a valid partition range",
@@ -147,8 +151,8 @@ def test_runs_are_remembered_in_the_project_without_calling_home(shop, answer):
         ),
         (
             ("-s", "bronze.orders", "--partition-range", "2026-01-05...2026-01-01"),
-            "holds no partition",
-            "Write the earlier",
+            "contains no partitions",
+            "Put the earlier partition first",
         ),
     ],
     ids=["mistyped", "unknown", "partition missing", "no partitions", "unknown partition", "no range", "backwards"],

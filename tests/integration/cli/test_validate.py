@@ -78,13 +78,13 @@ def test_a_sound_project_is_valid(validate):
         (
             f"{HEAD}  schedules: {{n: {{cron: 0 6 * * *, select: no.such}}}}\n",
             (4, 44),
-            "no asset is meant by that",
+            "which matches no asset",
             "Assets",
         ),
         (
             "name: shop\norchestration: {module: no_such_module}\n",
             (2, 25),
-            "'no_such_module' of orchestration.module",
+            "'no_such_module', set as orchestration.module, was not found",
             "",
         ),
         (
@@ -117,7 +117,7 @@ def test_a_sound_project_is_valid(validate):
         ),
         (
             f"{HEAD}tables:\n  bronze.visits:\n{COLUMNS}",
-            *((6, 5), "is partitioned by 'day', which its data does not have", "Columns there: id, placed, note"),
+            *((6, 5), "is partitioned by 'day', but its data has no such column", "Columns: id, placed, note"),
         ),
         (
             f"{HEAD}tables:\n  bronze.orders:\n    columns: [{{name: id, type: long}}, {{name: ID, type: long}}]\n",

@@ -135,7 +135,7 @@ def test_a_killed_process_is_told_and_its_run_is_cleared_by_the_next(folder):
     for one in tried:
         assert not one.outcome.success
         assert one.outcome.failure.error == "EngineError"
-        assert "ended without a word" in one.outcome.failure.reason
+        assert "ended unexpectedly" in one.outcome.failure.reason
     assert rows(folder, "silver.clean") == []
 
 

@@ -145,7 +145,7 @@ def test_a_table_can_be_written_from_itself(spark_tables, kind):
 @pytest.mark.parametrize("key", [1, 7], ids=["known", "new"])
 def test_an_upsert_refuses_a_repeated_key(spark_tables, key):
     spark_tables.create("ns.t", ROWS).append(rows((1, "a")))
-    with pytest.raises(InvalidDataError, match="several rows for keys such as"):
+    with pytest.raises(InvalidDataError, match="several rows with the same key, for example"):
         spark_tables.write(WriteKind.UPSERT, "ns.t", rows((key, "x"), (key, "y")), keys=("id",))
     assert as_pairs(spark_tables.read("ns.t")) == [(1, "a")]
 

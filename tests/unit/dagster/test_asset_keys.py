@@ -25,7 +25,7 @@ def test_an_asset_key_is_a_table(path, table, io_manager):
 
 @pytest.mark.parametrize("path", [["bronze", "a.b"], ["bronze", " "], [" ", "a"]])
 def test_a_key_that_makes_no_table_name_is_refused(path):
-    with pytest.raises(InvalidIdentifierError, match="no table name"):
+    with pytest.raises(InvalidIdentifierError, match="does not form a valid table name"):
         table_of(path, default_namespace="public")
 
 

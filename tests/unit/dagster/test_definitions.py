@@ -245,7 +245,7 @@ def test_schedules_run_what_they_select(project):
 
 @pytest.mark.parametrize(
     ("select", "reason"),
-    [("gold.nothing", "Assets there: bronze/orders, silver/customers"), ("key:", "no asset is meant")],
+    [("gold.nothing", "Assets: bronze/orders, silver/customers"), ("key:", "matches no asset")],
 )
 def test_a_schedule_that_selects_nothing_is_refused(select, reason, project):
     schedules = {"daily": {"cron": "0 3 * * *", "select": select}}
@@ -257,7 +257,7 @@ def test_checks_on_a_catalog_without_branches_are_refused_before_anything_runs(p
     plugin = type(PluginRegistry().get(PluginType.CATALOG, "sql"))
     limited = plugin().capabilities.__class__(branches=False)
     monkeypatch.setattr(plugin, "capabilities", property(lambda _self: limited))
-    with pytest.raises(CapabilityError, match="keeps no branches"):
+    with pytest.raises(CapabilityError, match="does not support branches"):
         definitions_of(project())
 
 
@@ -433,7 +433,7 @@ SAME_TABLE = """
     ("code", "tables", "told"),
     [
         (SOUND.replace("write_mode", "write_mod"), {}, "Did you mean 'write_mode'?"),
-        (SOUND + SAME_TABLE, {}, "write the same table 'a.b_c'"),
+        (SOUND + SAME_TABLE, {}, "all write the table 'a.b_c'"),
         (SOUND, {"a.b_d": {"checks": [{"type": "row_count", "min": 1}]}}, "Did you mean 'a.b_c'?"),
     ],
     ids=["mistyped key", "two assets of one table", "checks of a mistyped table"],

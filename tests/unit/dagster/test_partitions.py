@@ -233,7 +233,7 @@ def test_a_column_that_does_not_fit_is_refused(partitions_def, kind, reason):
 
 
 def test_an_unknown_column_is_refused_with_those_there():
-    with pytest.raises(ConfigurationError, match=r"'x'.*Columns there: ts"):
+    with pytest.raises(ConfigurationError, match=r"'x'.*Columns: ts"):
         tied(DAILY, schema(ts=TimestampType()), **{"": "x"})
 
 

@@ -61,7 +61,7 @@ def test_preparation_is_outside_of_every_time_limit(suite):
 def test_a_failed_preparation_is_one_failure_with_its_reason(suite):
     done = suite("raise ServiceError('no compiler here')")
     assert done.returncode == 1
-    assert "Exit: minio could not be prepared: no compiler here" in done.stdout + done.stderr
+    assert "Exit: Cannot prepare minio: no compiler here" in done.stdout + done.stderr
     assert "failed" not in done.stdout
     assert "passed" not in done.stdout
 
@@ -71,7 +71,7 @@ def test_a_long_preparation_shows_that_it_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(preparation, "_QUICK_SECONDS", 0.0)
     lines = []
     Preparation("slow", lambda: None, lambda _dev: time.sleep(1)).run(tmp_path, lines.append)
-    assert lines[0].startswith("slow: being prepared for ")
+    assert lines[0].startswith("slow: still preparing after ")
     assert lines[-1].startswith("slow: ready after ")
 
 
@@ -83,4 +83,4 @@ def test_what_this_machine_lacks_is_left_to_the_tests(tmp_path, monkeypatch):
     monkeypatch.setitem(BY_FIXTURE, "minio", Preparation("minio", lambda: "Go is not installed", refuse))
     lines = []
     assert prepare(["minio", "no server at all"], tmp_path, lines.append) == {}
-    assert lines == ["minio: left out, Go is not installed"]
+    assert lines == ["minio: skipped, Go is not installed"]

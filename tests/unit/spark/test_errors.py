@@ -123,9 +123,7 @@ def test_what_a_server_says_of_a_login_is_for_the_log_alone():
     text = "x: org.apache.iceberg.exceptions.NotAuthorizedException: Not authorized: client-4711 is locked"
     with capture_logs() as logs, pytest.raises(CatalogAuthenticationError) as caught, translated("ns.t"):
         raise RuntimeError(text)
-    assert str(caught.value) == (
-        "The catalog does not accept Spark's credentials. Check catalog.credentials in floe.yaml."
-    )
+    assert str(caught.value) == ("The catalog rejected Spark's credentials. Check catalog.credentials in floe.yaml.")
     assert [entry["said"] for entry in logs] == ["Not authorized: client-4711 is locked"]
 
 

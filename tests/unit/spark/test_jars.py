@@ -46,7 +46,7 @@ def test_a_folder_serves_a_machine_without_a_network(tmp_path, monkeypatch):
 
 def test_a_jar_missing_from_the_folder_is_named(tmp_path):
     folder = fill(tmp_path / "jars", without=[jars.SQLITE_JDBC])
-    with pytest.raises(EngineSetupError, match=r"sqlite-jdbc-3\.53\.4\.0\.jar is not in"):
+    with pytest.raises(EngineSetupError, match=r"sqlite-jdbc-3\.53\.4\.0\.jar not found in"):
         resolve_jars(jars_dir=folder, java=no_java())
     assert {status.coordinate for status in check_jars(jars_dir=folder) if not status.intact} == {jars.SQLITE_JDBC}
 
@@ -67,7 +67,7 @@ def test_what_the_cache_holds_is_not_fetched(tmp_path):
 def test_what_cannot_be_fetched_says_how_to_go_on(tmp_path):
     with pytest.raises(EngineSetupError) as caught:
         resolve_jars(java=no_java())
-    assert "could not be fetched" in str(caught.value)
+    assert "Cannot download jar" in str(caught.value)
     assert "compute.jars_dir" in str(caught.value)
     assert list((tmp_path / "cache" / "jars").glob("*.jar")) == []
 
@@ -91,5 +91,5 @@ def test_a_package_without_a_pin_is_left_to_spark(tmp_path):
 
 @pytest.mark.parametrize("text", ["", "a:b", "a:b:c:d", "a::c"])
 def test_a_malformed_package_is_refused(text):
-    with pytest.raises(EngineSetupError, match="Maven package"):
+    with pytest.raises(EngineSetupError, match="not a valid Maven coordinate"):
         Jar.from_coordinate(text)

@@ -55,7 +55,7 @@ def test_without_any_java_the_message_says_what_was_found_and_what_to_do(tmp_pat
     with pytest.raises(EngineSetupError) as caught:
         find_java({"JAVA_HOME": str(old), "PATH": ""})
     assert "JAVA_HOME has Java 11" in str(caught.value)
-    assert "no java on the PATH" in str(caught.value)
+    assert "no java on PATH" in str(caught.value)
     assert "floe-lakehouse[spark]" in str(caught.value)
 
 

@@ -58,7 +58,7 @@ def test_old_rows_read_null_in_a_new_column(acme, evolution):
 @pytest.mark.req("TN-06")
 def test_required_columns_are_refused_with_the_reason(acme, evolution):
     required = ColumnConfig(name="device", type="string", required=True)
-    with pytest.raises(SchemaEvolutionError, match="Existing rows have no value") as refused:
+    with pytest.raises(SchemaEvolutionError, match="existing rows have no value") as refused:
         evolution.plan("tenants.acme.events", wider(required, ColumnConfig(name="other", type="long")).columns)
     assert [mismatch.column for mismatch in refused.value.mismatches] == ["device"]
     assert "device" not in columns(acme)

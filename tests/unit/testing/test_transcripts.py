@@ -57,13 +57,13 @@ def test_a_reader_stays_in_the_folder_and_remembers_the_exit_code(tmp_path):
 def test_a_failure_that_the_page_does_not_show_is_one(tmp_path):
     reader = Reader(tmp_path, os.environ)
     reader.do(Command("false", ""))
-    with pytest.raises(AssertionError, match="does not say so"):
+    with pytest.raises(AssertionError, match="does not show its exit code"):
         reader.do(Command("true", ""))
 
 
 def test_a_change_of_lines_that_are_not_there_is_refused(tmp_path):
     (tmp_path / "file").write_text("one\n")
-    with pytest.raises(AssertionError, match="has not"):
+    with pytest.raises(AssertionError, match="must contain exactly once"):
         Reader(tmp_path, os.environ).do(Edit("file", "two\n", "three\n"))
 
 

@@ -1,4 +1,4 @@
-"""The ``json-file`` secrets plugin: secrets from one JSON file that only its owner may read."""
+"""The ``json-file`` secrets plugin: reads secrets from a JSON file that only its owner may access."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class JsonFileSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    path: Path = Field(description="The file: one object, with a text for each name.")
+    path: Path = Field(description="Path of the file, which contains a JSON object with string values.")
 
 
 class JsonFileSecretsPlugin(SecretsPlugin):
-    """Looks secrets up in a file that is read when the plugin starts."""
+    """Looks up secrets in a file that is read on startup."""
 
     name = "json-file"
     version = "0.1.0"
@@ -30,46 +30,46 @@ class JsonFileSecretsPlugin(SecretsPlugin):
     description = "Secrets from a JSON file"
 
     def __init__(self) -> None:
-        """Start without secrets."""
+        """Create a plugin without secrets."""
         self._path: Path | None = None
         self._secrets: dict[str, SecretStr] = {}
 
     def get_config_schema(self) -> type[JsonFileSettings]:
-        """Return the model of the configuration."""
+        """Return the configuration model."""
         return JsonFileSettings
 
     def configure(self, config: BaseModel) -> None:
-        """Take the validated configuration."""
+        """Apply the validated configuration."""
         self._path = JsonFileSettings.model_validate(config.model_dump()).path
 
     def startup(self) -> None:
         """Read the file.
 
         Raises:
-            ConfigurationError: No file is configured, others may read it, or it holds something else.
+            ConfigurationError: No file is configured, other users may read it, or its content is invalid.
         """
         if self._path is None:
-            msg = "The secrets plugin 'json-file' has no file."
-            raise ConfigurationError(msg, hint="Write vault.options.path.")
+            msg = "No file is configured for the secrets plugin 'json-file'."
+            raise ConfigurationError(msg, hint="Set vault.options.path.")
         if self._path.stat().st_mode & _OTHERS:
-            msg = f"Others may read the secrets in {self._path}."
+            msg = f"Other users can read the secrets in {self._path}."
             raise ConfigurationError(msg, hint=f"Run: chmod 600 {self._path}")
         try:
             self._secrets = _SECRETS.validate_python(json.loads(self._path.read_text(encoding="utf-8")))
         except ValueError:
-            # The cause is dropped: it prints what it could not read.
-            msg = f"{self._path} does not hold one object with a text for each name."
+            # The cause is dropped because its message contains the invalid input.
+            msg = f"{self._path} must contain a JSON object with string values."
             raise ConfigurationError(msg) from None
 
     def shutdown(self) -> None:
-        """Forget the secrets."""
+        """Drop the secrets from memory."""
         self._secrets = {}
 
     def health_check(self) -> HealthStatus:
-        """Tell whether there is anything to look up."""
+        """Report whether any secrets are loaded."""
         state = HealthState.HEALTHY if self._secrets else HealthState.DEGRADED
         return HealthStatus(state, f"{len(self._secrets)} secrets")
 
     def get_secret(self, name: str) -> SecretStr | None:
-        """Return the secret; None when the file has none of that name."""
+        """Return a secret; None if the file does not contain it."""
         return self._secrets.get(name)

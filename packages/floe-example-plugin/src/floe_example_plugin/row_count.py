@@ -1,4 +1,4 @@
-"""The ``row-count`` quality plugin: how few rows are too few."""
+"""The ``row-count`` quality plugin: requires a minimum number of rows."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ class RowCountSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    at_least: int = Field(default=1, ge=0, description="Fewest rows a table may have.")
+    at_least: int = Field(default=1, ge=0, description="Minimum number of rows in the table.")
 
 
 class RowCountPlugin(QualityPlugin):
-    """Judges a table by its number of rows."""
+    """Checks that a table has a minimum number of rows."""
 
     name = "row-count"
     version = "0.1.0"
     floe_api_version = "1.0"
-    description = "Judges a table by its number of rows"
+    description = "Checks the number of rows of a table"
 
     def __init__(self) -> None:
-        """Start with the defaults."""
+        """Create a plugin with default settings."""
         self._settings = RowCountSettings()
 
     def get_config_schema(self) -> type[RowCountSettings]:
-        """Return the model of the configuration."""
+        """Return the configuration model."""
         return RowCountSettings
 
     def configure(self, config: BaseModel) -> None:
-        """Take the validated configuration."""
+        """Apply the validated configuration."""
         self._settings = RowCountSettings.model_validate(config.model_dump())
 
     def judge(self, rows: int) -> bool:
-        """Whether a table of that many rows is good enough."""
+        """Whether a table with this many rows passes."""
         return rows >= self._settings.at_least
 
     def check(self, data: CheckedData) -> QualityResult:

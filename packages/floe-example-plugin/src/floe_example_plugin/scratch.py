@@ -1,4 +1,4 @@
-"""The ``scratch`` storage plugin: tables for experiments, in the machine's temporary folder."""
+"""The ``scratch`` storage plugin: stores tables for experiments in the system's temporary directory."""
 
 from __future__ import annotations
 
@@ -22,68 +22,68 @@ class ScratchSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    clean_up: bool = Field(default=False, description="Remove all files when the plugin is shut down.")
+    clean_up: bool = Field(default=False, description="Delete all files when the plugin shuts down.")
 
 
 class ScratchStoragePlugin(StoragePlugin):
-    """Keeps each project's files in a folder of its own below the temporary folder."""
+    """Stores each project's files in a separate folder in the temporary directory."""
 
     name = "scratch"
     version = "0.1.0"
     floe_api_version = "1.0"
-    description = "A throw-away folder in the machine's temporary folder"
+    description = "Temporary storage for experiments"
 
     def __init__(self) -> None:
-        """Start unbound."""
+        """Create an unbound plugin."""
         self._settings = ScratchSettings()
         self._folder: Path | None = None
 
     def get_config_schema(self) -> type[ScratchSettings]:
-        """Return the model of the configuration."""
+        """Return the configuration model."""
         return ScratchSettings
 
     def configure(self, config: BaseModel) -> None:
-        """Take the validated configuration."""
+        """Apply the validated configuration."""
         self._settings = ScratchSettings.model_validate(config.model_dump())
 
     def shutdown(self) -> None:
-        """Remove the files when the configuration says so."""
+        """Delete the files if configured."""
         if self._settings.clean_up and self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def bind(self, config: StorageConfig, *, project_root: Path) -> None:
-        """Choose the project's folder; the same project finds the same one again."""
+        """Choose the project's folder; the same project always gets the same folder."""
         del config
         project = hashlib.sha256(str(project_root.resolve()).encode()).hexdigest()[:16]
         self._folder = Path(tempfile.gettempdir()).resolve() / "floe-scratch" / project
 
     @property
     def folder(self) -> Path:
-        """Where the files lie.
+        """Folder of the project's files.
 
         Raises:
-            ConfigurationError: ``bind`` was not called yet.
+            ConfigurationError: ``bind`` has not been called yet.
         """
         if self._folder is None:
-            msg = "The storage plugin 'scratch' is not configured."
-            raise ConfigurationError(msg, hint="Call bind(…) first.")
+            msg = "The storage plugin 'scratch' is not configured yet."
+            raise ConfigurationError(msg, hint="Call bind() first.")
         return self._folder
 
     def get_pyiceberg_fileio(self) -> FileIO:
-        """Return PyIceberg's own client for local files."""
+        """Return PyIceberg's client for local files."""
         return load_file_io(self.get_file_io_properties(), self.get_warehouse_uri())
 
     def get_warehouse_uri(self, namespace: str | None = None) -> str:
-        """Return the folder's URI, or a namespace's within it."""
+        """Return the URI of the folder, or of a namespace in it."""
         uri = f"file://{self.folder.as_posix()}"
         return "/".join([uri, *namespace.split(".")]) if namespace else uri
 
     def get_file_io_properties(self) -> dict[str, str]:
-        """Return what PyIceberg needs; a folder has no secrets."""
+        """Return PyIceberg's properties; a local folder needs no secrets."""
         return {"py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO"} if self.folder else {}
 
     def get_dbt_profile_config(self) -> dict[str, Any]:
-        """Return an output for dbt-spark."""
+        """Return a dbt-spark output."""
         parameters = {"spark.sql.catalog.floe.warehouse": self.get_warehouse_uri()}
         return {"type": "spark", "method": "session", "host": "localhost", "server_side_parameters": parameters}
 
@@ -92,5 +92,5 @@ class ScratchStoragePlugin(StoragePlugin):
         return {"catalog_properties": self.get_file_io_properties()}
 
     def get_helm_values_override(self) -> dict[str, Any]:
-        """Return nothing: a folder needs no server."""
+        """Return an empty dict: no server is needed."""
         return {}

@@ -1,1 +1,1 @@
-"""How servers are fetched, started, shared and stopped."""
+"""Fetching, starting, sharing and stopping of local servers."""

@@ -1,4 +1,4 @@
-"""Pytest fixtures for the real servers: started by the first test that asks, shared by all workers of a run."""
+"""Pytest fixtures for local servers, started on first use and shared by all workers of a run."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _TRIED = pytest.StashKey[set[str]]()
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put tests that need a server last, and stop at one of the usual suite that needs one of the wider matrix.
+    """Run tests that need a server last, and refuse regular tests that need a server of the live suite.
 
-    Servers are fetched and built meanwhile.
+    Servers are fetched and built while the other tests run.
     """
     wider = BY_FIXTURE.keys() - set(USUAL)
     for item in items:
@@ -42,10 +42,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not SERVERS.isdisjoint(_fixtures(item)))
 
 
-# First, because the time limit of a test begins to run in this hook as well.
+# First, because the timeout of a test starts in this hook as well.
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Prepare the servers that a test names before its time begins to run."""
+    """Prepare the servers that a test needs before its timeout starts."""
     config = item.config
     failed = config.stash.setdefault(_FAILED, {})
     tried = config.stash.setdefault(_TRIED, set())
@@ -55,7 +55,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         say: Callable[[str], None] = reporter.write_line if reporter else [].append
         failed |= prepare(wanted, config.rootpath / ".floe-dev", say)
         if failed and not hasattr(config, "workerinput"):
-            pytest.exit("\n".join(f"{name} could not be prepared: {why}" for name, why in failed.items()), returncode=1)
+            pytest.exit("\n".join(f"Cannot prepare {name}: {why}" for name, why in failed.items()), returncode=1)
     return (yield)
 
 
@@ -65,7 +65,7 @@ def _fixtures(item: pytest.Item) -> set[str]:
 
 @pytest.fixture(scope="session")
 def start_service(pytestconfig: pytest.Config) -> Iterator[Callable[[Service], Server]]:
-    """Give a way to start a server, or to skip by name when this machine lacks a tool for it."""
+    """Provide a function that starts a server, or skips the test if a tool for it is missing on this machine."""
     worker: dict[str, str] = getattr(pytestconfig, "workerinput", {})
     run = ServiceRun(pytestconfig.rootpath / ".floe-dev", f"test-{worker.get('testrunuid', os.getpid())}")
 
@@ -73,8 +73,8 @@ def start_service(pytestconfig: pytest.Config) -> Iterator[Callable[[Service], S
         if reason := service.missing():
             missing_toolchain(f"{service.name}: {reason}")
         if reason := pytestconfig.stash.get(_FAILED, {}).get(service.name):
-            # Another try would cost every test the same minutes.
-            pytest.fail(f"{service.name} could not be prepared: {reason}", pytrace=False)
+            # Another attempt would take minutes for every test.
+            pytest.fail(f"Cannot prepare {service.name}: {reason}", pytrace=False)
         return run.start(service)
 
     yield start
@@ -83,59 +83,59 @@ def start_service(pytestconfig: pytest.Config) -> Iterator[Callable[[Service], S
 
 @pytest.fixture(scope="session")
 def minio(start_service: Callable[[Service], Server]) -> Server:
-    """Give an S3 store with STS and the bucket ``lake``."""
+    """Provide an S3 store with STS and the bucket ``lake``."""
     return start_service(Minio())
 
 
 @pytest.fixture(scope="session")
 def iceberg_rest(start_service: Callable[[Service], Server], minio: Server) -> Server:
-    """Give Iceberg's reference REST catalog, its warehouse on MinIO."""
+    """Provide Iceberg's reference REST catalog with its warehouse on MinIO."""
     return start_service(IcebergRest(minio))
 
 
 @pytest.fixture(scope="session")
 def nessie(start_service: Callable[[Service], Server], minio: Server) -> Server:
-    """Give Nessie with STS vending and without authentication."""
+    """Provide Nessie with STS vending and without authentication."""
     return start_service(Nessie(minio))
 
 
 @pytest.fixture(scope="session")
 def oidc(start_service: Callable[[Service], Server]) -> Server:
-    """Give an OIDC issuer."""
+    """Provide an OIDC issuer."""
     return start_service(Oidc())
 
 
 @pytest.fixture(scope="session")
 def nessie_oidc(start_service: Callable[[Service], Server], minio: Server, oidc: Server) -> Server:
-    """Give Nessie with STS vending that asks for the issuer's tokens."""
+    """Provide Nessie with STS vending that requires the issuer's tokens."""
     return start_service(Nessie(minio, issuer=oidc))
 
 
 @pytest.fixture(scope="session")
 def postgres_server(start_service: Callable[[Service], Server]) -> Server:
-    """Give a PostgreSQL server with the database ``catalog``."""
+    """Provide a PostgreSQL server with the database ``catalog``."""
     return start_service(Postgres())
 
 
 @pytest.fixture(scope="session")
 def hive_metastore(start_service: Callable[[Service], Server]) -> Server:
-    """Give a Hive metastore."""
+    """Provide a Hive metastore."""
     return start_service(HiveMetastore())
 
 
 @pytest.fixture(scope="session")
 def glue(start_service: Callable[[Service], Server]) -> Server:
-    """Give an emulated AWS Glue."""
+    """Provide an emulated AWS Glue."""
     return start_service(Glue())
 
 
 @pytest.fixture(scope="session")
 def fake_gcs(start_service: Callable[[Service], Server]) -> Server:
-    """Give an emulated Google Cloud Storage with the bucket ``lake``."""
+    """Provide an emulated Google Cloud Storage with the bucket ``lake``."""
     return start_service(FakeGcs())
 
 
 @pytest.fixture(scope="session")
 def azurite(start_service: Callable[[Service], Server]) -> Server:
-    """Give an emulated Azure Blob Storage with the container ``lake``."""
+    """Provide an emulated Azure Blob Storage with the container ``lake``."""
     return start_service(Azurite())

