@@ -79,8 +79,8 @@ class ReadRequest:
     Attributes:
         table: ``namespace.table``.
         columns: Projection, None for all.
-        row_filter: A row filter that fits the table (``floe_iceberg``'s ``RowPredicate``), which the engine writes in its
-            own language; or a predicate in the engine's SQL.
+        row_filter: A row filter that fits the table (``floe_iceberg``'s ``RowPredicate``), which the engine writes in
+            its own language; or a predicate in the engine's SQL.
         where: A condition of a user in the engine's SQL, beside the row filter.
         snapshot_id: Snapshot to read.
         as_of: Moment to read at, with zone.
@@ -106,8 +106,8 @@ class Measure(StrEnum):
     ``ROWS``: how many there are. ``NULLS``: how many have null in the column. ``REPEATED``: how many are beyond the
     first of their key; a key with a null in it is not a key. ``OUTSIDE``: how many values are below ``low`` or above
     ``high``. ``OTHER``: how many values are not among ``values``. ``VIOLATIONS``: for how many rows ``condition`` is
-    false. ``NEWEST``: the newest value, in seconds since the epoch; a value without a zone is UTC. Null is never outside,
-    other, or a violation.
+    false. ``NEWEST``: the newest value, in seconds since the epoch; a value without a zone is UTC. Null is never
+    outside, other, or a violation.
     """
 
     ROWS = "rows"
@@ -156,7 +156,8 @@ class Figure:
 
     Attributes:
         value: The count, or the newest value; None when there is no newest one.
-        example: The least of the counted values as text; of several columns, a JSON object. None without any.
+        example: The least of the counted values as text; of several columns, and of VIOLATIONS, a JSON object whose
+            names are the columns' full names. None without any.
     """
 
     value: float | None
@@ -242,7 +243,10 @@ class DataPlane(Protocol):
         ...
 
     def gives(self, kind: type) -> bool:
-        """Whether a class is, or is a parent of, the engine's own frames; the engine is not started for the answer."""
+        """Whether a class is that of the engine's own frames, or what they have in common.
+
+        The engine is not started for the answer, and a class such as ``object`` is none.
+        """
         ...
 
     def columns(self, data: object) -> tuple[str, ...]:
@@ -287,7 +291,7 @@ class DataPlane(Protocol):
         ...
 
     def guard_rows(self, data: object, row_filter: object, *, column: str, message: str) -> Any:  # noqa: ANN401 - a frame
-        """Return a frame of the same rows that fails with a message when it is computed and a row does not pass a filter.
+        """Return a frame of the same rows that fails when it is computed and a row does not pass a filter.
 
         Args:
             data: One of the engine's own frames.
@@ -301,7 +305,7 @@ class DataPlane(Protocol):
         """Compute figures by name in one pass over the rows of a read.
 
         Raises:
-            InvalidScanError: A condition of a user does not fit the table or its values; the message is the reason alone.
+            InvalidScanError: A user's condition does not fit the table or its values; the message is the reason alone.
         """
         ...
 
@@ -313,7 +317,7 @@ class DataPlane(Protocol):
         A row with a null in one of the columns is not counted. The measure of the aggregate is ignored.
 
         Raises:
-            InvalidScanError: A condition of a user does not fit the table or its values; the message is the reason alone.
+            InvalidScanError: A user's condition does not fit the table or its values; the message is the reason alone.
         """
         ...
 
@@ -327,8 +331,8 @@ class DataPlane(Protocol):
         """Return the rows that one read has and an earlier one has not, each as often as it was added.
 
         Args:
-            before: The earlier read.
-            after: The later read.
+            before: The earlier read; its filters look at the columns that are compared.
+            after: The later read; as the earlier one.
             columns: Top-level columns to compare and to return; one that a read lacks is null there.
         """
         ...
@@ -345,8 +349,8 @@ class DataPlane(Protocol):
         """Whether two reads differ in some columns, each row counted as often as it is there.
 
         Args:
-            before: The earlier read.
-            after: The later read.
+            before: The earlier read; its filters look at the columns that are compared.
+            after: The later read; as the earlier one.
             columns: Top-level columns to compare; one that a read lacks is null there.
             keys: With ``keyed``: only rows whose key one of the frame's rows has are compared; null equals null.
             keyed: One of the engine's own frames.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from floe_core.errors import EngineSetupError, MissingDependencyError
 from floe_core.plugins import BuiltInPlugin, ComputePlugin, HealthState, HealthStatus
 from floe_spark.java.ivy import spark_home
 from floe_spark.java.jars import check_jars
 from floe_spark.java.runtime import find_java
+from floe_spark.reasons import reason_in, without_sql_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,6 +32,16 @@ class SparkComputePlugin(BuiltInPlugin, ComputePlugin):
         """One line for people."""
         return "Apache Spark: local, on a cluster, or over Spark Connect"
 
+    @property
+    def sql_dialect(self) -> str:
+        """The dialect of the engine's SQL, by sqlglot's name."""
+        return "spark"
+
+    def reason_of(self, kind: str, message: str) -> str | None:
+        """Return the first line of an error of PySpark that says what happened; None for other errors."""
+        # The rest is Spark's plan, which says little to anybody.
+        return without_sql_state(reason_in(message)) if kind.startswith("pyspark.") else None
+
     def health_check(self) -> HealthStatus:
         """Tell whether PySpark, Java and the jars are there, without starting Spark."""
         try:
@@ -46,7 +57,7 @@ class SparkComputePlugin(BuiltInPlugin, ComputePlugin):
             return HealthStatus(HealthState.DEGRADED, f"Jars to be fetched on first use: {names}", details)
         return HealthStatus(HealthState.HEALTHY, details=details)
 
-    def data_plane(
+    def data_plane(  # noqa: PLR0913 - keyword-only, as in the contract
         self,
         config: ComputeConfig,
         *,
@@ -54,6 +65,7 @@ class SparkComputePlugin(BuiltInPlugin, ComputePlugin):
         conf: Mapping[str, str],
         packages: Sequence[str] = (),
         project_root: Path,
+        catalog: Any = None,  # noqa: ANN401, ARG002 - Spark has a catalog of its own
     ) -> SparkDataPlane:
         """Return a data plane over the catalog; Spark starts when it is first used.
 

@@ -33,7 +33,7 @@ class ComputePlugin(PluginMetadata):
         return None
 
     @abstractmethod
-    def data_plane(
+    def data_plane(  # noqa: PLR0913 - keyword-only, and plugins give them by name
         self,
         config: ComputeConfig,
         *,

@@ -258,10 +258,10 @@ def _by_engine(context: ManagerContext, target: TableTarget, plane: DataPlane, j
     }
     if job.kind is not CompactionKind.BINPACK:
         options["rewrite-all"] = "true"
-    sql = None if job.row_filter is None else job.expression.sql
+    rows = None if job.row_filter is None else job.expression
     before = load_table(context, target).metadata.current_snapshot_id
     figures = plane.rewrite_data_files(
-        str(identifier_of(target)), kind=job.kind, order=job.terms, row_filter=sql, options=options
+        str(identifier_of(target)), kind=job.kind, order=job.terms, row_filter=rows, options=options
     )
     table = load_table(context, target)
     if not engine_only(table.metadata) and _position_deletes(table):

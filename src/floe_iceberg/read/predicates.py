@@ -15,7 +15,6 @@ from floe_iceberg.read.filters.binding import ALWAYS, UnfitComparisonError, Unkn
 from floe_iceberg.read.filters.masks import passing
 from floe_iceberg.read.filters.parser import FilterSyntaxError, parse
 from floe_iceberg.read.filters.pruning import Pruner
-from floe_iceberg.read.filters.spark_sql import spark_sql
 from floe_iceberg.read.filters.upstream import UnsupportedExpressionError, predicate_of, pushed_down
 
 if TYPE_CHECKING:
@@ -55,11 +54,6 @@ class RowPredicate:
     def always(self) -> bool:
         """Whether every row passes."""
         return self.bound == ALWAYS
-
-    @property
-    def sql(self) -> str:
-        """The filter as Spark SQL."""
-        return spark_sql(self.bound)
 
     @cached_property
     def columns(self) -> list[Column]:

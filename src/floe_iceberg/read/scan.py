@@ -156,9 +156,9 @@ def incremental_frame(context: ManagerContext, target: TableTarget, **options: U
         return context.plane().frame(request)
 
 
-def _engine_filter(row_filter: RowFilter | None, schema: Schema, table: str) -> str | None:
-    """Write a filter for the engine as floe understood it, so that both engines read the same rows."""
-    return None if row_filter is None else parse_row_filter(row_filter, schema, table=table).sql
+def _engine_filter(row_filter: RowFilter | None, schema: Schema, table: str) -> RowPredicate | None:
+    """Return a filter for the engine as floe understood it, so that both engines read the same rows."""
+    return None if row_filter is None else parse_row_filter(row_filter, schema, table=table)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from floe_core.dataplane import ReadRequest
@@ -9,7 +10,6 @@ from floe_core.errors import CapabilityError
 from floe_iceberg.commit.protocol import ancestry
 from floe_iceberg.commit.summaries import summary_of
 from floe_iceberg.models import WriteMode
-from floe_iceberg.read.filters.spark_sql import quoted_name
 from floe_iceberg.read.predicates import parse_row_filter
 from floe_iceberg.table.keys.row_keys import recorded_keys
 from floe_iceberg.table.schema import column_parts
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from floe_iceberg.staging.staged import StagedWrite
 
 WRITTEN_PROPERTY = "floe.audit.written-ms"
-
-_KEY = "floe key of a row"
 
 
 def written_at(snapshot: Snapshot) -> int:
@@ -61,49 +59,34 @@ def brought_rows(manager: IcebergTableManager, table: Table, staged: StagedWrite
         return plane.frame(ReadRequest(name, start_snapshot_id=base.snapshot_id, snapshot_id=staged.snapshot_id))
     if staged.mode is WriteMode.OVERWRITE:
         written = parse_row_filter(staged.row_filter, table.schema(), table=name)
-        return plane.frame(ReadRequest(name, row_filter=written.sql, snapshot_id=staged.snapshot_id))
+        return plane.frame(ReadRequest(name, row_filter=written, snapshot_id=staged.snapshot_id))
     if staged.mode is WriteMode.UPSERT:
         # Whatever the branch has and its base has not are the rows that were changed or added.
-        columns = _columns(table, staged)
-        before = _rows_at(manager, table, base.snapshot_id, columns)
-        return _rows_at(manager, table, staged.snapshot_id, columns).exceptAll(before)
+        before, after = (ReadRequest(name, snapshot_id=version) for version in (base.snapshot_id, staged.snapshot_id))
+        return plane.added_rows(before, after, _columns(table, staged))
     msg = f"A staged write of mode {staged.mode.value} cannot be done again on table '{name}'."
     raise CapabilityError(msg, hint="Discard it and write it again.", table=name)
 
 
 def replaced_rows_changed(manager: IcebergTableManager, table: Table, staged: StagedWrite) -> bool:
     """Whether main holds other values than it did, in the rows and columns that a staged write replaces."""
-    columns = _columns(table, staged)
-    snapshots = [base_of(table, staged.branch).snapshot_id, table.metadata.current_snapshot_id]
-    before, after = (_rows_at(manager, table, snapshot, columns) for snapshot in snapshots if snapshot is not None)
+    base, now = base_of(table, staged.branch).snapshot_id, table.metadata.current_snapshot_id
+    read = ReadRequest(staged.table)
+    keys: Sequence[str] = ()
+    keyed = None
     if staged.mode is WriteMode.UPSERT:
-        struct = _key_struct(table, staged.keys or recorded_keys(table))
-        keys = brought_rows(manager, table, staged).selectExpr(f"{struct} as `{_KEY}`").distinct()
-        before, after = (_of_keys(frame, struct, keys) for frame in (before, after))
+        keys = staged.keys or recorded_keys(table)
+        keyed = brought_rows(manager, table, staged)
     elif staged.row_filter is not None:
-        sql = parse_row_filter(staged.row_filter, table.schema(), table=staged.table).sql
-        before, after = before.where(sql), after.where(sql)
-    return not (before.exceptAll(after).isEmpty() and after.exceptAll(before).isEmpty())
+        read = replace(read, row_filter=parse_row_filter(staged.row_filter, table.schema(), table=staged.table))
+    return manager.context.plane().rows_changed(
+        replace(read, snapshot_id=base),
+        replace(read, snapshot_id=now),
+        _columns(table, staged),
+        keys=[tuple(column_parts(key, table.schema())) for key in keys],
+        keyed=keyed,
+    )
 
 
 def _columns(table: Table, staged: StagedWrite) -> Sequence[str]:
     return staged.columns or [field.name for field in table.schema().fields]
-
-
-def _rows_at(manager: IcebergTableManager, table: Table, snapshot_id: int, columns: Sequence[str]) -> Any:  # noqa: ANN401
-    """Read columns as of a snapshot; what the table did not have by then is null."""
-    frame = manager.context.plane().frame(ReadRequest(".".join(table.name()), snapshot_id=snapshot_id))
-    there = set(frame.columns)
-    return frame.selectExpr(
-        *(quoted_name(name) if name in there else f"null as {quoted_name(name)}" for name in columns)
-    )
-
-
-def _key_struct(table: Table, keys: Sequence[str]) -> str:
-    # Within a struct null equals null, so that one comparison serves both ways to take null in a key.
-    paths = (".".join(quoted_name(part) for part in column_parts(key, table.schema())) for key in keys)
-    return f"struct({', '.join(f'{path} as k{number}' for number, path in enumerate(paths))})"
-
-
-def _of_keys(frame: Any, struct: str, keys: Any) -> Any:  # noqa: ANN401 - the engine's frames
-    return frame.selectExpr("*", f"{struct} as `{_KEY}`").join(keys, on=_KEY, how="left_semi").drop(_KEY)

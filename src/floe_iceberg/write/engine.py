@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 
     from floe_core.dataplane import DataPlane
     from floe_iceberg.context import ManagerContext, TableTarget
+    from floe_iceberg.read.predicates import RowPredicate
 
 _ROW_LEVEL = {WriteKind.UPSERT, WriteKind.DELETE, WriteKind.OVERWRITE_FILTER}
 _SAFE_ROW_LEVEL = {
@@ -77,7 +78,7 @@ class EngineWrite:
     schema: pa.Schema | None = None
     keys: tuple[str, ...] = ()
     null_keys: NullKeys = NullKeys.REFUSE
-    row_filter: str | None = None
+    row_filter: RowPredicate | None = None
     kept: tuple[str, ...] = ()
     # Columns of a stream that are known to hold null.
     nulls: frozenset[str] = frozenset()

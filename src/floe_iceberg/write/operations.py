@@ -300,7 +300,7 @@ class _Write:
         """Delete rows, on the engine only when it is asked for or nothing else can."""
         parsed = self._parsed(row_filter)
         if self._engine is Engine.SPARK or self._needs_engine(row_level=True):
-            return self._on_engine(EngineWrite(WriteKind.DELETE, row_filter=parsed.sql))
+            return self._on_engine(EngineWrite(WriteKind.DELETE, row_filter=parsed))
         return self._commit(Replace(None, self._draft(), row_filter=parsed))
 
     def on_engine(
@@ -308,10 +308,10 @@ class _Write:
     ) -> Outcome:
         """Write with the data plane."""
         kind = WriteKind(mode.value)
-        sql = None
+        replaced = None
         if overwrite_filter is not None:
-            # Spark gets the filter as floe understood it, so that both engines replace the same rows.
-            sql = self._parsed(overwrite_filter).sql
+            # The engine gets the filter as floe understood it, so that both engines replace the same rows.
+            replaced = self._parsed(overwrite_filter)
             kind = WriteKind.OVERWRITE_FILTER
         plane = self._context.plane()
         arrow = None if plane.accepts(data) else to_arrow(data)
@@ -324,7 +324,7 @@ class _Write:
         null_keys = self._null_keys() if chosen else NullKeys.REFUSE
         # Null in such keys fails the write, which must not change the table first.
         kept = (*self._options.keep_required, *(chosen if null_keys is NullKeys.REFUSE else ()))
-        return self._on_engine(EngineWrite(kind, frame, schema, chosen, null_keys, sql, kept))
+        return self._on_engine(EngineWrite(kind, frame, schema, chosen, null_keys, replaced, kept))
 
     def _on_engine(self, write: EngineWrite) -> Outcome:
         properties = self._properties()

@@ -28,6 +28,7 @@ from floe_core.errors import (
 )
 from floe_core.observing.redaction import redact_text
 from floe_core.telemetry import get_logger
+from floe_spark.reasons import reason_in, without_sql_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,12 +73,6 @@ _CLOCK_SKEW = re.compile(
 )
 # Data exception, syntax error or access rule violation, feature not supported.
 _STATES_OF_SQL = ("22", "42", "0A")
-_SQL_STATE = re.compile(r"\s*SQLSTATE: \w+;?\s*$")
-# What a function in Python raised, below its traceback; of several, the last one is what Spark was told.
-_PYTHON_REASON = re.compile(
-    r"^Traceback \(most recent call last\):\n(?:[ \t][^\n]*\n)+(?P<reason>\S[^\n]*)", re.MULTILINE
-)
-_REASON = re.compile(r"(?:\w+\.)+\w*(?:Exception|Error): (?P<reason>[^\n]+)")
 
 
 @contextmanager
@@ -114,15 +109,12 @@ def mistake_in_sql(err: Exception) -> str | None:
     if not isinstance(err, PySparkException) or err.getCondition() in _MISSING_TABLE:
         return None
     state = err.getSqlState() or ""
-    return _SQL_STATE.sub("", reason_of(err)) if state.startswith(_STATES_OF_SQL) else None
+    return without_sql_state(reason_of(err)) if state.startswith(_STATES_OF_SQL) else None
 
 
 def reason_of(err: BaseException) -> str:
     """Return the first line that says what happened."""
-    text = str(err)
-    python = [*_PYTHON_REASON.finditer(text)]
-    found = python[-1] if python else _REASON.search(text)
-    return (found["reason"] if found else text.strip().partition("\n")[0]).strip()
+    return reason_in(str(err))
 
 
 def _better(err: Exception, table: str, operation_id: str) -> FloeStorageError | None:

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from floe_core.dataplane import CompactionKind, MaintenanceFigures
+from floe_spark.plane.filters import filter_sql
 from floe_spark.plane.sql import map_literal, quoted, table_name, text_literal, timestamp_literal
 
 if TYPE_CHECKING:
@@ -37,15 +38,15 @@ class Procedures:
         *,
         kind: CompactionKind,
         order: Sequence[str] = (),
-        row_filter: str | None = None,
+        row_filter: object | None = None,
         options: Mapping[str, str] | None = None,
     ) -> MaintenanceFigures:
         """Rewrite data files into fewer, larger or sorted ones."""
         arguments = {"strategy": text_literal("binpack" if kind is CompactionKind.BINPACK else "sort")}
         if order and kind is not CompactionKind.BINPACK:
             arguments["sort_order"] = text_literal(_sort_order(kind, order))
-        if row_filter:
-            arguments["where"] = text_literal(row_filter)
+        if rows := filter_sql(row_filter):
+            arguments["where"] = text_literal(rows)
         if options:
             arguments["options"] = map_literal(options)
         row = self._call("rewrite_data_files", table, arguments)[0]

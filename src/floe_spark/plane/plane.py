@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from floe_core.errors import CapabilityError, CommitStateUnknownError, EngineUnavailableError
+from floe_spark.plane.aggregates import asked, figures_of, repeated_in, unmatched_in
 from floe_spark.plane.arrow_input import arrow_schema
 from floe_spark.plane.definition import Definition
 from floe_spark.plane.errors import translated
 from floe_spark.plane.maintenance import Procedures
+from floe_spark.plane.queries import guarded, query_frames, rows_added, rows_differ, version_rows
 from floe_spark.plane.reader import read_frame
 from floe_spark.plane.sql import quoted
 from floe_spark.plane.writer import (
@@ -27,16 +29,20 @@ from floe_spark.plane.writer import (
 from floe_spark.session.sessions import Operations, open_engine, sees
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from floe_core.dataplane import (
+        Aggregate,
+        ColumnPath,
         ColumnRequest,
         CompactionKind,
+        Figure,
         MaintenanceFigures,
+        NullKeys,
         ReadRequest,
         RefRequest,
         WriteRequest,
@@ -99,31 +105,42 @@ class SparkDataPlane:
         """Whether the data is a PySpark DataFrame, classic or Connect."""
         return isinstance(data, DataFrame)
 
+    def gives(self, kind: type) -> bool:
+        """Whether a class is that of PySpark DataFrames; classic and Connect ones have a parent in common."""
+        return issubclass(kind, DataFrame)
+
+    def columns(self, data: object) -> tuple[str, ...]:
+        """Return the names of the columns of a PySpark DataFrame.
+
+        Raises:
+            TypeError: The data is not a PySpark DataFrame.
+        """
+        return tuple(_spark_frame(data).columns)
+
+    def empty_frame(self) -> DataFrame:
+        """Return a PySpark DataFrame without columns and rows."""
+        return self.session.sql("select 1 as nothing where false").drop("nothing")
+
     def arrow_schema(self, data: object) -> pa.Schema:
         """Return the Arrow schema of a PySpark DataFrame.
 
         Raises:
-            TypeError: The data is no PySpark DataFrame.
+            TypeError: The data is not a PySpark DataFrame.
         """
-        if not isinstance(data, DataFrame):
-            msg = f"{type(data).__name__} is no PySpark DataFrame"
-            raise TypeError(msg)
+        frame = _spark_frame(data)
         try:
-            return arrow_schema(data.schema)
+            return arrow_schema(frame.schema)
         except CapabilityError:
             # Spark knows more types than we do; asking it takes a job.
-            return data.limit(0).toArrow().schema
+            return frame.limit(0).toArrow().schema
 
     def columns_with_nulls(self, data: object, columns: Sequence[str]) -> tuple[str, ...]:
         """Return which of some columns hold null in a PySpark DataFrame; it is computed for this.
 
         Raises:
-            TypeError: The data is no PySpark DataFrame.
+            TypeError: The data is not a PySpark DataFrame.
         """
-        if not isinstance(data, DataFrame):
-            msg = f"{type(data).__name__} is no PySpark DataFrame"
-            raise TypeError(msg)
-        found = data.agg(*(sf.max(sf.col(quoted(name)).isNull()) for name in columns)).head()
+        found = _spark_frame(data).agg(*(sf.max(sf.col(quoted(name)).isNull()) for name in columns)).head()
         return tuple(name for name, nulls in zip(columns, found or (), strict=False) if nulls)
 
     def write(self, request: WriteRequest) -> None:
@@ -187,6 +204,73 @@ class SparkDataPlane:
         with translated(request.table):
             return read_frame(self.session, self._catalog, request)
 
+    def query(self, frames: Mapping[str, DataFrame], text: Callable[[Mapping[str, str]], str]) -> DataFrame:
+        """Run a query whose tables are frames.
+
+        Args:
+            frames: What the query reads, by table.
+            text: Makes the query out of the name that each table has in it.
+        """
+        return query_frames(self.session, frames, text)
+
+    def guard_rows(self, data: object, row_filter: object, *, column: str, message: str) -> DataFrame:
+        """Return a frame of the same rows that fails when it is computed and a row does not pass a filter."""
+        return guarded(_spark_frame(data), row_filter, column=column, message=message)
+
+    def aggregate(self, request: ReadRequest, aggregates: Sequence[Aggregate]) -> dict[str, Figure]:
+        """Compute figures by name in one pass over the rows of a read.
+
+        Raises:
+            InvalidScanError: A user's condition does not fit the table or its values; the message is the reason alone.
+        """
+        with asked(request.table):
+            return figures_of(read_frame(self.session, self._catalog, request), aggregates)
+
+    def unmatched(
+        self, aggregate: Aggregate, request: ReadRequest, other: ReadRequest, other_columns: Sequence[ColumnPath]
+    ) -> Figure:
+        """Count the rows whose values in the columns of an aggregate are not found in columns of another read.
+
+        Raises:
+            InvalidScanError: A user's condition does not fit the table or its values; the message is the reason alone.
+        """
+        with asked(request.table):
+            rows, there = (read_frame(self.session, self._catalog, one) for one in (request, other))
+            return unmatched_in(rows, aggregate, there, other_columns)
+
+    def repeated_keys(
+        self, request: ReadRequest, keys: Sequence[ColumnPath], *, null_keys: NullKeys, limit: int
+    ) -> list[tuple[Any, ...]]:
+        """Return examples of keys that several rows of a read have; where null is refused, a key with null is none."""
+        with translated(request.table):
+            return repeated_in(self.frame(request), keys, null_keys=null_keys, limit=limit)
+
+    def added_rows(self, before: ReadRequest, after: ReadRequest, columns: Sequence[str]) -> DataFrame:
+        """Return the rows that one read has and an earlier one has not, each as often as it was added."""
+        with translated(after.table):
+            return rows_added(self._version_rows(before, columns), self._version_rows(after, columns))
+
+    def rows_changed(
+        self,
+        before: ReadRequest,
+        after: ReadRequest,
+        columns: Sequence[str],
+        *,
+        keys: Sequence[ColumnPath] = (),
+        keyed: object | None = None,
+    ) -> bool:
+        """Whether two reads differ in some columns, each row counted as often as it is there."""
+        with translated(after.table):
+            return rows_differ(
+                self._version_rows(before, columns),
+                self._version_rows(after, columns),
+                keys=keys,
+                keyed=_spark_frame(keyed) if keyed is not None else None,
+            )
+
+    def _version_rows(self, request: ReadRequest, columns: Sequence[str]) -> DataFrame:
+        return version_rows(self.session, self._catalog, request, columns)
+
     def read_arrow(self, request: ReadRequest) -> pa.Table:
         """Read rows as an Arrow table."""
         with translated(request.table):
@@ -198,7 +282,7 @@ class SparkDataPlane:
         *,
         kind: CompactionKind,
         order: Sequence[str] = (),
-        row_filter: str | None = None,
+        row_filter: object | None = None,
         options: Mapping[str, str] | None = None,
     ) -> MaintenanceFigures:
         """Rewrite data files into fewer, larger or sorted ones."""
@@ -284,3 +368,10 @@ class SparkDataPlane:
     @property
     def _definition(self) -> Definition:
         return Definition(self.session, self._catalog)
+
+
+def _spark_frame(data: object) -> DataFrame:
+    if isinstance(data, DataFrame):
+        return data
+    msg = f"{type(data).__name__} is not a PySpark DataFrame"
+    raise TypeError(msg)

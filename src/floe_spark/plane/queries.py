@@ -1,19 +1,29 @@
-"""A query over frames: what a SQL model reads is handed in, so that it sees the same rows as a Python asset would."""
+"""Queries over frames: SQL whose tables are frames, rows that are watched, and what differs between two versions."""
 
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
 from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
 
+from floe_spark.plane.filters import filter_sql
+from floe_spark.plane.reader import filtered, version_frame
+from floe_spark.plane.sql import quoted, quoted_path
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, SparkSession
 
-__all__ = ["DataFrame", "query_frames"]
+    from floe_core.dataplane import ColumnPath, ReadRequest
+
+__all__ = ["DataFrame", "guarded", "query_frames", "rows_added", "rows_differ", "version_rows"]
+
+_KEY = "floe key of a row"
 
 
 def query_frames(
@@ -39,3 +49,46 @@ def query_frames(
             if not isinstance(frame, ConnectDataFrame):
                 session.catalog.dropTempView(views[table])
     return result
+
+
+def guarded(data: DataFrame, row_filter: object, *, column: str, message: str) -> DataFrame:
+    """Return the same rows; one that does not pass a filter fails whatever computes them, with a message."""
+    rows = sf.expr(filter_sql(row_filter) or "true")
+    watched = {column, column.split(".", maxsplit=1)[0]}
+
+    def selected(name: str) -> Column:
+        # As a column and not as SQL, in which Spark would replace ${…}.
+        value = sf.col("`" + name.replace("`", "``") + "`")
+        if name not in watched:
+            return value
+        return sf.when(rows, value).otherwise(sf.raise_error(sf.lit(message))).alias(name)
+
+    return data.select(*(selected(name) for name in data.columns))
+
+
+def version_rows(session: SparkSession, catalog: str, request: ReadRequest, columns: Sequence[str]) -> DataFrame:
+    """Return columns of a version of a table, then filtered; a column that the version lacks is null."""
+    frame = version_frame(session, catalog, replace(request, columns=None))
+    there = set(frame.columns)
+    shown = (sf.col(quoted(name)) if name in there else sf.lit(None).alias(name) for name in columns)
+    return filtered(frame.select(*shown), request)
+
+
+def rows_added(before: DataFrame, after: DataFrame) -> DataFrame:
+    """Return the rows that the second frame has and the first has not, each as often as it was added."""
+    return after.exceptAll(before)
+
+
+def rows_differ(
+    before: DataFrame, after: DataFrame, *, keys: Sequence[ColumnPath] = (), keyed: DataFrame | None = None
+) -> bool:
+    """Whether two frames differ, each row counted as often as it is there."""
+    if keyed is not None:
+        # Within a struct null equals null, so that one comparison serves both ways to take null in a key.
+        parts = ", ".join(f"{quoted_path(path)} as k{number}" for number, path in enumerate(keys))
+        struct = f"struct({parts}) as `{_KEY}`"
+        wanted = keyed.selectExpr(struct).distinct()
+        before, after = (
+            frame.selectExpr("*", struct).join(wanted, on=_KEY, how="left_semi").drop(_KEY) for frame in (before, after)
+        )
+    return not (before.exceptAll(after).isEmpty() and after.exceptAll(before).isEmpty())

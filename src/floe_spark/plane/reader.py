@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sf
 
 from floe_core.errors import CapabilityError
+from floe_spark.plane.filters import condition_sql, filter_sql
 from floe_spark.plane.sql import quoted, table_name, timestamp_text
 
 if TYPE_CHECKING:
@@ -17,16 +18,26 @@ if TYPE_CHECKING:
 
 def read_frame(session: SparkSession, catalog: str, request: ReadRequest) -> DataFrame:
     """Return a lazy frame over what the request asks for."""
+    frame = filtered(version_frame(session, catalog, request), request)
+    if request.columns is not None:
+        frame = frame.select(*(sf.col(_column(frame, name)) for name in request.columns))
+    return frame if request.limit is None else frame.limit(request.limit)
+
+
+def version_frame(session: SparkSession, catalog: str, request: ReadRequest) -> DataFrame:
+    """Return a lazy frame over all rows and columns of the version that the request asks for."""
     reader = session.read
     for key, value in _version_options(request).items():
         reader = reader.option(key, value)
     branch = request.ref if request.ref is not None and request.ref.isdigit() else None
-    frame = reader.table(table_name(catalog, request.table, branch=branch))
-    if request.row_filter:
-        frame = frame.filter(request.row_filter)
-    if request.columns is not None:
-        frame = frame.select(*(sf.col(_column(frame, name)) for name in request.columns))
-    return frame if request.limit is None else frame.limit(request.limit)
+    return reader.table(table_name(catalog, request.table, branch=branch))
+
+
+def filtered(frame: DataFrame, request: ReadRequest) -> DataFrame:
+    """Return the rows of a frame that pass the filters of a request."""
+    if rows := filter_sql(request.row_filter):
+        frame = frame.filter(rows)
+    return frame.filter(condition_sql(request.where)) if request.where else frame
 
 
 def _version_options(request: ReadRequest) -> dict[str, str]:

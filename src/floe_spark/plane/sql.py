@@ -6,10 +6,10 @@ import hashlib
 from datetime import UTC
 from typing import TYPE_CHECKING
 
-from floe_iceberg.read.filters.spark_sql import quoted_name
+from floe_core.errors import CapabilityError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
 
@@ -19,7 +19,15 @@ def quoted(name: str) -> str:
     Raises:
         CapabilityError: Spark would replace a part of the name by one of its variables.
     """
-    return quoted_name(name)
+    if "${" in name:
+        msg = f"The name '{name}' has '${{' in it, which Spark takes for a variable."
+        raise CapabilityError(msg, hint="Use engine='arrow', or rename it.")
+    return "`" + name.replace("`", "``") + "`"
+
+
+def quoted_path(path: Sequence[str]) -> str:
+    """Quote a column, or a field of structs, by the names that lead to it."""
+    return ".".join(quoted(part) for part in path)
 
 
 def table_name(catalog: str, table: str, *, branch: str | None = None) -> str:

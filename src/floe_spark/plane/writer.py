@@ -22,6 +22,7 @@ from floe_core.dataplane import OPERATION_ID_PROPERTY, SOURCE_ROWS_PROPERTY, Nul
 from floe_core.errors import CapabilityError, InvalidDataError
 from floe_iceberg.write.upsert import null_in_keys
 from floe_spark.plane.arrow_input import ArrowInput
+from floe_spark.plane.filters import filter_sql
 from floe_spark.plane.sql import quoted, table_name
 
 if TYPE_CHECKING:
@@ -113,10 +114,11 @@ class SparkWrite:
 
     @property
     def _filter(self) -> str:
-        if not self._request.row_filter:
+        found = filter_sql(self._request.row_filter)
+        if not found:
             msg = f"{self._request.kind} on '{self._request.table}' needs a row filter."
             raise InvalidDataError(msg, table=self._request.table)
-        return self._request.row_filter
+        return found
 
     def _source(self, stack: ExitStack) -> DataFrame:
         data = self._request.data

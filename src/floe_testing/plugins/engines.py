@@ -7,24 +7,26 @@ from typing import TYPE_CHECKING
 import pytest
 
 from floe_core.dataplane import DataPlane
+from floe_testing.plugins.data_plane import DataPlaneContract
 from floe_testing.plugins.metadata import PluginContract
 
 if TYPE_CHECKING:
-    from floe_core.plugins import OrchestratorPlugin
+    from floe_core.plugins import ComputePlugin, OrchestratorPlugin
     from floe_core.schemas import CompiledArtifacts
 
 
-class ComputePluginContract(PluginContract):
+class ComputePluginContract(PluginContract, DataPlaneContract):
     """A compute plugin and the engine it opens.
 
-    Give the fixture ``data_plane``: what the plugin's ``data_plane(…)`` returned for a catalog of yours.
+    Give the fixtures ``data_plane``, what the plugin's ``data_plane(…)`` returned for a catalog of yours, and
+    ``catalog``, that catalog as PyIceberg sees it.
     """
 
-    @pytest.fixture
-    def data_plane(self) -> DataPlane:
-        """Return an open engine."""
-        msg = "give the fixture data_plane"
-        raise NotImplementedError(msg)
+    def test_its_dialect_of_sql_is_a_name(self, plugin: ComputePlugin) -> None:
+        assert plugin.sql_dialect == plugin.sql_dialect.strip().lower()
+
+    def test_it_does_not_explain_errors_of_others(self, plugin: ComputePlugin) -> None:
+        assert plugin.reason_of("builtins.KeyError", "'id'") is None
 
     def test_the_engine_keeps_the_protocol(self, data_plane: DataPlane) -> None:
         assert isinstance(data_plane, DataPlane)

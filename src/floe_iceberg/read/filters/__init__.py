@@ -1,1 +1,1 @@
-"""Row filters: read, fitted to a schema, evaluated on rows, held against partitions and statistics, and as SQL."""
+"""Row filters: read, fitted to a schema, evaluated on rows, and held against partitions and statistics."""

@@ -19,7 +19,6 @@ from floe_iceberg.commit.engine import commits_by_engine
 from floe_iceberg.commit.metadata import Change, commit_change
 from floe_iceberg.commit.protocol import stage
 from floe_iceberg.formats.keys import repeated_keys
-from floe_iceberg.read.filters.spark_sql import quoted_name
 from floe_iceberg.read.scan import scan
 from floe_iceberg.read.versions import name_of
 from floe_iceberg.table.keys.key_property import KEYS_PROPERTY, NULL_KEYS_PROPERTY, keys_text, parse_keys
@@ -223,11 +222,7 @@ def _repeated(context: ManagerContext, table: Table, keys: Sequence[str], null_k
 def _repeated_on_engine(
     context: ManagerContext, table: Table, keys: Sequence[str], null_keys: NullKeys
 ) -> list[dict[str, Any]]:
-    frame = context.plane().frame(ReadRequest(name_of(table), snapshot_id=table.metadata.current_snapshot_id))
-    names = [f"key_{number}" for number in range(len(keys))]
-    paths = [".".join(quoted_name(part) for part in column_parts(key, table.schema())) for key in keys]
-    columns = frame.selectExpr(*(f"{path} as {name}" for path, name in zip(paths, names, strict=True)))
-    if null_keys is NullKeys.REFUSE:
-        columns = columns.where(" and ".join(f"{name} is not null" for name in names))
-    repeated = columns.groupBy(*names).count().where("count > 1").limit(_SHOWN).collect()
-    return [dict(zip(keys, row, strict=False)) for row in repeated]
+    request = ReadRequest(name_of(table), snapshot_id=table.metadata.current_snapshot_id)
+    paths = [tuple(column_parts(key, table.schema())) for key in keys]
+    found = context.plane().repeated_keys(request, paths, null_keys=null_keys, limit=_SHOWN)
+    return [dict(zip(keys, row, strict=True)) for row in found]

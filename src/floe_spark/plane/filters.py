@@ -32,6 +32,8 @@ from floe_core.errors import CapabilityError
 from floe_iceberg.read.filters.binding import AllOf, AnyOf, In, Matches
 from floe_iceberg.read.filters.domains import MICROS_A_DAY, is_bytes, is_float, unscaled
 from floe_iceberg.read.filters.syntax import Wildcard
+from floe_iceberg.read.predicates import RowPredicate
+from floe_spark.plane.sql import quoted_path
 
 if TYPE_CHECKING:
     from floe_iceberg.read.filters.binding import Bound, Column
@@ -41,6 +43,26 @@ _UNREADABLE = (TimeType, TimestampNanoType, TimestamptzNanoType)
 # Texts of which no setting of Spark's parser makes anything else.
 _PLAIN_TEXT = re.compile(r"[^'\\\x00-\x1f\x7f$]*")
 _FIRST_DAY, _LAST_DAY = date(1, 1, 1).toordinal() - 719_163, date(9999, 12, 31).toordinal() - 719_163
+
+
+def filter_sql(row_filter: object) -> str | None:
+    """Write the row filter of a request as Spark SQL; a text is Spark SQL already, and None leaves every row.
+
+    Raises:
+        CapabilityError: Spark has no such type, or cannot be given such a name.
+        TypeError: It is no row filter.
+    """
+    if row_filter is None or isinstance(row_filter, str):
+        return row_filter or None
+    if isinstance(row_filter, RowPredicate):
+        return spark_sql(row_filter.bound)
+    msg = f"{type(row_filter).__name__} is not a row filter"
+    raise TypeError(msg)
+
+
+def condition_sql(text: str) -> str:
+    """Write a condition of a user so that it can stand beside others; a comment at its end ends with its line."""
+    return f"(\n{text}\n)"
 
 
 def spark_sql(bound: Bound) -> str:
@@ -58,30 +80,13 @@ def spark_sql(bound: Bound) -> str:
         case In(column, values):
             return _in(column, values)
         case Matches(column, pattern, negated, _):
-            name, text = quoted_path(column.path), text_literal(_like(pattern))
+            name, text = quoted_path(column.path), _text(_like(pattern))
             if negated:
                 return f"({name} IS NOT NULL AND {name} NOT LIKE {text} ESCAPE '!')"
             return f"{name} LIKE {text} ESCAPE '!'"
 
 
-def quoted_name(name: str) -> str:
-    """Quote one part of a name.
-
-    Raises:
-        CapabilityError: Spark would replace a part of the name by one of its variables.
-    """
-    if "${" in name:
-        msg = f"The name '{name}' has '${{' in it, which Spark takes for a variable."
-        raise CapabilityError(msg, hint="Use engine='arrow', or rename it.")
-    return "`" + name.replace("`", "``") + "`"
-
-
-def quoted_path(path: tuple[str, ...]) -> str:
-    """Quote a column, or a field of structs."""
-    return ".".join(quoted_name(part) for part in path)
-
-
-def text_literal(text: str) -> str:
+def _text(text: str) -> str:
     """Return a text that means the same whatever the session's parser is set to."""
     if _PLAIN_TEXT.fullmatch(text):
         return f"'{text}'"
@@ -148,7 +153,7 @@ def _listed(column: Column, points: tuple[Span, ...]) -> str:
 
 def _literal(value: Any, kind: IcebergType) -> str:  # noqa: ANN401, PLR0911 - one line a type
     if isinstance(kind, StringType):
-        return text_literal(value.decode())
+        return _text(value.decode())
     if isinstance(kind, UUIDType):
         return f"'{uuid.UUID(bytes=value)}'"
     if is_bytes(kind):
