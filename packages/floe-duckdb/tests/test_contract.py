@@ -2,34 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-
-import pyarrow as pa
 import pytest
-from floe_catalogs.sql.plugin import SqlCatalogPlugin
 from floe_core.errors import CapabilityError
-from floe_core.schemas import CatalogConfig, ComputeConfig
+from floe_core.schemas import ComputeConfig
 from floe_testing.plugins import ComputePluginContract
 
 from floe_duckdb import DuckDBComputePlugin
-
-
-@pytest.fixture
-def catalog(tmp_path):
-    config = CatalogConfig(type="sql", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/lake")
-    opened = SqlCatalogPlugin().connect(config, project_root=tmp_path)
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def data_plane(catalog, tmp_path):
-    config = ComputeConfig(type="duckdb", conf={"memory_limit": "512MB"})
-    plane = DuckDBComputePlugin().data_plane(
-        config, catalog_name=catalog.name, conf={}, project_root=tmp_path, catalog=catalog
-    )
-    yield plane
-    plane.close()
 
 
 class TestDuckDBEngine(ComputePluginContract):
@@ -44,3 +22,12 @@ class TestDuckDBEngine(ComputePluginContract):
     @pytest.fixture
     def data_plane(self, data_plane):
         return data_plane
+
+    def test_it_explains_its_own_errors_in_one_line(self, plugin):
+        message = 'Binder Error: Referenced column "nope" not found!\nCandidates: "a"\n\nLINE 1: select nope\n  ^'
+        expected = 'Referenced column "nope" not found! Candidates: "a"'
+        assert plugin.reason_of("_duckdb.BinderException", message) == expected
+
+    def test_it_needs_the_connected_catalog(self, plugin, tmp_path):
+        with pytest.raises(CapabilityError, match="connected catalog"):
+            plugin.data_plane(ComputeConfig(type="duckdb"), catalog_name="lake", conf={}, project_root=tmp_path)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import uuid
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Never
 from weakref import WeakKeyDictionary
 
@@ -233,10 +234,11 @@ class DuckDBPlane:
         return self.session.from_arrow(rows)
 
     def _of(self, request: ReadRequest, columns: Sequence[str]) -> DuckDBPyRelation:
-        """Read columns; one that the read lacks is null."""
-        rows = self.frame(request)
+        """Read columns; one that the read lacks is null, for its filters too."""
+        rows = self.frame(replace(request, row_filter=None, where=None))
         there = set(rows.columns)
-        return rows.project(", ".join(f"{quoted([n]) if n in there else 'NULL'} AS {quoted([n])}" for n in columns))
+        rows = rows.project(", ".join(f"{quoted([n]) if n in there else 'NULL'} AS {quoted([n])}" for n in columns))
+        return rows.filter(all_of(condition(one) for one in (request.row_filter, request.where) if one is not None))
 
     # Writes
 
