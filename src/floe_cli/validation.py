@@ -109,19 +109,21 @@ def _path_of(err: FloeStorageError, artifacts: CompiledArtifacts) -> DocumentPat
 
 
 def _of_checks(layers: Layers, artifacts: CompiledArtifacts) -> Iterator[ConfigProblem]:
+    from floe_dagster.engine import ProjectEngine
     from floe_dagster.gate.checks import expand_checks
 
+    dialect = ProjectEngine.of(artifacts.compute).sql_dialect
     for name, config in artifacts.tables.items():
-        if wrong := list(_of_conditions(layers, name, config)):
+        if wrong := list(_of_conditions(layers, name, config, dialect)):
             yield from wrong
             continue
         try:
-            expand_checks(config.checks, table=name)
+            expand_checks(config.checks, table=name, sql_dialect=dialect)
         except FloeStorageError as err:
             yield _located(layers, ("tables", name, "checks"), err)
 
 
-def _of_conditions(layers: Layers, name: str, config: TableConfig) -> Iterator[ConfigProblem]:
+def _of_conditions(layers: Layers, name: str, config: TableConfig, dialect: str) -> Iterator[ConfigProblem]:
     """Look at the SQL of checks: that it can be read, and names columns that are declared."""
     declared = {column.name: None for column in config.columns}
     folded = {column.casefold() for column in declared}
@@ -134,7 +136,7 @@ def _of_conditions(layers: Layers, name: str, config: TableConfig) -> Iterator[C
 
             path: DocumentPath = ("tables", name, "checks", index, setting)
             try:
-                columns = parse_condition(text).columns
+                columns = parse_condition(text, dialect).columns
             except FloeStorageError as err:
                 yield layers.problem(err.message.rstrip("."), path, fix=err.hint or "")
                 continue

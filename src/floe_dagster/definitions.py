@@ -16,6 +16,7 @@ from floe_dagster.assets.keys import table_of
 from floe_dagster.assets.modules import load_project_module
 from floe_dagster.assets.review import ReadInput, WrittenAsset, require_sound
 from floe_dagster.assets.settings import NO_ROWS_KEY
+from floe_dagster.engine import ProjectEngine
 from floe_dagster.gate.publication import audited
 from floe_dagster.io.manager import IcebergIOManager
 from floe_dagster.io.tables_source import TablesSource
@@ -54,10 +55,11 @@ def create_definitions(artifacts: CompiledArtifacts, *, registry: PluginRegistry
     registry = registry or PluginRegistry()
     module = artifacts.orchestration.module
     found = load_project_module(module, artifacts.project_root) if module else Definitions()
-    found = _with_models(found, artifacts)
+    engine = ProjectEngine.of(artifacts.compute, registry)
+    found = _with_models(found, artifacts, engine)
     own = create_iceberg_resources(artifacts, registry=registry, observer=observer)
     resources = {**own, **(found.resources or {})}
-    project = _ProjectAssets(found, artifacts, resources)
+    project = _ProjectAssets(found, artifacts, resources, engine)
     observer.know(project.assets)
     require_sound(project.written, artifacts.tables, project.inputs)
     if project.gates:
@@ -76,7 +78,7 @@ def create_definitions(artifacts: CompiledArtifacts, *, registry: PluginRegistry
     )
 
 
-def _with_models(found: Definitions, artifacts: CompiledArtifacts) -> Definitions:
+def _with_models(found: Definitions, artifacts: CompiledArtifacts, engine: ProjectEngine) -> Definitions:
     """Add the project's SQL models to what its module defines."""
     folder = artifacts.project_root / artifacts.orchestration.models
     if not folder.is_dir():
@@ -84,7 +86,7 @@ def _with_models(found: Definitions, artifacts: CompiledArtifacts) -> Definition
     # Only a project with models needs the SQL parser.
     from floe_dagster.assets.sql_models import load_sql_models
 
-    models = load_sql_models(folder, artifacts.project_root, found.assets or ())
+    models = load_sql_models(folder, artifacts.project_root, found.assets or (), engine=engine)
     return Definitions.merge(found, Definitions(assets=models)) if models else found
 
 
@@ -92,14 +94,17 @@ class _ProjectAssets:
     """The module's assets and checks, with gates where checks stand before a publication.
 
     Attributes:
-        assets: What can be materialised.
+        assets: What can be materialized.
         others: Specs of what others make.
         gates: One for each audited asset.
         checks: Checks that run beside, after the rows are on main.
     """
 
-    def __init__(self, found: Definitions, artifacts: CompiledArtifacts, resources: Mapping[str, Any]) -> None:
+    def __init__(
+        self, found: Definitions, artifacts: CompiledArtifacts, resources: Mapping[str, Any], engine: ProjectEngine
+    ) -> None:
         self._declared = artifacts.tables
+        self._dialect = engine.sql_dialect
         self._resources = resources
         # Checks may stand among the assets, also behind those that they look at.
         given = [*(found.asset_checks or ()), *(found.assets or ())]
@@ -123,7 +128,8 @@ class _ProjectAssets:
         ]
         checks = {key: self._checks_of(asset, key) for key in asset.keys}
         own = self._checks_for_gates(asset, checks)
-        marked, gates = audited(asset.map_asset_specs(self._presented(asset)), checks, asset_checks=own)
+        presented_asset = asset.map_asset_specs(self._presented(asset))
+        marked, gates = audited(presented_asset, checks, asset_checks=own, sql_dialect=self._dialect)
         self.checks = [check for check in self.checks if check not in own]
         self.assets.append(marked)
         self.gates += gates

@@ -1,4 +1,4 @@
-"""Resources for Dagster: the IO manager, the tables and Spark, from a project or from a catalog."""
+"""Resources for Dagster: the IO manager, the tables and the engine's session, from a project or from a catalog."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from floe_core.errors import PluginNotFoundError
 from floe_core.plugins import PluginType
 from floe_core.plugins.registry import PluginRegistry
 from floe_core.telemetry import get_logger
+from floe_dagster.engine import ProjectEngine
 from floe_dagster.io.manager import IcebergIOManager
 from floe_dagster.io.tables_source import TablesSource
 
@@ -34,7 +35,7 @@ def create_io_manager(config: IcebergIOManagerConfig, catalog: Catalog | None = 
         config: Its settings.
         catalog: Any connected catalog; by default the REST catalog of the settings, connected on first use.
     """
-    # Dagster shows the fields of a resource to everybody, so the secrets go into the source instead.
+    # Dagster shows the fields of a resource to all users, so the secrets go into the source instead.
     connection = {"client_secret": config.client_secret, "token": config.token, "client_id": config.client_id}
     source = (
         TablesSource.of_catalog(catalog)
@@ -73,29 +74,31 @@ def create_iceberg_resources(
 ) -> dict[str, Any]:
     """Create the resources of a compiled project.
 
-    ``io_manager`` (also as ``iceberg_io_manager``) reads and writes assets, ``tables`` is the table manager, ``spark``
-    the Spark session. They share one connection, opened when the first of them is used. Without the configured storage
-    plugin the catalog has to bring its own access to files; the log says so.
+    ``io_manager`` (also as ``iceberg_io_manager``) reads and writes assets, ``tables`` is the table manager. The
+    engine's session has the name of ``compute.type``, such as ``spark``. They share one connection, opened when the
+    first of them is used. Without the configured storage plugin the catalog must provide access to files; the log says
+    so.
 
     Args:
         artifacts: The project.
         default_namespace: Namespace of asset keys with one part.
         registry: Where plugins are looked up.
-        observer: Makes the runs that use the resources visible.
+        observer: Reports the runs that use the resources.
     """
     registry = registry or PluginRegistry()
     _report_missing_storage(artifacts, registry)
     source = TablesSource.of_artifacts(artifacts, registry=registry)
     source.observer = observer
     io_manager = IcebergIOManager(source=source, default_namespace=default_namespace)
+    engine = ProjectEngine.of(artifacts.compute, registry).name
     return {
+        engine: ResourceDefinition(
+            lambda context: _session(context, source), description=f"The project's {engine.capitalize()} session."
+        ),
         "io_manager": io_manager,
         "iceberg_io_manager": io_manager,
         "tables": ResourceDefinition(
             lambda context: _tables(context, source), description="The project's table manager."
-        ),
-        "spark": ResourceDefinition(
-            lambda context: _spark(context, source), description="The project's Spark session."
         ),
     }
 
@@ -106,8 +109,8 @@ def _tables(context: InitResourceContext, source: TablesSource) -> IcebergTableM
     return source.tables()
 
 
-def _spark(context: InitResourceContext, source: TablesSource) -> Any:  # noqa: ANN401 - the engine's session
-    return _tables(context, source).spark
+def _session(context: InitResourceContext, source: TablesSource) -> Any:  # noqa: ANN401 - the engine's own session
+    return _tables(context, source).context.plane().session
 
 
 def _report_missing_storage(artifacts: CompiledArtifacts, registry: PluginRegistry) -> None:

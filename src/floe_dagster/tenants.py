@@ -114,7 +114,7 @@ def for_tenants(artifacts: CompiledArtifacts) -> CompiledArtifacts:
 
 
 def tenant_of(context: AssetExecutionContext) -> str | None:
-    """Return the tenant that an asset is materialised for; None in a project without tenants."""
+    """Return the tenant that an asset is materialized for; None in a project without tenants."""
     partitions_def = context.assets_def.partitions_def
     return None if partitions_def is None else Scope.of(partitions_def, context.partition_keys).tenant
 

@@ -120,13 +120,13 @@ def origin_run_id(run: DagsterRun, instance: DagsterInstance) -> str:
 
 
 def operation_id(asset: Sequence[str], output: str, partitions: Sequence[str], origin: str) -> str:
-    """Name a materialisation, so that a repeated one finds its own work."""
+    """Name a materialization, so that a repeated one finds its own work."""
     parts = ["dagster", "/".join(asset), *([] if output == _UNNAMED_OUTPUT else [output])]
     return ":".join([*parts, *([shortened(partitions)] if partitions else []), origin])
 
 
 def audit_branch(asset_key: AssetKey, partitions: Sequence[str], origin: str) -> str:
-    """Name the branch that a materialisation waits on until it has passed its checks."""
+    """Name the branch that a materialization waits on until it has passed its checks."""
     parts = [AUDIT_PREFIX, _safe("_".join(asset_key.path))]
     if partitions:
         parts.append(_safe(shortened(partitions)))

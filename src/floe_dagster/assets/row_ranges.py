@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
     from pyiceberg.table import Table
 
+    from floe_iceberg.read.predicates import RowPredicate
+
 _PLAIN_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$")
 
 
@@ -62,9 +64,9 @@ class RowSelection:
         """Whether no row is meant."""
         return isinstance(self.expression, AlwaysFalse)
 
-    def sql(self, table: Table) -> str:
-        """Return the selection as Spark SQL on a table."""
-        return parse_row_filter(self.expression, table.schema(), table=".".join(table.name())).sql
+    def on(self, table: Table) -> RowPredicate:
+        """Fit the selection to a table."""
+        return parse_row_filter(self.expression, table.schema(), table=".".join(table.name()))
 
     def and_(self, other: RowSelection) -> RowSelection:
         """Select the rows that both select."""

@@ -1,7 +1,7 @@
-"""SQL models as assets: what a query reads are its inputs, and its rows are its output.
+"""SQL models as assets: the tables that a query reads are the inputs, and its rows are the output.
 
-The query runs as it is written, but for the tables it names: those are read by the IO manager, as the inputs of a
-Python asset are, so that partitions, tenants and retries are the same for both.
+The query runs as it is written, except for the names of tables. The IO manager reads the tables as it does for a Python
+asset, so partitions, tenants and retries work the same way.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from sqlglot.optimizer.scope import traverse_scope
 from floe_core.config.sql_models import SqlModel, read_sql_models
 from floe_core.errors import ConfigProblem, ConfigurationError
 from floe_dagster.assets.keys import keys_by_table
+from floe_dagster.io.frames import ENGINE_FRAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
 
     from dagster import PartitionsDefinition
 
-_DIALECT = "spark"
+    from floe_dagster.engine import ProjectEngine
 
 
 @dataclass(frozen=True)
 class _Replacement:
-    """A stretch of the text that another takes the place of; ``{table}`` stands for what the table is called."""
+    """A part of the text to replace: by nothing, or by the name of a table between ``before`` and ``after``."""
 
     start: int
     end: int
@@ -65,14 +66,19 @@ class Query:
         return "".join([*parts, self.text[place:]])
 
 
-def parse_query(model: SqlModel, *, default_namespace: str = "public") -> Query:
+def parse_query(model: SqlModel, *, dialect: str, default_namespace: str = "public") -> Query:
     """Find the tables that a model reads.
 
+    Args:
+        model: The model.
+        dialect: The dialect of the engine that runs the query.
+        default_namespace: Namespace of tables that are named without one.
+
     Raises:
-        ConfigurationError: The file holds no query, or something that a model cannot be.
+        ConfigurationError: The file does not hold one valid query.
     """
     try:
-        statements = [one for one in sqlglot.parse(model.text, dialect=_DIALECT) if one is not None]
+        statements = [one for one in sqlglot.parse(model.text, dialect=dialect) if one is not None]
     except SqlglotError as err:
         raise _failed(model, _syntax_problem(model, err)) from err
     if len(statements) != 1 or not isinstance(statements[0], exp.Query):
@@ -84,9 +90,9 @@ def parse_query(model: SqlModel, *, default_namespace: str = "public") -> Query:
     for node in (source for scope in scopes for source in scope.sources.values() if isinstance(source, exp.Table)):
         if not isinstance(node.this, exp.Identifier):
             continue
-        table = _table(model, node, default_namespace)
+        table = _table(model, node, default_namespace, dialect)
         tables[table] = None
-        found.append(_renamed(node, table))
+        found.append(_renamed(node, table, dialect))
     found += [_unqualified(column) for scope in scopes for column in scope.columns if column.args.get("db")]
     return Query(tuple(tables), model.text, tuple(dict.fromkeys(found)))
 
@@ -102,11 +108,11 @@ def _failed(model: SqlModel, problem: ConfigProblem) -> ConfigurationError:
     return ConfigurationError(f"{model.file} has 1 mistake.", problems=[problem])
 
 
-def _table(model: SqlModel, node: exp.Table, default_namespace: str) -> str:
+def _table(model: SqlModel, node: exp.Table, default_namespace: str, dialect: str) -> str:
     place = _first(node).meta["start"]
     if node.catalog:
         fix = "Name it as namespace.table"
-        raise _failed(model, model.problem(f"'{node.sql(_DIALECT)}' has more than two parts", place=place, fix=fix))
+        raise _failed(model, model.problem(f"'{node.sql(dialect)}' has more than two parts", place=place, fix=fix))
     if node.args.get("version") or node.args.get("when"):
         fix = "Read it in a Python asset, with metadata on its AssetIn"
         raise _failed(model, model.problem("a model reads tables as they are now", place=place, fix=fix))
@@ -118,10 +124,14 @@ def _first(node: exp.Table) -> exp.Identifier:
     return found
 
 
-def _renamed(node: exp.Table, table: str) -> _Replacement:
-    # Without an alias of its own a table goes on by its name.
-    alias = "" if node.alias else f" AS {exp.to_identifier(node.name, quoted=True).sql(_DIALECT)}"
-    return _Replacement(_first(node).meta["start"], node.this.meta["end"] + 1, table, "`", f"`{alias}")
+def _renamed(node: exp.Table, table: str, dialect: str) -> _Replacement:
+    def quoted(name: str) -> str:
+        return exp.to_identifier(name, quoted=True).sql(dialect)
+
+    # A table without an alias keeps its name in the query.
+    alias = "" if node.alias else f" AS {quoted(node.name)}"
+    before, after = quoted("_").split("_")
+    return _Replacement(_first(node).meta["start"], node.this.meta["end"] + 1, table, before, f"{after}{alias}")
 
 
 def _unqualified(column: exp.Column) -> _Replacement:
@@ -130,18 +140,19 @@ def _unqualified(column: exp.Column) -> _Replacement:
 
 
 def load_sql_models(
-    folder: Path, root: Path, assets: Iterable[Any], *, default_namespace: str = "public"
+    folder: Path, root: Path, assets: Iterable[Any], *, engine: ProjectEngine, default_namespace: str = "public"
 ) -> list[AssetsDefinition]:
-    """Make assets of a project's SQL models.
+    """Create assets from a project's SQL models.
 
     Args:
-        folder: Where the models lie; it need not exist.
+        folder: The folder of the models; it need not exist.
         root: The project's folder.
         assets: The project's other assets, which models may read.
+        engine: Runs the queries.
         default_namespace: Namespace of tables that are named without one.
 
     Raises:
-        ConfigurationError: A model cannot be; every mistake of its header is listed.
+        ConfigurationError: A model is not valid; every mistake in its header is listed.
     """
     models = {model.table: model for model in read_sql_models(folder, root)}
     if not models:
@@ -152,14 +163,18 @@ def load_sql_models(
         for spec in definition.specs if isinstance(definition, AssetsDefinition) else ():
             for table, key in keys_by_table([spec.key], default_namespace=default_namespace).items():
                 known[table], partitions[table] = key, spec.partitions_def
-    queries = {table: parse_query(model, default_namespace=default_namespace) for table, model in models.items()}
+    dialect = engine.sql_dialect
+    queries = {
+        table: parse_query(model, dialect=dialect, default_namespace=default_namespace)
+        for table, model in models.items()
+    }
     made: list[AssetsDefinition] = []
     for table in _ordered(models, queries):
         model = models[table]
         if table in known:
             raise _failed(model, model.problem(f"another asset writes '{table}' as well", fix="Rename one of them"))
         partitions[table] = _partitions(model, partitions)
-        made.append(_asset(model, queries[table], partitions[table], known))
+        made.append(_asset(model, queries[table], partitions[table], known, engine))
     return made
 
 
@@ -188,10 +203,12 @@ def _partitions(model: SqlModel, known: Mapping[str, PartitionsDefinition | None
 
 
 def _asset(
-    model: SqlModel, query: Query, partitions_def: PartitionsDefinition | None, known: Mapping[str, AssetKey]
+    model: SqlModel,
+    query: Query,
+    partitions_def: PartitionsDefinition | None,
+    known: Mapping[str, AssetKey],
+    engine: ProjectEngine,
 ) -> AssetsDefinition:
-    from floe_spark.plane.queries import DataFrame, query_frames
-
     inputs = {f"table_{number}": table for number, table in enumerate(query.tables)}
     incremental = set(model.config.incremental)
     if unread := sorted(incremental - set(query.tables)):
@@ -200,7 +217,7 @@ def _asset(
 
     def read(table: str) -> AssetIn:
         key = known.get(table, AssetKey(table.split(".")))
-        return AssetIn(key, dagster_type=DataFrame, metadata={"incremental": table in incremental})
+        return AssetIn(key, dagster_type=ENGINE_FRAME, metadata={"incremental": table in incremental})
 
     @asset(
         key=list(model.path),
@@ -208,12 +225,12 @@ def _asset(
         description=model.config.description or f"The query of {model.file}.",
         metadata=model.config.metadata(),
         partitions_def=partitions_def,
-        kinds={"sql", "spark"},
+        kinds={"sql", engine.name},
         code_version=hashlib.sha256(model.text.encode()).hexdigest()[:12],
-        required_resource_keys={"spark"},
+        required_resource_keys={"tables"},
     )
     def run_model(context, **frames):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN003, ANN202 - Dagster refuses annotations that are text
         tables = {inputs[name]: frame for name, frame in frames.items()}
-        return query_frames(context.resources.spark, tables, query.over)
+        return context.resources.tables.context.plane().query(tables, query.over)
 
     return run_model

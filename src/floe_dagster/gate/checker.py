@@ -115,11 +115,10 @@ class Checker:
             return []
         rows = self._rows
         table = table or self.manager.load_table(self.table)
-        sql = rows.sql(table) if rows is not None else None
         of = CheckedRows(
             self.table,
             ref,
-            sql,
+            rows.on(table) if rows is not None else None,
             self.scope.keys,
             lambda name: self.io_manager.table_for(name, self.scope.tenant),
             loaded=table,

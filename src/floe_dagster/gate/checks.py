@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from floe_core.errors import ConfigurationError, FloeStorageError
 from floe_core.schemas import CheckKind
+from floe_dagster.engine import ProjectEngine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,11 +17,11 @@ if TYPE_CHECKING:
     from floe_dagster.gate.conditions import Condition
 
 PUBLISHED = "published"
-# Metadata that names the older staged writes that a published one made pointless.
+# Metadata that names the older staged writes that a published one replaces.
 RETIRED = "retired"
-# Metadata of a result that Dagster asks for and that nothing was looked at for.
+# Metadata of a check that was not evaluated although Dagster requires a result.
 NOT_EVALUATED = "not_evaluated"
-# Metadata of a verdict whose results could not be kept, with the reason.
+# Metadata with the reason why the results were not saved.
 NOT_KEPT = "results_not_kept"
 
 _PER_COLUMN = {CheckKind.NOT_NULL, CheckKind.RANGE, CheckKind.FRESHNESS, CheckKind.ACCEPTED_VALUES}
@@ -36,15 +37,17 @@ class TableCheck:
         name: Its name in Dagster.
         config: What floe.yaml says.
         columns: The columns that it looks at.
+        sql_dialect: The dialect of its conditions.
     """
 
     name: str
     config: CheckConfig
     columns: tuple[str, ...]
+    sql_dialect: str
 
     @property
     def description(self) -> str:
-        """What must hold, for people."""
+        """What must hold, as a sentence without a full stop."""
         config = self.config
         text = self._what()
         return f"{text}, where {config.where}" if config.where else text
@@ -76,25 +79,26 @@ class TableCheck:
 
     @property
     def whole_table(self) -> bool:
-        """Whether rows of other partitions count as well; how fresh a table is does not depend on one partition."""
+        """Whether it looks at rows of other partitions as well; freshness is about the whole table."""
         return self.config.scope == "table" or self.config.type is CheckKind.FRESHNESS
 
     @property
     def counts_rows(self) -> bool:
-        """Whether it is about the number of rows, which a partition and the whole table have each of its own."""
+        """Whether it is about a row count."""
         return self.config.type in {CheckKind.ROW_COUNT, CheckKind.ROW_COUNT_CHANGE}
 
     @property
     def conditions(self) -> list[Condition]:
-        """The SQL that its author wrote.
+        """The conditions in floe.yaml, parsed.
 
         Raises:
-            ConfigurationError: Some of it is not a condition.
+            ConfigurationError: One of them is not a valid condition.
         """
         # Only a project whose checks have SQL in them needs the parser.
         from floe_dagster.gate.conditions import parse_condition
 
-        return [parse_condition(text) for text in (self.config.expression, self.config.where) if text is not None]
+        texts = (self.config.expression, self.config.where)
+        return [parse_condition(text, self.sql_dialect) for text in texts if text is not None]
 
 
 @dataclass(frozen=True)
@@ -103,10 +107,10 @@ class CheckOutcome:
 
     Attributes:
         check: The check.
-        passed: Whether it holds; false as well when it could not be evaluated.
+        passed: Whether it holds; also false when it was not evaluated.
         figures: What was found, by name.
-        seconds: How long it took; checks that are evaluated in one pass share its time.
-        error: Why it could not be evaluated.
+        seconds: How long it took; checks of one pass share its time.
+        error: Why it was not evaluated.
     """
 
     check: TableCheck
@@ -121,17 +125,23 @@ class CheckOutcome:
         return not self.passed and self.check.config.holds_back
 
 
-def expand_checks(configs: Sequence[CheckConfig], *, table: str) -> list[TableCheck]:
+def expand_checks(configs: Sequence[CheckConfig], *, table: str, sql_dialect: str | None = None) -> list[TableCheck]:
     """Give every check its name and columns; a check of several columns becomes one for each, except unique.
 
+    Args:
+        configs: What floe.yaml says.
+        table: The table, for messages.
+        sql_dialect: The dialect of the project's engine; of the default engine when None.
+
     Raises:
-        ConfigurationError: Two checks have one name, or the SQL of one cannot be used.
+        ConfigurationError: Two checks have the same name, or a condition is not valid.
     """
-    checks = [check for config in configs for check in _expanded(config)]
+    dialect = ProjectEngine.of().sql_dialect if sql_dialect is None else sql_dialect
+    checks = [check for config in configs for check in _expanded(config, dialect)]
     names = [check.name for check in checks]
     if twice := sorted({name for name in names if names.count(name) > 1 or name == PUBLISHED}):
-        msg = f"The checks of table '{table}' cannot be told apart: {', '.join(twice)}."
-        raise ConfigurationError(msg, hint="Give each check a name of its own.", table=table)
+        msg = f"Checks of table '{table}' have the same name or a reserved one: {', '.join(twice)}."
+        raise ConfigurationError(msg, hint="Give each check a unique name.", table=table)
     for check in checks:
         if check.config.expression or check.config.where:
             _require_conditions(check, table)
@@ -142,14 +152,15 @@ def _require_conditions(check: TableCheck, table: str) -> None:
     try:
         _ = check.conditions
     except ConfigurationError as err:
-        msg = f"The check '{check.name}' of table '{table}' cannot be used: {err.message}"
+        msg = f"The check '{check.name}' of table '{table}' is not valid: {err.message}"
         raise ConfigurationError(msg, hint=err.hint, table=table) from err
 
 
-def _expanded(config: CheckConfig) -> list[TableCheck]:
+def _expanded(config: CheckConfig, dialect: str) -> list[TableCheck]:
     per_column = config.type in _PER_COLUMN and config.all_columns
     groups = [(name,) for name in config.all_columns] if per_column else [config.all_columns]
-    return [TableCheck(_name(config, columns, alone=len(groups) == 1), config, columns) for columns in groups]
+    alone = len(groups) == 1
+    return [TableCheck(_name(config, columns, alone=alone), config, columns, dialect) for columns in groups]
 
 
 def _name(config: CheckConfig, columns: tuple[str, ...], *, alone: bool) -> str:

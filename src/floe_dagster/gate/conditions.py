@@ -1,4 +1,4 @@
-"""Conditions that people write in checks: one SQL expression over the rows of one table, and nothing else."""
+"""Conditions in checks: one SQL expression over the rows of one table."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from floe_core.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_DIALECT = "spark"
-# The condition stands alone between brackets, on lines of its own: a comment at its end cannot swallow what follows.
+# The condition is parsed in brackets, on lines of its own, so that a comment at its end does not hide the bracket.
 _BEFORE, _AFTER = "SELECT (\n", "\n)"
 _LINES_BEFORE = 1
 _UNITS = frozenset(
@@ -34,7 +33,7 @@ _FORBIDDEN: tuple[tuple[Any, str], ...] = (
     (exp.Placeholder, "a parameter"),
     (exp.Parameter, "a parameter"),
 )
-# Functions of Spark that call any method of Java.
+# Functions of engines that call code outside of SQL.
 _FOREIGN = frozenset({"java_method", "reflect", "try_reflect"})
 
 
@@ -44,7 +43,7 @@ class Condition:
 
     Attributes:
         text: The SQL, as it was written.
-        columns: The columns it names, without the fields of structs, each once.
+        columns: The top-level columns it names, each once.
     """
 
     text: str
@@ -57,14 +56,18 @@ class Condition:
 
 
 @lru_cache(maxsize=512)
-def parse_condition(text: str) -> Condition:
-    """Read a condition of Spark SQL.
+def parse_condition(text: str, dialect: str) -> Condition:
+    """Parse a condition.
+
+    Args:
+        text: What a check says.
+        dialect: The dialect of the engine that evaluates it.
 
     Raises:
-        ConfigurationError: The text is not a single expression, or looks beyond the row.
+        ConfigurationError: The text is not a single expression, or needs more than one row.
     """
     try:
-        statements = [one for one in sqlglot.parse(f"{_BEFORE}{text}{_AFTER}", dialect=_DIALECT) if one is not None]
+        statements = [one for one in sqlglot.parse(f"{_BEFORE}{text}{_AFTER}", dialect=dialect) if one is not None]
     except SqlglotError as err:
         raise _syntax_error(text, err) from err
     inner = _alone(statements)
@@ -75,17 +78,17 @@ def parse_condition(text: str) -> Condition:
         )
     for kind, what in _FORBIDDEN:
         if inner.find(kind) is not None:
-            msg = f"'{text}' has {what}, and a condition looks at one row at a time."
+            msg = f"'{text}' has {what}, but a condition is evaluated for one row at a time."
             raise ConfigurationError(msg, hint="Compute it in an asset, or write an @asset_check.")
     if foreign := [one.name for one in inner.find_all(exp.Anonymous) if one.name.lower() in _FOREIGN]:
-        msg = f"'{text}' calls {foreign[0]}, and a condition calls no code outside of SQL."
+        msg = f"'{text}' calls {foreign[0]}. A condition must not call code outside of SQL."
         raise ConfigurationError(msg)
     found = dict.fromkeys(column.parts[0].name for column in inner.find_all(exp.Column) if not _is_unit(column))
     return Condition(text, tuple(found))
 
 
 def _alone(statements: Sequence[Any]) -> Any:  # noqa: ANN401 - the parser's classes have no common name
-    """Return what stands between the brackets; None when they were closed and opened again, or hold something else."""
+    """Return the expression in the brackets; None when the text closes them itself or holds something else."""
     if len(statements) != 1 or not isinstance(statements[0], exp.Select):
         return None
     [*chosen] = statements[0].expressions
@@ -101,7 +104,7 @@ def _alone(statements: Sequence[Any]) -> Any:  # noqa: ANN401 - the parser's cla
 
 
 def _is_unit(column: exp.Column) -> bool:
-    """Whether a name is the unit of a function such as timestampadd, which the parser takes for a column."""
+    """Whether a name is the unit of a function such as timestampadd, which the parser reports as a column."""
     return (
         len(column.parts) == 1 and column.name.lower() in _UNITS and isinstance(column.parent, exp.Func | exp.Anonymous)
     )
@@ -111,7 +114,7 @@ def _syntax_error(text: str, err: SqlglotError) -> ConfigurationError:
     first = (getattr(err, "errors", None) or [{}])[0]
     reason = str(first.get("description") or "a quote or bracket is not closed").rstrip(".")
     if reason.startswith("Required keyword"):
-        # The parser speaks of its own classes.
+        # The message names classes of the parser.
         reason = "something is missing"
     lines = text.count("\n") + 1
     line = (first.get("line") or 0) - _LINES_BEFORE

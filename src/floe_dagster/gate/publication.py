@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from floe_core.schemas import CheckConfig
+    from floe_dagster.gate.checks import TableCheck
 
 __all__ = ["audited", "discard_staged", "failing_checks", "gate_name", "list_staged", "plan_of", "publish_staged"]
 
@@ -65,13 +66,15 @@ def audited(
     checks: Mapping[AssetKey, Sequence[CheckConfig]],
     *,
     asset_checks: Sequence[AssetChecksDefinition] = (),
+    sql_dialect: str | None = None,
 ) -> tuple[AssetsDefinition, list[AssetChecksDefinition]]:
     """Put a gate behind each asset that has checks.
 
     Args:
         asset: Writes its outputs with an ``IcebergIOManager``.
         checks: Declared checks by asset key.
-        asset_checks: Checks of your own for the same assets; they become part of the gate, and see the rows that wait.
+        asset_checks: Checks of your own for the same assets; they become part of the gate and see the staged rows.
+        sql_dialect: The dialect of the conditions in checks, by sqlglot's name; that of the default engine when None.
 
     Returns:
         The asset, which from now on writes to a branch, and the gates; use both in your definitions.
@@ -83,7 +86,10 @@ def audited(
         return spec.merge_attributes(metadata={GATE_KEY: gate_name(spec.key)}) if spec.key in keys else spec
 
     marked = asset.map_asset_specs(mark)
-    return marked, [_gate(marked, key, checks.get(key, ()), own[key]) for key in keys]
+    declared = {
+        key: expand_checks(checks.get(key, ()), table="/".join(key.path), sql_dialect=sql_dialect) for key in keys
+    }
+    return marked, [_gate(marked, key, declared[key], own[key]) for key in keys]
 
 
 def _target(check: AssetChecksDefinition) -> AssetKey:
@@ -96,9 +102,8 @@ def _target(check: AssetChecksDefinition) -> AssetKey:
 
 
 def _gate(
-    asset: AssetsDefinition, key: AssetKey, configs: Sequence[CheckConfig], own: Sequence[AssetChecksDefinition]
+    asset: AssetsDefinition, key: AssetKey, declared: Sequence[TableCheck], own: Sequence[AssetChecksDefinition]
 ) -> AssetChecksDefinition:
-    declared = expand_checks(configs, table="/".join(key.path))
     io_key = asset.get_io_manager_key_for_asset_key(key)
     plan = CheckPlan(asset.specs_by_key[key], io_key, tuple(declared), tuple(own))
 

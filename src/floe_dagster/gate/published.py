@@ -14,6 +14,7 @@ from pyiceberg.table.refs import MAIN_BRANCH
 from floe_core.errors import USER_ERROR, ConfigurationError, FloeStorageError, RefNotFoundError
 from floe_dagster.assets.keys import keys_by_table
 from floe_dagster.assets.user_code import mistake_in_check
+from floe_dagster.engine import ProjectEngine
 from floe_dagster.gate.checker import Checker, CheckPlan
 from floe_dagster.gate.checks import PUBLISHED, expand_checks
 from floe_dagster.gate.evaluation import CheckedRows, evaluate
@@ -343,8 +344,9 @@ def check_declared(
     if not chosen:
         msg = f"floe.yaml declares no table '{select}'."
         raise ConfigurationError(msg, hint=f"Declared: {', '.join(artifacts.tables) or 'none'}.")
+    dialect = ProjectEngine.of(artifacts.compute).sql_dialect
     for name in chosen:
-        checks = expand_checks(artifacts.tables[name].checks, table=name)
+        checks = expand_checks(artifacts.tables[name].checks, table=name, sql_dialect=dialect)
         about = CheckedTable(name, None, ref=ref or MAIN_BRANCH)
         if not checks:
             yield replace(about, state=TableState.NO_CHECKS)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from dagster import AssetChecksDefinition, AssetKey, DagsterInstance, build_resources
 
 from floe_dagster.assets.keys import table_of
+from floe_dagster.engine import ProjectEngine
 from floe_dagster.gate.checks import expand_checks
 from floe_dagster.gate.evaluation import CheckedRows, evaluate, require_evaluated
 from floe_dagster.gate.publication import failing_checks, gate_name
 from floe_dagster.runs.pipeline import Pipeline
-from floe_iceberg.read.predicates import parse_row_filter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,10 +63,10 @@ def _declared(
     declared = artifacts.tables.get(name)
     if declared is None or not declared.checks:
         return []
-    schema = manager.load_table(staged.table).schema()
-    rows = parse_row_filter(staged.row_filter, schema, table=staged.table).sql if staged.row_filter else None
-    checks = expand_checks(declared.checks, table=staged.table)
+    dialect = ProjectEngine.of(artifacts.compute).sql_dialect
+    checks = expand_checks(declared.checks, table=staged.table, sql_dialect=dialect)
     prefix = staged.table.removesuffix(name)
+    rows = staged.row_filter or None
     of = CheckedRows(staged.table, branch, rows, staged.partitions, lambda other: f"{prefix}{other}")
     outcomes = require_evaluated(evaluate(manager, checks, of))
     return [outcome.check.name for outcome in outcomes if outcome.holds_back]

@@ -1,4 +1,4 @@
-"""Inputs: the version, columns and rows that are asked for, handed over as the annotation says."""
+"""Inputs: the requested version, columns and rows of a table, as the type of the annotation."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 import pyarrow as pa
 from dagster import DagsterType, MetadataValue, TableSchema
 
-from floe_core.errors import ConfigurationError, InvalidScanError
+from floe_core.errors import ConfigurationError, FloeStorageError, InvalidScanError
 from floe_dagster.assets.metadata_keys import INPUT_KEYS, mistyped_keys
 from floe_dagster.io.contexts import type_of_input
+from floe_dagster.io.frames import is_engine_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,7 +31,7 @@ _VERSIONS = ("snapshot_id", "as_of", "branch")
 
 
 def columns(frame_type: type, *names: str) -> DagsterType:
-    """Make a type hint that names the columns an input needs; only those are read.
+    """Create a type hint that names the columns an input needs; only these are read.
 
     ``def report(orders: columns(pa.Table, "id", "total")): …``
     """
@@ -47,7 +48,7 @@ def columns(frame_type: type, *names: str) -> DagsterType:
 
 @dataclass(frozen=True)
 class InputSelection:
-    """What an input asks for.
+    """The rows and columns of a table that an input reads.
 
     Attributes:
         columns: Columns to read, None for all.
@@ -55,8 +56,8 @@ class InputSelection:
         snapshot_id: Snapshot to read.
         as_of: Moment to read at.
         branch: Branch or tag to read.
-        incremental: Whether only what the asset has not read yet is asked for.
-        increment: What that is, once it was found out.
+        incremental: Whether to read only rows that the asset has not read yet.
+        increment: These rows, once they are determined.
     """
 
     columns: tuple[str, ...] | None = None
@@ -69,17 +70,17 @@ class InputSelection:
 
     @property
     def version(self) -> dict[str, Any]:
-        """The version, as the table manager takes it."""
+        """The version, as options of the table manager."""
         if self.increment is not None:
             return {"snapshot_id": self.increment.end}
         return {"snapshot_id": self.snapshot_id, "as_of": self.as_of, "ref": self.branch}
 
 
 def selection_of(context: InputContext, *, projection: bool = True) -> InputSelection:
-    """Read what an input's metadata and type hint ask for.
+    """Return the selection in an input's metadata and type hint.
 
     Raises:
-        ConfigurationError: A setting has a value that cannot be, or a key is nearly one of floe's.
+        ConfigurationError: A setting has an invalid value, or a key looks like a misspelled one of floe's.
     """
     metadata = context.definition_metadata
     where = f"input '{context.name}'" if context.has_input_name else "the input"
@@ -92,7 +93,7 @@ def selection_of(context: InputContext, *, projection: bool = True) -> InputSele
 def selection_from(
     metadata: Mapping[str, Any], dagster_type: DagsterType, *, where: str, projection: bool = True
 ) -> InputSelection:
-    """Read what metadata and a type hint ask for.
+    """Return the selection in metadata and a type hint.
 
     Args:
         metadata: Of an input.
@@ -101,7 +102,7 @@ def selection_from(
         projection: Whether columns can be chosen.
 
     Raises:
-        ConfigurationError: A setting has a value that cannot be.
+        ConfigurationError: A setting has an invalid value.
     """
     plain = {key: _plain(value) for key, value in metadata.items()}
     chosen = (_columns(plain, where) or _columns_of_type(dagster_type)) if projection else None
@@ -118,45 +119,52 @@ def selection_from(
 def load(
     manager: IcebergTableManager, table: str, kind: object, asked: InputSelection, rows: RowSelection | None
 ) -> object:
-    """Read a table as an annotation asks for it.
+    """Read a table as the type of an annotation.
 
     Raises:
         TableNotFoundError: The table does not exist.
-        InvalidScanError: A column, filter or version that cannot be, or an annotation floe cannot serve.
+        InvalidScanError: A column, filter, version or annotation is not valid.
     """
     annotation = bare(kind)
-    if _is_spark_frame(annotation):
-        return _spark(manager, table, asked, rows)
-    form = _form(annotation, table)
+    form = _FORMS.get(_name(annotation))
+    if form is None:
+        _require_engine_frame(manager, table, annotation)
+        return _frame(manager, table, asked, rows)
     if _name(annotation) == _READER and asked.increment is None:
         return _batches(manager, table, asked, rows)
     return form(_scan(manager, table, asked, rows))
 
 
 def load_nothing(manager: IcebergTableManager, table: str, kind: object) -> object:
-    """Hand over no rows of a table that does not exist, as an annotation asks for them.
+    """Return no rows, as the type of an annotation; for a table that does not exist.
 
     Raises:
-        InvalidScanError: An annotation floe cannot serve.
+        InvalidScanError: The annotation is not valid.
     """
     annotation = bare(kind)
-    if _is_spark_frame(annotation):
-        return manager.spark.sql("select 1 as nothing where false").drop("nothing")
-    return _form(annotation, table)(pa.table({}))
-
-
-def _form(annotation: object, table: str) -> Callable[[pa.Table], object]:
-    """Return what turns Arrow rows into what an annotation asks for."""
     form = _FORMS.get(_name(annotation))
-    if form is None:
-        msg = f"Inputs cannot be handed over as {_name(annotation)}."
-        hint = f"Annotate them as one of: {', '.join(name for name in _FORMS if '.' in name)}, pyspark.sql.DataFrame."
-        raise InvalidScanError(msg, hint=hint, table=table)
-    return form
+    if form is not None:
+        return form(pa.table({}))
+    _require_engine_frame(manager, table, annotation)
+    frame: object = manager.context.plane().empty_frame()
+    return frame
+
+
+def _require_engine_frame(manager: IcebergTableManager, table: str, annotation: object) -> None:
+    unavailable: FloeStorageError | None = None
+    engine = "a frame of the engine"
+    try:
+        if is_engine_frame(manager, annotation):
+            return
+    except FloeStorageError as err:
+        unavailable, engine = err, f"a frame of the engine, which is not available ({err.message.rstrip('.')})"
+    msg = f"floe cannot load inputs as {_name(annotation)}."
+    forms = ", ".join(name for name in _FORMS if "." in name)
+    raise InvalidScanError(msg, hint=f"Annotate them as {forms}, or {engine}.", table=table) from unavailable
 
 
 def bare(kind: object) -> object:
-    """Unwrap ``Optional[X]``; no annotation at all asks for a PyArrow table."""
+    """Unwrap ``Optional[X]``; an input without annotation is a PyArrow table."""
     if get_origin(kind) in {Union, types.UnionType}:
         members = [member for member in get_args(kind) if member is not type(None)]
         return members[0] if len(members) == 1 else kind
@@ -168,13 +176,6 @@ def _name(kind: object) -> str:
         return "any"
     module, name = getattr(kind, "__module__", ""), getattr(kind, "__name__", str(kind))
     return f"{module.split('.')[0]}.{name}"
-
-
-def _is_spark_frame(kind: object) -> bool:
-    # Classic and Connect frames are classes of their own, and both are children of pyspark.sql.DataFrame.
-    return isinstance(kind, type) and any(
-        base.__name__ == "DataFrame" and base.__module__.startswith("pyspark.sql") for base in kind.__mro__
-    )
 
 
 def _scan(manager: IcebergTableManager, table: str, asked: InputSelection, rows: RowSelection | None) -> pa.Table:
@@ -197,7 +198,7 @@ def _polars(rows: pa.Table) -> Any:  # noqa: ANN401 - Polars is optional
     return pl.from_arrow(rows)
 
 
-def _spark(manager: IcebergTableManager, table: str, asked: InputSelection, rows: RowSelection | None) -> object:
+def _frame(manager: IcebergTableManager, table: str, asked: InputSelection, rows: RowSelection | None) -> object:
     row_filter = _expression(manager, table, asked, rows)
     if (bounds := _bounds(asked, row_filter)) is not None:
         return manager.incremental_frame(table, **bounds)
@@ -205,7 +206,7 @@ def _spark(manager: IcebergTableManager, table: str, asked: InputSelection, rows
 
 
 def _bounds(asked: InputSelection, row_filter: Any) -> IncrementOptions | None:  # noqa: ANN401 - a row filter
-    """Return what an incremental read asks for; None to read a version whole."""
+    """Return the options of an incremental read; None to read all rows of a version."""
     increment = asked.increment
     if increment is None or increment.start is None:
         return None
@@ -272,9 +273,10 @@ def _incremental(metadata: Mapping[str, Any], where: str) -> bool:
         raise ConfigurationError(msg)
     if value and any(metadata.get(key) is not None for key in _VERSIONS):
         msg = (
-            f"{where[0].upper()}{where[1:]} asks for a version of the table, and for what was added since the last run."
+            f"{where[0].upper()}{where[1:]} sets both a version of the table and 'incremental', which reads the rows "
+            "added since the last run."
         )
-        raise ConfigurationError(msg, hint="Leave one of the two out.")
+        raise ConfigurationError(msg, hint="Remove one of the two.")
     return value
 
 
@@ -305,5 +307,5 @@ def _moment(metadata: Mapping[str, Any], where: str) -> datetime | int | None:
             pass
     if value is None or (isinstance(value, datetime | int) and not isinstance(value, bool)):
         return value
-    msg = f"The metadata 'as_of' of {where} must be a moment such as '2026-01-31T12:00:00Z', not {value!r}."
+    msg = f"The metadata 'as_of' of {where} must be a timestamp such as '2026-01-31T12:00:00Z', not {value!r}."
     raise ConfigurationError(msg)

@@ -27,8 +27,8 @@ from floe_dagster.io.contexts import RunOfOutput, scope_of, step_of, type_of_inp
 from floe_dagster.io.increments import Increment, everything, increment_since
 from floe_dagster.io.inputs import load, load_nothing, selection_of
 from floe_dagster.io.launches import schema_of_launch
-from floe_dagster.io.metadata import materialisation_metadata, nothing_written
-from floe_dagster.io.outputs import Defaults, Materialisation, write
+from floe_dagster.io.metadata import materialization_metadata, nothing_written
+from floe_dagster.io.outputs import Defaults, Materialization, write
 from floe_dagster.io.tables_source import TablesSource
 from floe_dagster.io.withheld import PROPERTIES_FIELD, SECRET_FIELDS, Withheld, require_no_credentials, value_of
 from floe_dagster.runs.dead_runs import RUN_ID_PROPERTY, process_tags
@@ -255,13 +255,13 @@ class IcebergIOManager(ConfigurableIOManager):
             context.add_output_metadata(nothing_written(self.get_table_identifier(context)))
             return
         with failing_as_writes():
-            output = self._materialisation(context)
+            output = self._materialization(context)
             written = write(self.tables, obj, output, self._defaults(context, output.table))
         if written is None:
             context.log.warning("The data has no columns and %s does not exist: nothing is written.", output.table)
             context.add_output_metadata(nothing_written(output.table))
             return
-        context.add_output_metadata(materialisation_metadata(self.tables, output, written))
+        context.add_output_metadata(materialization_metadata(self.tables, output, written))
 
     def load_input(self, context: InputContext) -> object:
         """Read an input from its table, as its annotation asks; a PyArrow table where there is none.
@@ -314,7 +314,7 @@ class IcebergIOManager(ConfigurableIOManager):
             declared=declared,
         )
 
-    def _materialisation(self, context: OutputContext) -> Materialisation:
+    def _materialization(self, context: OutputContext) -> Materialization:
         settings = settings_of_output(context)
         scope = scope_of(context)
         path = context.asset_key.path if context.has_asset_key else [step_name(context)]
@@ -327,7 +327,7 @@ class IcebergIOManager(ConfigurableIOManager):
         read = self._read_by(context)
         if settings.gate is not None:
             run.require(settings.gate, "/".join(path))
-        return Materialisation(
+        return Materialization(
             table=self.get_table_identifier(context),
             asset="/".join(path),
             settings=settings,

@@ -1,4 +1,4 @@
-"""What a materialisation tells Dagster about the table it wrote."""
+"""What a materialization tells Dagster about the table it wrote."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
-    from floe_dagster.io.outputs import Materialisation, Written
+    from floe_dagster.io.outputs import Materialization, Written
     from floe_iceberg.manager import IcebergTableManager
     from floe_iceberg.models import SnapshotInfo
 
 _log = get_logger("floe.dagster")
 
 
-def materialisation_metadata(
-    manager: IcebergTableManager, output: Materialisation, written: Written
+def materialization_metadata(
+    manager: IcebergTableManager, output: Materialization, written: Written
 ) -> dict[str, MetadataValue | Any]:
     """Describe a write: the contract's keys, Dagster's own, and what it cost."""
     snapshot = written.snapshot

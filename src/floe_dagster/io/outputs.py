@@ -1,4 +1,4 @@
-"""Outputs: a table for them if there is none, and one write that can be repeated."""
+"""Outputs: creates the table if it is missing, and writes the data once, however often the write is repeated."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from floe_core.errors import CommitStateUnknownError, ConfigurationError, Invali
 from floe_core.schemas import TableConfig
 from floe_dagster.assets.partitions import ColumnChoice, tie
 from floe_dagster.assets.upsert_keys import DeclaredKeys, missing_keys, require_keys_for_new_table
+from floe_dagster.io.frames import plane_of
 from floe_iceberg.commit.protocol import describe, find_operation
 from floe_iceberg.formats.arrow_types import normalised, to_arrow
 from floe_iceberg.models import Engine, NullKeys, SnapshotInfo, WriteMode
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from dagster import PartitionsDefinition
     from pyiceberg.table import Table
 
+    from floe_core.dataplane import DataPlane
     from floe_dagster.assets.partitions import PartitionedTable
     from floe_dagster.assets.row_ranges import RowSelection
     from floe_dagster.assets.settings import AssetSettings
@@ -45,13 +47,13 @@ _SHOWN_KEYS = 3
 
 @dataclass(frozen=True)
 class Defaults:
-    """What holds where an asset does not say otherwise; the IO manager's fields of the same names.
+    """Settings for assets that do not have their own; the IO manager's fields of the same names.
 
     Attributes:
-        write_mode: What every asset does; None to append, and to replace partitions.
+        write_mode: Write mode of every asset; None to append, and to replace partitions.
         evolve: Whether tables follow the data's schema.
-        auto_create: Whether a missing table is made.
-        partition_column: Column that partition keys speak of.
+        auto_create: Whether a missing table is created.
+        partition_column: Column whose values partition keys select.
         partition_columns: The same by dimension.
         declared: Tables that the project declares, by name.
     """
@@ -65,21 +67,21 @@ class Defaults:
 
 
 @dataclass(frozen=True)
-class Materialisation:
-    """One output on its way into its table.
+class Materialization:
+    """One output to be written into its table.
 
     Attributes:
         table: ``namespace.table``.
         asset: The asset's name, for messages.
-        settings: What its metadata asks for.
+        settings: Settings in its metadata.
         partitions_def: Its partitions, None for an asset without.
         partitions: The keys that are written.
         operation_id: Makes the write repeatable; None outside of a run.
-        branch: The branch it waits on for its checks, None to write to main.
+        branch: The branch on which the rows are staged until they are checked, None to write to main.
         properties: Go into the snapshot's summary.
-        repeated: Whether an earlier try of the same materialisation may have got somewhere.
-        full_refresh: Whether the rows replace what is there, also where the asset appends or upserts.
-        incremental: Whether they were made only of what was added to an input.
+        repeated: Whether an earlier attempt at the same materialization may have written rows.
+        full_refresh: Whether the rows replace all earlier ones, even if the asset appends or upserts.
+        incremental: Whether the rows were computed only from rows added to an input.
     """
 
     table: str
@@ -97,15 +99,15 @@ class Materialisation:
 
 @dataclass(frozen=True)
 class Written:
-    """How a materialisation ended.
+    """Result of a materialization.
 
     Attributes:
         snapshot: The snapshot it made or found, or the current one when there was nothing to write.
         mode: What it did to the rows already there.
         rows: The rows of its partitions, None for an asset without.
-        num_rows: Rows it brought; None when only the snapshot knows.
-        branch: The branch it waits on.
-        table: The table afterwards.
+        num_rows: Rows in the data; None when only the snapshot has the number.
+        branch: The branch on which the rows are staged.
+        table: The table after the write.
     """
 
     snapshot: SnapshotInfo
@@ -116,19 +118,20 @@ class Written:
     table: Table
 
 
-def write(manager: IcebergTableManager, data: object, output: Materialisation, defaults: Defaults) -> Written | None:
+def write(manager: IcebergTableManager, data: object, output: Materialization, defaults: Defaults) -> Written | None:
     """Write an output; None when there is nothing to write and no table to write it to.
 
     Raises:
         TableNotFoundError: The table does not exist, and ``auto_create`` is off.
         SchemaEvolutionError: The data does not fit the table.
-        InvalidDataError: The data is no frame, or has rows outside the partitions that are written.
-        ConfigurationError: An upsert has no keys, or the table cannot have those that are declared.
-        CapabilityError: The output is to wait on a branch, and the catalog keeps none.
+        InvalidDataError: floe cannot write data of this type, or it has rows outside the partitions that are written.
+        ConfigurationError: An upsert has no keys, or the declared keys do not fit the table.
+        CapabilityError: The output is to be staged on a branch, and the catalog does not support branches.
     """
     if output.branch is not None:
         require_branches(manager, output.table)
-    return _Write(manager, _frame(manager, data), output, defaults).run()
+    plane = plane_of(manager, data)
+    return _Write(manager, data if plane is not None else _arrow(data), output, defaults, plane).run()
 
 
 class _Write:
@@ -136,14 +139,17 @@ class _Write:
         self,
         manager: IcebergTableManager,
         data: Any,  # noqa: ANN401 - a frame
-        output: Materialisation,
+        output: Materialization,
         defaults: Defaults,
+        plane: DataPlane | None,
     ) -> None:
+        """Take the data with the engine whose own frame it is; None for Arrow data."""
         self._manager = manager
         self._data = data
         self._output = output
         self._defaults = defaults
-        self._on_spark = _is_spark(data) or manager.config.engine is Engine.SPARK
+        self._plane = plane
+        self._uses_engine = plane is not None or manager.config.engine is Engine.SPARK
         self._keys: tuple[str, ...] = ()
         self._null_keys: NullKeys | None = None
 
@@ -165,7 +171,7 @@ class _Write:
             self._data = plain_arrow_schema(table.schema()).empty_table()
         count = self._data.num_rows if isinstance(self._data, pa.Table) else None
         if replaced is not None:
-            self._data = _within(self._data, replaced, table, self._output)
+            self._data = self._within(replaced, table)
         try:
             outcome = self._write(table, mode, replaced)
         except BaseException as err:
@@ -183,7 +189,7 @@ class _Write:
         return DeclaredKeys.of(output.settings, declared, asset=output.asset, table=output.table)
 
     def _agreed_keys(self, table: Table, declared: DeclaredKeys) -> tuple[tuple[str, ...], NullKeys]:
-        """Return the keys of an upsert; what the table records follows what is declared, or nothing is written."""
+        """Return the keys of an upsert, and record declared keys in the table; if that fails nothing is written."""
         keys = declared.keys or recorded_keys(table)
         if not keys:
             raise missing_keys(self._output.asset, self._output.table)
@@ -192,7 +198,7 @@ class _Write:
         return keys, recorded_null_keys(table)
 
     def _table(self, mode: WriteMode, wanted: DeclaredKeys) -> Table | None:
-        """Load the table, making it first when that is allowed."""
+        """Load the table; a missing one is created if that is allowed."""
         manager, name = self._manager, self._output.table
         found = find_table(manager.context, name) if self._defaults.auto_create else manager.load_table(name)
         if found is not None:
@@ -209,7 +215,7 @@ class _Write:
         return self._create(schema, declared)
 
     def _as_declared(self, table: Table) -> Table:
-        """Let a table follow its declaration and the asset's properties; where it cannot, nothing is written."""
+        """Apply the declaration and the asset's properties to the table; if that fails nothing is written."""
         declared = self._defaults.declared.get(self._output.table, TableConfig())
         properties = {**declared.properties, **self._output.settings.properties}
         if not properties and self._output.table not in self._defaults.declared:
@@ -240,7 +246,12 @@ class _Write:
         return tuple(partitioned.terms) if partitioned else ()
 
     def _schema(self) -> pa.Schema:
-        return self._manager.context.plane().arrow_schema(self._data) if _is_spark(self._data) else self._data.schema
+        schema: pa.Schema = self._data.schema if self._plane is None else self._plane.arrow_schema(self._data)
+        return schema
+
+    def _names(self) -> Sequence[str]:
+        names: Sequence[str] = self._data.schema.names if self._plane is None else self._plane.columns(self._data)
+        return names
 
     def _tied(self, schema: Any, table: Table | None = None) -> PartitionedTable | None:  # noqa: ANN401 - an Iceberg schema
         if self._output.partitions_def is None:
@@ -263,19 +274,19 @@ class _Write:
         chosen = self._output.settings.write_mode or self._defaults.write_mode
         if self._output.partitions_def is None:
             return chosen or WriteMode.APPEND
-        # A partition is replaced by what its asset returns, unless somebody says otherwise.
+        # By default a partition is replaced by the rows that its asset returns.
         return chosen if chosen in {WriteMode.APPEND, WriteMode.UPSERT} else WriteMode.OVERWRITE
 
     def _require_a_place_for_increments(self, mode: WriteMode) -> None:
         if self._output.incremental and mode not in {WriteMode.APPEND, WriteMode.UPSERT}:
-            msg = f"Asset '{self._output.asset}' reads only what is new, and would replace all earlier rows by it."
+            msg = f"Asset '{self._output.asset}' reads only new rows, but its write mode replaces all earlier rows."
             raise ConfigurationError(msg, hint="Set its write_mode to append or upsert.", table=self._output.table)
 
     def _published(self, table: Table) -> tuple[SnapshotInfo | None, Table]:
-        """Prepare the branch that a checked write waits on; return its snapshot if main already has the write."""
+        """Open the branch of a staged write; return the snapshot of the write if main already has it."""
         operation, branch = self._output.operation_id, self._output.branch
-        if operation and self._output.repeated and self._on_spark:
-            # A driver that was killed may have left its write running on a Spark Connect server.
+        if operation and self._output.repeated and self._uses_engine:
+            # A killed process may have left its write running in the engine's server.
             self._manager.context.plane().await_quiet(operation)
             table = self._manager.load_table(table)
         if branch is None:
@@ -285,10 +296,10 @@ class _Write:
         return None, open_staged(self._manager, table, branch, loaded=table)
 
     def _close_branch(self, err: BaseException) -> None:
-        """Drop the branch that was opened for a write that failed; one that may still land keeps it."""
+        """Drop the branch of a write that failed; a write that may still be committed keeps its branch."""
         if self._output.branch is None or isinstance(err, CommitStateUnknownError):
             return
-        # The write's own error is the one to tell.
+        # The error of the write is the one to report.
         with contextlib.suppress(Exception):
             remove_unwritten(self._manager, self._output.table, self._output.branch)
 
@@ -308,7 +319,7 @@ class _Write:
                 options=WriteSettings(
                     null_keys=self._null_keys,
                     evolve_schema=self._defaults.evolve if output.settings.evolve is None else output.settings.evolve,
-                    # Nulls do not take a table away from its declaration.
+                    # Nulls in the data do not make declared columns optional.
                     keep_required=self._declared_required(),
                     operation_id=output.operation_id,
                     branch=output.branch,
@@ -321,12 +332,29 @@ class _Write:
                 raise _outside(output) from err
             raise
 
+    def _within(self, rows: RowSelection, table: Table) -> Any:  # noqa: ANN401 - a frame
+        """Return data that has no row outside the partitions that are replaced; a rerun would add such a row again."""
+        data, output, names = self._data, self._output, self._names()
+        if rows.column.split(".")[0] not in names:
+            msg = f"The data of asset '{output.asset}' lacks its partition column '{rows.column}'."
+            raise InvalidDataError(msg, hint=f"Columns there: {', '.join(names)}.", table=output.table)
+        if self._plane is not None:
+            # The engine checks each row while it writes it, so the frame is not computed twice.
+            return self._plane.guard_rows(data, rows.on(table), column=rows.column, message=_OUTSIDE)
+        if not _comparable(data.schema, table, rows.column):
+            # The write reports what does not fit.
+            return data
+        predicate = expression_to_pyarrow(bind(table.schema(), rows.expression, case_sensitive=True))
+        if isinstance(data, pa.RecordBatchReader):
+            return pa.RecordBatchReader.from_batches(data.schema, _guarded(data, predicate, output))
+        _require_all(data, predicate, output)
+        return data
+
     def _mark(self, mode: WriteMode, replaced: RowSelection | None) -> dict[str, str]:
         if self._output.branch is None:
             return {}
         text = replaced.text if replaced is not None else None
-        names = self._data.columns if _is_spark(self._data) else self._data.schema.names
-        columns = tuple(names) if mode is WriteMode.UPSERT else ()
+        columns = tuple(self._names()) if mode is WriteMode.UPSERT else ()
         mark = StagedMark(
             self._output.branch,
             mode,
@@ -339,33 +367,9 @@ class _Write:
         return mark.properties()
 
 
-def _frame(manager: IcebergTableManager, data: object) -> Any:  # noqa: ANN401 - Arrow data, or the engine's own frame
-    if _is_spark(data) and manager.context.plane().accepts(data):
-        return data
+def _arrow(data: object) -> pa.Table | pa.RecordBatchReader:
     frame = to_arrow(data)
     return normalised(frame) if isinstance(frame, pa.Table) else frame
-
-
-def _is_spark(data: object) -> bool:
-    return type(data).__module__.startswith("pyspark.")
-
-
-def _within(data: Any, rows: RowSelection, table: Table, output: Materialisation) -> Any:  # noqa: ANN401 - a frame
-    """Make sure that no row lies outside the partitions that are replaced: a rerun would add it once more."""
-    names = data.columns if _is_spark(data) else data.schema.names
-    if rows.column.split(".")[0] not in names:
-        msg = f"The data of asset '{output.asset}' lacks its partition column '{rows.column}'."
-        raise InvalidDataError(msg, hint=f"Columns there: {', '.join(names)}.", table=output.table)
-    if _is_spark(data):
-        return _guarded_on_spark(data, rows.column, rows.sql(table))
-    if not _comparable(data.schema, table, rows.column):
-        # The write itself will say what does not fit.
-        return data
-    predicate = expression_to_pyarrow(bind(table.schema(), rows.expression, case_sensitive=True))
-    if isinstance(data, pa.RecordBatchReader):
-        return pa.RecordBatchReader.from_batches(data.schema, _guarded(data, predicate, output))
-    _require_all(data, predicate, output)
-    return data
 
 
 def _comparable(data: pa.Schema, table: Table, column: str) -> bool:
@@ -376,34 +380,21 @@ def _comparable(data: pa.Schema, table: Table, column: str) -> bool:
     return fits(ours, table.schema().find_field(column).field_type)
 
 
-def _guarded(reader: pa.RecordBatchReader, predicate: Any, output: Materialisation) -> Iterator[pa.RecordBatch]:  # noqa: ANN401
+def _guarded(reader: pa.RecordBatchReader, predicate: Any, output: Materialization) -> Iterator[pa.RecordBatch]:  # noqa: ANN401
     for batch in reader:
         _require_all(normalised(pa.Table.from_batches([batch])), predicate, output)
         yield batch
 
 
-def _require_all(data: pa.Table, predicate: Any, output: Materialisation) -> None:  # noqa: ANN401 - a PyArrow expression
+def _require_all(data: pa.Table, predicate: Any, output: Materialization) -> None:  # noqa: ANN401 - a PyArrow expression
     outside = data.num_rows - data.filter(predicate).num_rows
     if outside:
         raise _outside(output, outside)
 
 
-def _guarded_on_spark(data: Any, column: str, sql: str) -> Any:  # noqa: ANN401 - a PySpark frame
-    """Let Spark look at each row while it writes it, instead of computing the frame twice."""
-
-    def expression(name: str) -> str:
-        quoted = "`" + name.replace("`", "``") + "`"
-        if name not in {column, column.split(".", maxsplit=1)[0]}:
-            return quoted
-        value = f"case when {sql} then {quoted} else raise_error('{_OUTSIDE}') end"
-        return f"{value} as {quoted}"
-
-    return data.selectExpr(*(expression(name) for name in data.columns))
-
-
-def _outside(output: Materialisation, count: int | None = None) -> InvalidDataError:
+def _outside(output: Materialization, count: int | None = None) -> InvalidDataError:
     keys = ", ".join(output.partitions[:_SHOWN_KEYS]) + (", …" if len(output.partitions) > _SHOWN_KEYS else "")
     what = "rows" if count is None else f"{count} row{'s' if count != 1 else ''}"
     msg = f"Asset '{output.asset}' returned {what} outside of the partition that it writes ({keys})."
-    hint = "Filter them in the asset, or set metadata={'write_mode': 'upsert'} or 'append' for late rows."
+    hint = "Filter them in the asset. For late rows set metadata={'write_mode': 'upsert'} or 'append'."
     return InvalidDataError(msg, hint=hint, table=output.table)

@@ -1,4 +1,4 @@
-"""Materialises assets and reports how far it has come, in this process or in one a step."""
+"""Materializes assets and reports how far it has come, in this process or in one a step."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def run_assets(  # noqa: PLR0913 - what a run is made of
     full_refresh: bool = False,
     listener: Listener | None = None,
 ) -> RunOutcome:
-    """Materialise assets with their checks, and wait for the end.
+    """Materialize assets with their checks, and wait for the end.
 
     A range of partitions over assets with and without partitions becomes one Dagster run a kind, one after the other:
     Dagster would note every partition of the range for every asset. So does any run for a tenant.

@@ -118,7 +118,7 @@ class Pipeline:
 
     @cached_property
     def keys(self) -> list[AssetKey]:
-        """Every asset that can be materialised, upstream first."""
+        """Every asset that can be materialized, upstream first."""
         graph = self.definitions.resolve_asset_graph()
         return [key for key in graph.toposorted_asset_keys if key in graph.materializable_asset_keys]
 

@@ -188,9 +188,9 @@ class RunProgress:
         if gated := self._gates.get(event.step_key or ""):
             self._change(gated, state=AssetState.CHECKING)
 
-    def _materialised(self, event: DagsterEvent, moment: float) -> None:
-        materialisation = event.step_materialization_data.materialization
-        metadata = _plain(materialisation)
+    def _materialized(self, event: DagsterEvent, moment: float) -> None:
+        materialization = event.step_materialization_data.materialization
+        metadata = _plain(materialization)
         waits = event.asset_key in self._gated
         done = AssetState.WRITTEN if "snapshot_id" in metadata else AssetState.UNCHANGED
         self._change(
@@ -280,7 +280,7 @@ class RunProgress:
             self._change(key, state=AssetState.SKIPPED, ended=moment)
 
     def _step_succeeded(self, event: DagsterEvent, moment: float) -> None:
-        """Note that a step wrote nothing, when it ended well and never materialised its asset."""
+        """Note that a step wrote nothing, when it ended well and never materialized its asset."""
         for key in self._steps.get(event.step_key or "", ()):
             if self._assets[key].state is AssetState.RUNNING:
                 self._change(key, state=AssetState.UNCHANGED, rows=0, ended=moment)
@@ -288,7 +288,7 @@ class RunProgress:
 
 _HANDLERS = {
     DagsterEventType.STEP_START: RunProgress._step_started,  # noqa: SLF001 - our own class's
-    DagsterEventType.ASSET_MATERIALIZATION: RunProgress._materialised,  # noqa: SLF001 - our own class's
+    DagsterEventType.ASSET_MATERIALIZATION: RunProgress._materialized,  # noqa: SLF001 - our own class's
     DagsterEventType.ASSET_CHECK_EVALUATION: RunProgress._checked,  # noqa: SLF001 - our own class's
     DagsterEventType.STEP_FAILURE: RunProgress._step_failed,  # noqa: SLF001 - our own class's
     DagsterEventType.RUN_FAILURE: RunProgress._run_failed,  # noqa: SLF001 - our own class's

@@ -47,7 +47,7 @@ class RunHistory:
         return {one for one, run_id in attempts.items() if run_id in over} | self._unpublished(key, latest)
 
     def _latest(self, key: AssetKey) -> dict[str, int]:
-        """Return the latest materialisation of each partition by its number in the event log."""
+        """Return the latest materialization of each partition by its number in the event log."""
         kind = DagsterEventType.ASSET_MATERIALIZATION
         if self._pipeline.spec(key).partitions_def is not None:
             found = self._instance.event_log_storage.get_latest_storage_id_by_partition(key, kind)

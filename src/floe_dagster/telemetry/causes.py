@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from floe_core import errors
 from floe_core.observing.redaction import redact_text
+from floe_dagster.engine import reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,7 +26,6 @@ _CLASS = re.compile(r"[A-Za-z_][\w.]*")
 _FRAME = re.compile(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d+)')
 _LIBRARY = re.compile(r"site-packages|dist-packages|[/\\]lib[/\\]python3|^<")
 _OWN_CODE = str(Path(__file__).parents[2])
-_SQL_STATE = re.compile(r"\s*SQLSTATE: \w+;?\s*$")
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,9 @@ def _told(text: str) -> str:
     kind, colon, rest = text.partition(": ")
     if not colon or not _CLASS.fullmatch(kind):
         return text
-    # Spark's message goes on with its plan, which says little to anybody.
-    rest = _SQL_STATE.sub("", rest.partition("\n")[0]) if kind.startswith("pyspark.") else rest.strip()
-    return f"{kind.rpartition('.')[2]}: {rest}"
+    # An engine's message may go on with the plan of the query.
+    reason = reason_of(kind, rest)
+    return f"{kind.rpartition('.')[2]}: {rest.strip() if reason is None else reason}"
 
 
 def _place_in_project(stack: Sequence[str]) -> str | None:

@@ -91,9 +91,23 @@ _ICEBERG: dict[int, IcebergType] = {
 }
 
 
+# Frames of libraries that may be absent.
+_FRAMES = frozenset({"pandas.DataFrame", "polars.DataFrame", "polars.LazyFrame"})
+
+
 @runtime_checkable
 class _ArrowStream(Protocol):
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+
+
+def is_arrow_data(data: object) -> bool:
+    """Whether data is of a kind that ``to_arrow`` takes, whatever is in it; any other may be an engine's own frame."""
+    known = isinstance(data, pa.Table | pa.RecordBatchReader | pa.RecordBatch | list | _ArrowStream)
+    return known or _full_name(data) in _FRAMES
+
+
+def _full_name(data: object) -> str:
+    return f"{type(data).__module__.split('.')[0]}.{type(data).__name__}"
 
 
 def to_arrow(data: object) -> pa.Table | pa.RecordBatchReader:
@@ -176,7 +190,7 @@ def _from_rows(rows: list[dict[str, Any]]) -> pa.Table:
 
 
 def _from_library(data: Any) -> pa.Table | pa.RecordBatchReader | None:  # noqa: ANN401 - libraries that may be absent
-    match f"{type(data).__module__.split('.')[0]}.{type(data).__name__}":
+    match _full_name(data):
         case "polars.LazyFrame":
             with _reading():
                 return data.collect().to_arrow()

@@ -92,7 +92,7 @@ def test_a_sound_project_is_valid(validate):
         ),
         (
             f"{HEAD}tables:\n  bronze.orders:\n{COLUMNS}{ALIKE}",
-            *((7, 5), "cannot be told apart: not_null_id", "Give each check a name of its own."),
+            *((7, 5), "have the same name or a reserved one: not_null_id", "Give each check a unique name."),
         ),
         (
             f"{HEAD}tables:\n  bronze.orders:\n{COLUMNS}    partition_by: [day(note)]\n",

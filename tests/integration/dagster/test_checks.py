@@ -119,7 +119,7 @@ def test_a_column_that_is_not_there_is_named(evaluate):
         evaluate({"type": "not_null", "column": "regoin"})
 
 
-def test_checks_that_cannot_be_told_apart_are_refused(evaluate):
+def test_checks_with_one_name_are_refused(evaluate):
     twice = {"type": "range", "column": "amount", "min": 0}
     with pytest.raises(ConfigurationError, match="range_amount"):
         evaluate(twice, twice)

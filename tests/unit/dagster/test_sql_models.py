@@ -9,7 +9,9 @@ from floe_core.config.sql_models import SqlModel, read_sql_models
 from floe_core.errors import ConfigurationError
 from floe_core.schemas.sql_model import SqlModelConfig
 from floe_dagster.assets.sql_models import load_sql_models, parse_query
+from floe_dagster.engine import ProjectEngine
 
+ENGINE = ProjectEngine("spark", "spark")
 DAYS = dg.DailyPartitionsDefinition(start_date="2026-01-01")
 
 
@@ -18,7 +20,7 @@ def model(text):
 
 
 def over(text, **names):
-    query = parse_query(model(text))
+    query = parse_query(model(text), dialect="spark")
     return query.over({table: names.get(table.replace(".", "_"), "v") for table in query.tables})
 
 
@@ -39,7 +41,7 @@ def over(text, **names):
     ],
 )
 def test_the_tables_of_a_query_are_found(text, tables):
-    found = parse_query(model(text)).tables
+    found = parse_query(model(text), dialect="spark").tables
     if tables is None:
         assert set(found) in ({"silver.a", "silver.b", "silver.c"}, {"silver.a"})
     else:
@@ -80,7 +82,7 @@ def test_a_table_that_is_read_twice_is_replaced_twice():
 )
 def test_what_cannot_be_a_model_is_said_with_its_place(text, message, line):
     with pytest.raises(ConfigurationError) as caught:
-        parse_query(model(text))
+        parse_query(model(text), dialect="spark")
     (problem,) = caught.value.problems
     assert message in problem.message
     assert (problem.file, problem.line) == ("models/gold/daily.sql", line)
@@ -116,7 +118,9 @@ def test_models_get_the_metadata_partitions_and_inputs_they_ask_for(tmp_path):
         "select day, count(*) n from silver.orders group by day",
     )
     write(tmp_path, "gold/best.sql", "/* floe:\nwrite_mode: overwrite\n*/\nselect max(n) n from gold.daily")
-    best, daily = sorted(load_sql_models(tmp_path / "models", tmp_path, [orders]), key=lambda made: made.key)
+    best, daily = sorted(
+        load_sql_models(tmp_path / "models", tmp_path, [orders], engine=ENGINE), key=lambda made: made.key
+    )
     spec = daily.get_asset_spec()
     assert (spec.description, spec.partitions_def) == ("By day.", DAYS)
     assert (spec.metadata["write_mode"], spec.metadata["upsert_keys"]) == ("upsert", ["day"])
@@ -140,12 +144,12 @@ def test_models_that_do_not_go_with_the_others_are_refused(tmp_path, files, mess
     for path, text in files.items():
         write(tmp_path, path, text)
     with pytest.raises(ConfigurationError) as caught:
-        load_sql_models(tmp_path / "models", tmp_path, [orders])
+        load_sql_models(tmp_path / "models", tmp_path, [orders], engine=ENGINE)
     assert message in caught.value.problems[0].message
 
 
 def test_a_project_without_models_has_none(tmp_path):
-    assert load_sql_models(tmp_path / "models", tmp_path, []) == []
+    assert load_sql_models(tmp_path / "models", tmp_path, [], engine=ENGINE) == []
 
 
 def test_a_model_depends_on_assets_whose_keys_are_not_the_names_of_their_tables(tmp_path):
@@ -158,5 +162,5 @@ def test_a_model_depends_on_assets_whose_keys_are_not_the_names_of_their_tables(
     file = tmp_path / "models" / "gold" / "daily.sql"
     file.parent.mkdir(parents=True)
     file.write_text("select * from orders join silver.a_b using (id)")
-    [made] = load_sql_models(tmp_path / "models", tmp_path, [orders, deep])
+    [made] = load_sql_models(tmp_path / "models", tmp_path, [orders, deep], engine=ENGINE)
     assert set(made.keys_by_input_name.values()) == {dg.AssetKey("orders"), dg.AssetKey(["silver", "a", "b"])}
