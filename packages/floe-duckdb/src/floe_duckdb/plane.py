@@ -18,7 +18,7 @@ import duckdb
 import pyarrow as pa
 from duckdb import DuckDBPyConnection, DuckDBPyRelation
 from floe_core.dataplane import OPERATION_ID_PROPERTY, SOURCE_ROWS_PROPERTY, Figure, NullKeys, WriteKind
-from floe_core.errors import CapabilityError, EngineError, InvalidScanError
+from floe_core.errors import CapabilityError, EngineError, InvalidDataError, InvalidScanError
 from floe_iceberg import Engine, IcebergTableManager, WriteMode
 from floe_iceberg.read.predicates import RowPredicate
 
@@ -247,6 +247,7 @@ class DuckDBPlane:
 
         Raises:
             EngineError: A relation cannot be computed.
+            InvalidDataError: The rows do not fit; ``nulls`` says that a required column was given null.
         """
         properties = {key: str(value) for key, value in request.snapshot_properties.items()}
         operation_id = properties.pop(OPERATION_ID_PROPERTY, None)
@@ -263,20 +264,26 @@ class DuckDBPlane:
         rows, upsert = self._rows(request), request.kind is WriteKind.UPSERT
         if upsert:
             properties[SOURCE_ROWS_PROPERTY] = str(rows.num_rows)
-        self._manager.write_data(
-            request.table,
-            rows,
-            mode=_MODES.get(request.kind) or WriteMode(request.kind.value),
-            keys=request.keys if upsert else None,
-            null_keys=request.null_keys if upsert else None,
-            overwrite_filter=_required(request) if request.kind is WriteKind.OVERWRITE_FILTER else None,
-            # The manager that asks has changed the schema already.
-            evolve_schema=False,
-            snapshot_properties=properties,
-            operation_id=operation_id,
-            branch=request.branch,
-            engine=Engine.ARROW,
-        )
+        try:
+            self._manager.write_data(
+                request.table,
+                rows,
+                mode=_MODES.get(request.kind) or WriteMode(request.kind.value),
+                keys=request.keys if upsert else None,
+                null_keys=request.null_keys if upsert else None,
+                overwrite_filter=_required(request) if request.kind is WriteKind.OVERWRITE_FILTER else None,
+                # The manager that asks has changed the schema already.
+                evolve_schema=False,
+                snapshot_properties=properties,
+                operation_id=operation_id,
+                branch=request.branch,
+                engine=Engine.ARROW,
+            )
+        except InvalidDataError as err:
+            fields = self._manager.load_table(request.table).schema().fields
+            required = {field.name for field in fields if field.required}
+            err.nulls = any(rows[name].null_count for name in required.intersection(rows.column_names))
+            raise
 
     def _rows(self, request: WriteRequest) -> pa.Table:
         data = request.data
