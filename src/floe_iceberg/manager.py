@@ -9,8 +9,8 @@ from floe_core.plugins import CatalogPlugin, default_registry
 from floe_core.plugins.host.connecting import opened_catalog
 from floe_core.telemetry import get_logger, get_tracer
 from floe_iceberg import maintenance
+from floe_iceberg.catalog.connection import LazyEngine
 from floe_iceberg.catalog.namespaces import Namespaces
-from floe_iceberg.catalog.planes import LazyPlane
 from floe_iceberg.catalog.reconciling import ReconcilingCatalog
 from floe_iceberg.context import ManagerContext
 from floe_iceberg.models import CompactionStrategy, IcebergTableManagerConfig, WriteMode
@@ -128,7 +128,7 @@ class IcebergTableManager:
         # A catalog may bring its own plugin, which knows what it can do and how an engine opens it.
         catalog_plugin = catalog_plugin or getattr(catalog, "catalog_plugin", None)
         self._connection: ProjectConnection | None = None
-        self._plane = LazyPlane(cast("Catalog", catalog), compute, plugins=(catalog_plugin, storage_plugin))
+        self._plane = LazyEngine(cast("Catalog", catalog), compute, plugins=(catalog_plugin, storage_plugin))
         self._context = ManagerContext(
             catalog=ReconcilingCatalog.around(cast("Catalog", catalog)),
             config=config or IcebergTableManagerConfig(),

@@ -1,4 +1,4 @@
-"""Runs the checks of an asset on a version of its table: those that floe.yaml declares, and the user's own."""
+"""Runs the checks of an asset on a version of its table: declared ones from floe.yaml, and the user's own."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CheckPlan:
-    """The checks of one asset, whatever the run.
+    """The checks of one asset.
 
     Attributes:
         spec: The asset.
-        io_key: The resource that writes it.
+        io_key: The IO manager that writes it.
         declared: Its checks in floe.yaml.
         own: The user's own ones.
     """
@@ -43,7 +43,7 @@ class CheckPlan:
     own: tuple[AssetChecksDefinition, ...] = ()
 
     def specs(self) -> list[AssetCheckSpec]:
-        """Return what Dagster knows of the gate of these checks."""
+        """Return the Dagster specs of the gate that runs these checks."""
         key = self.spec.key
         declared = [
             AssetCheckSpec(check.name, asset=key, description=f"{check.description}.", blocking=check.config.holds_back)
@@ -57,7 +57,7 @@ class CheckPlan:
 
     @property
     def blocking_names(self) -> set[str]:
-        """The checks whose failure holds rows back."""
+        """The checks whose failure keeps rows from being published."""
         return {spec.name for spec in self.specs() if spec.blocking}
 
     @property
@@ -72,7 +72,7 @@ class Checker:
     Attributes:
         plan: The checks.
         manager: The table manager.
-        scope: The partitions and the tenant that they are about.
+        scope: The partitions and the tenant to check.
         table: The asset's table.
     """
 
@@ -81,16 +81,16 @@ class Checker:
 
         Args:
             plan: The checks.
-            resources: What they need, by name.
-            scope: The partitions and the tenant that they are about.
-            instance: Where the user's own checks believe to run.
+            resources: The resources that they need, by name.
+            scope: The partitions and the tenant to check.
+            instance: The instance that the user's own checks see.
 
         Raises:
             ConfigurationError: The asset is not written by an ``IcebergIOManager``.
         """
         io_manager = getattr(resources, plan.io_key)
         if not isinstance(io_manager, IcebergIOManager):
-            msg = f"Asset '{plan.spec.key.to_user_string()}' has checks before its publication, and no Iceberg table."
+            msg = f"Asset '{plan.spec.key.to_user_string()}' is published by its checks, but has no Iceberg table."
             raise ConfigurationError(msg, hint=f"Use an IcebergIOManager as resource '{plan.io_key}'.")
         self.plan = plan
         self.scope = scope
@@ -101,7 +101,7 @@ class Checker:
         self._instance = instance
 
     def check(self, ref: str | None, table: Table | None = None) -> list[AssetCheckResult]:
-        """Run all checks on a branch, None for main; what one of them raises ends it."""
+        """Run all checks on a branch, None for main; an error in one of them stops the run."""
         outcomes = require_evaluated(self.declared(ref, table=table))
         own = [result for check in self.plan.own for result in self.own(check, ref)]
         return [*(self.result(outcome) for outcome in outcomes), *own]
@@ -109,7 +109,7 @@ class Checker:
     def declared(
         self, ref: str | None, checks: Sequence[TableCheck] | None = None, *, table: Table | None = None
     ) -> list[CheckOutcome]:
-        """Evaluate declared checks, all by default, on the table as it was just loaded, or as it is now."""
+        """Evaluate declared checks, all by default; the table is loaded unless it is given."""
         chosen = self.plan.declared if checks is None else checks
         if not chosen:
             return []
@@ -126,18 +126,18 @@ class Checker:
         return evaluate(self.manager, chosen, of)
 
     def own(self, check: AssetChecksDefinition, ref: str | None) -> list[AssetCheckResult]:
-        """Call a user's own check with the rows of a branch."""
+        """Run a user's own check on the rows of a branch."""
         inputs = {name: self._input(check, name, ref) for name in check.keys_by_input_name if _takes(check, name)}
         names = set(check.required_resource_keys) - {self.plan.io_key}
         resources = {name: getattr(self._resources, name) for name in names}
-        # Without an instance Dagster makes one, and forgets the instance of the run when it is collected.
+        # Without an instance Dagster creates one, and drops the run's instance when that one is garbage-collected.
         context = build_op_context(resources=resources, instance=self._instance)
         given: Any = check(context, **inputs)
         results = [given] if isinstance(given, AssetCheckResult) else list(given)
         return [self._named(check, result) for result in results]
 
     def _named(self, check: AssetChecksDefinition, result: AssetCheckResult) -> AssetCheckResult:
-        """Give a result the name and asset that it need not say itself."""
+        """Fill in the name and the asset of a result that leaves them out."""
         [*specs] = check.check_specs
         name = result.check_name or specs[0].name
         targets = {spec.asset_key for spec in specs}
@@ -148,7 +148,7 @@ class Checker:
 
     @cached_property
     def _rows(self) -> RowSelection | None:
-        """The rows of the partitions that are checked, None for all; every check asks for them."""
+        """The rows of the partitions that are checked, None for all."""
         return self.io_manager.rows_of_partitions(self.plan.spec, self.scope) if self.scope.keys else None
 
     def _input(self, check: AssetChecksDefinition, name: str, ref: str | None) -> object:
@@ -160,7 +160,7 @@ class Checker:
         return load(self.manager, table, kind, asked, self._rows if mine else None)
 
     def holding_back(self, results: Sequence[AssetCheckResult]) -> list[str]:
-        """Name the checks that keep the rows from being published."""
+        """Return the names of the checks that keep the rows from being published."""
         blocking = self.plan.blocking_names
         failed = [
             result.check_name
@@ -170,7 +170,7 @@ class Checker:
         return [name for name in failed if name is not None]
 
     def result(self, outcome: CheckOutcome) -> AssetCheckResult:
-        """Return the outcome of a declared check as Dagster takes it."""
+        """Convert the outcome of a declared check into a Dagster result."""
         severity = AssetCheckSeverity.ERROR if outcome.check.config.severity == "error" else AssetCheckSeverity.WARN
         return AssetCheckResult(
             asset_key=self.plan.spec.key,

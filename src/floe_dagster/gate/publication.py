@@ -1,8 +1,8 @@
-"""Write, audit, publish: the one step that checks a write on its branch and then publishes it.
+"""Write, audit, publish: one step checks a staged write on its branch and then publishes it.
 
-The IO manager writes an audited asset to a branch of its own. The gate runs after it, looks at that branch, and moves
-main only when no blocking check failed. It is a check itself, and blocking, so that whatever is downstream of the asset
-waits until the rows are on main. On a failure the branch is kept for a look, to be published or discarded by hand.
+The IO manager writes an audited asset to a branch. The gate runs next, checks that branch, and moves main if no
+blocking check failed. The gate is a blocking check itself: downstream assets wait until the rows are on main. If a
+check fails, the branch is kept for inspection, to be published or discarded by hand.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def audited(
     asset_checks: Sequence[AssetChecksDefinition] = (),
     sql_dialect: str | None = None,
 ) -> tuple[AssetsDefinition, list[AssetChecksDefinition]]:
-    """Put a gate behind each asset that has checks.
+    """Add a gate to each asset that has checks.
 
     Args:
         asset: Writes its outputs with an ``IcebergIOManager``.
@@ -77,7 +77,7 @@ def audited(
         sql_dialect: The dialect of the conditions in checks, by sqlglot's name; that of the default engine when None.
 
     Returns:
-        The asset, which from now on writes to a branch, and the gates; use both in your definitions.
+        The asset, which now writes to a branch, and the gates; use both in your definitions.
     """
     own = {key: [check for check in asset_checks if _target(check) == key] for key in asset.keys}
     keys = [key for key in asset.keys if checks.get(key) or own[key]]
@@ -96,7 +96,7 @@ def _target(check: AssetChecksDefinition) -> AssetKey:
     targets = {spec.asset_key for spec in check.check_specs}
     if len(targets) > 1:
         names = ", ".join(spec.name for spec in check.check_specs)
-        msg = f"The checks {names} look at several assets, so no single gate can hold them."
+        msg = f"The checks {names} are about several assets, but a gate belongs to one asset."
         raise ConfigurationError(msg, hint="Define one check for each asset.")
     return next(iter(targets))
 
@@ -110,7 +110,7 @@ def _gate(
     def gate(context):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202 - Dagster refuses annotations that are text
         yield from _Audit(plan, context).run()
 
-    # Whoever publishes by hand runs the same checks outside of a run.
+    # Publishing by hand runs the same checks outside of a run.
     setattr(gate, _PLAN, plan)
     return multi_asset_check(
         name=gate_name(key),
@@ -121,7 +121,7 @@ def _gate(
 
 
 def plan_of(gate: AssetChecksDefinition) -> CheckPlan | None:
-    """Return the checks that a gate runs; None for a check that is no gate."""
+    """Return the checks that a gate runs; None for a check that is not a gate."""
     function: Any = gate.op.compute_fn
     plan: CheckPlan | None = getattr(function.decorated_fn, _PLAN, None)
     return plan
@@ -136,7 +136,7 @@ def failing_checks(  # noqa: PLR0913 - what a gate gets from a run
     partitions: Sequence[str],
     instance: DagsterInstance,
 ) -> list[str]:
-    """Run the checks of a gate on a branch outside of any run, and name those that hold the rows back."""
+    """Run the checks of a gate on a branch outside of a run; return the names of those that block publishing."""
     plan = plan_of(gate)
     if plan is None:
         return []
@@ -146,7 +146,7 @@ def failing_checks(  # noqa: PLR0913 - what a gate gets from a run
 
 
 class _HeldBackError(Exception):
-    """A blocking check failed after the write had to be done again."""
+    """A blocking check failed after the write was redone."""
 
 
 class _Audit(Checker):
@@ -161,7 +161,7 @@ class _Audit(Checker):
         self._context = context
 
     def run(self) -> Iterator[AssetCheckResult]:
-        """Check, publish, and only then report: a result that says published is true."""
+        """Check, publish, then report, so the result 'published' is true."""
         table = find_table(self.manager.context, self.table)
         if table is None:
             yield from self._nothing()
@@ -184,7 +184,7 @@ class _Audit(Checker):
     def _keep(
         self, results: Sequence[AssetCheckResult], unpublished: str | None, published: Mapping[str, Any]
     ) -> str | None:
-        """Append the results to their table, and return why that failed: the rows are where they belong by then."""
+        """Append the results to their table; return the reason if that fails, which does not undo the publication."""
         if not results or (kept := self.io_manager.check_results) is None:
             return None
         blocking, ref = self.plan.blocking_names, unpublished or MAIN_BRANCH
@@ -199,8 +199,8 @@ class _Audit(Checker):
             operation = results_operation(self._origin(), records)
             run_id = self._context.run.run_id
             kept.keep(records, kind="run", run_id=run_id, operation_id=operation, tenant=self.scope.tenant)
-        except Exception as err:  # noqa: BLE001 - whatever it was, the rows were judged and published before
-            self._context.log.warning("The results of the checks of %s were not kept: %s", self.table, err)
+        except Exception as err:  # noqa: BLE001 - the rows are already checked and published
+            self._context.log.warning("The check results of %s were not saved: %s", self.table, err)
             return str(err)
         return None
 
@@ -220,7 +220,7 @@ class _Audit(Checker):
 
         unpublished = next((write for write in staged_writes(table) if write.branch == branch), None)
         try:
-            # Whatever main got since the rows were written a moment ago, the run goes on with what it has.
+            # Commits to main since the rows were written must not fail the run.
             snapshot = publish_staged(self.manager, self.table, branch, audit=audit, outdated=True, loaded=table)
         except _HeldBackError:
             return latest, last, {}
@@ -237,7 +237,7 @@ class _Audit(Checker):
         return {"snapshot_id": found.snapshot_id} if found else {}
 
     def _written_before(self, branch: str) -> bool:
-        """Whether the run that this one goes on with wrote the branch, in a step that is not run again."""
+        """Whether the run that this one retries wrote the branch, in a step that is not retried."""
         run, again = self._context.run, self._context.run.step_keys_to_execute
         if run.parent_run_id is None or again is None:
             return False
@@ -257,7 +257,9 @@ class _Audit(Checker):
         metadata: dict[str, Any] = {"table": self.table, **published}
         if not_kept is not None:
             metadata[NOT_KEPT] = not_kept
-        description = None if published else "Nothing was returned: nothing was published, the table is unchanged."
+        description = (
+            None if published else "The asset returned nothing: nothing was published, the table is unchanged."
+        )
         if RETIRED in published:
             description = f"Discarded older staged writes that this one replaces: {published[RETIRED]}."
         if unpublished is not None:
@@ -265,7 +267,7 @@ class _Audit(Checker):
             metadata["look"] = MetadataValue.text(f"floe tables scan {self.table} --ref {unpublished}")
             metadata["publish"] = MetadataValue.text(f"floe publish {self.table} {unpublished}")
             metadata["discard"] = MetadataValue.text(f"floe discard {self.table} {unpublished}")
-            description = f"Held back on branch {unpublished}; the rows of main are as they were.{self._came_along()}"
+            description = f"Held back on branch {unpublished}; the rows of main are unchanged.{self._came_along()}"
         return AssetCheckResult(
             asset_key=self.plan.spec.key,
             check_name=PUBLISHED,
@@ -275,14 +277,14 @@ class _Audit(Checker):
         )
 
     def _came_along(self) -> str:
-        """Name the columns that the waiting rows brought: a table has one schema for all of its branches."""
+        """Name the columns that the staged rows added: a table has one schema for all branches."""
         table = self.manager.load_table(self.table)
         main = table.current_snapshot()
         if main is None or main.schema_id is None:
             return ""
         before = set(table.schemas()[main.schema_id].column_names)
         new = [name for name in table.schema().column_names if name not in before]
-        return f" The table has its new columns already, empty on main: {', '.join(new)}." if new else ""
+        return f" The table already has the new columns, empty on main: {', '.join(new)}." if new else ""
 
     def _nothing(self) -> Iterator[AssetCheckResult]:
         for spec in self.plan.specs():
@@ -291,5 +293,5 @@ class _Audit(Checker):
                 check_name=spec.name,
                 passed=True,
                 metadata={NOT_EVALUATED: f"{self.table} does not exist"},
-                description="Nothing was returned, so there are no rows to look at.",
+                description="The asset returned nothing, so there are no rows to check.",
             )

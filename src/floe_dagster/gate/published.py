@@ -1,4 +1,4 @@
-"""The checks of a project, run on what is published: nothing is written to the tables that they look at."""
+"""The checks of a project, run on published rows; nothing is written to the checked tables."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _IO_MANAGER = "io_manager"
 
 
 class CheckedState(StrEnum):
-    """How a check of what is published ended."""
+    """Result of a check on published rows."""
 
     PASSED = "passed"
     WARNED = "warned"
@@ -48,7 +48,7 @@ class CheckedState(StrEnum):
 
 
 class TableState(StrEnum):
-    """What became of a table."""
+    """State of a table after its checks."""
 
     CHECKED = "checked"
     NO_CHECKS = "no checks"
@@ -57,18 +57,18 @@ class TableState(StrEnum):
 
 @dataclass(frozen=True)
 class CheckedCheck:
-    """How one check ended.
+    """Result of one check.
 
     Attributes:
         check: Its name.
-        state: How it ended.
+        state: Its result.
         severity: ``error`` or ``warn``.
-        blocking: Whether a failure holds the rows of a run back.
+        blocking: Whether a failure keeps the rows of a run from being published.
         description: What must hold.
         figures: What was found, by name.
-        seconds: How long it took; checks that are evaluated in one pass share its time.
-        reason: Why it was not evaluated, or could not be.
-        error: Class of what it raised.
+        seconds: How long it took; checks of one pass share its time.
+        reason: Why it was not evaluated, or why that failed.
+        error: Class of the error it raised.
     """
 
     check: str
@@ -83,12 +83,12 @@ class CheckedCheck:
 
     @property
     def passed(self) -> bool | None:
-        """Whether it holds; None when nothing was looked at."""
+        """Whether it holds; None if it was not evaluated."""
         return None if self.state is CheckedState.NOT_EVALUATED else self.state is CheckedState.PASSED
 
     @property
     def exit_code(self) -> int:
-        """What a command exits with that met this."""
+        """Exit code of a command with this result."""
         if self.state is CheckedState.ERROR:
             return exit_code_of(self.error)
         return USER_ERROR if self.state is CheckedState.FAILED else 0
@@ -96,16 +96,16 @@ class CheckedCheck:
 
 @dataclass(frozen=True)
 class CheckedTable:
-    """What became of the checks of one table.
+    """Results of the checks of one table.
 
     Attributes:
         table: The table.
         asset: The asset that writes it; None for a table without one.
-        state: What became of it.
-        partition: The partition that was looked at; None for the whole table.
+        state: Whether it was checked.
+        partition: The partition that was checked; None for the whole table.
         checks: Its checks.
-        ref: Branch or tag that was looked at.
-        snapshot_id: The snapshot that was looked at.
+        ref: Branch or tag that was checked.
+        snapshot_id: The snapshot that was checked.
     """
 
     table: str
@@ -117,7 +117,7 @@ class CheckedTable:
     snapshot_id: int | None = None
 
     def records(self) -> list[CheckRecord]:
-        """Return the results as they are kept."""
+        """Return the results as rows of the table of results."""
         return [
             CheckRecord(
                 table_name=self.table,
@@ -145,17 +145,17 @@ def check_published(
     partition: str | None = None,
     instance: DagsterInstance | None = None,
 ) -> list[CheckedTable]:
-    """Run the checks of assets on their tables as they are, one table after the other.
+    """Run the checks of assets on the current rows of their tables, one table after the other.
 
     Args:
-        pipeline: The project's assets, for a tenant where it has one.
-        select: Which assets, as ``Pipeline.select`` takes it.
-        ref: Branch or tag to look at, None for main.
-        partition: Key of the partition to look at; None looks at all rows.
-        instance: Knows dynamic partitions.
+        pipeline: The project's assets, for one tenant if it has tenants.
+        select: Selection of assets, as for ``Pipeline.select``.
+        ref: Branch or tag to check, None for main.
+        partition: Key of the partition to check; None for all rows.
+        instance: The instance with the dynamic partitions.
 
     Raises:
-        ConfigurationError: The selection means nothing, or no selected asset has the partition.
+        ConfigurationError: The selection is empty, or no selected asset has the partition.
     """
     plans = _Plans(pipeline)
     keys = plans.selected(select)
@@ -171,10 +171,10 @@ def check_published(
 
 
 def require_ref(tables: Sequence[CheckedTable], ref: str | None) -> None:
-    """Refuse a branch or tag that none of the tables has.
+    """Require that one of the tables has a branch or tag.
 
     Raises:
-        RefNotFoundError: There is no such branch or tag.
+        RefNotFoundError: None of them has it.
     """
     there = [table for table in tables if table.state is TableState.CHECKED]
     if ref is not None and there and all(table.snapshot_id is None for table in there):
@@ -194,7 +194,7 @@ class _Plans:
                 self._found.setdefault(plan.spec.key, []).append(plan)
 
     def _beside(self, check: AssetChecksDefinition) -> CheckPlan:
-        """Take a check that runs beside its asset, and not in a gate."""
+        """Return the plan of a check that runs after its asset, not in a gate."""
         key = next(iter(check.check_specs)).asset_key
         if key not in self.pipeline.keys:
             return CheckPlan(AssetSpec(key), _IO_MANAGER, own=(check,))
@@ -205,7 +205,7 @@ class _Plans:
         return self._found.get(key, [])
 
     def selected(self, select: str) -> list[AssetKey]:
-        """Return the assets of a selection; what others make is among them where it has checks."""
+        """Return the assets of a selection, including external assets with checks."""
         foreign = keys_by_table(key for key in self._found if key not in self.pipeline.keys)
         others = [key for table, key in foreign.items() if _means(select, table)]
         try:
@@ -225,7 +225,7 @@ class _Plans:
         if any(self.partition_of(key, partition, instance) is not None for key in keys):
             return
         msg = f"No selected asset has a partition '{partition}'."
-        raise ConfigurationError(msg, hint="Name one that floe run --partition takes, or leave --partition out.")
+        raise ConfigurationError(msg, hint="Use a key that floe run --partition accepts, or remove --partition.")
 
     def partition_of(self, key: AssetKey, partition: str | None, instance: DagsterInstance | None) -> str | None:
         definition = own_partitions(self.pipeline.spec(key).partitions_def) if key in self.pipeline.keys else None
@@ -234,7 +234,7 @@ class _Plans:
         return partition if partition in definition.get_partition_keys(dynamic_partitions_store=instance) else None
 
     def with_its_asset(self, key: AssetKey) -> list[str]:
-        """Name the checks that an asset makes itself, while it runs."""
+        """Return the names of the checks that an asset evaluates itself while it runs."""
         if key not in self.pipeline.keys:
             return []
         apart = {spec.name for plan in self.of(key) for spec in plan.specs()}
@@ -243,14 +243,14 @@ class _Plans:
 
 @dataclass(frozen=True)
 class _Surroundings:
-    """What checks run in: opened resources, and an instance that is nobody's history."""
+    """Opened resources, and an ephemeral instance."""
 
     resources: object
     instance: DagsterInstance
 
 
 class _AssetTest:
-    """The checks of one asset on its table as it is."""
+    """The checks of one asset on the current rows of its table."""
 
     def __init__(self, plans: _Plans, key: AssetKey, around: _Surroundings, ref: str | None) -> None:
         self._plans = plans
@@ -265,20 +265,20 @@ class _AssetTest:
         about = CheckedTable(table, self._key.to_user_string(), partition=partition, ref=self._ref or MAIN_BRANCH)
         if not plans and not with_asset:
             return replace(about, state=TableState.NO_CHECKS)
-        apart = [_skipped(name, "Its asset makes it, while it runs.") for name in with_asset]
+        apart = [_skipped(name, "The asset evaluates it while it runs.") for name in with_asset]
         checks: list[CheckedCheck] = []
         for plan in plans:
             try:
                 about, found = self._of_plan(plan, about)
             except FloeStorageError as err:
-                # A table that cannot be read spoils its own checks, and not those of the others.
+                # A table that cannot be read fails its own checks, not those of other tables.
                 found = [_as_error(check, err) for check in _all_skipped(plan, str(err))]
             checks += found
         return replace(about, checks=(*checks, *apart))
 
     def _of_plan(self, plan: CheckPlan, about: CheckedTable) -> tuple[CheckedTable, list[CheckedCheck]]:
         if not isinstance(getattr(self._around.resources, plan.io_key, None), IcebergIOManager):
-            return about, _all_skipped(plan, "The asset is not kept as an Iceberg table.")
+            return about, _all_skipped(plan, "The asset is not an Iceberg table.")
         scope = self._scope(plan, about.partition)
         checker = Checker(plan, self._around.resources, scope, self._around.instance)
         if not checker.manager.table_exists(checker.table):
@@ -312,7 +312,7 @@ class _AssetTest:
             started = time.monotonic()
             try:
                 results = checker.own(check, self._ref)
-            except Exception as err:  # noqa: BLE001 - a check of the user's own raises what it likes
+            except Exception as err:  # noqa: BLE001 - the user's own check may raise anything
                 root = self._pipeline.artifacts.project_root
                 reason = str(err) if isinstance(err, FloeStorageError) else mistake_in_check(err, root)
                 for name, spec in specs.items():
@@ -338,7 +338,7 @@ def check_declared(
     """Run the checks that floe.yaml declares, in a project that has no assets.
 
     Raises:
-        ConfigurationError: The selection means no declared table.
+        ConfigurationError: No declared table matches the selection.
     """
     chosen = [name for name in artifacts.tables if _means(select, name)]
     if not chosen:
@@ -369,7 +369,7 @@ def _declared_table(
 
 
 def _outcomes(checks: Sequence[TableCheck], evaluated: Callable[[], list[CheckOutcome]]) -> list[CheckedCheck]:
-    """Evaluate checks; what keeps all of them from being evaluated is the error of each."""
+    """Evaluate checks; an error that stops the evaluation becomes the error of each check."""
     try:
         outcomes = evaluated()
     except FloeStorageError as err:

@@ -1,4 +1,4 @@
-"""Checks that a quality plugin makes: the plugin is configured for the check, started, asked once, and stopped."""
+"""Checks by quality plugins: the plugin is configured for the check, started, called once, and stopped."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 def judge(registry: PluginRegistry, check: TableCheck, data: CheckedData) -> CheckOutcome:
-    """Let the plugin of a check judge rows.
+    """Evaluate a check with its plugin.
 
     Raises:
         PluginError: The plugin is not installed, or did not start; the message names it.
-        ConfigurationError: The check's options do not fit the plugin.
-        InvalidScanError: The plugin failed, or gave no result.
+        ConfigurationError: The check's options are not valid for the plugin.
+        InvalidScanError: The plugin failed, or its result is not valid.
     """
     name = str(check.config.plugin)
-    # Two checks may ask one plugin for different things.
+    # Two checks may configure the same plugin differently.
     plugins = registry.for_project()
     plugin = plugins.get(PluginType.QUALITY, name)
     if check.config.options or plugin.get_config_schema() is not None:
@@ -37,28 +37,29 @@ def judge(registry: PluginRegistry, check: TableCheck, data: CheckedData) -> Che
     except (Exception, SystemExit) as err:
         reason = redact_text(f"{type(err).__name__}: {err}")
         msg = f"The check '{check.name}' of table '{data.table}' failed in the quality plugin '{name}': {reason}"
-        raise InvalidScanError(msg, hint="Correct the plugin, or the check's options.", table=data.table) from err
+        raise InvalidScanError(msg, hint="Correct the plugin or the check's options.", table=data.table) from err
     finally:
         plugins.shutdown()
     if not isinstance(result, QualityResult):
         msg = (
-            f"The quality plugin '{name}' gave a {type(result).__name__} for check '{check.name}', not a QualityResult."
+            f"The quality plugin '{name}' returned a {type(result).__name__} for check '{check.name}', "
+            "not a QualityResult."
         )
         raise InvalidScanError(msg, table=data.table)
     given = result.figures if isinstance(result.figures, Mapping) else {"figures": result.figures}
     passed, figures = _plain(result.passed), {key: _plain(value) for key, value in given.items()}
-    # A text such as "no" would count as passed.
+    # A text such as "no" is true in Python.
     wrong = [] if isinstance(passed, bool) else [f"passed is {passed!r}, not true or false"]
     wrong += [f"figure {key!r} is {value!r}" for key, value in figures.items() if not _is_figure(key, value)]
     if wrong:
         problems = redact_text("; ".join(wrong))
-        msg = f"The quality plugin '{name}' gave a result for check '{check.name}' that cannot be used: {problems}."
+        msg = f"The quality plugin '{name}' returned an invalid result for check '{check.name}': {problems}."
         raise InvalidScanError(msg, hint="Figures are numbers, texts or booleans by name.", table=data.table)
     return CheckOutcome(check, passed, figures)
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever a third party counted
-    """Return a number of NumPy, as dataframes give them, as Python's own."""
+def _plain(value: Any) -> Any:  # noqa: ANN401 - a value from a third party
+    """Convert a NumPy scalar, as data frames return them, into a Python number."""
     return value.item() if type(value).__module__ == "numpy" and hasattr(value, "item") else value
 
 

@@ -1,4 +1,4 @@
-"""Results of checks, kept as a table: one row for each check of a gate or of ``floe test``, appended at once."""
+"""The table of check results: one row per check of a gate or of ``floe test``, appended in one commit."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     from floe_dagster.io.tables_source import TablesSource
 
 _COLUMNS = (
-    ("checked_at", "timestamptz", "When the results were kept."),
+    ("checked_at", "timestamptz", "When the results were saved."),
     ("kind", "string", "run: the gate of a run. test: floe test."),
     ("run_id", "string", "The run in Dagster, or the id of the test."),
     ("environment", "string", "Environment of floe.yaml; null for the base."),
     ("table_name", "string", "The table that was checked, as namespace.name."),
     ("asset", "string", "The asset that writes it; null for a table without one."),
-    ("partition_key", "string", "The partitions that were looked at; null for the whole table."),
+    ("partition_key", "string", "The partitions that were checked; null for the whole table."),
     ("check_name", "string", "The check."),
     ("severity", "string", "error or warn."),
-    ("blocking", "boolean", "Whether a failure holds rows back."),
+    ("blocking", "boolean", "Whether a failure keeps rows from being published."),
     ("passed", "boolean", "Whether it holds; null when it was not evaluated."),
     ("state", "string", "passed, failed, warned, error or not evaluated."),
     ("figures", "string", "What was found, as JSON."),
     ("seconds", "double", "How long it took; checks evaluated in one pass share its time."),
-    ("ref", "string", "Branch or tag whose rows were looked at."),
-    ("snapshot_id", "long", "The snapshot that was looked at."),
+    ("ref", "string", "Branch or tag whose rows were checked."),
+    ("snapshot_id", "long", "The snapshot that was checked."),
 )
 _ARROW = {
     "string": pa.string(),
@@ -57,7 +57,7 @@ SCHEMA = pa.schema([pa.field(name, _ARROW[kind]) for name, kind, _ in _COLUMNS])
 
 @dataclass(frozen=True)
 class CheckRecord:
-    """How one check ended; the columns of the results' table say what each field is."""
+    """Result of one check; the columns of the table of results describe the fields."""
 
     table_name: str
     check_name: str
@@ -76,7 +76,7 @@ class CheckRecord:
     def of(
         cls, result: AssetCheckResult, checker: Checker, *, blocking: bool, ref: str, snapshot: int | None
     ) -> CheckRecord:
-        """Take the result of a gate's check."""
+        """Convert the result of a gate's check."""
         severity = result.severity.value.lower()
         state = "passed" if result.passed else "warned" if severity == "warn" else "failed"
         return cls(
@@ -100,10 +100,10 @@ def plain_figures(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def results_operation(origin: str, records: Sequence[CheckRecord]) -> str:
-    """Name what a gate keeps, so that a step that is run again does not keep it twice.
+    """Return the operation id for the results of a gate; a retried step does not save them twice.
 
-    A gate that is run again on the same rows and comes to another verdict, because its checks were corrected
-    meanwhile, keeps that one as well.
+    If the gate is run again on the same rows with another verdict, because its checks were corrected, the new results
+    are saved as well.
     """
     verdict = [(one.table_name, one.partition_key, one.check_name, one.severity, one.passed) for one in records]
     digest = hashlib.sha256(json.dumps([origin, verdict]).encode()).hexdigest()[:16]
@@ -115,7 +115,8 @@ class CheckResults:
     """The table of results of a project.
 
     Attributes:
-        name: The table, as floe.yaml names it.
+        source: Opens the table.
+        name: The table's name in floe.yaml.
         environment: The project's environment.
     """
 
@@ -125,12 +126,12 @@ class CheckResults:
 
     @classmethod
     def of(cls, artifacts: CompiledArtifacts, source: TablesSource) -> CheckResults | None:
-        """Return where a project keeps its results; None when it does not."""
+        """Return the table of results of a project; None if it does not save them."""
         config = artifacts.orchestration.check_results
         return cls(source, config.table, artifacts.environment) if config.enabled else None
 
     def table(self, tenant: str | None) -> str:
-        """Return the table's name; a tenant has one of its own."""
+        """Return the table's name; each tenant has its own table."""
         return self.name if tenant is None else self.source.required_tenants().name(tenant, self.name)
 
     def keep(
@@ -139,11 +140,11 @@ class CheckResults:
         """Append results in one commit; the same operation again changes nothing.
 
         Raises:
-            FloeStorageError: They could not be kept.
+            FloeStorageError: Saving failed.
         """
         rows = pa.Table.from_pylist([self._row(one, kind, run_id) for one in records], schema=SCHEMA)
         manager, table = self.source.tables(), self.table(tenant)
-        # Looked for rather than tried: an append that fails is an error to everybody who watches.
+        # A failed append would be reported as an error by logs and traces.
         found = find_table(manager.context, table)
         if found is None:
             manager.create_namespace(table.rpartition(".")[0])
@@ -164,10 +165,10 @@ class CheckResults:
         }
 
     def _declaration(self, tenant: str | None) -> TableConfig:
-        """Return how the table is made: floe.yaml may declare properties, partitions and retention for it."""
+        """Return the declaration of the table: floe.yaml may set properties, partitions and retention for it."""
         declared = self.source.declared.get(self.name, TableConfig())
         if tenant is not None:
             declared = self.source.required_tenants().declaration(tenant, self.name)
         columns = tuple(ColumnConfig(name=name, type=kind, doc=doc) for name, kind, doc in _COLUMNS)
-        about = declared.description or "Results of checks, kept by floe run and floe test."
+        about = declared.description or "Check results, saved by floe run and floe test."
         return declared.model_copy(update={"columns": columns, "description": about})

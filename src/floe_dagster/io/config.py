@@ -1,4 +1,4 @@
-"""How an IO manager reaches its tables."""
+"""Connection settings of an IO manager."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from floe_iceberg.models import WriteMode
 
 
 class _SecretOfVariable(SecretStr):
-    """A secret that is read when it is needed: definitions are loaded where its variable may not be set."""
+    """A secret that is read on use: the variable need not be set where definitions are loaded."""
 
     def __init__(self, variable: EnvVar) -> None:
         super().__init__("")
@@ -23,7 +23,7 @@ class _SecretOfVariable(SecretStr):
         """Read the variable.
 
         Raises:
-            SecretReferenceError: It is not set.
+            SecretReferenceError: The variable is not set.
         """
         return value_of(self._variable)
 
@@ -37,14 +37,14 @@ class IcebergIOManagerConfig(FrozenModel):
     client_secret: SecretStr | None = Field(default=None, description="OAuth2 client secret.")
     token: SecretStr | None = Field(default=None, description="Bearer token fetched beforehand.")
     default_namespace: str = Field(default="public", description="Namespace of asset keys with one part.")
-    write_mode: WriteMode = Field(default=WriteMode.APPEND, description="What a write does unless its asset says else.")
+    write_mode: WriteMode = Field(default=WriteMode.APPEND, description="Write mode of assets that do not set one.")
     schema_evolution_enabled: bool = Field(default=True, description="Whether tables follow the data's schema.")
-    auto_create_tables: bool = Field(default=True, description="Whether a missing table is made on the first write.")
+    auto_create_tables: bool = Field(default=True, description="Whether a missing table is created on the first write.")
     partition_column: str | dict[str, str] | None = Field(
-        default=None, description="Column that partition keys speak of; by dimension where there are several."
+        default=None, description="Column that partition keys refer to; by dimension if there are several."
     )
     catalog_properties: dict[str, str] = Field(
-        default_factory=dict, repr=False, description="Storage and client properties, as PyIceberg knows them."
+        default_factory=dict, repr=False, description="Storage and client properties of PyIceberg."
     )
     column_projection_enabled: bool = Field(
         default=True, description="Whether inputs load only the columns that they name."

@@ -1,7 +1,7 @@
-"""What the contexts of Dagster say, in a run and in a test that builds one by hand.
+"""Values from Dagster's contexts, in a run and in a test that builds a context by hand.
 
-``build_output_context`` and ``build_input_context`` leave out whatever they are not given, and Dagster's properties
-raise for it. Each function here has an answer for that.
+Contexts from ``build_output_context`` and ``build_input_context`` lack everything that was not passed, and Dagster's
+properties raise an error for it. Each function here returns a value in that case.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _HOUR, _DAY = "%Y-%m-%d-%H:%M", "%Y-%m-%d"
 
 
 class RunOfOutput:
-    """What an output's run says about it; a context that was built by hand has none."""
+    """The run of an output; empty for a context that was built by hand."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class RunOfOutput:
         full_refresh: bool = False,
         nodes: Sequence[str] = (),
     ) -> None:
-        """Keep what the run says."""
+        """Store the values."""
         self.origin = origin
         self.run_id = run_id
         self.repeated = repeated
@@ -64,14 +64,14 @@ class RunOfOutput:
         return cls(origin, run.run_id, repeated=repeated, full_refresh=FULL_REFRESH_TAG in run.tags, nodes=nodes)
 
     def require(self, gate: str, asset: str) -> None:
-        """Refuse to stage what nobody in this run would publish.
+        """Require that the gate that publishes an asset is part of this run.
 
         Raises:
             ConfigurationError: The gate is not part of the run.
         """
         if gate in self._nodes:
             return
-        msg = f"Asset '{asset}' is published by its checks, and they are not part of this run."
+        msg = f"Asset '{asset}' is published by its checks, which are not part of this run."
         raise ConfigurationError(msg, hint=f"Select the asset together with its checks ({gate}).")
 
 
@@ -84,7 +84,7 @@ def step_of(context: OutputContext | InputContext) -> Any | None:  # noqa: ANN40
 
 
 def type_of_input(context: InputContext) -> DagsterType:
-    """Return the type hint of an input; one for anything where there is none."""
+    """Return the type hint of an input; a type for any value without one."""
     try:
         return context.dagster_type
     except DagsterInvariantViolationError:
@@ -92,17 +92,17 @@ def type_of_input(context: InputContext) -> DagsterType:
 
 
 def scope_of(context: OutputContext | InputContext) -> Scope:
-    """Return whose partitions are written or read.
+    """Return the partitions and the tenant that are written or read.
 
     Raises:
-        ConfigurationError: They are of several tenants, or the context has a range of keys and not their partitions.
+        ConfigurationError: There are several tenants, or the context has a key range but no partitions definition.
     """
     if not context.has_asset_key or not context.has_asset_partitions:
         return Scope()
     partitions_def = _partitions_of(context)
     scope = Scope.of(partitions_def, context.asset_partition_keys)
     if scope.tenant is None and scope.partitions_def != partitions_def:
-        # No partition is meant, and still only this tenant's table may be looked at.
+        # No partition is selected, but only this tenant's table may be used.
         return replace(scope, tenant=tenant_of_run(context.step_context.dagster_run.tags))
     return scope
 
@@ -115,7 +115,7 @@ def _partitions_of(context: OutputContext | InputContext) -> PartitionsDefinitio
 
 
 def _described(context: OutputContext | InputContext) -> PartitionsDefinition | None:
-    """Find the partitions in what else the context was built with."""
+    """Return the partitions of the asset spec, if the context has one."""
     upstream = context if isinstance(context, OutputContext) else context.upstream_output
     try:
         return upstream.asset_spec.partitions_def if upstream is not None else None
@@ -124,17 +124,18 @@ def _described(context: OutputContext | InputContext) -> PartitionsDefinition | 
 
 
 def _read_off(context: OutputContext | InputContext) -> PartitionsDefinition:
-    """Take a key by itself for the hour, the day or the value that it reads as."""
+    """Derive partitions from a single key: hourly, daily or static, by its format."""
     try:
         [key] = context.asset_partition_keys
     except NotImplementedError:
-        msg = f"The context of asset '{context.asset_key.to_user_string()}' has a range of partition keys alone."
-        raise ConfigurationError(msg, hint="Pass asset_partitions_def too.") from None
+        name = context.asset_key.to_user_string()
+        msg = f"The context of asset '{name}' has a range of partition keys but no partitions definition."
+        raise ConfigurationError(msg, hint="Pass asset_partitions_def as well.") from None
     for form, partitions in ((_HOUR, HourlyPartitionsDefinition), (_DAY, DailyPartitionsDefinition)):
         try:
             datetime.strptime(key, form).replace(tzinfo=UTC)
         except ValueError:
             continue
-        context.log.warning("Nothing says what '%s' is a partition of: pass asset_partitions_def.", key)
+        context.log.warning("Unknown partitions definition for key '%s': pass asset_partitions_def.", key)
         return partitions(key)
     return StaticPartitionsDefinition([key])

@@ -6,15 +6,11 @@ from typing import TYPE_CHECKING
 
 from dagster import DagsterType
 
-from floe_core.errors import FloeStorageError
-from floe_core.telemetry import get_logger
-from floe_iceberg.formats.arrow_types import is_arrow_data
+from floe_iceberg.write.operations import is_engine_frame
 
 if TYPE_CHECKING:
     from floe_core.dataplane import DataPlane
     from floe_iceberg.manager import IcebergTableManager
-
-_log = get_logger("floe.dagster")
 
 
 class EngineFrame:
@@ -27,18 +23,15 @@ ENGINE_FRAME = DagsterType(
 
 
 def plane_of(manager: IcebergTableManager, data: object) -> DataPlane | None:
-    """Return the engine if the data is one of its own frames; None for Arrow data, or data of no known kind."""
-    if is_arrow_data(data):
-        return None
-    try:
-        plane = manager.context.plane()
-    except FloeStorageError as err:
-        _log.warning("engine_not_available", reason=str(err), data=type(data).__name__)
-        return None
-    return plane if plane.accepts(data) else None
+    """Return the engine if the data is one of its own frames; None for Arrow data, or data of no known kind.
+
+    Raises:
+        CapabilityError: The data may be a frame of an engine that cannot open the catalog.
+    """
+    return manager.context.plane() if is_engine_frame(manager.context, data) else None
 
 
-def is_engine_frame(manager: IcebergTableManager, annotation: object) -> bool:
+def is_engine_annotation(manager: IcebergTableManager, annotation: object) -> bool:
     """Whether an annotation that is not an Arrow, pandas or Polars type asks for a frame of the engine.
 
     Raises:

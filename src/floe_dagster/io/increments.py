@@ -1,4 +1,4 @@
-"""Incremental inputs: what was added to a table since the asset last read it, once."""
+"""Incremental inputs: the rows added to a table since the asset last read it, each read once."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Increment:
 
     Attributes:
         source: The table.
-        start: Snapshot that the asset has read already; None to read the table from its beginning.
-        end: Last snapshot to read; None for a table that has none.
-        again: Whether the asset begins again, whatever it has read.
+        start: Last snapshot that the asset has read; None to read the table from its beginning.
+        end: Last snapshot to read; None for a table without snapshots.
+        again: Whether the asset reads all rows again.
     """
 
     source: str
@@ -30,7 +30,7 @@ class Increment:
 
     @property
     def mark(self) -> dict[str, str]:
-        """What the snapshot of the asset's own rows notes."""
+        """Properties for the snapshot of the asset's own rows."""
         if self.end is None:
             return {}
         since = {} if self.again else since_mark(self.source, self.start)
@@ -38,24 +38,24 @@ class Increment:
 
 
 def everything(manager: IcebergTableManager, source: str) -> Increment:
-    """Return all of a table, as an asset reads it that has read nothing yet."""
+    """Return all rows of a table, for an asset that has read none."""
     return Increment(source, None, manager.load_table(source).metadata.current_snapshot_id)
 
 
 def increment_since(
     manager: IcebergTableManager, source: str, own: str, *, asset: str, full_refresh: bool = False
 ) -> Increment:
-    """Find out what an asset has not read yet.
+    """Determine the rows that an asset has not read yet.
 
     Args:
         manager: Opens both tables.
         source: The table that is read.
-        own: The asset's own table, whose snapshots say how far it came.
+        own: The asset's own table, whose snapshots record what was read.
         asset: The asset's name, for messages.
-        full_refresh: Begin again.
+        full_refresh: Read all rows again.
 
     Raises:
-        ConfigurationError: The asset's table has rows, and nothing says which rows of the source they were made of.
+        ConfigurationError: The asset's table has rows but no record of what was read.
     """
     end = manager.load_table(source).metadata.current_snapshot_id
     if full_refresh or not manager.table_exists(own):
@@ -65,6 +65,6 @@ def increment_since(
     current = table.metadata.current_snapshot()
     rows = int(current.summary.additional_properties.get("total-records", 0)) if current and current.summary else 0
     if start is None and rows:
-        msg = f"Asset '{asset}' reads '{source}' incrementally, and nothing says how far its {rows:,} rows go."
-        raise ConfigurationError(msg, hint=f"Make them again, once: floe run --select {own} --full-refresh", table=own)
+        msg = f"Asset '{asset}' reads '{source}' incrementally, but its {rows:,} rows have no record of what was read."
+        raise ConfigurationError(msg, hint=f"Rebuild them once: floe run --select {own} --full-refresh", table=own)
     return Increment(source, start, end)

@@ -13,7 +13,7 @@ from dagster import DagsterType, MetadataValue, TableSchema
 from floe_core.errors import ConfigurationError, FloeStorageError, InvalidScanError
 from floe_dagster.assets.metadata_keys import INPUT_KEYS, mistyped_keys
 from floe_dagster.io.contexts import type_of_input
-from floe_dagster.io.frames import is_engine_frame
+from floe_dagster.io.frames import is_engine_annotation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -154,7 +154,7 @@ def _require_engine_frame(manager: IcebergTableManager, table: str, annotation: 
     unavailable: FloeStorageError | None = None
     engine = "a frame of the engine"
     try:
-        if is_engine_frame(manager, annotation):
+        if is_engine_annotation(manager, annotation):
             return
     except FloeStorageError as err:
         unavailable, engine = err, f"a frame of the engine, which is not available ({err.message.rstrip('.')})"

@@ -1,4 +1,4 @@
-"""What a run's configuration changes of a resource: the fields that it names, and no other."""
+"""Run configuration of a resource: a launch changes only the fields that it names."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def schema_of_launch(schema: Any, values: Mapping[str, Any], *, unset: Collectio
 
     Args:
         schema: The schema, with the defaults of the resource's class.
-        values: What the resource was made with, as configuration.
-        unset: Fields without a default, so that a launch that names one can be told from one that does not.
+        values: The resource's own values, as configuration.
+        unset: Fields without a default, so that a launch that sets one can be recognized.
     """
     whole = schema.as_field()
     fields = {name: _field(name, field, values, unset) for name, field in whole.config_type.fields.items()}

@@ -54,7 +54,7 @@ class IcebergIOManager(ConfigurableIOManager):
     An asset key is a table: ``["customers"]`` is ``{default_namespace}.customers``, ``["bronze", "raw"]`` is
     ``bronze.raw``, ``["gold", "metrics", "daily"]`` is ``gold.metrics_daily``. Outputs and inputs are PySpark, pandas
     or Polars frames, PyArrow tables or readers. A partitioned asset replaces the partition it writes; other assets
-    append, unless their metadata or ``write_mode`` says otherwise. A step that is run again never writes twice.
+    append, unless their metadata or ``write_mode`` says otherwise. A retried step never writes twice.
 
     Secrets can be an ``EnvVar``, a ``SecretStr`` or text; the fields, which Dagster's UI shows, never hold their value.
     """
@@ -65,23 +65,23 @@ class IcebergIOManager(ConfigurableIOManager):
     client_secret: str | None = Field(default=None, description="OAuth2 client secret: an EnvVar, or a SecretStr.")
     token: str | None = Field(default=None, description="Bearer token fetched beforehand: an EnvVar, or a SecretStr.")
     default_namespace: str = Field(default="public", description="Namespace of asset keys with one part.")
-    write_mode: WriteMode = Field(default=WriteMode.APPEND, description="What a write does unless its asset says else.")
+    write_mode: WriteMode = Field(default=WriteMode.APPEND, description="Write mode of assets that do not set one.")
     default_write_mode: WriteMode | None = Field(
-        default=None, description="The same as write_mode; of the two, this one holds."
+        default=None, description="Same as write_mode; takes precedence over it."
     )
     schema_evolution_enabled: bool = Field(default=True, description="Whether tables follow the data's schema.")
-    auto_create_tables: bool = Field(default=True, description="Whether a missing table is made on the first write.")
+    auto_create_tables: bool = Field(default=True, description="Whether a missing table is created on the first write.")
     partition_column: str | None = Field(
-        default=None, description="Column that partition keys speak of, where an asset does not say."
+        default=None, description="Column that partition keys refer to, for assets that do not set it."
     )
     partition_columns: dict[str, str] = Field(
-        default_factory=dict, description="The same by dimension, for assets with several."
+        default_factory=dict, description="Same per dimension, for assets with several."
     )
     column_projection_enabled: bool = Field(
         default=True, description="Whether inputs load only the columns that they name."
     )
     catalog_properties: dict[str, str] = Field(
-        default_factory=dict, description="Storage and client properties, as PyIceberg knows them."
+        default_factory=dict, description="Storage and client properties of PyIceberg."
     )
 
     _source: TablesSource | None = PrivateAttr(default=None)
@@ -103,9 +103,9 @@ class IcebergIOManager(ConfigurableIOManager):
 
         Args:
             table_manager: Manages the tables.
-            default_write_mode: The same as ``write_mode``; of the two, this one holds.
+            default_write_mode: Same as ``write_mode``; takes precedence over it.
             source: Opens the tables when they are first needed.
-            partition_column: Column that partition keys speak of; a dict by dimension where there are several.
+            partition_column: Column that partition keys refer to; a dict by dimension if there are several.
             **settings: The fields of this class.
 
         Raises:
@@ -134,11 +134,11 @@ class IcebergIOManager(ConfigurableIOManager):
 
     @property
     def _config_schema(self) -> Any:  # noqa: ANN401 - Dagster does not export its type
-        # By itself, Dagster would take the class's defaults for every field that a launch leaves out.
+        # Otherwise Dagster uses the defaults of the class for every field that a launch leaves out.
         return schema_of_launch(super()._config_schema, self._resolved_config_dict, unset=_MODES)
 
     def _with_updated_values(self, values: Mapping[str, Any] | None) -> IcebergIOManager:
-        # Dagster makes a copy of a resource for every run out of its fields alone; live objects must follow.
+        # Dagster copies a resource for every run from its fields; other attributes must be copied here.
         given = dict(values or {})
         at_launch = [mode for name in _MODES if (mode := given.pop(name, None)) is not None]
         if at_launch:
@@ -151,11 +151,11 @@ class IcebergIOManager(ConfigurableIOManager):
 
     @property
     def chosen_write_mode(self) -> WriteMode | None:
-        """The write mode that was asked for; None when ``write_mode`` is the default."""
+        """The write mode that was set; None when ``write_mode`` is the default."""
         return self._chosen_mode
 
     def setup_for_execution(self, context: InitResourceContext) -> None:
-        """Note this process in the run's tags, so that others can tell whether the run lives, and follow its steps."""
+        """Record this process in the run's tags, which show whether the run is alive, and observe its steps."""
         run, tags = context.run, process_tags()
         if run is not None and context.instance is not None and not tags.items() <= run.tags.items():
             context.instance.add_run_tags(run.run_id, tags)
@@ -163,7 +163,7 @@ class IcebergIOManager(ConfigurableIOManager):
             self._source.observer.follow(context)
 
     def teardown_after_execution(self, context: InitResourceContext) -> None:
-        """Send what was observed, and close the connection that this run opened."""
+        """Send telemetry, and close the connection that this run opened."""
         del context
         if self._source is not None and self._source.observer is not None:
             self._source.observer.flush()
@@ -176,7 +176,7 @@ class IcebergIOManager(ConfigurableIOManager):
         """The table manager, connected on first use.
 
         Raises:
-            ConfigurationError: There is nothing to connect to.
+            ConfigurationError: No catalog is configured.
         """
         return self._tables_source().tables()
 
@@ -194,7 +194,7 @@ class IcebergIOManager(ConfigurableIOManager):
 
     @property
     def catalog_connection(self) -> dict[str, Any]:
-        """What ``PolarisCatalogConfig`` takes to connect, with the secrets in it: never log or store it.
+        """The settings of ``PolarisCatalogConfig``, including secrets: never log or store them.
 
         Raises:
             SecretReferenceError: A setting is an environment variable that is not set.
@@ -221,7 +221,7 @@ class IcebergIOManager(ConfigurableIOManager):
 
     @property
     def check_results(self) -> CheckResults | None:
-        """Where the results of checks are kept; None when they are not."""
+        """The table of check results; None if they are not saved."""
         return self._tables_source().check_results
 
     def table_for(self, table: str, tenant: str | None) -> str:
@@ -229,7 +229,7 @@ class IcebergIOManager(ConfigurableIOManager):
         if tenant is None:
             return table
         tenants = self._tables_source().required_tenants()
-        # Anybody can add a partition in Dagster's UI; a tenant is made by its bootstrap alone.
+        # Any user can add a partition in Dagster's UI, but only a bootstrap creates a tenant.
         tenants.require(tenant)
         return tenants.name(tenant, table)
 
@@ -238,7 +238,7 @@ class IcebergIOManager(ConfigurableIOManager):
 
         Raises:
             TableNotFoundError: The table does not exist.
-            ConfigurationError: The column that the keys speak of is unknown.
+            ConfigurationError: The column that the keys refer to is unknown.
         """
         return self._select(self.table_of_asset(spec.key, scope.tenant), spec.key, spec.metadata, scope)
 
@@ -248,8 +248,8 @@ class IcebergIOManager(ConfigurableIOManager):
         Raises:
             TableNotFoundError: The table does not exist, and ``auto_create_tables`` is off.
             SchemaEvolutionError: The data does not fit the table.
-            InvalidDataError: The data is no frame, or has rows outside the partitions that are written.
-            WriteError: The write failed, for whatever reason; the error is of the more precise type as well.
+            InvalidDataError: floe cannot write data of this type, or rows are outside the partitions that are written.
+            WriteError: The write failed; the error is also of the more precise type.
         """
         if obj is None:
             context.add_output_metadata(nothing_written(self.get_table_identifier(context)))
@@ -258,41 +258,42 @@ class IcebergIOManager(ConfigurableIOManager):
             output = self._materialization(context)
             written = write(self.tables, obj, output, self._defaults(context, output.table))
         if written is None:
-            context.log.warning("The data has no columns and %s does not exist: nothing is written.", output.table)
+            context.log.warning("Nothing written: the data has no columns and %s does not exist.", output.table)
             context.add_output_metadata(nothing_written(output.table))
             return
         context.add_output_metadata(materialization_metadata(self.tables, output, written))
 
     def load_input(self, context: InputContext) -> object:
-        """Read an input from its table, as its annotation asks; a PyArrow table where there is none.
+        """Read an input from its table, as the type of its annotation; a PyArrow table without annotation.
 
         Raises:
             TableNotFoundError: The table does not exist.
-            InvalidScanError: A column, filter or version that cannot be.
+            InvalidScanError: A column, filter, version or annotation is not valid.
         """
         table, kind = self.get_table_identifier(context), type_of_input(context).typing_type
         asked = selection_of(context, projection=self.column_projection_enabled)
         scope = scope_of(context)
         if scope.partitions_def and not scope.keys and not self.tables.table_exists(table):
-            # An asset that reads its own earlier partition has none before its first.
+            # An asset that reads its own previous partition has none before the first.
             return load_nothing(self.tables, table, kind)
         if asked.incremental:
             asked = replace(asked, increment=self._increment(context, table))
         return load(self.tables, table, kind, asked, self._rows_of(context, table))
 
     def _increment(self, context: InputContext, source: str) -> Increment:
-        """Find out what the step has not read yet of an input, and remember it for the step's output."""
+        """Determine the rows of an input that the step has not read yet, and remember them for the step's output."""
         step = step_of(context)
         if step is None:
-            # Nobody asks for an asset of its own, so nothing was read yet.
+            # Without a step there is no asset that has read rows before.
             return everything(self.tables, source)
         key, *others = step.get_output_asset_keys()
         asset = key.to_user_string()
         if others or own_partitions(step.job_def.asset_layer.get(key).partitions_def) is not None:
             msg = (
-                f"Asset '{asset}' asks for an incremental input, and has partitions, or its step makes several assets."
+                f"Asset '{asset}' has an incremental input, which is not supported for partitioned assets "
+                "and for steps with several assets."
             )
-            raise ConfigurationError(msg, hint="Partitions say which rows a run reads; leave 'incremental' out.")
+            raise ConfigurationError(msg, hint="Remove 'incremental'; partitions already select the rows of a run.")
         own = self.table_of_asset(key, scope_of(context).tenant)
         full_refresh = FULL_REFRESH_TAG in step.dagster_run.tags
         increment = increment_since(self.tables, source, own, asset=asset, full_refresh=full_refresh)
@@ -320,8 +321,8 @@ class IcebergIOManager(ConfigurableIOManager):
         path = context.asset_key.path if context.has_asset_key else [step_name(context)]
         said = settings.write_mode or self._chosen_mode
         if settings.no_rows and said is None and scope.partitions_def is None:
-            # Whoever declared to hand over nothing was not asked what a second run does to the rows of the first.
-            msg = f"Asset '{'/'.join(path)}' returned rows, and has no write_mode."
+            # Assets that declare to return nothing are not validated for a write mode.
+            msg = f"Asset '{'/'.join(path)}' returned rows but has no write_mode."
             raise ConfigurationError(msg, hint=f"Add metadata={{'write_mode': ...}}, one of {', '.join(WriteMode)}.")
         run = RunOfOutput.of(context)
         read = self._read_by(context)
@@ -344,7 +345,7 @@ class IcebergIOManager(ConfigurableIOManager):
         )
 
     def _read_by(self, context: OutputContext) -> list[Increment]:
-        """Return what the step that makes an output has read incrementally."""
+        """Return the increments that the step of an output has read."""
         step = step_of(context)
         return [] if step is None else list(self._increments.pop((step.run_id, step.step.key), {}).values())
 
@@ -391,5 +392,5 @@ def _lineage(path: Sequence[str], scope: Scope, run_id: str) -> dict[str, str]:
 
 
 def _marks(read: Sequence[Increment]) -> dict[str, str]:
-    """Note with the rows how far the inputs go that they were made of."""
+    """Return snapshot properties that record how far the inputs were read."""
     return {key: value for increment in read for key, value in increment.mark.items()}

@@ -1,4 +1,4 @@
-"""What a materialization tells Dagster about the table it wrote."""
+"""Dagster metadata of a materialization: the table, the snapshot and the write."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _log = get_logger("floe.dagster")
 def materialization_metadata(
     manager: IcebergTableManager, output: Materialization, written: Written
 ) -> dict[str, MetadataValue | Any]:
-    """Describe a write: the contract's keys, Dagster's own, and what it cost."""
+    """Return the metadata of a write: floe's keys and Dagster's own."""
     snapshot = written.snapshot
     made = output.operation_id is None or snapshot.summary.get(OPERATION_ID_PROPERTY) == output.operation_id
     figures = snapshot.summary if made else {}
@@ -56,12 +56,12 @@ def materialization_metadata(
 
 
 def nothing_written(table: str) -> dict[str, Any]:
-    """Describe an output that left its table alone."""
-    return {"table": table, "num_rows": 0, "note": "Nothing was returned: the table is unchanged."}
+    """Return the metadata of an output that did not change its table."""
+    return {"table": table, "num_rows": 0, "note": "The asset returned nothing: the table is unchanged."}
 
 
 def column_schema(schema: Schema) -> TableSchema:
-    """Describe a table's columns."""
+    """Return a table's columns as a Dagster schema."""
     return TableSchema(
         columns=[
             TableColumn(
@@ -84,7 +84,7 @@ def _number(summary: dict[str, str], key: str) -> int:
 
 
 def _partition_rows(written: Written) -> int | None:
-    """Count the rows of the partitions that were written, from the files' own figures wherever they suffice."""
+    """Count the rows of the written partitions, from file statistics if they are enough."""
     if written.rows is None:
         return None
     table: Table = written.table

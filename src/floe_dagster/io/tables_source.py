@@ -1,4 +1,4 @@
-"""Where an IO manager's tables come from, opened once and only when somebody asks."""
+"""The source of an IO manager's tables, opened once on first use."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class TablesSource:
 
     Attributes:
         declared: Tables that the project declares, by name.
-        check_results: Where the results of checks are kept; None when they are not.
-        observer: Makes runs that use the tables visible; None outside of a project.
+        check_results: The table of check results; None if they are not saved.
+        observer: Reports runs that use the tables; None outside of a project.
     """
 
     def __init__(
         self, opener: Callable[[], IcebergTableManager], *, declared: Mapping[str, TableConfig] | None = None
     ) -> None:
-        """Remember how to open the tables."""
+        """Store how to open the tables."""
         self._open = opener
         self._lock = threading.Lock()
         self._manager: IcebergTableManager | None = None
@@ -46,12 +46,12 @@ class TablesSource:
 
     @classmethod
     def of(cls, manager: IcebergTableManager) -> TablesSource:
-        """Take a manager that is open already."""
+        """Use a manager that is already open."""
         return cls(lambda: manager)
 
     @classmethod
     def of_catalog(cls, catalog: Catalog) -> TablesSource:
-        """Take any connected catalog."""
+        """Use a connected catalog."""
 
         def opener() -> IcebergTableManager:
             from floe_iceberg.manager import IcebergTableManager
@@ -62,7 +62,7 @@ class TablesSource:
 
     @classmethod
     def of_artifacts(cls, artifacts: CompiledArtifacts, *, registry: PluginRegistry | None = None) -> TablesSource:
-        """Take a compiled project, with plugins from a registry, all installed ones by default."""
+        """Use a compiled project, with plugins from a registry; all installed plugins by default."""
 
         def opener() -> IcebergTableManager:
             from floe_iceberg.catalog.connection import open_project
@@ -105,15 +105,15 @@ class TablesSource:
             return self._manager
 
     def required_tenants(self) -> TenantTables:
-        """Return the tables as tenants have them.
+        """Return the tables of tenants.
 
         Raises:
-            ConfigurationError: These are not the tables of a project with a pipeline for each tenant.
+            ConfigurationError: This is not a project with a pipeline for each tenant.
         """
         self.tables()
         if self._tenants is None:
-            msg = "The IO manager does not know where the tables of tenants lie."
-            raise ConfigurationError(msg, hint="Use the resource 'io_manager' of the project, without one of your own.")
+            msg = "The IO manager does not know the tables of tenants."
+            raise ConfigurationError(msg, hint="Use the project's resource 'io_manager' instead of your own.")
         return self._tenants
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Secrets of a resource, kept out of the fields that Dagster shows to everybody."""
+"""Secrets of a resource, kept out of the fields that Dagster shows to all users."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PROPERTIES_FIELD = "catalog_properties"
 
 @dataclass(frozen=True)
 class Withheld:
-    """What was given as a value; an ``EnvVar`` stays in its field, because only the variable's name shows.
+    """Secrets that were passed as values; an ``EnvVar`` stays in its field, which shows only the variable's name.
 
     Attributes:
         fields: Secrets by field.
@@ -31,7 +31,7 @@ class Withheld:
 
     @classmethod
     def taken_from(cls, settings: Mapping[str, Any]) -> tuple[dict[str, Any], Withheld]:
-        """Return settings that can be shown, and what was taken out of them."""
+        """Return settings that can be shown, and the secrets taken out of them."""
         given = {name: settings[name] for name in SECRET_FIELDS if settings.get(name) is not None}
         shown = {name: _shown(value, secret=True) for name, value in given.items()}
         fields = {name: _secret(value) for name, value in given.items() if shown[name] == MASK != value}
@@ -43,14 +43,14 @@ class Withheld:
         return {**settings, **shown, PROPERTIES_FIELD: visible}, cls(fields, taken)
 
     def and_(self, later: Withheld) -> Withheld:
-        """Return both; a secret that was given again replaces the earlier one."""
+        """Return both; a later secret replaces an earlier one of the same name."""
         return Withheld({**self.fields, **later.fields}, {**self.properties, **later.properties})
 
     def secret(self, name: str, shown: str | None) -> SecretStr | None:
         """Return the secret behind a field.
 
         Raises:
-            SecretReferenceError: It is an environment variable that is not set.
+            SecretReferenceError: The secret is an environment variable that is not set.
         """
         if shown == MASK and name in self.fields:
             return self.fields[name]
@@ -60,7 +60,7 @@ class Withheld:
         """Return the catalog's properties with their secrets: never log or store them.
 
         Raises:
-            SecretReferenceError: One is an environment variable that is not set.
+            SecretReferenceError: A property is an environment variable that is not set.
         """
         return {
             key: self.properties[key].get_secret_value()
@@ -71,18 +71,18 @@ class Withheld:
 
 
 def require_no_credentials(address: object) -> None:
-    """Refuse an address that holds a secret: Dagster shows it to everybody.
+    """Refuse an address with a secret, because Dagster shows it to all users.
 
     Raises:
-        ConfigurationError: There is a user, a password or a token in it.
+        ConfigurationError: The address has a user, a password or a token.
     """
     if isinstance(address, str) and not isinstance(address, EnvVar) and redact_text(address) != address:
-        msg = "catalog_uri holds a secret, and Dagster shows it to everybody."
+        msg = "catalog_uri contains a secret, but Dagster shows it to all users."
         raise ConfigurationError(msg, hint="Use client_id and client_secret, or token.")
 
 
 def value_of(given: str) -> str:
-    """Return a setting's value; Dagster resolves an ``EnvVar`` in a run, and nobody does outside of one.
+    """Return a setting's value; outside of a run Dagster does not resolve an ``EnvVar``.
 
     Raises:
         SecretReferenceError: The variable is not set.
@@ -93,7 +93,7 @@ def value_of(given: str) -> str:
 
 
 def from_environment(value: Any) -> Any:  # noqa: ANN401 - any setting
-    """Take ``{"env": "VARIABLE"}``, as Dagster's configuration writes it, for what it means."""
+    """Convert ``{"env": "VARIABLE"}``, as in Dagster's configuration, into an ``EnvVar``."""
     if isinstance(value, Mapping) and list(value) == ["env"] and isinstance(value["env"], str):
         return EnvVar(value["env"])
     return value

@@ -1,22 +1,28 @@
-"""Opens a compiled project: the catalog, its storage, and an engine when one is asked for."""
+"""Opens a compiled project: the catalog, its storage, and an engine when one is asked for.
+
+A manager without a project opens the engine of whatever it was given.
+"""
 
 from __future__ import annotations
 
 import atexit
 import os
 from contextlib import ExitStack
+from copy import copy
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, cast
 from weakref import WeakKeyDictionary
 
 from floe_core.declaration.expansion import expand_section
-from floe_core.errors import PluginNotFoundError
-from floe_core.plugins import CatalogPlugin, HealthStatus, PluginType, StoragePlugin
+from floe_core.errors import CapabilityError, EngineSetupError, PluginNotFoundError
+from floe_core.plugins import CatalogPlugin, ComputePlugin, HealthStatus, PluginType, StoragePlugin
 from floe_core.plugins.host.connecting import connect_catalog, options_schema
 from floe_core.plugins.host.discovery import plugin_key
-from floe_core.plugins.registry import PluginRegistry
+from floe_core.plugins.registry import PluginRegistry, default_registry
 from floe_core.plugins.secrets import open_secrets
+from floe_core.schemas import ComputeConfig
 from floe_core.telemetry import get_logger
 from floe_iceberg.catalog.namespaces import Namespaces
 
@@ -95,20 +101,11 @@ class ProjectConnection:
         config = expand_section(self.artifacts.compute, path="compute")
         compute = self.plugins.get(PluginType.COMPUTE, config.type)
         self.plugins.startup([(PluginType.COMPUTE, config.type)]).raise_for_failures()
-        name, properties = self.catalog.name, self.catalog.properties
-        conf: dict[str, str] = {}
-        packages: tuple[str, ...] = ()
-        if self.storage_plugin is not None:
-            conf |= self.storage_plugin.get_spark_conf(name)
-            packages += self.storage_plugin.get_spark_packages()
-        # The catalog comes last: credentials it vends take the place of the storage section's.
-        conf |= self.catalog_plugin.get_spark_conf(name, properties)
-        packages += self.catalog_plugin.get_spark_packages(properties)
-        return compute.data_plane(
+        return _open_engine(
+            compute,
             config,
-            catalog_name=name,
-            conf=conf,
-            packages=tuple(dict.fromkeys(packages)),
+            catalog=self.catalog,
+            plugins=(self.catalog_plugin, self.storage_plugin),
             project_root=self.artifacts.project_root,
         )
 
@@ -125,6 +122,111 @@ class ProjectConnection:
             while self._planes:
                 steps.callback(self._planes.pop().close)
         _open.pop(self.plugins, None)
+
+
+class LazyEngine:
+    """Opens a manager's engine once, from whatever the manager was given."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        compute: DataPlane | ComputePlugin | None = None,
+        *,
+        plugins: tuple[CatalogPlugin | None, StoragePlugin | None] = (None, None),
+    ) -> None:
+        """Open nothing yet.
+
+        Args:
+            catalog: The catalog that the engine has to see.
+            compute: An open engine, a compute plugin, or None for the project's or the installed one.
+            plugins: What connected the catalog, and where its files lie.
+        """
+        self._catalog = catalog
+        self._compute = compute
+        self._connection: ProjectConnection | None = None
+        # A plugin may be connected to another catalog later; what it is connected to now opens the engine.
+        self._plugins = (copy(plugins[0]), copy(plugins[1]))
+        self._lock = Lock()
+        self._plane: DataPlane | None = None
+        self._owned = False
+
+    def __call__(self) -> DataPlane:
+        """Return the engine.
+
+        Raises:
+            MissingDependencyError: No engine is installed.
+            CapabilityError: The catalog is not wired for the engine.
+        """
+        with self._lock:
+            if self._plane is None:
+                self._plane = self._open()
+            return self._plane
+
+    def use(self, connection: ProjectConnection) -> None:
+        """Take the engine from an open project unless another one was given."""
+        self._connection = connection
+
+    def close(self) -> None:
+        """Close the engine if it was opened here."""
+        with self._lock:
+            if self._plane is not None and self._owned:
+                self._plane.close()
+                self._plane = None
+
+    def _open(self) -> DataPlane:
+        if self._compute is not None and not isinstance(self._compute, ComputePlugin):
+            return self._compute
+        if self._compute is None and self._connection is not None:
+            return self._connection.data_plane()
+        catalog_plugin, storage_plugin = self._plugins
+        config = ComputeConfig()
+        compute = self._compute or default_registry().get(PluginType.COMPUTE, config.type)
+        if catalog_plugin is None:
+            msg = f"floe does not know how the engine '{compute.name}' opens a {type(self._catalog).__name__}."
+            hint = "Pass the plugin that connected it in its place, pass an open engine as compute=, or use a project."
+            raise CapabilityError(msg, hint=hint)
+        plane = _open_engine(
+            compute, config, catalog=self._catalog, plugins=(catalog_plugin, storage_plugin), project_root=Path.cwd()
+        )
+        self._owned = True
+        return plane
+
+
+def _open_engine(
+    compute: ComputePlugin,
+    config: ComputeConfig,
+    *,
+    catalog: Catalog,
+    plugins: tuple[CatalogPlugin, StoragePlugin | None],
+    project_root: Path,
+) -> DataPlane:
+    """Open an engine over a catalog, with what the plugins of catalog and storage ask it to be configured with.
+
+    Raises:
+        MissingDependencyError: The engine is not installed; the message names the extra.
+        EngineSetupError: The plugin lacks something else.
+    """
+    catalog_plugin, storage_plugin = plugins
+    conf: dict[str, str] = {}
+    packages: tuple[str, ...] = ()
+    if storage_plugin is not None:
+        conf |= storage_plugin.get_spark_conf(catalog.name)
+        packages += storage_plugin.get_spark_packages()
+    # The catalog comes last: credentials it vends take the place of the storage section's.
+    conf |= catalog_plugin.get_spark_conf(catalog.name, catalog.properties)
+    packages += catalog_plugin.get_spark_packages(catalog.properties)
+    try:
+        return compute.data_plane(
+            config,
+            catalog_name=catalog.name,
+            conf=conf,
+            packages=tuple(dict.fromkeys(packages)),
+            project_root=project_root,
+            catalog=catalog,
+        )
+    except ImportError as err:
+        msg = f"The compute plugin '{compute.name}' cannot open its engine: {err}."
+        raise EngineSetupError(msg, hint="Install what the plugin needs.") from err
 
 
 def open_project(artifacts: CompiledArtifacts, *, registry: PluginRegistry | None = None) -> ProjectConnection:

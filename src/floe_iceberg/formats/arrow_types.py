@@ -91,8 +91,7 @@ _ICEBERG: dict[int, IcebergType] = {
 }
 
 
-# Frames of libraries that may be absent.
-_FRAMES = frozenset({"pandas.DataFrame", "polars.DataFrame", "polars.LazyFrame"})
+_PLAIN_LIBRARIES = frozenset({"builtins", "pandas", "polars", "pyarrow"})
 
 
 @runtime_checkable
@@ -100,14 +99,14 @@ class _ArrowStream(Protocol):
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
 
 
-def is_arrow_data(data: object) -> bool:
-    """Whether data is of a kind that ``to_arrow`` takes, whatever is in it; any other may be an engine's own frame."""
-    known = isinstance(data, pa.Table | pa.RecordBatchReader | pa.RecordBatch | list | _ArrowStream)
-    return known or _full_name(data) in _FRAMES
+def is_plain(data: object) -> bool:
+    """Whether data is of a library that no engine makes frames with: plain rows, PyArrow, pandas or Polars."""
+    return isinstance(data, list) or type(data).__module__.partition(".")[0] in _PLAIN_LIBRARIES
 
 
-def _full_name(data: object) -> str:
-    return f"{type(data).__module__.split('.')[0]}.{type(data).__name__}"
+def is_stream(data: object) -> bool:
+    """Whether data gives its rows as an Arrow stream, whatever made it."""
+    return isinstance(data, _ArrowStream)
 
 
 def to_arrow(data: object) -> pa.Table | pa.RecordBatchReader:
@@ -190,7 +189,7 @@ def _from_rows(rows: list[dict[str, Any]]) -> pa.Table:
 
 
 def _from_library(data: Any) -> pa.Table | pa.RecordBatchReader | None:  # noqa: ANN401 - libraries that may be absent
-    match _full_name(data):
+    match f"{type(data).__module__.split('.')[0]}.{type(data).__name__}":
         case "polars.LazyFrame":
             with _reading():
                 return data.collect().to_arrow()

@@ -31,9 +31,10 @@ def plane_for(
         return context.plane()
     if size <= largest:
         return None
-    context.logger.info("iceberg.engine", chosen="spark", reason=f"{size} {what}, more than {largest}")
     try:
-        return context.plane()
+        plane = context.plane()
     except MissingDependencyError:
-        context.logger.warning("iceberg.engine", chosen="arrow", reason="Spark is not installed; this may take long")
+        context.logger.warning("iceberg.engine", chosen="arrow", reason="no engine is installed; this may take long")
         return None
+    context.logger.info("iceberg.engine", chosen=plane.name, reason=f"{size} {what}, more than {largest}")
+    return plane

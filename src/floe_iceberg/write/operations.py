@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyiceberg.table.refs import MAIN_BRANCH
 
 from floe_core.dataplane import OPERATION_ID_PROPERTY, WriteKind
-from floe_core.errors import CapabilityError, ConfigurationError, FloeStorageError
+from floe_core.errors import CapabilityError, ConfigurationError, FloeStorageError, MissingDependencyError
 from floe_core.failed_writes import failing_as_writes
 from floe_core.observing.metrics import count_written
 from floe_iceberg.commit.engine import engine_only, required_plane
@@ -18,7 +18,7 @@ from floe_iceberg.commit.protocol import Outcome, WriteScope, commit, describe, 
 from floe_iceberg.commit.snapshot import SnapshotDraft
 from floe_iceberg.commit.summaries import summary_of
 from floe_iceberg.context import identifier_of
-from floe_iceberg.formats.arrow_types import normalised, to_arrow
+from floe_iceberg.formats.arrow_types import is_plain, is_stream, normalised, to_arrow
 from floe_iceberg.formats.partitioning import column_path, require_partitions
 from floe_iceberg.models import CommitStrategy, Engine, NullKeys, SnapshotInfo, WriteMode
 from floe_iceberg.read.predicates import parse_row_filter
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
+    from floe_core.dataplane import DataPlane
     from floe_core.telemetry import Operation
     from floe_iceberg.context import ManagerContext, TableTarget
     from floe_iceberg.options import ModeOptions
@@ -234,10 +235,10 @@ class _Write:
         Raises:
             CapabilityError: The table needs an engine that is not there or not wanted; nothing was written.
         """
-        if _is_engine_frame(self._context, data):
+        if is_engine_frame(self._context, data):
             if self._engine is Engine.ARROW:
-                msg = "A Spark DataFrame cannot be written by the arrow engine."
-                raise CapabilityError(msg, hint="Leave engine out, or pass data.toArrow().")
+                msg = f"A frame of the engine '{self._context.plane().name}' cannot be written by the arrow engine."
+                raise CapabilityError(msg, hint="Leave engine out, or pass the frame's rows as an Arrow table.")
             return True
         if self._engine is Engine.SPARK or self._needs_engine(row_level=row_level):
             return True
@@ -245,10 +246,11 @@ class _Write:
             return False
         size = data.nbytes if isinstance(data, pa.Table) else 0
         large = mode is WriteMode.UPSERT and size > self._context.config.spark_threshold_bytes
-        chosen = large and _engine_available(self._context)
-        reason = "a large upsert" if chosen else "no engine for it here" if large else f"{mode.value} runs in process"
-        self._context.logger.debug("engine chosen", engine="spark" if chosen else "arrow", reason=reason, bytes=size)
-        return chosen
+        plane = _available_engine(self._context) if large else None
+        reason = "a large upsert" if plane else "no engine for it here" if large else f"{mode.value} runs in process"
+        engine = plane.name if plane else Engine.ARROW.value
+        self._context.logger.debug("engine chosen", engine=engine, reason=reason, bytes=size)
+        return plane is not None
 
     def _needs_engine(self, *, row_level: bool) -> bool:
         """Whether only an engine can do the write; refuses when there is none."""
@@ -375,14 +377,23 @@ def _has(schema: Schema, column: str) -> bool:
     return column in schema.column_names
 
 
-def _is_engine_frame(context: ManagerContext, data: object) -> bool:
-    # Only an engine's own frame can belong to an engine; everything else must not start one.
-    return type(data).__module__.startswith("pyspark.") and context.plane().accepts(data)
-
-
-def _engine_available(context: ManagerContext) -> bool:
-    try:
-        context.plane()
-    except FloeStorageError:
+def is_engine_frame(context: ManagerContext, data: object) -> bool:
+    """Whether data is a frame of the engine, which is asked only about what no other library made."""
+    if is_plain(data):
         return False
-    return True
+    try:
+        return context.plane().accepts(data)
+    except MissingDependencyError:
+        return False
+    except FloeStorageError:
+        # An engine's frame names its columns; other data is refused for what it is, and a stream needs no engine.
+        if is_stream(data) or not hasattr(type(data), "columns"):
+            return False
+        raise
+
+
+def _available_engine(context: ManagerContext) -> DataPlane | None:
+    try:
+        return context.plane()
+    except FloeStorageError:
+        return None

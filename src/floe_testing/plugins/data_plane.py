@@ -370,11 +370,11 @@ class DataPlaneContract:
         first = _head(orders)
         one = orders.scan(row_filter="id = 1").to_arrow()
         orders.append(pa.concat_tables([one, one]))
-        reads = ReadRequest(_named(orders), snapshot_id=first), ReadRequest(_named(orders))
-        added = data_plane.added_rows(*reads, ["id", "place"])
+        before, after = ReadRequest(_named(orders), snapshot_id=first), ReadRequest(_named(orders))
+        added = data_plane.added_rows(before, after, ["id", "place"])
         assert data_plane.accepts(added)
         assert self._rows(added) == [{"id": 1, "place": {"city": "Oslo", "floor": 1}}] * 2
-        assert self._rows(data_plane.added_rows(*reversed(reads), ["id"])) == []
+        assert self._rows(data_plane.added_rows(after, before, ["id"])) == []
 
     def test_a_column_that_a_version_lacks_is_null_there(self, data_plane: DataPlane, orders: Table) -> None:
         first = _head(orders)

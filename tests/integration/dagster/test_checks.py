@@ -50,8 +50,8 @@ def evaluate(tables, table):
 
 def test_every_kind_of_check_in_one_pass(evaluate, tables, monkeypatch):
     plane = tables.context.plane()
-    reads, original = [], plane.frame
-    monkeypatch.setattr(plane, "frame", lambda request: reads.append(request) or original(request))
+    reads, original = [], plane.aggregate
+    monkeypatch.setattr(plane, "aggregate", lambda request, asked: reads.append(request) or original(request, asked))
     found = evaluate(
         {"type": "not_null", "columns": ["id", "region"]},
         {"type": "unique", "column": "id"},

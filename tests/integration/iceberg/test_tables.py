@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import polars as pl
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 import floe_iceberg
-from floe_core.errors import CapabilityError, ConfigurationError, FloeStorageError, MissingDependencyError
-from floe_core.plugins import PluginType
+from floe_catalogs.sql import SqlCatalogPlugin
+from floe_core.errors import (
+    CapabilityError,
+    ConfigurationError,
+    EngineSetupError,
+    FloeStorageError,
+    InvalidDataError,
+    MissingDependencyError,
+)
+from floe_core.plugins import PLUGIN_API_VERSION, ComputePlugin, PluginType
 from floe_core.plugins.registry import default_registry
 from floe_core.schemas import CatalogConfig
 from floe_iceberg import Engine, IcebergTableManager
@@ -149,16 +159,77 @@ def test_no_secret_of_the_catalog_is_in_the_managers_repr(tmp_path):
     catalog.close()
 
 
-def test_without_spark_the_error_names_the_extra(catalog):
-    class NoSpark:
-        def __call__(self):
-            raise ImportError
+@pytest.fixture
+def wired(tmp_path):
+    """Give a catalog that an engine can open."""
+    uri, warehouse = f"sqlite:///{tmp_path}/wired.db", f"file://{tmp_path}/wired"
+    catalog = SqlCatalogPlugin().connect(CatalogConfig(uri=uri, warehouse=warehouse))
+    catalog.create_namespace("bronze")
+    catalog.create_table("bronze.t", pa.schema([("id", pa.int64())]))
+    yield catalog
+    catalog.close()
 
-    manager = IcebergTableManager(catalog)
-    manager._plane._installed = NoSpark()
-    manager.create_table("bronze.t", pa.schema([("id", pa.int64())]))
+
+@pytest.fixture
+def without_spark(wired, monkeypatch):
+    """Give a manager on a machine without PySpark."""
+    monkeypatch.setitem(sys.modules, "floe_spark.plane.plane", None)
+    return IcebergTableManager(wired)
+
+
+class BrokenEngine(ComputePlugin):
+    name, version, floe_api_version = "broken", "1.0.0", PLUGIN_API_VERSION
+
+    def data_plane(self, config, **options):
+        raise ModuleNotFoundError(name="gone")
+
+
+def test_without_spark_the_error_names_the_extra(without_spark):
     with pytest.raises(MissingDependencyError, match=r"floe-lakehouse\[spark\]"):
-        manager.append("bronze.t", pa.table({"id": [1]}), engine=Engine.SPARK)
+        without_spark.append("bronze.t", pa.table({"id": [1]}), engine=Engine.SPARK)
+
+
+def test_an_engine_that_cannot_be_imported_is_named(wired):
+    with pytest.raises(EngineSetupError, match="compute plugin 'broken' cannot open its engine"):
+        IcebergTableManager(wired, compute=BrokenEngine()).context.plane()
+
+
+class FrameOfNobody:
+    columns = ("id",)
+
+
+@pytest.mark.parametrize(
+    "data", [5, "text", object(), {"id": 1}, FrameOfNobody()], ids=lambda it: type(it).__name__
+)
+def test_data_that_is_no_frame_is_refused_for_what_it_is(without_spark, data):
+    with pytest.raises(InvalidDataError, match=f"{type(data).__name__} is no data floe can write"):
+        without_spark.append("bronze.t", data)
+
+
+@pytest.mark.parametrize("data", [5, object(), {"id": 1}], ids=lambda it: type(it).__name__)
+def test_a_catalog_that_no_engine_opens_does_not_hide_that_data_is_no_frame(manager, data):
+    manager.create_table("bronze.t", pa.schema([("id", pa.int64())]))
+    with pytest.raises(InvalidDataError, match="is no data floe can write"):
+        manager.append("bronze.t", data)
+
+
+def test_a_frame_of_an_engine_that_cannot_open_the_catalog_is_refused_with_the_way_out(manager):
+    manager.create_table("bronze.t", pa.schema([("id", pa.int64())]))
+    with pytest.raises(CapabilityError, match="Pass the plugin that connected it"):
+        manager.append("bronze.t", FrameOfNobody())
+
+
+class UnwantedEngine(BrokenEngine):
+    def data_plane(self, config, **options):
+        raise AssertionError
+
+
+def test_plain_data_opens_no_engine(wired):
+    manager = IcebergTableManager(wired, compute=UnwantedEngine())
+    rows = pa.table({"id": [1]})
+    for data in (rows, rows.to_reader(), rows.to_batches()[0], [{"id": 1}], rows.to_pandas(), pl.from_arrow(rows)):
+        manager.append("bronze.t", data)
+    assert manager.scan("bronze.t").num_rows == 6
 
 
 @pytest.mark.req("API-04", "API-15")

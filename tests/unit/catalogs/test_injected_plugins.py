@@ -138,6 +138,7 @@ def test_both_plugins_reach_the_engine(config, storage):
     assert engine.opened["conf"]["spark.sql.catalog.lake.owner"] == "five"
     assert engine.opened["conf"]["spark.sql.catalog.lake.warehouse"] == config.warehouse
     assert engine.opened["packages"][0] == "org.example:five:1"
+    assert engine.opened["catalog"] is catalog
     catalog.close()
 
 
@@ -288,8 +289,8 @@ def test_an_engine_is_not_pointed_at_a_catalog_that_another_plugin_is_connected_
     plugin.connect(config)
     other = SqlCatalog("other", uri=f"sqlite:///{tmp_path}/other.db", warehouse=f"file://{tmp_path}/other")
     try:
-        with pytest.raises(CapabilityError, match="does not know how Spark opens a SqlCatalog"):
-            IcebergTableManager(other)._plane._spark_conf()
+        with pytest.raises(CapabilityError, match="does not know how the engine 'spark' opens a SqlCatalog"):
+            IcebergTableManager(other).context.plane()
     finally:
         plugin.shutdown()
         other.close()

@@ -124,6 +124,7 @@ def test_the_engine_opens_once_with_catalog_and_storage_wiring(tmp_path):
     assert arguments["conf"]["spark.sql.catalog.floe.type"] == "jdbc"
     assert arguments["conf"]["spark.sql.catalog.floe.warehouse"] == f"file://{tmp_path}/.floe/warehouse"
     assert arguments["packages"] == ("org.xerial:sqlite-jdbc:3.53.4.0",)
+    assert arguments["catalog"] is project.catalog
     project.close()
     project.close()
     assert plane.closed == 1

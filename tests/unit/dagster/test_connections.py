@@ -24,7 +24,7 @@ def by_factory(**settings):
     "address", ["https://me:canary@lake.example.com/", "https://lake.example.com/?token=canary"], ids=["user", "query"]
 )
 def test_a_secret_in_the_address_is_refused_when_the_io_manager_is_made(make, address):
-    with pytest.raises(ConfigurationError, match="catalog_uri holds a secret") as caught:
+    with pytest.raises(ConfigurationError, match="catalog_uri contains a secret") as caught:
         make(**{**ADDRESS, "catalog_uri": address})
     assert "canary" not in str(caught.value)
 

@@ -456,7 +456,7 @@ HANDED_OVER = """
 
 def test_rows_of_an_asset_that_seemed_to_have_none_need_a_write_mode(project):
     definitions = definitions_of(project(HANDED_OVER.replace("METADATA", "{}")))
-    with pytest.raises(ConfigurationError, match="'measured' returned rows, and has no write_mode"):
+    with pytest.raises(ConfigurationError, match="'measured' returned rows but has no write_mode"):
         definitions.resolve_implicit_global_asset_job_def().execute_in_process()
     said = definitions_of(project(HANDED_OVER.replace("METADATA", "{'write_mode': 'overwrite'}")))
     assert said.resolve_implicit_global_asset_job_def().execute_in_process().success

@@ -10,7 +10,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-import structlog
 
 from floe_core.errors import CapabilityError, FloeStorageError, InvalidDataError, InvalidScanError
 from floe_core.plugins import PLUGIN_API_VERSION, ComputePlugin, PluginRegistry
@@ -18,7 +17,7 @@ from floe_core.schemas import CheckConfig, ComputeConfig
 from floe_dagster.assets.sql_models import load_sql_models
 from floe_dagster.engine import ProjectEngine, reason_of
 from floe_dagster.gate.checks import expand_checks
-from floe_dagster.io.frames import EngineFrame, is_engine_frame, plane_of
+from floe_dagster.io.frames import EngineFrame, is_engine_annotation, plane_of
 from floe_dagster.io.inputs import InputSelection, bare, load, load_nothing
 from floe_iceberg import IcebergTableManager
 from floe_spark.plane.plane import SparkDataPlane
@@ -82,32 +81,34 @@ def test_inputs_that_arrow_gives_open_no_engine(kind, unopened):
 @pytest.mark.parametrize("module", ["pyspark.sql", "pyspark.sql.classic.dataframe", "pyspark.sql.connect.dataframe"])
 def test_spark_recognizes_annotations_with_its_frames(module, on_spark):
     frame = importlib.import_module(module).DataFrame
-    assert is_engine_frame(on_spark, frame)
-    assert is_engine_frame(on_spark, bare(Optional[frame]))  # noqa: UP045 - as Dagster users write it
+    assert is_engine_annotation(on_spark, frame)
+    assert is_engine_annotation(on_spark, bare(Optional[frame]))  # noqa: UP045 - as Dagster users write it
 
 
 @pytest.mark.parametrize("kind", [dict, int, "pyspark.sql.DataFrame"])
 def test_other_annotations_are_not_frames_of_the_engine(kind, on_spark):
-    assert not is_engine_frame(on_spark, kind)
+    assert not is_engine_annotation(on_spark, kind)
     with pytest.raises(InvalidScanError, match=r"Annotate them as pyarrow\.Table.* or a frame of the engine\."):
         load(on_spark, "a.b", kind, InputSelection(), None)
 
 
 def test_an_annotation_for_any_engine_needs_no_engine_to_be_recognized(unopened):
-    assert is_engine_frame(unopened, EngineFrame)
+    assert is_engine_annotation(unopened, EngineFrame)
 
 
-def test_without_an_engine_other_data_is_refused_and_the_log_has_the_reason(tables, materialize):
+def test_without_an_engine_data_of_no_known_kind_is_refused(materialize):
     @dg.asset
     def orders():
         return object()
 
-    with structlog.testing.capture_logs() as logs, pytest.raises(InvalidDataError, match="object"):
+    with pytest.raises(InvalidDataError, match="object"):
         materialize(orders)
-    [told] = [one for one in logs if one["event"] == "engine_not_available"]
-    assert "SqlCatalog" in told["reason"]
-    with pytest.raises(CapabilityError):
-        tables.context.plane()
+
+
+def test_a_frame_of_an_engine_that_cannot_open_the_catalog_names_the_catalog(tables):
+    frame = type("DataFrame", (), {"columns": ("id",)})()
+    with pytest.raises(CapabilityError, match="SqlCatalog"):
+        plane_of(tables, frame)
 
 
 def test_without_an_engine_other_annotations_are_refused_with_the_reason(tables):

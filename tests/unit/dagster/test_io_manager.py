@@ -294,7 +294,7 @@ def test_an_input_reads_a_snapshot_a_moment_or_a_branch(materialize, tables):
         ({"columns": []}, "must be a list of columns"),
         ({"row_filter": 1}, "must be text"),
         ({"snapshot_id": "x"}, "must be a number"),
-        ({"as_of": "yesterday"}, "must be a moment"),
+        ({"as_of": "yesterday"}, "must be a timestamp"),
     ],
 )
 def test_input_settings_that_cannot_be_are_refused(metadata, reason, materialize):

@@ -141,8 +141,8 @@ def test_a_check_that_its_plugin_cannot_take_is_found_at_compilation(registry, t
     [
         (ZeroDivisionError("by zero"), "failed in the quality plugin 'enough': ZeroDivisionError: by zero"),
         (SystemExit("no rows"), "failed in the quality plugin 'enough': SystemExit: no rows"),
-        (True, "gave a bool for check 'enough_id', not a QualityResult"),
-        (QualityResult("no"), "'enough' gave a result for check 'enough_id' that cannot be used: passed is 'no'"),
+        (True, "returned a bool for check 'enough_id', not a QualityResult"),
+        (QualityResult("no"), "'enough' returned an invalid result for check 'enough_id': passed is 'no'"),
         (QualityResult(True, {"odd": None, 5: 1}), "figure 'odd' is None; figure 5 is 1"),
         (QualityResult(True, None), "figure 'figures' is None"),
     ],

@@ -25,6 +25,7 @@ from pyiceberg.types import (
 
 from floe_core.errors import CapabilityError, InvalidScanError
 from floe_iceberg.read.predicates import parse_row_filter
+from floe_spark.plane.filters import spark_sql
 
 FIELDS = [
     NestedField(1, "id", IntegerType()),
@@ -50,7 +51,7 @@ SCHEMA = Schema(*FIELDS)
 
 
 def sql(row_filter):
-    return parse_row_filter(row_filter, SCHEMA, table="bronze.t").sql
+    return spark_sql(parse_row_filter(row_filter, SCHEMA, table="bronze.t").bound)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +146,7 @@ def test_a_name_that_spark_takes_for_a_variable_is_refused_for_spark_alone():
     schema = Schema(NestedField(1, "${env:HOME}", StringType()))
     parsed = parse_row_filter("`${env:HOME}` = 'x'", schema, table="t")
     with pytest.raises(CapabilityError, match="variable"):
-        _ = parsed.sql
+        spark_sql(parsed.bound)
 
 
 def test_thousands_of_values_and_terms_are_read():
@@ -191,4 +192,5 @@ def test_any_name_and_any_value_can_be_written(name, value):
     parsed = parse_row_filter(f"{quoted} = '{value.replace(chr(39), chr(39) * 2)}'", schema, table="t")
     assert [column.path for column in parsed.columns] == [(name,)]
     if "${" not in name:
-        assert _LEFT.fullmatch(_QUOTED.sub("", parsed.sql)), parsed.sql
+        rendered = spark_sql(parsed.bound)
+        assert _LEFT.fullmatch(_QUOTED.sub("", rendered)), rendered
