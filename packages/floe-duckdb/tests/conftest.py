@@ -14,7 +14,7 @@ from floe_duckdb import DuckDBComputePlugin
 @pytest.fixture(autouse=True)
 def _without_spark():
     yield
-    assert "pyspark.sql" not in sys.modules
+    assert "pyspark" not in sys.modules
 
 
 @pytest.fixture
