@@ -1,10 +1,11 @@
-"""Required columns that become optional, because data brings null for them."""
+"""Required columns that become optional, because data brings null for them; streams are kept to be looked at first."""
 
 from __future__ import annotations
 
 import tempfile
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.ipc
@@ -54,11 +55,26 @@ def optional(columns: Iterable[str]) -> tuple[SchemaChange, ...]:
     return tuple(SchemaChange(kind=SchemaChangeKind.MAKE_OPTIONAL, column=name) for name in columns)
 
 
+@dataclass(frozen=True)
+class KeptStream:
+    """A stream that was read to its end and can be read again, once at a time.
+
+    Attributes:
+        nulls: Those of the columns that were asked for which hold null.
+    """
+
+    nulls: frozenset[str]
+    _file: IO[bytes]
+
+    def reader(self) -> pa.RecordBatchReader:
+        """Return the stream from its beginning."""
+        self._file.seek(0)
+        return pa.ipc.open_stream(self._file)
+
+
 @contextmanager
-def read_ahead(
-    reader: pa.RecordBatchReader, columns: Collection[str]
-) -> Iterator[tuple[pa.RecordBatchReader, frozenset[str]]]:
-    """Read a stream to its end before it is written; gives the same stream and those of some columns that hold null.
+def kept_stream(reader: pa.RecordBatchReader, columns: Collection[str]) -> Iterator[KeptStream]:
+    """Read a stream to its end before it is written, and note which of some columns hold null.
 
     The batches wait in a file, not in memory.
     """
@@ -69,9 +85,7 @@ def read_ahead(
             for batch in reader:
                 nulls |= {name for name in columns if batch.column(name).null_count}
                 writer.write_batch(batch)
-        file.seek(0)
-        with pa.ipc.open_stream(file) as again:
-            yield again, frozenset(nulls)
+        yield KeptStream(frozenset(nulls), file)
 
 
 def _holds(column: str, keys: set[str]) -> bool:

@@ -12,7 +12,6 @@ import uuid
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Never
-from weakref import WeakKeyDictionary
 
 import duckdb
 import pyarrow as pa
@@ -57,7 +56,6 @@ class DuckDBPlane:
         self._lock = threading.Lock()
         self._database: DuckDBPyConnection | None = None
         self._threads = threading.local()
-        self._streams: WeakKeyDictionary[pa.RecordBatchReader, pa.Table] = WeakKeyDictionary()
 
     @property
     def session(self) -> DuckDBPyConnection:
@@ -288,10 +286,7 @@ class DuckDBPlane:
     def _rows(self, request: WriteRequest) -> pa.Table:
         data = request.data
         if isinstance(data, pa.RecordBatchReader):
-            # Whoever loses a race asks for the same write again, and a stream is read only once.
-            if data not in self._streams:
-                self._streams[data] = data.read_all()
-            return self._streams[data]
+            return data.read_all()
         if not isinstance(data, DuckDBPyRelation):
             return data
         try:
