@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from floe_core.errors import CapabilityError
+from floe_core.errors import CapabilityError, ConfigurationError
 from floe_core.schemas import ComputeConfig
 from floe_testing.plugins import ComputePluginContract
 
@@ -31,3 +31,9 @@ class TestDuckDBEngine(ComputePluginContract):
     def test_it_needs_the_connected_catalog(self, plugin, tmp_path):
         with pytest.raises(CapabilityError, match="connected catalog"):
             plugin.data_plane(ComputeConfig(type="duckdb"), catalog_name="lake", conf={}, project_root=tmp_path)
+
+    def test_settings_that_duckdb_does_not_know_are_refused(self, plugin, catalog, tmp_path):
+        config = ComputeConfig(type="duckdb", conf={"memory_limt": "1GB"})
+        plane = plugin.data_plane(config, catalog_name="lake", conf={}, project_root=tmp_path, catalog=catalog)
+        with pytest.raises(ConfigurationError, match=r"compute\.conf.*memory_limt"):
+            _ = plane.session

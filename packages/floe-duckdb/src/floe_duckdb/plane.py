@@ -9,31 +9,29 @@ from __future__ import annotations
 
 import threading
 import uuid
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Never
 
 import duckdb
-import pyarrow as pa
 from duckdb import DuckDBPyConnection, DuckDBPyRelation
-from floe_core.dataplane import OPERATION_ID_PROPERTY, SOURCE_ROWS_PROPERTY, Figure, NullKeys, WriteKind
-from floe_core.errors import CapabilityError, EngineError, InvalidDataError, InvalidScanError
-from floe_iceberg import Engine, IcebergTableManager, WriteMode
+from floe_core.dataplane import Figure, NullKeys
+from floe_core.errors import CapabilityError, ConfigurationError
+from floe_iceberg import IcebergTableManager
 from floe_iceberg.read.predicates import RowPredicate
 
 from floe_duckdb.figures import figures, known, scope, shown
+from floe_duckdb.relations import NO_COLUMN, arrow_table, judged, numbered, relation_of
 from floe_duckdb.sql import all_of, condition, quoted, reason, text
+from floe_duckdb.writes import write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    import pyarrow as pa
     from floe_core.dataplane import Aggregate, ColumnPath, ReadRequest, WriteRequest
     from pyiceberg.catalog import Catalog
 
-_MODES = {WriteKind.OVERWRITE_FILTER: WriteMode.OVERWRITE}
-# A relation has at least one column.
-_NO_COLUMN = "floe_no_column"
-_MISTAKES = (duckdb.ProgrammingError, duckdb.DataError, duckdb.NotSupportedError)
+_SPARK = "a project with compute.type spark"
 
 
 def _left_to(engine: str, work: str) -> Callable[..., Never]:
@@ -52,20 +50,21 @@ class DuckDBPlane:
     def __init__(self, catalog: Catalog, *, settings: Mapping[str, object] | None = None) -> None:
         """Take a connected catalog, and settings of DuckDB."""
         self._manager = IcebergTableManager(catalog)
-        self._settings = dict(settings or {})
+        self._settings = {key: str(value) for key, value in (settings or {}).items()}
         self._lock = threading.Lock()
         self._database: DuckDBPyConnection | None = None
         self._threads = threading.local()
 
     @property
     def session(self) -> DuckDBPyConnection:
-        """The connection of this thread."""
+        """The connection of this thread.
+
+        Raises:
+            ConfigurationError: DuckDB does not accept the settings.
+        """
         with self._lock:
             if self._database is None:
-                self._database = duckdb.connect(":memory:", config={k: str(v) for k, v in self._settings.items()})
-                # A moment without a zone is UTC, whatever the machine's zone.
-                self._database.execute("SET GLOBAL TimeZone = 'UTC'")
-                self._threads = threading.local()
+                self._database, self._threads = _opened(self._settings), threading.local()
             if not hasattr(self._threads, "connection"):
                 self._threads.connection = self._database.cursor()
         connection: DuckDBPyConnection = self._threads.connection
@@ -90,24 +89,24 @@ class DuckDBPlane:
 
     def columns(self, data: object) -> tuple[str, ...]:
         """Return the names of the columns of a relation."""
-        return tuple(name for name in _relation(data).columns if name != _NO_COLUMN)
+        return tuple(name for name in relation_of(data).columns if name != NO_COLUMN)
 
     def empty_frame(self) -> DuckDBPyRelation:
         """Return a relation without rows; a column that stands for none is left out of everything read from it."""
-        return self.session.sql(f"SELECT NULL AS {_NO_COLUMN} WHERE false")
+        return self.session.sql(f"SELECT NULL AS {NO_COLUMN} WHERE false")
 
     def arrow_schema(self, data: object) -> pa.Schema:
         """Return the Arrow schema of a relation."""
-        return _arrow(_relation(data).limit(0)).schema
+        return arrow_table(relation_of(data).limit(0)).schema
 
     def columns_with_nulls(self, data: object, columns: Sequence[str]) -> tuple[str, ...]:
         """Return which of some columns of a relation hold null."""
-        found = _relation(data).aggregate(", ".join(f"bool_or({quoted([name])} IS NULL)" for name in columns))
+        found = relation_of(data).aggregate(", ".join(f"bool_or({quoted([name])} IS NULL)" for name in columns))
         return tuple(name for name, nulls in zip(columns, found.fetchall()[0], strict=True) if nulls)
 
     def guard_rows(self, data: object, row_filter: object, *, column: str, message: str) -> DuckDBPyRelation:
         """Return a relation of the same rows that fails when it is computed and a row does not pass."""
-        rows = _relation(data)
+        rows = relation_of(data)
         name = quoted([column if column in rows.columns else column.partition(".")[0]])
         # Not as a filter: DuckDB may test it before another one, on rows that the other leaves out.
         checked = f"CASE WHEN {condition(row_filter)} THEN {name} ELSE error({text(message)}) END"
@@ -117,7 +116,7 @@ class DuckDBPlane:
         """Run a query whose tables are relations; its rows are computed now."""
         session, names = self.session, {table: f"floe_{uuid.uuid4().hex}" for table in frames}
         for table, frame in frames.items():
-            session.register(names[table], _arrow(frame))
+            session.register(names[table], arrow_table(frame))
         try:
             return session.from_arrow(session.sql(text(names)).to_arrow_table())
         finally:
@@ -130,7 +129,7 @@ class DuckDBPlane:
         """Read rows as an Arrow table."""
         if request.where is None and not isinstance(request.row_filter, str):
             return self._scan(request, request.columns, request.limit)
-        return _arrow(self.frame(request))
+        return arrow_table(self.frame(request))
 
     def frame(self, request: ReadRequest) -> DuckDBPyRelation:
         """Return a relation over the rows of the table as they are now."""
@@ -150,7 +149,7 @@ class DuckDBPlane:
         Raises:
             InvalidScanError: A condition of a user does not fit the table or its values.
         """
-        with _judged(request.table):
+        with judged(request.table):
             return figures(self.frame(request), aggregates)
 
     def unmatched(
@@ -161,12 +160,12 @@ class DuckDBPlane:
         Raises:
             InvalidScanError: A condition of a user does not fit the table or its values.
         """
-        with _judged(request.table):
+        with judged(request.table):
             rows = self.frame(request).filter(all_of([*scope(aggregate), *known(aggregate.columns)]))
             example = shown(aggregate.columns, as_object=len(aggregate.columns) > 1)
             least = quoted(aggregate.columns[0]) if len(aggregate.columns) == 1 else example
-            mine = rows.project(f"{_numbered(aggregate.columns)}, {least} AS example").set_alias("mine")
-            theirs = self.frame(other).project(_numbered(other_columns)).set_alias("theirs")
+            mine = rows.project(f"{numbered(aggregate.columns)}, {least} AS example").set_alias("mine")
+            theirs = self.frame(other).project(numbered(other_columns)).set_alias("theirs")
             same = " AND ".join(f"mine.k{n} = theirs.k{n}" for n in range(len(other_columns)))
             found = mine.join(theirs, same, how="anti").aggregate("count(*), CAST(min(example) AS VARCHAR)")
             return Figure(*found.fetchall()[0])
@@ -179,7 +178,7 @@ class DuckDBPlane:
         if null_keys is NullKeys.REFUSE:
             rows = rows.filter(all_of(known(keys)))
         names = ", ".join(f"k{number}" for number in range(len(keys)))
-        counted = rows.project(_numbered(keys)).aggregate(f"{names}, count(*) AS n", names)
+        counted = rows.project(numbered(keys)).aggregate(f"{names}, count(*) AS n", names)
         return counted.filter("n > 1").project(names).limit(limit).fetchall()
 
     def added_rows(self, before: ReadRequest, after: ReadRequest, columns: Sequence[str]) -> DuckDBPyRelation:
@@ -199,7 +198,7 @@ class DuckDBPlane:
         old, new = self._of(before, columns), self._of(after, columns)
         if keyed is not None:
             # A relation of another thread cannot be joined with those of this one.
-            wanted = self.session.from_arrow(_arrow(_relation(keyed))).project(_numbered(keys)).distinct()
+            wanted = self.session.from_arrow(arrow_table(relation_of(keyed))).project(numbered(keys)).distinct()
             same = " AND ".join(f"{quoted(['mine', *path])} IS NOT DISTINCT FROM k{n}" for n, path in enumerate(keys))
             old, new = (one.set_alias("mine").join(wanted, same, how="semi") for one in (old, new))
         return any(one.except_(other).limit(1).fetchall() for one, other in ((old, new), (new, old)))
@@ -247,53 +246,7 @@ class DuckDBPlane:
             EngineError: A relation cannot be computed.
             InvalidDataError: The rows do not fit; ``nulls`` says that a required column was given null.
         """
-        properties = {key: str(value) for key, value in request.snapshot_properties.items()}
-        operation_id = properties.pop(OPERATION_ID_PROPERTY, None)
-        if request.kind is WriteKind.DELETE:
-            self._manager.delete(
-                request.table,
-                _required(request),
-                snapshot_properties=properties,
-                operation_id=operation_id,
-                branch=request.branch,
-                engine=Engine.ARROW,
-            )
-            return
-        rows, upsert = self._rows(request), request.kind is WriteKind.UPSERT
-        if upsert:
-            properties[SOURCE_ROWS_PROPERTY] = str(rows.num_rows)
-        try:
-            self._manager.write_data(
-                request.table,
-                rows,
-                mode=_MODES.get(request.kind) or WriteMode(request.kind.value),
-                keys=request.keys if upsert else None,
-                null_keys=request.null_keys if upsert else None,
-                overwrite_filter=_required(request) if request.kind is WriteKind.OVERWRITE_FILTER else None,
-                # The manager that asks has changed the schema already.
-                evolve_schema=False,
-                snapshot_properties=properties,
-                operation_id=operation_id,
-                branch=request.branch,
-                engine=Engine.ARROW,
-            )
-        except InvalidDataError as err:
-            fields = self._manager.load_table(request.table).schema().fields
-            required = {field.name for field in fields if field.required}
-            err.nulls = any(rows[name].null_count for name in required.intersection(rows.column_names))
-            raise
-
-    def _rows(self, request: WriteRequest) -> pa.Table:
-        data = request.data
-        if isinstance(data, pa.RecordBatchReader):
-            return data.read_all()
-        if not isinstance(data, DuckDBPyRelation):
-            return data
-        try:
-            return _arrow(data)
-        except duckdb.Error as err:
-            msg = f"DuckDB cannot compute the rows for table '{request.table}': {reason(str(err))}"
-            raise EngineError(msg, table=request.table) from err
+        write(self._manager, request)
 
     def await_quiet(self, operation_id: str, *, timeout_seconds: float = 60.0) -> None:
         """Return at once: a write ends with the call that makes it."""
@@ -302,46 +255,20 @@ class DuckDBPlane:
     rewrite_manifests = _left_to("engine='arrow'", "rewrite manifests")
     expire_snapshots = _left_to("engine='arrow'", "expire snapshots")
     remove_orphan_files = _left_to("engine='arrow'", "remove orphan files")
-    rewrite_position_deletes = _left_to("a project with compute.type spark", "rewrite delete files")
-    files_outside = _left_to("a project with compute.type spark", "list a table's files")
-    set_ref = _left_to("a project with compute.type spark", "change branches and tags of tables of format version 3")
+    rewrite_position_deletes = _left_to(_SPARK, "rewrite delete files")
+    files_outside = _left_to(_SPARK, "list a table's files")
+    set_ref = _left_to(_SPARK, "change branches and tags of tables of format version 3")
     remove_ref = fast_forward = roll_back = set_ref
-    set_properties = _left_to("a project with compute.type spark", "change properties of tables of format version 3")
-    change_columns = _left_to("a project with compute.type spark", "change columns of tables of format version 3")
+    set_properties = _left_to(_SPARK, "change properties of tables of format version 3")
+    change_columns = _left_to(_SPARK, "change columns of tables of format version 3")
 
 
-@contextmanager
-def _judged(table: str) -> Iterator[None]:
-    """Report conditions of users that DuckDB cannot evaluate."""
+def _opened(settings: Mapping[str, str]) -> DuckDBPyConnection:
     try:
-        yield
-    except _MISTAKES as err:
-        raise InvalidScanError(reason(str(err)), table=table) from err
-
-
-def _relation(data: object) -> DuckDBPyRelation:
-    if not isinstance(data, DuckDBPyRelation):
-        msg = f"{type(data).__name__} is not a DuckDB relation"
-        raise TypeError(msg)
-    return data
-
-
-def _arrow(rows: DuckDBPyRelation) -> pa.Table:
-    """Compute a relation; UUIDs, which DuckDB hands out as text, become UUIDs again."""
-    table = rows.to_arrow_table()
-    for index, (name, kind) in enumerate(zip(rows.columns, rows.types, strict=True)):
-        if str(kind) == "UUID":
-            values = [uuid.UUID(value).bytes if value else None for value in table.column(index).to_pylist()]
-            table = table.set_column(index, name, pa.array(values, pa.uuid()))
-    return table.drop_columns([_NO_COLUMN]) if _NO_COLUMN in table.column_names else table
-
-
-def _numbered(paths: Sequence[ColumnPath]) -> str:
-    return ", ".join(f"{quoted(path)} AS k{number}" for number, path in enumerate(paths))
-
-
-def _required(request: WriteRequest) -> Any:  # noqa: ANN401 - a row filter of floe
-    if request.row_filter is None:
-        msg = f"{request.kind.value} on '{request.table}' needs a row filter."
-        raise InvalidScanError(msg, table=request.table)
-    return request.row_filter
+        database = duckdb.connect(":memory:", config=dict(settings))
+    except duckdb.Error as err:
+        msg = f"DuckDB does not accept compute.conf: {reason(str(err))}"
+        raise ConfigurationError(msg, hint="Use settings of DuckDB, such as memory_limit or threads.") from err
+    # A moment without a zone is UTC, whatever the machine's zone.
+    database.execute("SET GLOBAL TimeZone = 'UTC'")
+    return database
