@@ -169,11 +169,11 @@ def _value(key: str, kind: IcebergType, column: str) -> Any:  # noqa: ANN401 - a
             case DateType():
                 return date.fromisoformat(key).isoformat()
     except (KeyError, ValueError, InvalidOperation):
-        msg = f"The partition key '{key}' is no value of column '{column}', which is of type {kind}."
+        msg = f"The partition key '{key}' is not a valid value of column '{column}', which is of type {kind}."
         raise ConfigurationError(msg, hint="Partition by a column that holds the keys.") from None
     if isinstance(kind, StringType):
         return key
-    msg = f"Partition keys cannot stand for values of column '{column}', which is of type {kind}."
+    msg = f"Partition keys cannot select values of column '{column}' of type {kind}."
     raise ConfigurationError(msg, hint="Partition by a text, number, date or boolean column.")
 
 

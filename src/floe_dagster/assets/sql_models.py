@@ -83,7 +83,7 @@ def parse_query(model: SqlModel, *, dialect: str, default_namespace: str = "publ
         raise _failed(model, _syntax_problem(model, err)) from err
     if len(statements) != 1 or not isinstance(statements[0], exp.Query):
         what = f"{len(statements)} statements" if len(statements) != 1 else "another statement"
-        raise _failed(model, model.problem(f"a model is one query, and this file has {what}", fix="Leave one SELECT"))
+        raise _failed(model, model.problem(f"a model is one query, but this file has {what}", fix="Leave one SELECT"))
     tables: dict[str, None] = {}
     found: list[_Replacement] = []
     scopes = traverse_scope(statements[0])
@@ -100,7 +100,7 @@ def parse_query(model: SqlModel, *, dialect: str, default_namespace: str = "publ
 def _syntax_problem(model: SqlModel, err: SqlglotError) -> ConfigProblem:
     details = getattr(err, "errors", None) or [{}]
     first = details[0]
-    message = str(first.get("description") or "this is no SQL").rstrip(".")
+    message = str(first.get("description") or "this is not valid SQL").rstrip(".")
     return ConfigProblem(f"{message}", model.file, first.get("line") or 1, first.get("col") or 1, model.table)
 
 
@@ -198,7 +198,7 @@ def _partitions(model: SqlModel, known: Mapping[str, PartitionsDefinition | None
         there = [table for table, definition in known.items() if definition is not None]
         close = get_close_matches(wanted, there, n=1)
         fix = f"Did you mean '{close[0]}'?" if close else f"Tables with partitions: {', '.join(there) or 'none'}."
-        raise _failed(model, model.problem(f"'{wanted}' is no asset with partitions", fix=fix))
+        raise _failed(model, model.problem(f"'{wanted}' is not a partitioned asset", fix=fix))
     return known[wanted]
 
 

@@ -60,11 +60,11 @@ class TableCheck:
             case CheckKind.UNIQUE:
                 return f"no two rows have the same {names}"
             case CheckKind.RANGE:
-                return f"{names} lies {_bounds(config)}"
+                return f"{names} is {_bounds(config)}"
             case CheckKind.ROW_COUNT:
-                return f"the number of rows lies {_bounds(config)}"
+                return f"the number of rows is {_bounds(config)}"
             case CheckKind.ROW_COUNT_CHANGE:
-                return f"compared with the version before, there are {_change(config)}"
+                return f"compared with the previous version, there are {_change(config)}"
             case CheckKind.FRESHNESS:
                 newest = f"the newest {names}" if names else "the newest snapshot"
                 return f"{newest} is at most {config.age_text} old"
@@ -173,7 +173,7 @@ def _name(config: CheckConfig, columns: tuple[str, ...], *, alone: bool) -> str:
 def _bounds(config: CheckConfig) -> str:
     if config.min is not None and config.max is not None:
         return f"between {_shown(config.min)} and {_shown(config.max)}"
-    return f"at {_shown(config.min)} or above" if config.min is not None else f"at {_shown(config.max)} or below"
+    return f"at least {_shown(config.min)}" if config.min is not None else f"at most {_shown(config.max)}"
 
 
 def _change(config: CheckConfig) -> str:

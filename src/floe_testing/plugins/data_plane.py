@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,55 +11,24 @@ from pyiceberg.types import StringType
 
 from floe_core.dataplane import Aggregate, DataPlane, Figure, Measure, NullKeys, ReadRequest
 from floe_core.errors import InvalidScanError
-from floe_iceberg.read.predicates import parse_row_filter
+from floe_testing.plugins.engine_tables import (
+    CUSTOMERS,
+    NAMESPACE,
+    NOON,
+    ORDERS,
+    ROWS,
+    SCHEMA,
+    created,
+    head,
+    named,
+    predicate,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
-
-    from floe_iceberg.read.predicates import RowPredicate
-
-_NAMESPACE = "contract"
-_ORDERS, _CUSTOMERS = f"{_NAMESPACE}.orders", f"{_NAMESPACE}.customers"
-_SCHEMA = pa.schema(
-    [
-        pa.field("id", pa.int64()),
-        pa.field("name", pa.string()),
-        pa.field("amount", pa.int64()),
-        pa.field("paid", pa.bool_()),
-        pa.field("day", pa.date32()),
-        pa.field("seen", pa.timestamp("us")),
-        pa.field("heard", pa.timestamp("us", tz="UTC")),
-        pa.field("place", pa.struct([pa.field("city", pa.string()), pa.field("floor", pa.int64())])),
-    ]
-)
-_NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
-
-
-def _order(id: int, name: str | None, amount: int | None, *, paid: bool | None, city: str | None) -> dict[str, Any]:  # noqa: A002 - the column's name
-    moment = _NOON.replace(day=min(id, 28))
-    return {
-        "id": id,
-        "name": name,
-        "amount": amount,
-        "paid": paid,
-        "day": moment.date(),
-        "seen": moment.replace(tzinfo=None),
-        "heard": moment,
-        "place": {"city": city, "floor": id % 2},
-    }
-
-
-_ROWS = [
-    _order(1, "ann", 10, paid=True, city="Oslo"),
-    _order(2, "bob", -5, paid=False, city="Oslo"),
-    _order(3, "bob", None, paid=True, city=None),
-    _order(4, None, 200, paid=None, city="Rome"),
-    _order(5, "cid", 10, paid=True, city="Rome"),
-    _order(6, "bob", 30, paid=True, city="Oslo"),
-]
 
 
 class DataPlaneContract:
@@ -90,22 +58,22 @@ class DataPlaneContract:
     @pytest.fixture
     def orders(self, catalog: Catalog) -> Table:
         """Return a small table with nulls, repeated values and a struct."""
-        return _created(catalog, _ORDERS, pa.Table.from_pylist(_ROWS, schema=_SCHEMA))
+        return created(catalog, ORDERS, pa.Table.from_pylist(ROWS, schema=SCHEMA))
 
     @pytest.fixture
     def customers(self, catalog: Catalog) -> Table:
         """Return a table that some orders refer to."""
         rows = [{"name": "ann", "city": "Oslo"}, {"name": "bob", "city": "Rome"}, {"name": None, "city": None}]
-        return _created(catalog, _CUSTOMERS, pa.Table.from_pylist(rows))
+        return created(catalog, CUSTOMERS, pa.Table.from_pylist(rows))
 
     # Frames
 
     def test_a_frame_is_one_of_the_engines_own(self, data_plane: DataPlane, orders: Table) -> None:
-        frame = data_plane.frame(ReadRequest(_named(orders)))
+        frame = data_plane.frame(ReadRequest(named(orders)))
         assert data_plane.accepts(frame)
         assert data_plane.gives(type(frame))
-        assert data_plane.columns(frame) == tuple(_SCHEMA.names)
-        assert data_plane.arrow_schema(frame).names == _SCHEMA.names
+        assert data_plane.columns(frame) == tuple(SCHEMA.names)
+        assert data_plane.arrow_schema(frame).names == SCHEMA.names
 
     def test_an_empty_frame_has_neither_columns_nor_rows(self, data_plane: DataPlane) -> None:
         frame = data_plane.empty_frame()
@@ -119,8 +87,8 @@ class DataPlaneContract:
     def test_a_read_keeps_the_rows_that_pass_both_filters(
         self, data_plane: DataPlane, orders: Table, form: str
     ) -> None:
-        row_filter: object = "amount > 0" if form == "text" else _predicate(orders, "amount > 0")
-        request = ReadRequest(_named(orders), columns=("id",), row_filter=row_filter, where="name = 'bob' -- his own")
+        row_filter: object = "amount > 0" if form == "text" else predicate(orders, "amount > 0")
+        request = ReadRequest(named(orders), columns=("id",), row_filter=row_filter, where="name = 'bob' -- his own")
         assert self._rows(data_plane.frame(request)) == [{"id": 6}]
         assert data_plane.read_arrow(request).to_pylist() == [{"id": 6}]
 
@@ -128,10 +96,10 @@ class DataPlaneContract:
 
     def test_rows_are_counted(self, data_plane: DataPlane, orders: Table) -> None:
         found = data_plane.aggregate(
-            ReadRequest(_named(orders)),
+            ReadRequest(named(orders)),
             [
                 Aggregate("all", Measure.ROWS),
-                Aggregate("filtered", Measure.ROWS, row_filter=_predicate(orders, "amount > 0")),
+                Aggregate("filtered", Measure.ROWS, row_filter=predicate(orders, "amount > 0")),
                 Aggregate("by_text", Measure.ROWS, row_filter="amount > 0"),
                 Aggregate("by_user", Measure.ROWS, where="name = 'bob' or amount = 200"),
                 Aggregate("both", Measure.ROWS, row_filter="amount > 0", where="name = 'bob' or amount = 200 -- both"),
@@ -147,20 +115,20 @@ class DataPlaneContract:
 
     def test_only_the_rows_of_the_read_are_counted(self, data_plane: DataPlane, orders: Table) -> None:
         rows = [Aggregate("rows", Measure.ROWS)]
-        filtered = ReadRequest(_named(orders), row_filter=_predicate(orders, "amount > 0"), where="name = 'bob'")
+        filtered = ReadRequest(named(orders), row_filter=predicate(orders, "amount > 0"), where="name = 'bob'")
         assert data_plane.aggregate(filtered, rows) == {"rows": Figure(1)}
 
     def test_a_read_of_a_version_counts_the_rows_of_that_version(self, data_plane: DataPlane, orders: Table) -> None:
-        first = _head(orders)
+        first = head(orders)
         orders.append(orders.scan().to_arrow())
         rows = [Aggregate("rows", Measure.ROWS)]
-        assert data_plane.aggregate(ReadRequest(_named(orders)), rows)["rows"].value == 12
-        assert data_plane.aggregate(ReadRequest(_named(orders), snapshot_id=first), rows)["rows"].value == 6
+        assert data_plane.aggregate(ReadRequest(named(orders)), rows)["rows"].value == 12
+        assert data_plane.aggregate(ReadRequest(named(orders), snapshot_id=first), rows)["rows"].value == 6
 
     def test_a_table_without_rows_has_figures_too(self, data_plane: DataPlane, catalog: Catalog) -> None:
-        empty = _created(catalog, f"{_NAMESPACE}.empty", _SCHEMA.empty_table())
+        empty = created(catalog, f"{NAMESPACE}.empty", SCHEMA.empty_table())
         found = data_plane.aggregate(
-            ReadRequest(_named(empty)),
+            ReadRequest(named(empty)),
             [
                 Aggregate("rows", Measure.ROWS),
                 Aggregate("repeated", Measure.REPEATED, (("id",),)),
@@ -171,11 +139,11 @@ class DataPlaneContract:
         assert found == {"rows": Figure(0), "repeated": Figure(0), "outside": Figure(0), "newest": Figure(None)}
 
     def test_without_aggregates_there_are_no_figures(self, data_plane: DataPlane, orders: Table) -> None:
-        assert data_plane.aggregate(ReadRequest(_named(orders)), []) == {}
+        assert data_plane.aggregate(ReadRequest(named(orders)), []) == {}
 
     def test_nulls_are_counted(self, data_plane: DataPlane, orders: Table) -> None:
         found = data_plane.aggregate(
-            ReadRequest(_named(orders)),
+            ReadRequest(named(orders)),
             [
                 Aggregate("name", Measure.NULLS, (("name",),)),
                 Aggregate("city", Measure.NULLS, (("place", "city"),)),
@@ -187,7 +155,7 @@ class DataPlaneContract:
 
     def test_rows_beyond_the_first_of_their_key_are_counted(self, data_plane: DataPlane, orders: Table) -> None:
         found = data_plane.aggregate(
-            ReadRequest(_named(orders)),
+            ReadRequest(named(orders)),
             [
                 Aggregate("id", Measure.REPEATED, (("id",),)),
                 Aggregate("name", Measure.REPEATED, (("name",),)),
@@ -203,13 +171,13 @@ class DataPlaneContract:
     ) -> None:
         amount = (("amount",),)
         found = data_plane.aggregate(
-            ReadRequest(_named(orders)),
+            ReadRequest(named(orders)),
             [
                 Aggregate("low", Measure.OUTSIDE, amount, low=0),
                 Aggregate("high", Measure.OUTSIDE, amount, high=29.5),
                 Aggregate("both", Measure.OUTSIDE, amount, low=0, high=100),
                 Aggregate("inside", Measure.OUTSIDE, amount, low=-5, high=200),
-                Aggregate("scoped", Measure.OUTSIDE, amount, low=0, high=100, row_filter=_predicate(orders, "id > 2")),
+                Aggregate("scoped", Measure.OUTSIDE, amount, low=0, high=100, row_filter=predicate(orders, "id > 2")),
                 Aggregate("day", Measure.OUTSIDE, (("day",),), low="2026-01-02", high="2026-01-05"),
                 Aggregate("nested", Measure.OUTSIDE, (("place", "floor"),), high=0),
             ],
@@ -228,7 +196,7 @@ class DataPlaneContract:
         self, data_plane: DataPlane, orders: Table
     ) -> None:
         found = data_plane.aggregate(
-            ReadRequest(_named(orders)),
+            ReadRequest(named(orders)),
             [
                 Aggregate("name", Measure.OTHER, (("name",),), values=("ann", "it's ${x}")),
                 Aggregate("amount", Measure.OTHER, (("amount",),), values=(10, 30.0, 200)),
@@ -247,7 +215,7 @@ class DataPlaneContract:
         self, data_plane: DataPlane, orders: Table
     ) -> None:
         found = data_plane.aggregate(
-            ReadRequest(_named(orders)),
+            ReadRequest(named(orders)),
             [
                 Aggregate("shown", Measure.VIOLATIONS, (("id",), ("amount",)), condition="amount > 0 -- or unknown"),
                 Aggregate("one", Measure.VIOLATIONS, (("amount",),), condition="amount > 0"),
@@ -265,7 +233,7 @@ class DataPlaneContract:
         self, data_plane: DataPlane, orders: Table
     ) -> None:
         found = data_plane.aggregate(
-            ReadRequest(_named(orders)),
+            ReadRequest(named(orders)),
             [
                 Aggregate("seen", Measure.NEWEST, (("seen",),)),
                 Aggregate("heard", Measure.NEWEST, (("heard",),)),
@@ -274,7 +242,7 @@ class DataPlaneContract:
                 Aggregate("none", Measure.NEWEST, (("heard",),), where="id > 100"),
             ],
         )
-        newest, first = _NOON.replace(day=6), _NOON.replace(day=1)
+        newest, first = NOON.replace(day=6), NOON.replace(day=1)
         assert {name: figure.value for name, figure in found.items()} == {
             "seen": newest.timestamp(),
             "heard": newest.timestamp(),
@@ -288,7 +256,7 @@ class DataPlaneContract:
     def test_a_condition_that_does_not_fit_is_refused_with_the_reason_alone(
         self, data_plane: DataPlane, orders: Table, condition: str, place: str
     ) -> None:
-        request = ReadRequest(_named(orders), where=condition if place == "read" else None)
+        request = ReadRequest(named(orders), where=condition if place == "read" else None)
         asked = Aggregate(
             "bad",
             Measure.VIOLATIONS,
@@ -307,7 +275,7 @@ class DataPlaneContract:
     def test_values_that_another_table_lacks_are_counted(
         self, data_plane: DataPlane, orders: Table, customers: Table
     ) -> None:
-        reads = ReadRequest(_named(orders)), ReadRequest(_named(customers))
+        reads = ReadRequest(named(orders)), ReadRequest(named(customers))
         asked = Aggregate("names", Measure.ROWS, (("name",),))
         assert data_plane.unmatched(asked, *reads, [("name",)]) == Figure(1, "cid")
         cities = Aggregate("cities", Measure.ROWS, (("place", "city"),))
@@ -318,7 +286,7 @@ class DataPlaneContract:
     ) -> None:
         asked = Aggregate("pairs", Measure.ROWS, (("name",), ("place", "city")), where="name = 'bob'")
         found = data_plane.unmatched(
-            asked, ReadRequest(_named(orders)), ReadRequest(_named(customers)), [("name",), ("city",)]
+            asked, ReadRequest(named(orders)), ReadRequest(named(customers)), [("name",), ("city",)]
         )
         assert found.value == 2
         assert json.loads(found.example or "") == {"name": "bob", "place.city": "Oslo"}
@@ -326,27 +294,27 @@ class DataPlaneContract:
     def test_only_rows_that_pass_the_filters_are_looked_for(
         self, data_plane: DataPlane, orders: Table, customers: Table
     ) -> None:
-        there = ReadRequest(_named(customers))
-        filtered = Aggregate("names", Measure.ROWS, (("name",),), row_filter=_predicate(orders, "id < 5"))
-        assert data_plane.unmatched(filtered, ReadRequest(_named(orders)), there, [("name",)]) == Figure(0)
+        there = ReadRequest(named(customers))
+        filtered = Aggregate("names", Measure.ROWS, (("name",),), row_filter=predicate(orders, "id < 5"))
+        assert data_plane.unmatched(filtered, ReadRequest(named(orders)), there, [("name",)]) == Figure(0)
         asked = Aggregate("names", Measure.ROWS, (("name",),))
-        pushed = ReadRequest(_named(orders), row_filter=_predicate(orders, "id < 5"))
+        pushed = ReadRequest(named(orders), row_filter=predicate(orders, "id < 5"))
         assert data_plane.unmatched(asked, pushed, there, [("name",)]) == Figure(0)
-        fewer = ReadRequest(_named(customers), row_filter="name = 'bob'")
-        assert data_plane.unmatched(asked, ReadRequest(_named(orders)), fewer, [("name",)]) == Figure(2, "ann")
+        fewer = ReadRequest(named(customers), row_filter="name = 'bob'")
+        assert data_plane.unmatched(asked, ReadRequest(named(orders)), fewer, [("name",)]) == Figure(2, "ann")
 
     def test_a_condition_that_does_not_fit_the_rows_looked_for_is_refused(
         self, data_plane: DataPlane, orders: Table, customers: Table
     ) -> None:
         asked = Aggregate("names", Measure.ROWS, (("name",),), where="no_such_column > 0")
         with pytest.raises(InvalidScanError):
-            data_plane.unmatched(asked, ReadRequest(_named(orders)), ReadRequest(_named(customers)), [("name",)])
+            data_plane.unmatched(asked, ReadRequest(named(orders)), ReadRequest(named(customers)), [("name",)])
 
     # Keys
 
     def test_repeated_keys_are_found(self, data_plane: DataPlane, orders: Table) -> None:
         orders.append(orders.scan(row_filter="id = 4").to_arrow())
-        request = ReadRequest(_named(orders))
+        request = ReadRequest(named(orders))
         refused, matched = (
             sorted(data_plane.repeated_keys(request, [("name",)], null_keys=null_keys, limit=9), key=str)
             for null_keys in (NullKeys.REFUSE, NullKeys.MATCH)
@@ -355,60 +323,60 @@ class DataPlaneContract:
         assert matched == [("bob",), (None,)]
 
     def test_repeated_keys_of_several_columns_are_found(self, data_plane: DataPlane, orders: Table) -> None:
-        request, keys = ReadRequest(_named(orders)), [("place", "city"), ("name",)]
+        request, keys = ReadRequest(named(orders)), [("place", "city"), ("name",)]
         found = data_plane.repeated_keys(request, keys, null_keys=NullKeys.REFUSE, limit=9)
         assert found == [("Oslo", "bob")]
 
     def test_no_more_repeated_keys_come_back_than_asked_for(self, data_plane: DataPlane, orders: Table) -> None:
-        request, keys = ReadRequest(_named(orders)), [("place", "city")]
+        request, keys = ReadRequest(named(orders)), [("place", "city")]
         assert len(data_plane.repeated_keys(request, keys, null_keys=NullKeys.REFUSE, limit=1)) == 1
         assert data_plane.repeated_keys(request, [("id",)], null_keys=NullKeys.REFUSE, limit=1) == []
 
     # What differs between two versions
 
     def test_added_rows_come_as_often_as_they_were_added(self, data_plane: DataPlane, orders: Table) -> None:
-        first = _head(orders)
+        first = head(orders)
         one = orders.scan(row_filter="id = 1").to_arrow()
         orders.append(pa.concat_tables([one, one]))
-        before, after = ReadRequest(_named(orders), snapshot_id=first), ReadRequest(_named(orders))
+        before, after = ReadRequest(named(orders), snapshot_id=first), ReadRequest(named(orders))
         added = data_plane.added_rows(before, after, ["id", "place"])
         assert data_plane.accepts(added)
         assert self._rows(added) == [{"id": 1, "place": {"city": "Oslo", "floor": 1}}] * 2
         assert self._rows(data_plane.added_rows(after, before, ["id"])) == []
 
     def test_a_column_that_a_version_lacks_is_null_there(self, data_plane: DataPlane, orders: Table) -> None:
-        first = _head(orders)
+        first = head(orders)
         with orders.update_schema() as update:
             update.add_column("note", StringType())
         orders.append(pa.table({"id": pa.array([7], pa.int64()), "note": ["new"]}))
-        reads = ReadRequest(_named(orders), snapshot_id=first), ReadRequest(_named(orders))
+        reads = ReadRequest(named(orders), snapshot_id=first), ReadRequest(named(orders))
         assert self._rows(data_plane.added_rows(*reads, ["note", "id"])) == [{"note": "new", "id": 7}]
         assert data_plane.rows_changed(*reads, ["note"])
-        old = _predicate(orders, "id < 7")
+        old = predicate(orders, "id < 7")
         kept = [ReadRequest(read.table, row_filter=old, snapshot_id=read.snapshot_id) for read in reads]
         assert not data_plane.rows_changed(kept[0], kept[1], ["id", "note"])
 
     def test_rows_are_compared_by_the_columns_asked_for_and_by_number(
         self, data_plane: DataPlane, orders: Table
     ) -> None:
-        first = _head(orders)
-        changed = [row | {"amount": 11} if row["id"] == 1 else row for row in _ROWS]
-        orders.overwrite(pa.Table.from_pylist(changed, schema=_SCHEMA))
-        before, after = ReadRequest(_named(orders), snapshot_id=first), ReadRequest(_named(orders))
-        assert not data_plane.rows_changed(before, before, _SCHEMA.names)
-        assert data_plane.rows_changed(before, after, _SCHEMA.names)
+        first = head(orders)
+        changed = [row | {"amount": 11} if row["id"] == 1 else row for row in ROWS]
+        orders.overwrite(pa.Table.from_pylist(changed, schema=SCHEMA))
+        before, after = ReadRequest(named(orders), snapshot_id=first), ReadRequest(named(orders))
+        assert not data_plane.rows_changed(before, before, SCHEMA.names)
+        assert data_plane.rows_changed(before, after, SCHEMA.names)
         assert not data_plane.rows_changed(before, after, ["id", "name", "place"])
         orders.append(orders.scan(row_filter="id = 2").to_arrow())
         assert data_plane.rows_changed(before, after, ["id"])
         assert data_plane.rows_changed(after, before, ["id"])
 
     def test_only_rows_that_pass_the_filters_are_compared(self, data_plane: DataPlane, orders: Table) -> None:
-        first = _head(orders)
+        first = head(orders)
         orders.delete("id = 1")
         changes = {
             text: data_plane.rows_changed(
-                ReadRequest(_named(orders), row_filter=_predicate(orders, text), snapshot_id=first),
-                ReadRequest(_named(orders), row_filter=_predicate(orders, text)),
+                ReadRequest(named(orders), row_filter=predicate(orders, text), snapshot_id=first),
+                ReadRequest(named(orders), row_filter=predicate(orders, text)),
                 ["id", "amount"],
             )
             for text in ("amount = 10", "amount > 10")
@@ -416,13 +384,13 @@ class DataPlaneContract:
         assert changes == {"amount = 10": True, "amount > 10": False}
 
     def test_only_rows_with_the_keys_of_a_frame_are_compared(self, data_plane: DataPlane, orders: Table) -> None:
-        first = _head(orders)
-        changed = [row | {"amount": 11} if row["id"] in {1, 4} else row for row in _ROWS]
-        orders.overwrite(pa.Table.from_pylist(changed, schema=_SCHEMA))
-        before, after = ReadRequest(_named(orders), snapshot_id=first), ReadRequest(_named(orders))
+        first = head(orders)
+        changed = [row | {"amount": 11} if row["id"] in {1, 4} else row for row in ROWS]
+        orders.overwrite(pa.Table.from_pylist(changed, schema=SCHEMA))
+        before, after = ReadRequest(named(orders), snapshot_id=first), ReadRequest(named(orders))
 
         def changes(where: str, *keys: Sequence[str]) -> bool:
-            keyed = data_plane.frame(ReadRequest(_named(orders), where=where))
+            keyed = data_plane.frame(ReadRequest(named(orders), where=where))
             return data_plane.rows_changed(
                 before, after, ["id", "name", "amount", "place"], keys=[tuple(key) for key in keys], keyed=keyed
             )
@@ -437,12 +405,12 @@ class DataPlaneContract:
     # Rows that are watched, and queries
 
     def test_guarded_rows_are_the_same_rows(self, data_plane: DataPlane, orders: Table) -> None:
-        frame = data_plane.frame(ReadRequest(_named(orders)))
-        guarded = data_plane.guard_rows(frame, _predicate(orders, "id > 0"), column="id", message="outside")
-        assert data_plane.columns(guarded) == tuple(_SCHEMA.names)
+        frame = data_plane.frame(ReadRequest(named(orders)))
+        guarded = data_plane.guard_rows(frame, predicate(orders, "id > 0"), column="id", message="outside")
+        assert data_plane.columns(guarded) == tuple(SCHEMA.names)
         assert self._rows(guarded) == self._rows(frame)
-        nested = data_plane.frame(ReadRequest(_named(orders), where="id <> 3"))
-        cities = _predicate(orders, "place.city in ('Oslo', 'Rome')")
+        nested = data_plane.frame(ReadRequest(named(orders), where="id <> 3"))
+        cities = predicate(orders, "place.city in ('Oslo', 'Rome')")
         watched = data_plane.guard_rows(nested, cities, column="place.city", message="outside")
         assert self._rows(watched) == self._rows(nested)
 
@@ -454,24 +422,24 @@ class DataPlaneContract:
     def test_a_row_that_does_not_pass_the_guard_fails_with_the_message(
         self, data_plane: DataPlane, orders: Table, text: str, column: str
     ) -> None:
-        frame = data_plane.frame(ReadRequest(_named(orders)))
-        guarded = data_plane.guard_rows(frame, _predicate(orders, text), column=column, message="it's outside")
+        frame = data_plane.frame(ReadRequest(named(orders)))
+        guarded = data_plane.guard_rows(frame, predicate(orders, text), column=column, message="it's outside")
         with pytest.raises(Exception, match="it's outside"):
             self.collected(guarded)
 
     def test_a_query_reads_the_frames_it_is_given_after_it_returned(
         self, data_plane: DataPlane, orders: Table, customers: Table
     ) -> None:
-        frames = {table: data_plane.frame(ReadRequest(table)) for table in (_named(orders), _named(customers))}
+        frames = {table: data_plane.frame(ReadRequest(table)) for table in (named(orders), named(customers))}
         joined = data_plane.query(
             frames,
             lambda names: (
-                f"select o.id, c.city from {names[_ORDERS]} o join {names[_CUSTOMERS]} c "
+                f"select o.id, c.city from {names[ORDERS]} o join {names[CUSTOMERS]} c "
                 "on o.name = c.name where o.amount > 0"
             ),
         )
-        swapped = {_ORDERS: frames[_CUSTOMERS]}
-        other = data_plane.query(swapped, lambda names: f"select name from {names[_ORDERS]}")
+        swapped = {ORDERS: frames[CUSTOMERS]}
+        other = data_plane.query(swapped, lambda names: f"select name from {names[ORDERS]}")
         assert data_plane.accepts(joined)
         assert data_plane.columns(joined) == ("id", "city")
         assert len(self._rows(other)) == 3
@@ -482,25 +450,3 @@ class DataPlaneContract:
 
     def _rows(self, frame: Any) -> list[dict[str, Any]]:
         return sorted(self.collected(frame).to_pylist(), key=repr)
-
-
-def _created(catalog: Catalog, name: str, rows: pa.Table) -> Table:
-    catalog.create_namespace_if_not_exists(_NAMESPACE)
-    table = catalog.create_table(name, rows.schema)
-    if rows.num_rows:
-        table.append(rows)
-    return table
-
-
-def _named(table: Table) -> str:
-    return ".".join(table.name())
-
-
-def _head(table: Table) -> int:
-    snapshot = table.current_snapshot()
-    assert snapshot is not None
-    return snapshot.snapshot_id
-
-
-def _predicate(table: Table, text: str) -> RowPredicate:
-    return parse_row_filter(text, table.schema(), table=_named(table))

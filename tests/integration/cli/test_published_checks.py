@@ -160,7 +160,7 @@ def test_declared_and_own_checks_look_at_what_is_published(floe, tables):
     assert tables.get_current_snapshot("gold.orders") == before
     code, text = floe("test", "-s", "gold.orders", output="text")
     assert code == 0
-    assert "gold.orders: check 'few' warned (severity warn); expected: the number of rows lies at 2 or below" in text
+    assert "gold.orders: check 'few' warned (severity warn); expected: the number of rows is at most 2" in text
     assert "5 checks of 1 table: 4 passed, 1 warned." in text
 
 

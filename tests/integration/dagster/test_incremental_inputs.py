@@ -135,7 +135,7 @@ def test_an_asset_with_partitions_has_no_increments(make, tables, raw):
     def copy(raw: pa.Table) -> pa.Table:
         return raw
 
-    with pytest.raises(ConfigurationError, match="has partitions"):
+    with pytest.raises(ConfigurationError, match="not supported for partitioned assets"):
         make(copy, partition_key="2026-01-01")
 
 

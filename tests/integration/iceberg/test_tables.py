@@ -198,9 +198,7 @@ class FrameOfNobody:
     columns = ("id",)
 
 
-@pytest.mark.parametrize(
-    "data", [5, "text", object(), {"id": 1}, FrameOfNobody()], ids=lambda it: type(it).__name__
-)
+@pytest.mark.parametrize("data", [5, "text", object(), {"id": 1}, FrameOfNobody()], ids=lambda it: type(it).__name__)
 def test_data_that_is_no_frame_is_refused_for_what_it_is(without_spark, data):
     with pytest.raises(InvalidDataError, match=f"{type(data).__name__} is no data floe can write"):
         without_spark.append("bronze.t", data)

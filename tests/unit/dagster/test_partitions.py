@@ -240,5 +240,5 @@ def test_an_unknown_column_is_refused_with_those_there():
 @pytest.mark.parametrize("kind", [LongType(), DateType(), BooleanType()])
 def test_a_key_that_is_no_value_of_the_column_is_refused(kind):
     table = tied(dg.StaticPartitionsDefinition(["x"]), schema(c=kind), **{"": "c"})
-    with pytest.raises(ConfigurationError, match="is no value of column"):
+    with pytest.raises(ConfigurationError, match="is not a valid value of column"):
         table.rows(["x"])

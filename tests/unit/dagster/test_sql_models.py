@@ -132,7 +132,7 @@ def test_models_get_the_metadata_partitions_and_inputs_they_ask_for(tmp_path):
     ("files", "message"),
     [
         ({"gold/a.sql": "select * from gold.b", "gold/b.sql": "select * from gold.a"}, "in a circle"),
-        ({"gold/a.sql": "/* floe:\npartitions: silver.order\n*/\nselect 1"}, "no asset with partitions"),
+        ({"gold/a.sql": "/* floe:\npartitions: silver.order\n*/\nselect 1"}, "not a partitioned asset"),
         ({"silver/orders.sql": "select 1"}, "another asset writes"),
     ],
 )

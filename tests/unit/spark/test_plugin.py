@@ -45,6 +45,37 @@ def test_opening_a_plane_starts_nothing(tmp_path):
     plane.close()
 
 
+def test_its_sql_is_spark_s():
+    assert SparkComputePlugin().sql_dialect == "spark"
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (
+            "[UNRESOLVED_COLUMN] `totl` cannot be resolved. SQLSTATE: 42703;\n'Project [*]",
+            "[UNRESOLVED_COLUMN] `totl` cannot be resolved.",
+        ),
+        ("plain", "plain"),
+        (
+            (
+                "\n  An exception was thrown from the Python worker.\n"
+                'Traceback (most recent call last):\n  File "udf.py", line 1, in f\nValueError: no such plane\n'
+            ),
+            "ValueError: no such plane",
+        ),
+    ],
+    ids=["plan", "line", "function"],
+)
+def test_an_error_of_pyspark_is_told_in_one_line(message, reason):
+    kind = "pyspark.errors.exceptions.captured.AnalysisException"
+    assert SparkComputePlugin().reason_of(kind, message) == reason
+
+
+def test_an_error_of_others_is_not_spark_s_to_tell():
+    assert SparkComputePlugin().reason_of("builtins.ValueError", "no") is None
+
+
 @pytest.mark.parametrize(
     ("jar", "state"),
     [
