@@ -48,7 +48,7 @@ from floe_iceberg.read.versions import ref_history
 from floe_iceberg.table.refs import branch_at, ensure_snapshot
 from floe_iceberg.table.schema import column_requests, require_fit, stage_changes
 from floe_iceberg.write.abandoned import clear_operations
-from floe_iceberg.write.nullability import freed_by_nulls, optional, read_ahead, required_columns
+from floe_iceberg.write.nullability import KeptStream, freed_by_nulls, kept_stream, optional, required_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -116,9 +116,10 @@ def write_on_engine(  # noqa: PLR0913 - options by keyword
     if found := find_operation(table.metadata, scope.operation_id, scope.branch):
         return Outcome(table, found, repeated=True)
     with ExitStack() as stack:
-        if evolve and isinstance(write.data, pa.RecordBatchReader) and (required := _candidates(table, write)):
-            data, nulls = stack.enter_context(read_ahead(write.data, required))
-            write = replace(write, data=data, nulls=nulls)
+        if isinstance(write.data, pa.RecordBatchReader):
+            # A write that loses a race is repeated, but a stream can be read only once.
+            kept = stack.enter_context(kept_stream(write.data, _candidates(table, write) if evolve else ()))
+            write = replace(write, data=kept, nulls=kept.nulls)
         if write.schema is not None:
             table = _evolve(context, table, write, write.schema, evolve=evolve)
         try:
@@ -174,7 +175,7 @@ def _evolve(context: ManagerContext, loaded: Table, write: EngineWrite, schema: 
     # The engine does not evolve schemas; every column must exist before it writes.
     def plan(table: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
         # For an engine's frame, only columns of the null type are known to contain nothing but null.
-        rows = write.data if isinstance(write.data, pa.Table | pa.RecordBatchReader) else schema.empty_table()
+        rows = write.data if isinstance(write.data, pa.Table) else schema.empty_table()
         freed = freed_by_nulls(table, rows, kept=write.kept, known=write.nulls) if evolve else ()
         changes = require_fit(table, schema, evolve=evolve, name=".".join(table.name()), freed=freed)
         staged = stage_changes(table, changes)
@@ -359,10 +360,11 @@ class _EngineLoop:
 
     def _run(self, branch: str | None, before: int | None) -> Table:
         """Run the write on the engine and reload the table; after an error, check whether the write landed."""
+        data = self._write.data
         request = WriteRequest(
             table=str(identifier_of(self._target)),
             kind=self._write.kind,
-            data=self._write.data,
+            data=data.reader() if isinstance(data, KeptStream) else data,
             row_filter=self._write.row_filter,
             keys=self._write.keys,
             null_keys=self._write.null_keys,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.ipc
@@ -54,11 +55,26 @@ def optional(columns: Iterable[str]) -> tuple[SchemaChange, ...]:
     return tuple(SchemaChange(kind=SchemaChangeKind.MAKE_OPTIONAL, column=name) for name in columns)
 
 
+@dataclass(frozen=True)
+class KeptStream:
+    """A stream buffered in a file, which can be read again.
+
+    Attributes:
+        nulls: The given columns that contain nulls.
+    """
+
+    nulls: frozenset[str]
+    _file: IO[bytes]
+
+    def reader(self) -> pa.RecordBatchReader:
+        """Return the stream from its beginning."""
+        self._file.seek(0)
+        return pa.ipc.open_stream(self._file)
+
+
 @contextmanager
-def read_ahead(
-    reader: pa.RecordBatchReader, columns: Collection[str]
-) -> Iterator[tuple[pa.RecordBatchReader, frozenset[str]]]:
-    """Read a whole stream before it is written; yield the same stream and the given columns that contain nulls.
+def kept_stream(reader: pa.RecordBatchReader, columns: Collection[str]) -> Iterator[KeptStream]:
+    """Read a whole stream before it is written, and note which of the given columns contain nulls.
 
     The batches are buffered in a temporary file, not in memory.
     """
@@ -69,9 +85,7 @@ def read_ahead(
             for batch in reader:
                 nulls |= {name for name in columns if batch.column(name).null_count}
                 writer.write_batch(batch)
-        file.seek(0)
-        with pa.ipc.open_stream(file) as again:
-            yield again, frozenset(nulls)
+        yield KeptStream(frozenset(nulls), file)
 
 
 def _holds(column: str, keys: set[str]) -> bool:

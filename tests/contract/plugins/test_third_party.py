@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLE = ROOT / "packages/floe-example-plugin"
+DUCKDB = ROOT / "packages/floe-duckdb"
 UV = ROOT / ".floe-dev/uv/bin/uv"
 
 pytestmark = pytest.mark.req("PL-08")
@@ -39,20 +40,33 @@ class Installation:
         listed = self.python("-m", "floe_cli", "plugins", "list", "--output", "json", cwd=cwd)
         return {f"{plugin['type']}:{plugin['name']}": plugin for plugin in json.loads(listed.stdout)["data"]}
 
+    def run_tests(self, package: Path, cwd: Path) -> None:
+        """Run the tests of an installed package, from outside of floe's own."""
+        options = ("-q", "-p", "no:cacheprovider", "-c", package / "pyproject.toml")
+        done = self.python("-m", "pytest", *options, package / "tests", cwd=cwd)
+        assert " passed" in done.stdout
+        assert "skipped" not in done.stdout
+
+
+def built(package: Path, folder: Path) -> Path:
+    uv("build", "--quiet", "--wheel", "--out-dir", folder, package)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def install(wheel: Path, folder: Path) -> Installation:
+    uv("pip", "install", "--quiet", "--no-deps", "--python", sys.executable, "--target", folder, wheel)
+    return Installation(folder)
+
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("dist")
-    uv("build", "--quiet", "--wheel", "--out-dir", folder, EXAMPLE)
-    (built,) = folder.glob("*.whl")
-    return built
+    return built(EXAMPLE, tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture
 def installed(wheel, tmp_path):
-    folder = tmp_path / "site"
-    uv("pip", "install", "--quiet", "--no-deps", "--python", sys.executable, "--target", folder, wheel)
-    return Installation(folder)
+    return install(wheel, tmp_path / "site")
 
 
 def test_an_installed_plugin_is_listed_and_a_removed_one_is_gone(installed, tmp_path):
@@ -70,19 +84,15 @@ def test_an_installed_plugin_can_be_loaded_and_is_healthy(installed, tmp_path):
 
 
 def test_its_contract_suite_passes_from_outside(installed, tmp_path):
-    done = installed.python(
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-c",
-        EXAMPLE / "pyproject.toml",
-        EXAMPLE / "tests",
-        cwd=tmp_path,
-    )
-    assert " passed" in done.stdout
-    assert "skipped" not in done.stdout
+    installed.run_tests(EXAMPLE, tmp_path)
+
+
+# Three pipelines run in it.
+@pytest.mark.timeout(600)
+def test_an_engine_from_outside_keeps_the_contract_and_runs_projects_without_spark(tmp_path):
+    installed = install(built(DUCKDB, tmp_path / "dist"), tmp_path / "site")
+    assert installed.plugins(tmp_path)["compute:duckdb"]["distribution"] == "floe-duckdb"
+    installed.run_tests(DUCKDB, tmp_path)
 
 
 def test_a_project_uses_it_by_name(installed, tmp_path):

@@ -13,6 +13,7 @@ from pyiceberg.types import LongType, NestedField, StringType, TimestampType
 
 from floe_core.dataplane import OPERATION_ID_PROPERTY, WriteKind, WriteRequest
 from floe_core.errors import CapabilityError, InvalidDataError, TableNotFoundError
+from floe_iceberg import Engine, IcebergTableManager
 
 pytestmark = pytest.mark.spark
 
@@ -275,3 +276,22 @@ def test_an_operation_id_can_be_used_again(spark_tables):
         spark_tables.write(WriteKind.APPEND, "ns.t", rows((number, "x")), operation="same")
         spark_tables.plane.await_quiet("same")
     assert operations(spark_tables, "ns.t") == ["same"] * 3
+
+
+def test_a_stream_that_loses_a_race_is_written_whole_the_second_time(spark_tables, monkeypatch):
+    manager = IcebergTableManager(spark_tables.catalog, compute=spark_tables.plane)
+    manager.create_namespace("races")
+    manager.create_table("races.streams", pa.schema([("id", pa.int64()), ("amount", pa.int64())]))
+    manager.append("races.streams", pa.table({"id": [1], "amount": [1]}))
+    write, raced = spark_tables.plane.write, []
+
+    def slow(request):
+        write(request)
+        if not raced:
+            raced.append(manager.append("races.streams", pa.table({"id": [9], "amount": [9]})))
+
+    monkeypatch.setattr(spark_tables.plane, "write", slow)
+    stream = pa.table({"id": [1, 2], "amount": [10, 20]}).to_reader()
+    manager.upsert("races.streams", stream, keys=["id"], engine=Engine.SPARK)
+    found = manager.scan("races.streams").to_pylist()
+    assert sorted(tuple(row.values()) for row in found) == [(1, 10), (2, 20), (9, 9)]

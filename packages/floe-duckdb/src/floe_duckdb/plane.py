@@ -1,0 +1,274 @@
+"""The data plane: rows come from the catalog as Arrow tables, DuckDB computes, and floe writes what comes of it.
+
+floe plans the reads, so row filters, versions and delete files mean the same as on the other engines. A relation over a
+table holds its rows in memory: it can be read more than once, and gives the rows of the moment when it was made. This
+suits data that fits into the memory of one machine.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Never
+
+import duckdb
+from duckdb import DuckDBPyConnection, DuckDBPyRelation
+from floe_core.dataplane import Figure, NullKeys
+from floe_core.errors import CapabilityError, ConfigurationError
+from floe_iceberg import IcebergTableManager
+from floe_iceberg.read.predicates import RowPredicate
+
+from floe_duckdb.figures import figures, known, scope, shown
+from floe_duckdb.relations import NO_COLUMN, arrow_table, judged, numbered, relation_of
+from floe_duckdb.sql import all_of, condition, quoted, reason, text
+from floe_duckdb.writes import write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import pyarrow as pa
+    from floe_core.dataplane import Aggregate, ColumnPath, ReadRequest, WriteRequest
+    from pyiceberg.catalog import Catalog
+
+_SPARK = "a project with compute.type spark"
+
+
+def _left_to(engine: str, work: str) -> Callable[..., Never]:
+    def refuse(*_: object, **__: object) -> Never:
+        msg = f"DuckDB does not {work}."
+        raise CapabilityError(msg, hint=f"Use {engine}.")
+
+    return refuse
+
+
+class DuckDBPlane:
+    """A ``DataPlane`` in this process; each thread has a connection of its own to one database in memory."""
+
+    name = "duckdb"
+
+    def __init__(self, catalog: Catalog, *, settings: Mapping[str, object] | None = None) -> None:
+        """Take a connected catalog, and settings of DuckDB."""
+        self._manager = IcebergTableManager(catalog)
+        self._settings = {key: str(value) for key, value in (settings or {}).items()}
+        self._lock = threading.Lock()
+        self._database: DuckDBPyConnection | None = None
+        self._threads = threading.local()
+
+    @property
+    def session(self) -> DuckDBPyConnection:
+        """The connection of this thread.
+
+        Raises:
+            ConfigurationError: DuckDB does not accept the settings.
+        """
+        with self._lock:
+            if self._database is None:
+                self._database, self._threads = _opened(self._settings), threading.local()
+            if not hasattr(self._threads, "connection"):
+                self._threads.connection = self._database.cursor()
+        connection: DuckDBPyConnection = self._threads.connection
+        return connection
+
+    def close(self) -> None:
+        """Close the database; a later use opens another."""
+        with self._lock:
+            database, self._database = self._database, None
+        if database is not None:
+            database.close()
+
+    # Frames
+
+    def accepts(self, data: object) -> bool:
+        """Whether the data is a relation."""
+        return isinstance(data, DuckDBPyRelation)
+
+    def gives(self, kind: type) -> bool:
+        """Whether a class is the one of relations."""
+        return kind is DuckDBPyRelation
+
+    def columns(self, data: object) -> tuple[str, ...]:
+        """Return the names of the columns of a relation."""
+        return tuple(name for name in relation_of(data).columns if name != NO_COLUMN)
+
+    def empty_frame(self) -> DuckDBPyRelation:
+        """Return a relation without rows; a column that stands for none is left out of everything read from it."""
+        return self.session.sql(f"SELECT NULL AS {NO_COLUMN} WHERE false")
+
+    def arrow_schema(self, data: object) -> pa.Schema:
+        """Return the Arrow schema of a relation."""
+        return arrow_table(relation_of(data).limit(0)).schema
+
+    def columns_with_nulls(self, data: object, columns: Sequence[str]) -> tuple[str, ...]:
+        """Return which of some columns of a relation hold null."""
+        found = relation_of(data).aggregate(", ".join(f"bool_or({quoted([name])} IS NULL)" for name in columns))
+        return tuple(name for name, nulls in zip(columns, found.fetchall()[0], strict=True) if nulls)
+
+    def guard_rows(self, data: object, row_filter: object, *, column: str, message: str) -> DuckDBPyRelation:
+        """Return a relation of the same rows that fails when it is computed and a row does not pass."""
+        rows = relation_of(data)
+        name = quoted([column if column in rows.columns else column.partition(".")[0]])
+        # Not as a filter: DuckDB may test it before another one, on rows that the other leaves out.
+        checked = f"CASE WHEN {condition(row_filter)} THEN {name} ELSE error({text(message)}) END"
+        return rows.project(f"* REPLACE ({checked} AS {name})")
+
+    def query(self, frames: Mapping[str, Any], text: Callable[[Mapping[str, str]], str]) -> DuckDBPyRelation:
+        """Run a query whose tables are relations; its rows are computed now."""
+        session, names = self.session, {table: f"floe_{uuid.uuid4().hex}" for table in frames}
+        for table, frame in frames.items():
+            session.register(names[table], arrow_table(frame))
+        try:
+            return session.from_arrow(session.sql(text(names)).to_arrow_table())
+        finally:
+            for name in names.values():
+                session.unregister(name)
+
+    # Reads
+
+    def read_arrow(self, request: ReadRequest) -> pa.Table:
+        """Read rows as an Arrow table."""
+        if request.where is None and not isinstance(request.row_filter, str):
+            return self._scan(request, request.columns, request.limit)
+        return arrow_table(self.frame(request))
+
+    def frame(self, request: ReadRequest) -> DuckDBPyRelation:
+        """Return a relation over the rows of the table as they are now."""
+        conditions = [given for given in (request.row_filter, request.where) if isinstance(given, str)]
+        if not conditions:
+            return self._over(self._scan(request, request.columns, request.limit), request.table)
+        # A condition may read columns that are not asked for.
+        rows = self._over(self._scan(request, None, None), request.table).filter(all_of(map(condition, conditions)))
+        if request.columns is not None:
+            paths = [[name] if name in rows.columns else name.split(".") for name in request.columns]
+            rows = rows.project(", ".join(quoted(path) for path in paths))
+        return rows if request.limit is None else rows.limit(request.limit)
+
+    def aggregate(self, request: ReadRequest, aggregates: Sequence[Aggregate]) -> dict[str, Figure]:
+        """Compute figures by name in one pass over the rows of a read.
+
+        Raises:
+            InvalidScanError: A condition of a user does not fit the table or its values.
+        """
+        with judged(request.table):
+            return figures(self.frame(request), aggregates)
+
+    def unmatched(
+        self, aggregate: Aggregate, request: ReadRequest, other: ReadRequest, other_columns: Sequence[ColumnPath]
+    ) -> Figure:
+        """Count the rows whose values are not found in another read.
+
+        Raises:
+            InvalidScanError: A condition of a user does not fit the table or its values.
+        """
+        with judged(request.table):
+            rows = self.frame(request).filter(all_of([*scope(aggregate), *known(aggregate.columns)]))
+            example = shown(aggregate.columns, as_object=len(aggregate.columns) > 1)
+            least = quoted(aggregate.columns[0]) if len(aggregate.columns) == 1 else example
+            mine = rows.project(f"{numbered(aggregate.columns)}, {least} AS example").set_alias("mine")
+            theirs = self.frame(other).project(numbered(other_columns)).set_alias("theirs")
+            same = " AND ".join(f"mine.k{n} = theirs.k{n}" for n in range(len(other_columns)))
+            found = mine.join(theirs, same, how="anti").aggregate("count(*), CAST(min(example) AS VARCHAR)")
+            return Figure(*found.fetchall()[0])
+
+    def repeated_keys(
+        self, request: ReadRequest, keys: Sequence[ColumnPath], *, null_keys: NullKeys, limit: int
+    ) -> list[tuple[Any, ...]]:
+        """Return examples of keys that several rows of a read have."""
+        rows = self.frame(request)
+        if null_keys is NullKeys.REFUSE:
+            rows = rows.filter(all_of(known(keys)))
+        names = ", ".join(f"k{number}" for number in range(len(keys)))
+        counted = rows.project(numbered(keys)).aggregate(f"{names}, count(*) AS n", names)
+        return counted.filter("n > 1").project(names).limit(limit).fetchall()
+
+    def added_rows(self, before: ReadRequest, after: ReadRequest, columns: Sequence[str]) -> DuckDBPyRelation:
+        """Return the rows that one read has and an earlier one has not."""
+        return self._of(after, columns).except_(self._of(before, columns))
+
+    def rows_changed(
+        self,
+        before: ReadRequest,
+        after: ReadRequest,
+        columns: Sequence[str],
+        *,
+        keys: Sequence[ColumnPath] = (),
+        keyed: object | None = None,
+    ) -> bool:
+        """Whether two reads differ in some columns."""
+        old, new = self._of(before, columns), self._of(after, columns)
+        if keyed is not None:
+            # A relation of another thread cannot be joined with those of this one.
+            wanted = self.session.from_arrow(arrow_table(relation_of(keyed))).project(numbered(keys)).distinct()
+            same = " AND ".join(f"{quoted(['mine', *path])} IS NOT DISTINCT FROM k{n}" for n, path in enumerate(keys))
+            old, new = (one.set_alias("mine").join(wanted, same, how="semi") for one in (old, new))
+        return any(one.except_(other).limit(1).fetchall() for one, other in ((old, new), (new, old)))
+
+    def _scan(self, request: ReadRequest, columns: Sequence[str] | None, limit: int | None) -> pa.Table:
+        row_filter = request.row_filter if isinstance(request.row_filter, RowPredicate) else None
+        if request.start_snapshot_id is not None:
+            appended = self._manager.incremental_scan(
+                request.table,
+                from_snapshot=request.start_snapshot_id,
+                to_snapshot=request.snapshot_id,
+                columns=columns,
+                row_filter=row_filter,
+            )
+            return appended if limit is None else appended.slice(0, limit)
+        return self._manager.scan(
+            request.table,
+            columns=columns,
+            row_filter=row_filter,
+            snapshot_id=request.snapshot_id,
+            as_of=request.as_of,
+            ref=request.ref,
+            limit=limit,
+        )
+
+    def _over(self, rows: pa.Table, table: str) -> DuckDBPyRelation:
+        if len({name.casefold() for name in rows.column_names}) < rows.num_columns:
+            msg = f"Table '{table}' has columns that differ only in case, which DuckDB does not tell apart."
+            raise CapabilityError(msg, hint="Rename one, or use engine='arrow'.", table=table)
+        return self.session.from_arrow(rows)
+
+    def _of(self, request: ReadRequest, columns: Sequence[str]) -> DuckDBPyRelation:
+        """Read columns; one that the read lacks is null, for its filters too."""
+        rows = self.frame(replace(request, row_filter=None, where=None))
+        there = set(rows.columns)
+        rows = rows.project(", ".join(f"{quoted([n]) if n in there else 'NULL'} AS {quoted([n])}" for n in columns))
+        return rows.filter(all_of(condition(one) for one in (request.row_filter, request.where) if one is not None))
+
+    # Writes
+
+    def write(self, request: WriteRequest) -> None:
+        """Carry out one write, in one commit of floe's own.
+
+        Raises:
+            EngineError: A relation cannot be computed.
+            InvalidDataError: The rows do not fit; ``nulls`` says that a required column was given null.
+        """
+        write(self._manager, request)
+
+    def await_quiet(self, operation_id: str, *, timeout_seconds: float = 60.0) -> None:
+        """Return at once: a write ends with the call that makes it."""
+
+    rewrite_data_files = _left_to("engine='arrow'", "rewrite data files")
+    rewrite_manifests = _left_to("engine='arrow'", "rewrite manifests")
+    expire_snapshots = _left_to("engine='arrow'", "expire snapshots")
+    remove_orphan_files = _left_to("engine='arrow'", "remove orphan files")
+    rewrite_position_deletes = _left_to(_SPARK, "rewrite delete files")
+    files_outside = _left_to(_SPARK, "list a table's files")
+    set_ref = _left_to(_SPARK, "change branches and tags of tables of format version 3")
+    remove_ref = fast_forward = roll_back = set_ref
+    set_properties = _left_to(_SPARK, "change properties of tables of format version 3")
+    change_columns = _left_to(_SPARK, "change columns of tables of format version 3")
+
+
+def _opened(settings: Mapping[str, str]) -> DuckDBPyConnection:
+    try:
+        database = duckdb.connect(":memory:", config=dict(settings))
+    except duckdb.Error as err:
+        msg = f"DuckDB does not accept compute.conf: {reason(str(err))}"
+        raise ConfigurationError(msg, hint="Use settings of DuckDB, such as memory_limit or threads.") from err
+    # A moment without a zone is UTC, whatever the machine's zone.
+    database.execute("SET GLOBAL TimeZone = 'UTC'")
+    return database

@@ -1,0 +1,157 @@
+"""DuckDB's SQL: names, literals, row filters and the reasons of its errors.
+
+A row filter is a tree of sets of values, one column each, without negations; null and NaN are members of a set or not.
+DuckDB takes NaN for the largest number, so an open upper end leaves it out by name.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from floe_core.errors import CapabilityError
+from floe_iceberg.read.filters.binding import AllOf, AnyOf, In, Matches
+from floe_iceberg.read.filters.domains import is_bytes, is_float, unscaled
+from floe_iceberg.read.filters.syntax import Wildcard
+from floe_iceberg.read.predicates import RowPredicate
+from pyiceberg.types import (
+    BooleanType,
+    DateType,
+    DecimalType,
+    StringType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from floe_iceberg.read.filters.binding import Bound, Column
+    from floe_iceberg.read.filters.values import Span, ValueSet
+    from pyiceberg.types import IcebergType
+
+_EPOCHS: dict[type[IcebergType], str] = {
+    DateType: "(DATE '1970-01-01' + {})",
+    TimeType: "(TIME '00:00:00' + to_microseconds({}))",
+    TimestampType: "make_timestamp({})",
+    TimestamptzType: "make_timestamptz({})",
+    TimestampNanoType: "make_timestamp_ns({})",
+}
+
+
+def quoted(path: Sequence[str]) -> str:
+    """Quote a column, or the way to a field of structs."""
+    return ".".join('"' + name.replace('"', '""') + '"' for name in path)
+
+
+def text(value: str) -> str:
+    """Return a text literal."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def scalar(value: float | str | bool) -> str:  # noqa: FBT001 - a value of floe.yaml
+    """Return a literal that DuckDB reads as the type of what it is compared with."""
+    return text(value) if isinstance(value, str) else str(value).lower()
+
+
+def condition(row_filter: object) -> str:
+    """Write a row filter as SQL; text is SQL of a user already.
+
+    Raises:
+        CapabilityError: DuckDB cannot compare the type of a column.
+    """
+    if isinstance(row_filter, RowPredicate):
+        return _bound(row_filter.bound)
+    # A comment at the end of a condition must not hide what follows.
+    return f"({row_filter}\n)"
+
+
+def all_of(conditions: Iterable[str]) -> str:
+    """Require all conditions."""
+    return " AND ".join(f"({one})" for one in conditions) or "true"
+
+
+def reason(message: str) -> str:
+    """Return what an error of DuckDB says in one line, without its kind and the excerpt of the query."""
+    first = " ".join(message.split("\n\n", 1)[0].split())
+    kind, separator, said = first.partition(": ")
+    return said if separator and kind.endswith("Error") else first
+
+
+def _bound(bound: Bound) -> str:
+    match bound:
+        case AllOf(operands):
+            return all_of(map(_bound, operands))
+        case AnyOf(operands):
+            return " OR ".join(f"({_bound(operand)})" for operand in operands) or "false"
+        case Matches(column, pattern, negated, _):
+            like = "".join(part if isinstance(part, Wildcard) else _escaped(part) for part in pattern)
+            return f"{quoted(column.path)} {'NOT ' if negated else ''}LIKE {text(like)} ESCAPE '!'"
+        case In(column, values):
+            parts = list(_parts(column, values))
+            return " OR ".join(f"({part})" for part in parts)
+
+
+def _escaped(part: str) -> str:
+    return part.replace("!", "!!").replace("%", "!%").replace("_", "!_")
+
+
+def _parts(column: Column, values: ValueSet) -> Iterable[str]:
+    name = quoted(column.path)
+    if values.nulls:
+        yield f"{name} IS NULL"
+    if values.has_all_values:
+        yield f"{name} IS NOT NULL"
+        return
+    left_out = values.complement().spans
+    if 0 < len(left_out) < len(values.spans) and all(span.is_point for span in left_out):
+        nan = f" AND NOT isnan({name})" if is_float(column.type) and not values.nan else ""
+        yield f"{name} NOT IN ({_listed(column, left_out)}){nan}"
+        return
+    if points := [span for span in values.spans if span.is_point]:
+        yield f"{name} IN ({_listed(column, points)})"
+    for span in values.spans:
+        if not span.is_point:
+            yield _span(column, span, values)
+    if values.nan:
+        yield f"isnan({name})"
+
+
+def _span(column: Column, span: Span, values: ValueSet) -> str:
+    name, (first, last) = quoted(column.path), values.order.limits or (None, None)
+    parts = [f"{name} IS NOT NULL"]
+    if span.low is not None and span.low != first:
+        parts.append(f"{name} {'>' if span.low_open else '>='} {_literal(span.low, column.type)}")
+    if span.high is not None and span.high != last:
+        parts.append(f"{name} {'<' if span.high_open else '<='} {_literal(span.high, column.type)}")
+    elif is_float(column.type):
+        parts.append(f"NOT isnan({name})")
+    return " AND ".join(parts)
+
+
+def _listed(column: Column, points: Iterable[Span]) -> str:
+    return ", ".join(_literal(point.low, column.type) for point in points)
+
+
+def _literal(value: Any, kind: IcebergType) -> str:  # noqa: ANN401, PLR0911 - one line a type
+    if isinstance(kind, StringType):
+        return text(value.decode())
+    if isinstance(kind, UUIDType):
+        return f"UUID '{uuid.UUID(bytes=value)}'"
+    if is_bytes(kind):
+        return f"unhex('{value.hex()}')"
+    if is_float(kind):
+        return f"'{value!r}'::DOUBLE"
+    if isinstance(kind, BooleanType):
+        return str(bool(value)).lower()
+    if isinstance(kind, DecimalType):
+        return f"{unscaled(value, kind.scale):f}::DECIMAL({kind.precision}, {kind.scale})"
+    if form := _EPOCHS.get(type(kind)):
+        return form.format(value)
+    if not kind.is_primitive or "timestamp" in str(kind):
+        msg = f"DuckDB cannot compare values of type {kind}."
+        raise CapabilityError(msg, hint="Use engine='arrow'.")
+    return str(value)

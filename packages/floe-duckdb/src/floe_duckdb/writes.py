@@ -1,0 +1,85 @@
+"""Writes: DuckDB computes the rows, and floe commits them in process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow as pa
+from duckdb import DuckDBPyRelation
+from floe_core.dataplane import OPERATION_ID_PROPERTY, SOURCE_ROWS_PROPERTY, WriteKind
+from floe_core.errors import EngineError, InvalidDataError, InvalidScanError
+from floe_iceberg import Engine, WriteMode
+
+from floe_duckdb.relations import arrow_table
+from floe_duckdb.sql import reason
+
+if TYPE_CHECKING:
+    from floe_core.dataplane import WriteRequest
+    from floe_iceberg import IcebergTableManager
+
+_MODES = {WriteKind.OVERWRITE_FILTER: WriteMode.OVERWRITE}
+
+
+def write(manager: IcebergTableManager, request: WriteRequest) -> None:
+    """Carry out one write in one commit, under the operation id of the request.
+
+    Raises:
+        EngineError: A relation cannot be computed.
+        InvalidDataError: The rows do not fit; ``nulls`` says that a required column was given null.
+    """
+    properties = {key: str(value) for key, value in request.snapshot_properties.items()}
+    operation_id = properties.pop(OPERATION_ID_PROPERTY, None)
+    if request.kind is WriteKind.DELETE:
+        manager.delete(
+            request.table,
+            _row_filter(request),
+            snapshot_properties=properties,
+            operation_id=operation_id,
+            branch=request.branch,
+            engine=Engine.ARROW,
+        )
+        return
+    rows, upsert = _rows(request), request.kind is WriteKind.UPSERT
+    if upsert:
+        properties[SOURCE_ROWS_PROPERTY] = str(rows.num_rows)
+    try:
+        manager.write_data(
+            request.table,
+            rows,
+            mode=_MODES.get(request.kind) or WriteMode(request.kind.value),
+            keys=request.keys if upsert else None,
+            null_keys=request.null_keys if upsert else None,
+            overwrite_filter=_row_filter(request) if request.kind is WriteKind.OVERWRITE_FILTER else None,
+            # The manager that asks has changed the schema already.
+            evolve_schema=False,
+            snapshot_properties=properties,
+            operation_id=operation_id,
+            branch=request.branch,
+            engine=Engine.ARROW,
+        )
+    except InvalidDataError as err:
+        fields = manager.load_table(request.table).schema().fields
+        required = {field.name for field in fields if field.required}
+        err.nulls = any(rows[name].null_count for name in required.intersection(rows.column_names))
+        raise
+
+
+def _row_filter(request: WriteRequest) -> Any:  # noqa: ANN401 - a row filter of floe
+    if request.row_filter is None:
+        msg = f"{request.kind.value} on '{request.table}' needs a row filter."
+        raise InvalidScanError(msg, table=request.table)
+    return request.row_filter
+
+
+def _rows(request: WriteRequest) -> pa.Table:
+    data = request.data
+    if isinstance(data, pa.RecordBatchReader):
+        return data.read_all()
+    if not isinstance(data, DuckDBPyRelation):
+        return data
+    try:
+        return arrow_table(data)
+    except duckdb.Error as err:
+        msg = f"DuckDB cannot compute the rows for table '{request.table}': {reason(str(err))}"
+        raise EngineError(msg, table=request.table) from err
