@@ -1,4 +1,4 @@
-"""``python -m floe_cli`` is ``floe``."""
+"""Run ``floe`` with ``python -m floe_cli``."""
 
 import sys
 

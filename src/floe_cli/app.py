@@ -1,6 +1,6 @@
-"""Where ``floe`` starts: the list of commands, and how a run ends.
+"""The entry point of ``floe``: the list of commands and the exit code.
 
-Exit codes: 0 ok, 1 the user can fix it, 2 the system failed, 130 interrupted, 141 the reader went away.
+Exit codes: 0 success, 1 user error, 2 system error, 130 interrupted, 141 broken pipe.
 """
 
 import os
@@ -19,38 +19,38 @@ READER_GONE = 141
 
 
 class RootGroup(LazyGroup):
-    """Knows every command by name and help line, and imports its module only to run it."""
+    """Lists every command with its help line and imports a command's module only to run it."""
 
     members = {  # noqa: RUF012 - a class-level table, never changed
-        "init": ("floe_cli.commands.project.init", "Make a new project that runs."),
-        "validate": ("floe_cli.commands.project.validate", "Check floe.yaml and list every mistake."),
-        "compile": ("floe_cli.commands.project.compile", "Turn floe.yaml into compiled artifacts."),
+        "init": ("floe_cli.commands.project.init", "Create a new, runnable project."),
+        "validate": ("floe_cli.commands.project.validate", "Check floe.yaml and list every error."),
+        "compile": ("floe_cli.commands.project.compile", "Compile floe.yaml into artifacts."),
         "plan": ("floe_cli.commands.pipeline.plan", "Show what a run would read and write."),
-        "apply": ("floe_cli.commands.catalog.apply", "Bring tables to what floe.yaml declares."),
-        "run": ("floe_cli.commands.pipeline.run", "Materialise assets on Spark, check and publish them."),
-        "test": ("floe_cli.commands.pipeline.test", "Check what is published, without a write to it."),
-        "dev": ("floe_cli.commands.pipeline.dev", "Open the Dagster UI on this project."),
-        "publish": ("floe_cli.commands.pipeline.publish", "Let rows through that their checks held back."),
-        "discard": ("floe_cli.commands.pipeline.discard", "Throw away rows that their checks held back."),
-        "doctor": ("floe_cli.commands.project.doctor", "Check this machine and project, and say what to do."),
+        "apply": ("floe_cli.commands.catalog.apply", "Change tables to match floe.yaml."),
+        "run": ("floe_cli.commands.pipeline.run", "Materialize assets on Spark, check and publish them."),
+        "test": ("floe_cli.commands.pipeline.test", "Check published tables without writing to them."),
+        "dev": ("floe_cli.commands.pipeline.dev", "Open the Dagster UI for this project."),
+        "publish": ("floe_cli.commands.pipeline.publish", "Publish rows that were held back by their checks."),
+        "discard": ("floe_cli.commands.pipeline.discard", "Discard rows that were held back by their checks."),
+        "doctor": ("floe_cli.commands.project.doctor", "Check this machine and project, and suggest fixes."),
         "catalog": (
             "floe_cli.commands.catalog.connection",
-            "The catalog: try the connection, administer a Polaris server.",
+            "Test the catalog connection and administer a Polaris server.",
         ),
-        "namespaces": ("floe_cli.commands.catalog.namespaces", "Namespaces: where tables live."),
-        "tables": ("floe_cli.commands.tables", "Tables: see, create, read, roll back and maintain them."),
-        "views": ("floe_cli.commands.catalog.views", "Views of the catalog: see and drop them."),
-        "tenants": ("floe_cli.commands.tenants", "Tenants: isolated catalogs, from bootstrap to off-boarding."),
-        "spark": ("floe_cli.commands.spark", "Keep a local Spark warm between commands."),
-        "plugins": ("floe_cli.commands.project.plugins", "See and check installed plugins."),
-        "schema": ("floe_cli.commands.project.schema", "The JSON Schema of floe.yaml, for editors."),
+        "namespaces": ("floe_cli.commands.catalog.namespaces", "List, create and delete namespaces."),
+        "tables": ("floe_cli.commands.tables", "Create, read, change, roll back and maintain tables."),
+        "views": ("floe_cli.commands.catalog.views", "List, show and drop views in the catalog."),
+        "tenants": ("floe_cli.commands.tenants", "Manage tenants, from bootstrap to off-boarding."),
+        "spark": ("floe_cli.commands.spark", "Keep a local Spark server running between commands."),
+        "plugins": ("floe_cli.commands.project.plugins", "List and check installed plugins."),
+        "schema": ("floe_cli.commands.project.schema", "Export the JSON Schema of floe.yaml for editors."),
     }
 
 
 app = typer.Typer(
     name="floe",
     cls=RootGroup,
-    # Rich help costs more than the rest of --help together.
+    # Importing Rich takes longer than everything else --help does.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -70,7 +70,7 @@ def root(
     context: typer.Context,
     *,
     output: OutputOption = None,
-    version: Annotated[  # noqa: ARG001 - handled by its callback
+    version: Annotated[  # noqa: ARG001 - handled by the callback
         bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
@@ -97,14 +97,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             code = READER_GONE
     except BrokenPipeError:
         code = READER_GONE
-    except Exception as err:  # noqa: BLE001 - whatever it was, the user gets a message and no traceback
+    except Exception as err:  # noqa: BLE001 - the user gets a message instead of a traceback
         from floe_cli.failures import show_failure
 
         workspace = shared.get(WORKSPACE)
         code = show_failure(err, argv, place=workspace.place if workspace else None)
     if code == INTERRUPTED:
-        # A terminal has echoed ^C by then.
-        print("\nInterrupted." if sys.stderr.isatty() else "Interrupted.", file=sys.stderr)  # noqa: T201 - the command line talks to people
+        # The terminal has already echoed ^C.
+        print("\nInterrupted." if sys.stderr.isatty() else "Interrupted.", file=sys.stderr)  # noqa: T201 - output for the user
     if code == READER_GONE:
         _discard_stdout()
     return code if isinstance(code, int) else 0

@@ -1,6 +1,6 @@
-"""How a function becomes a command: lazy groups, the options every command has, one way to print.
+"""Turn functions into commands: lazy groups, common options and uniform output.
 
-Everything here is imported by ``floe --help``: typer and the standard library only.
+``floe --help`` imports this module, so it uses only typer and the standard library.
 """
 
 import functools
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class OutputFormat(StrEnum):
-    """Whom the output is for."""
+    """Format of the output."""
 
     TEXT = "text"
     JSON = "json"
@@ -29,10 +29,10 @@ class OutputFormat(StrEnum):
 
 OutputOption = Annotated[
     OutputFormat | None,
-    typer.Option("--output", "-o", help="For people (text, the default) or machines (json).", show_default=False),
+    typer.Option("--output", "-o", help="Output format: text (default) or json.", show_default=False),
 ]
-VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show the log while it works.")]
-DebugOption = Annotated[bool, typer.Option("--debug", help="Show everything logged, and tracebacks.")]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show INFO logs.")]
+DebugOption = Annotated[bool, typer.Option("--debug", help="Show DEBUG logs and tracebacks.")]
 
 ProjectOption = Annotated[
     Path | None,
@@ -41,7 +41,7 @@ ProjectOption = Annotated[
         "-p",
         metavar="DIR",
         envvar="FLOE_PROJECT",
-        help="Folder of floe.yaml; default: here or above.",
+        help="Folder with floe.yaml; default: this folder or the nearest parent.",
         show_default=False,
         show_envvar=True,
     ),
@@ -53,13 +53,13 @@ EnvOption = Annotated[
         "-e",
         metavar="NAME",
         envvar="FLOE_ENV",
-        help="Environment of floe.yaml; default: none, the base alone.",
+        help="Environment in floe.yaml; default: the base environment.",
         show_default=False,
         show_envvar=True,
     ),
 ]
 
-# A function with this parameter gets the project named by two options.
+# A command with this parameter gets --project and --env, and receives the project they name.
 WORKSPACE = "workspace"
 _WORKSPACE_OPTIONS: dict[str, tuple[Any, Any]] = {"project": (ProjectOption, None), "env": (EnvOption, None)}
 _COMMON_OPTIONS: dict[str, tuple[Any, Any]] = {
@@ -69,15 +69,15 @@ _COMMON_OPTIONS: dict[str, tuple[Any, Any]] = {
 }
 
 
-# Ends what a command's docstring says in words; the lines below it are commands that can be typed.
+# Separates the help text from the examples in a command's docstring.
 _EXAMPLES = "\n\nExamples:\n"
 
 
 class FloeCommand(TyperCommand):
-    """A command whose help ends with examples, as they are typed."""
+    """A command whose help ends with copyable examples."""
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401, ARG002 - typer keeps the types private
-        """Write the examples line by line: a wrapped one could not be copied."""
+        """Write one example per line, unwrapped, so that it can be copied."""
         if not self.epilog:
             return
         with formatter.section("Examples"):
@@ -86,17 +86,17 @@ class FloeCommand(TyperCommand):
 
 
 class FloeGroup(TyperGroup):
-    """A group that shows its help when called alone and suggests a name for a mistyped one."""
+    """A group that shows its help when called without a command, and suggests a command for a mistyped one."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer keeps the type private
-        """Show the help when nothing was asked."""
+        """Show the help when there are no arguments."""
         if not args and not ctx.resilient_parsing:
             typer.echo(ctx.get_help())
             ctx.exit()
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - typer keeps the types private
-        """Find the command, or say which one may be meant."""
+        """Find the command, or suggest a similar one."""
         name = args[0]
         if not name.startswith("-") and not ctx.resilient_parsing and name not in (known := self.list_commands(ctx)):
             close = get_close_matches(name, known, n=1)
@@ -105,12 +105,12 @@ class FloeGroup(TyperGroup):
 
 
 class LazyGroup(FloeGroup):
-    """A group whose commands are modules with an ``app``, imported when called."""
+    """A group whose commands are modules with an ``app`` that are imported on first use."""
 
     members: ClassVar[dict[str, tuple[str, str]]] = {}
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - typer keeps the type private
-        """List the commands in the order a project needs them."""
+        """List the commands in declaration order."""
         return list(self.members)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401, ARG002 - typer keeps the types private
@@ -122,7 +122,7 @@ class LazyGroup(FloeGroup):
         return command
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401, ARG002 - typer keeps the types private
-        """List the commands from the table, without importing them."""
+        """List the commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in self.members.items()])
 
@@ -130,36 +130,36 @@ class LazyGroup(FloeGroup):
 def command_group(summary: str) -> typer.Typer:
     """Return an empty group of commands."""
     group = typer.Typer(cls=FloeGroup, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    # A callback keeps a group of one command a group.
+    # Without a callback, typer turns a group with one command into that command.
     group.callback(help=summary)(lambda: None)
     return group
 
 
 def single_command() -> typer.Typer:
-    """Return the holder of a command that stands directly under ``floe``."""
+    """Return the app for a top-level command of ``floe``."""
     return typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
 def remember_output(context: typer.Context, output: OutputFormat | None) -> None:
-    """Keep the format asked for before the command's name."""
+    """Store the output format given before the command name."""
     context.ensure_object(dict)["output"] = output
 
 
 def command(
     app: typer.Typer, name: str | None = None
 ) -> Callable[[Callable[..., "Report | None"]], Callable[..., "Report | None"]]:
-    """Add a function to a group; what it returns is printed in the format asked for.
+    """Register a function as a command and print the report it returns in the chosen format.
 
-    The function's parameters are the command's own; output, verbosity and debugging are added to every command, and
-    a parameter ``workspace`` becomes the options that name a project. Its docstring is the help, and the docstring's
-    section ``Examples:``, one command per line, is what the help ends with.
+    The function's parameters become the command's options. Every command also gets ``--output``, ``--verbose`` and
+    ``--debug``; a ``workspace`` parameter becomes ``--project`` and ``--env``. The docstring is the help text; its
+    ``Examples:`` section, one command per line, becomes the epilog.
     """
 
     def register(function: Callable[..., "Report | None"]) -> Callable[..., "Report | None"]:
         own = inspect.signature(function, eval_str=True)
 
         @functools.wraps(function)
-        def run(context: typer.Context, **arguments: Any) -> None:  # noqa: ANN401 - the function's own
+        def run(context: typer.Context, **arguments: Any) -> None:  # noqa: ANN401 - typed by the wrapped function
             from floe_cli.output import configure_streams, emit
             from floe_cli.workspace import Workspace
 

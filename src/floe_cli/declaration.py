@@ -1,4 +1,4 @@
-"""Tables as they are declared: in floe.yaml, or on the command line."""
+"""Table declarations from floe.yaml or from the command line."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ def declared_table(artifacts: CompiledArtifacts, name: str) -> TableConfig:
     """Return a table's declaration in floe.yaml.
 
     Raises:
-        ConfigurationError: There is none.
+        ConfigurationError: floe.yaml does not declare the table.
     """
     if name in artifacts.tables:
         return artifacts.tables[name]
     known = ", ".join(artifacts.tables) or "none"
-    msg = f"floe.yaml declares no table '{name}'. Declared: {known}."
-    raise ConfigurationError(msg, hint='Declare it under tables, or give --schema "id long not null, name string".')
+    msg = f"Table '{name}' is not declared in floe.yaml. Declared tables: {known}."
+    raise ConfigurationError(msg, hint='Declare it under tables, or pass --schema "id long not null, name string".')
 
 
 def typed_table(schema: str, partition_by: Sequence[str], sort_by: Sequence[str]) -> TableConfig:
-    """Read a table from text such as ``id long not null, total decimal(10, 2)``.
+    """Parse a table definition such as ``id long not null, total decimal(10, 2)``.
 
     Raises:
-        ConfigurationError: The text is no list of columns, or a term cannot be.
+        ConfigurationError: The column list or a partition or sort term is invalid.
     """
     try:
         return TableConfig(
@@ -45,7 +45,7 @@ def typed_table(schema: str, partition_by: Sequence[str], sort_by: Sequence[str]
         )
     except ValidationError as err:
         reasons = "; ".join(problem["msg"].removeprefix("Value error, ") for problem in err.errors(include_url=False))
-        msg = f"The table cannot be: {reasons}."
+        msg = f"Invalid table definition: {reasons}."
         raise ConfigurationError(msg) from err
 
 
@@ -53,13 +53,13 @@ def _column(text: str) -> ColumnConfig:
     ending = next((ending for ending in _REQUIRED if text.lower().endswith(ending)), "")
     name, _, kind = text.removesuffix(text[len(text) - len(ending) :] if ending else "").strip().partition(" ")
     if not name or not kind.strip():
-        msg = f"'{text}' is no column."
+        msg = f"'{text}' is not a valid column definition."
         raise ConfigurationError(msg, hint='Write a name and a type, such as "id long not null, total decimal(10, 2)".')
     return ColumnConfig(name=name, type=kind.strip(), required=bool(ending))
 
 
 def _split(schema: str) -> list[str]:
-    """Split at the commas that stand outside brackets."""
+    """Split at the commas outside brackets."""
     parts, depth = [""], 0
     for character in schema:
         depth += _BRACKETS.get(character, 0)

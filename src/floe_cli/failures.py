@@ -1,4 +1,4 @@
-"""How a failure looks to a person and to a machine, and what the process exits with."""
+"""Render failures as text or JSON, and choose the exit code."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failure as it is shown."""
+    """A failure, ready to print."""
 
     type: str
     message: str
@@ -53,19 +53,19 @@ class Failure:
         }
 
     def lines(self) -> list[str]:
-        """Return the lines for a person."""
+        """Return the lines of the text output."""
         problems = [f"  {problem}" for problem in self.problems]
         hint = [f"Hint: {self.hint}"] if self.hint else []
         return [redact_text(line) for line in (f"Error: {self.message}", *problems, *hint)]
 
 
 def show_failure(err: Exception, argv: Sequence[str], *, place: Mapping[str, str | None] | None = None) -> int:
-    """Print a failure and return the exit code; JSON goes to standard output, everything else to standard error.
+    """Print a failure and return the exit code. JSON goes to standard output, text to standard error.
 
     Args:
-        err: What was raised.
+        err: The exception.
         argv: The command line.
-        place: Environment and catalog that the command worked on.
+        place: Environment and catalog of the command.
     """
     failure = describe(err)
     if "--debug" in argv:
@@ -80,7 +80,7 @@ def show_failure(err: Exception, argv: Sequence[str], *, place: Mapping[str, str
 
 
 def describe(err: Exception) -> Failure:
-    """Say what happened and whose fault it is."""
+    """Describe an exception and decide whether it is a user or a system error."""
     kind = type(err).__name__
     if isinstance(err, FloeStorageError):
         return Failure(kind, err.message, err.exit_code, err.hint, _problems(err))
@@ -90,17 +90,17 @@ def describe(err: Exception) -> Failure:
         return Failure("Aborted", "Nothing was changed.", USER_ERROR)
     if (full := _full_disk(err)) is not None:
         return Failure(
-            StorageFullError.__name__, full, StorageFullError.exit_code, "Free some space, and run it again."
+            StorageFullError.__name__, full, StorageFullError.exit_code, "Free some space, then run the command again."
         )
     reason = str(err) or kind
     message = reason if kind in reason else f"{kind}: {reason}"
     return Failure(
-        kind, message, SYSTEM_ERROR, "This was not expected. Run again with --debug to see where it happened."
+        kind, message, SYSTEM_ERROR, "This is an unexpected error. Run the command again with --debug for a traceback."
     )
 
 
 def _full_disk(err: BaseException | None) -> str | None:
-    """Describe a full disk that something below floe met, such as the history of runs."""
+    """Describe a full disk reported by a library below floe, such as Dagster's run storage."""
     while err is not None:
         if getattr(err, "errno", None) in _FULL or "disk is full" in str(err):
             return f"The storage is full: {str(getattr(err, 'orig', err)).partition(chr(10))[0]}"
@@ -117,7 +117,7 @@ def _problems(err: FloeStorageError) -> tuple[ConfigProblem, ...]:
 
 
 def _usage(err: typer.TyperException) -> Failure:
-    """Describe a mistyped command line; typer exits with 2 there, which floe keeps for system errors."""
+    """Describe a usage error. typer exits with 2 for it, but floe reserves 2 for system errors."""
     context = getattr(err, "ctx", None)
     message, hint = err.format_message(), f"See: {context.command_path} --help" if context else None
     if options := sorted(getattr(err, "possibilities", None) or ()):
@@ -126,7 +126,7 @@ def _usage(err: typer.TyperException) -> Failure:
 
 
 def wants_json(argv: Sequence[str]) -> bool:
-    """Whether JSON was asked for; the command line may be too broken to parse."""
+    """Whether JSON output was requested. Scans the raw arguments because they may not parse."""
     for position, argument in enumerate(argv):
         if argument in {"--output=json", "-ojson"}:
             return True

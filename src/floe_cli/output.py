@@ -1,4 +1,4 @@
-"""Everything floe prints: reports as text or JSON, figures for people, spinners, questions."""
+"""Print reports as text or JSON, format numbers, and show spinners and prompts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-# Piped text is for grep: one row a line, however long.
+# Keep one row per line in piped output, so that grep works.
 _PIPE_WIDTH = 100_000
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _STEP = 1024
@@ -31,13 +31,13 @@ _SNAPSHOT_KEYS = ("snapshot_id", "snapshot_ids")
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a command has to say, once for machines and once for people.
+    """The result of a command, as data and as text.
 
     Attributes:
-        data: Becomes ``data`` of the JSON output.
-        text: Printed one after the other.
-        exit_code: What the process exits with; anything but 0 makes ``ok`` false.
-        raw: Writes the text itself instead, for formats such as CSV.
+        data: The ``data`` key of the JSON output.
+        text: The parts of the text output, in order.
+        exit_code: Exit code of the process; ``ok`` is false unless it is 0.
+        raw: Writes the text output directly, for formats such as CSV.
     """
 
     data: Any
@@ -47,11 +47,11 @@ class Report:
 
 
 class UserRows(list[dict[str, Any]]):
-    """Rows of a user's table: the output leaves their values alone, whatever their columns are called."""
+    """Rows of a user's table; the JSON output never rewrites their values, whatever the column names."""
 
 
 def emit(report: Report, *, as_json: bool, place: Mapping[str, str | None] | None = None) -> None:
-    """Print a report to standard output; ``place`` says which environment and catalog it speaks of."""
+    """Print a report to standard output; ``place`` is the environment and catalog of the command."""
     if as_json:
         write_json({"ok": report.exit_code == 0, **(place or {}), "data": with_text_ids(report.data)})
     elif report.raw is not None:
@@ -68,7 +68,7 @@ def _print(parts: Sequence[RenderableType]) -> None:
         return
     with screen.capture() as captured:
         screen.print(Group(*parts))
-    # Columns are padded to their width, which is of no use at the end of a line.
+    # rich pads the last column; strip the trailing spaces.
     sys.stdout.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
 
 
@@ -79,12 +79,12 @@ def write_json(payload: dict[str, Any]) -> None:
 
 
 def json_text(payload: object) -> str:
-    """Render JSON; what JSON lacks becomes text, as people write it."""
+    """Render JSON; types that JSON does not support become text."""
     return json.dumps(payload, indent=2, default=_as_json, ensure_ascii=False) + "\n"
 
 
-def with_text_ids(value: Any) -> Any:  # noqa: ANN401 - whatever JSON is made of
-    """Return JSON values with snapshot ids as text: they pass 2^53, beyond which most readers round numbers."""
+def with_text_ids(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Return JSON values with snapshot ids as text: ids exceed 2^53, where most JSON parsers lose precision."""
     if dump := getattr(value, "model_dump", None):
         value = dump(mode="json")
     if isinstance(value, dict):
@@ -114,13 +114,13 @@ def _as_json(value: object) -> object:
 
 
 def console(stream: TextIO) -> Console:
-    """Return a console without markup; colours and line breaks only for a terminal."""
+    """Return a console without markup; it colors and wraps only on a terminal."""
     width = None if stream.isatty() else _PIPE_WIDTH
     return Console(file=stream, markup=False, emoji=False, highlight=False, width=width)
 
 
 def configure_streams(*, verbose: bool, debug: bool) -> None:
-    """Send the log to standard error, quiet unless asked, and survive terminals that cannot show a character."""
+    """Log to standard error, errors only by default, and escape characters the terminal cannot encode."""
     from floe_core.schemas import ObservabilityConfig
     from floe_core.telemetry import configure_logging
 
@@ -132,7 +132,7 @@ def configure_streams(*, verbose: bool, debug: bool) -> None:
 
 
 def grid(headers: Sequence[str], rows: Iterable[Sequence[object]], *, right: Sequence[str] = ()) -> Table:
-    """Return a table; columns named in ``right`` hold figures."""
+    """Return a table; columns in ``right`` are right-aligned."""
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 3, 0, 0))
     for header in headers:
         table.add_column(header, justify="right" if header in right else "left", overflow="fold")
@@ -142,7 +142,7 @@ def grid(headers: Sequence[str], rows: Iterable[Sequence[object]], *, right: Seq
 
 
 def fields(pairs: Iterable[tuple[str, object]]) -> Table:
-    """Return names and values, one pair a line; pairs without a value are left out."""
+    """Return names and values, one pair per line; pairs without a value are omitted."""
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 3, 0, 0))
     table.add_column(style="bold")
     table.add_column(overflow="fold")
@@ -153,13 +153,13 @@ def fields(pairs: Iterable[tuple[str, object]]) -> Table:
 
 
 def mark(status: str) -> Text:
-    """Return a status in the colour people expect."""
+    """Return a status in its color."""
     styles = {"ok": "green", "warning": "yellow", "failed": "bold red", "skipped": "dim"}
     return Text(status, style=styles.get(status, ""))
 
 
 def printable(value: object) -> str:
-    """Return text that cannot move the cursor or colour the terminal."""
+    """Return text with control characters escaped."""
     text = "" if value is None else str(value)
     return "".join(
         char if char.isprintable() or char in "\n\t" else char.encode("unicode_escape").decode() for char in text
@@ -167,7 +167,7 @@ def printable(value: object) -> str:
 
 
 def size(number_of_bytes: int) -> str:
-    """Render bytes as a person reads them: ``12.3 MiB``."""
+    """Render a size in bytes: ``12.3 MiB``."""
     amount = float(number_of_bytes)
     for unit in _UNITS:
         if abs(amount) < _STEP or unit == _UNITS[-1]:
@@ -182,7 +182,7 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
 
 
 def ago(moment: datetime, *, now: datetime | None = None) -> str:
-    """Render a moment as a person tells it: ``3 minutes ago``; long ago, as a date."""
+    """Render a timestamp relative to now, such as ``3 minutes ago``; after two months, as a date."""
     moment = moment if moment.tzinfo else moment.astimezone()
     seconds = ((now or datetime.now(UTC)) - moment).total_seconds()
     if seconds < 0:
@@ -196,13 +196,13 @@ def ago(moment: datetime, *, now: datetime | None = None) -> str:
 
 
 def _can_move() -> bool:
-    """Whether standard error is a terminal on which a line can be drawn anew."""
+    """Whether standard error is a terminal that can redraw a line."""
     return sys.stderr.isatty() and os.environ.get("TERM") not in {"dumb", "unknown"}
 
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
-    """Show that something is going on, on a terminal only."""
+    """Show a spinner, on a terminal only."""
     if not _can_move():
         yield
         return
@@ -210,14 +210,14 @@ def working(what: str) -> Iterator[None]:
 
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console(sys.stderr), transient=True) as progress:
-        # Nobody knows how much is to be done: the bar pulses, and the time tells.
+        # The total is unknown, so the bar pulses.
         progress.add_task(what, total=None)
         yield
 
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
-    """Show a bar on a terminal, and give the way to move it by one."""
+    """Show a progress bar on a terminal, and yield a function that advances it by one."""
     if not _can_move():
         yield lambda: None
         return
@@ -230,25 +230,25 @@ def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
 
 
 def confirm(question: str, *, yes: bool, answer: str | None = None, has_dry_run: bool = True) -> None:
-    """Ask before something that cannot be undone.
+    """Ask for confirmation of an irreversible action.
 
     Args:
-        question: What is about to happen, as a question.
-        yes: Whether the command line has answered already.
-        answer: What has to be typed instead of a plain yes: the name of the environment.
-        has_dry_run: Whether the command can be looked at first.
+        question: The action, as a question.
+        yes: Whether ``--yes`` was passed; skips the question.
+        answer: Text to type instead of ``y``, such as the name of the environment.
+        has_dry_run: Whether the command supports ``--dry-run``.
 
     Raises:
-        ConfigurationError: There is nobody to ask, or the answer was no.
+        ConfigurationError: There is no terminal, or the answer was no.
     """
     if yes:
         return
     if not sys.stdin.isatty():
         msg = "This cannot be undone. Confirmation required, but there is no terminal."
         options = f"--env {answer} --yes" if answer else "--yes"
-        look = "Look first with --dry-run, then repeat" if has_dry_run else "Repeat"
+        look = "Preview with --dry-run, then run again" if has_dry_run else "Run the command again"
         raise ConfigurationError(msg, hint=f"{look} with {options}.")
-    sys.stderr.write(f"{question} Type '{answer}' to go on: " if answer else f"{question} [y/N] ")
+    sys.stderr.write(f"{question} Type '{answer}' to continue: " if answer else f"{question} [y/N] ")
     sys.stderr.flush()
     given = sys.stdin.readline().strip()
     if given != answer if answer else given.lower() not in {"y", "yes"}:

@@ -1,4 +1,4 @@
-"""The files of a new project, written all or not at all."""
+"""Write the files of a new project, all or none."""
 
 from __future__ import annotations
 
@@ -21,18 +21,21 @@ _TEMPLATES = {
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 
-def project_name(folder: Path, asked: str | None) -> str:
-    """Return the name asked for, or one made from the folder's.
+def project_name(folder: Path, given: str | None) -> str:
+    """Return the given project name, or derive one from the folder's name.
 
     Raises:
-        ConfigurationError: The name asked for cannot be a project's.
+        ConfigurationError: The given name is not valid.
     """
-    if asked is None:
+    if given is None:
         return _tidy(folder.resolve().name) or "project"
-    if not _NAME.fullmatch(asked):
-        msg = f"'{asked}' cannot be a project's name: it takes lower case letters, digits, - and _."
-        raise ConfigurationError(msg, hint=f"Write for example: --name {_tidy(asked) or 'my-project'}")
-    return asked
+    if not _NAME.fullmatch(given):
+        msg = (
+            f"'{given}' is not a valid project name: "
+            "start with a lowercase letter and use lowercase letters, digits, - and _."
+        )
+        raise ConfigurationError(msg, hint=f"For example: --name {_tidy(given) or 'my-project'}")
+    return given
 
 
 def _tidy(text: str) -> str:
@@ -42,11 +45,11 @@ def _tidy(text: str) -> str:
 def write_project(folder: Path, name: str, *, force: bool) -> list[Path]:
     """Write a new project and return its files.
 
-    Everything is written beside its place first and moved there at the end, so a full disk or an interruption
-    leaves the folder as it was.
+    Files are written to temporary names and renamed at the end, so a full disk or an interruption leaves the folder
+    unchanged.
 
     Raises:
-        ConfigurationError: A file is in the way and ``force`` is off, or the folder cannot be written to.
+        ConfigurationError: A file already exists and ``force`` is off, or the folder is not writable.
     """
     templates = files("floe_cli") / "templates"
     content = {
@@ -56,7 +59,7 @@ def write_project(folder: Path, name: str, *, force: bool) -> list[Path]:
     try:
         if folder.exists() and not folder.is_dir():
             msg = f"{folder} is a file."
-            raise ConfigurationError(msg, hint="Name a folder.")
+            raise ConfigurationError(msg, hint="Pass a folder instead.")
         _refuse_to_overwrite(folder, list(content), force=force)
         new = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
@@ -69,14 +72,14 @@ def write_project(folder: Path, name: str, *, force: bool) -> list[Path]:
         return [folder / name for name in content]
     except OSError as err:
         msg = f"Cannot write to {folder}: {err.strerror or err}."
-        raise ConfigurationError(msg, hint="Choose a folder you may write to.") from err
+        raise ConfigurationError(msg, hint="Choose a folder you can write to.") from err
 
 
 def _refuse_to_overwrite(folder: Path, names: list[str], *, force: bool) -> None:
     if folders := [name for name in names if (folder / name).is_dir()]:
-        msg = f"{folder} has a folder where a file should go: {', '.join(folders)}."
-        raise ConfigurationError(msg, hint="Move it away, or choose another folder.")
+        msg = f"Cannot write {', '.join(folders)} to {folder}: a folder with that name exists."
+        raise ConfigurationError(msg, hint="Move it, or choose another folder.")
     there = [name for name in names if (folder / name).exists()]
     if there and not force:
-        msg = f"{folder} already has {', '.join(there)}."
+        msg = f"{folder} already contains {', '.join(there)}."
         raise ConfigurationError(msg, hint="Choose another folder, or overwrite them with --force.")

@@ -1,4 +1,4 @@
-"""Hands tenants' credentials over, each before the next one is made: a secret is told once."""
+"""Deliver tenant credentials one at a time: the catalog returns each secret only once."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 class CredentialsFile:
-    """A file of credentials, one JSON object per line, that only its owner may read."""
+    """A credentials file, one JSON object per line, readable only by its owner."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file, before any credentials are made.
+        """Open the file before any credentials are created.
 
         Raises:
-            ConfigurationError: It cannot be written, or others may read it.
+            ConfigurationError: The file is not writable, or other users can read it.
         """
         self._path = path
         try:
             self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
         except OSError as err:
-            msg = f"The credentials file {path} cannot be written: {err.strerror}."
-            raise ConfigurationError(msg, hint="Name a file in a folder that you may write to.") from err
+            msg = f"Cannot write the credentials file {path}: {err.strerror}."
+            raise ConfigurationError(msg, hint="Choose a file in a folder you can write to.") from err
         if os.fstat(self._descriptor).st_mode & _OTHERS:
             self.close()
-            msg = f"Others may read the credentials file {path}."
-            raise ConfigurationError(msg, hint=f"Name another file, or run: chmod 600 {path}")
+            msg = f"The credentials file {path} is accessible to other users."
+            raise ConfigurationError(msg, hint=f"Choose another file, or run: chmod 600 {path}")
 
     def take(self, tenant: str, access: TenantAccess) -> None:
-        """Write one tenant's credentials; they are on disk when this returns.
+        """Write one tenant's credentials and flush them to disk.
 
         Raises:
-            StorageError: They could not be written; the tenant's credentials have to be made anew.
+            StorageError: The write failed; the tenant's credentials must be rotated.
         """
         line = {"tenant": tenant, **_plain(access), "at": datetime.now(UTC).isoformat(timespec="seconds")}
         try:
             os.write(self._descriptor, (json.dumps(line) + "\n").encode())
             os.fsync(self._descriptor)
         except OSError as err:
-            msg = f"The credentials of tenant '{tenant}' could not be written to {self._path}: {err.strerror}."
-            hint = f"Make room, then run: floe tenants bootstrap {tenant} --isolate --rotate"
+            msg = f"Cannot write the credentials of tenant '{tenant}' to {self._path}: {err.strerror}."
+            hint = f"Free some space, then run: floe tenants bootstrap {tenant} --isolate --rotate"
             raise StorageError(msg, hint=hint) from err
 
     def close(self) -> None:
@@ -60,9 +60,9 @@ class CredentialsFile:
 
 
 def print_credentials(tenant: str, access: TenantAccess) -> None:
-    """Print one tenant's credentials, for a person to copy; they are out when this returns."""
+    """Print one tenant's credentials and flush standard output."""
     found = _plain(access)
-    print(f"{tenant}   client id {found['client_id']}   client secret {found['client_secret']}")  # noqa: T201 - told at once
+    print(f"{tenant}   client id {found['client_id']}   client secret {found['client_secret']}")  # noqa: T201 - must appear at once
     sys.stdout.flush()
 
 

@@ -1,4 +1,4 @@
-"""What ``floe validate`` looks at beyond floe.yaml itself: that its tables can be made, and its assets be loaded."""
+"""Checks of ``floe validate`` beyond floe.yaml's syntax: tables can be created, and assets can be loaded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MODULE = ("orchestration", "module")
 
 
 def table_problems(layers: Layers, artifacts: CompiledArtifacts) -> list[ConfigProblem]:
-    """Return the declarations of tables that no table can be made from."""
+    """Return the problems that would keep a declared table from being created."""
     return [problem for name, config in artifacts.tables.items() for problem in _of_table(layers, name, config)]
 
 
@@ -46,18 +46,18 @@ def _of_table(layers: Layers, name: str, config: TableConfig) -> Iterator[Config
                 sound = False
                 yield _located(layers, ("tables", name, setting, index), err)
     try:
-        # Terms that can stand alone may not stand together.
+        # Terms that are valid alone can conflict with each other.
         check_spec(partition_spec(config.partition_by if sound else (), schema), schema)
     except FloeStorageError as err:
         yield _located(layers, ("tables", name, "partition_by"), err)
 
 
 def unused_settings(config: CatalogConfig, registry: PluginRegistry | None = None) -> list[str]:
-    """Return the keys of the ``catalog`` section that its catalog does not go by, each with its reason."""
+    """Return a message for each key of the ``catalog`` section that its catalog plugin ignores."""
     try:
         plugin = (registry or PluginRegistry()).get(PluginType.CATALOG, config.type)
     except FloeStorageError:
-        # Whoever connects says what is wrong with it.
+        # Connecting to the catalog reports this problem.
         return []
     taken = plugin.capabilities.resilience
     written = [
@@ -66,11 +66,11 @@ def unused_settings(config: CatalogConfig, registry: PluginRegistry | None = Non
         if section in config.model_fields_set and section not in taken
         for key in sorted(getattr(config, section).model_fields_set)
     ]
-    return [f"The catalog '{config.type}' does not take catalog.{key}." for key in written if key not in taken]
+    return [f"The '{config.type}' catalog ignores catalog.{key}." for key in written if key not in taken]
 
 
 def asset_problems(layers: Layers, artifacts: CompiledArtifacts) -> list[ConfigProblem]:
-    """Return what is wrong with the checks and assets of a project, and with tables that are meant for them."""
+    """Return the problems in a project's checks and assets, and in the declarations of the tables they write."""
     if artifacts.orchestration.type != "dagster" or not can_load():
         return []
     if wrong := list(_of_checks(layers, artifacts)):
@@ -85,17 +85,17 @@ def asset_problems(layers: Layers, artifacts: CompiledArtifacts) -> list[ConfigP
         problems = err.problems if isinstance(err, ConfigurationError) else ()
         if loose := [problem for problem in problems if not problem.line]:
             return [_placed(layers, problem, artifacts) for problem in loose]
-        # The place in the module comes with the place in floe.yaml that led there.
+        # Report the place in floe.yaml along with the place in the module.
         return [_located(layers, _path_of(err, artifacts), err), *problems]
 
 
 def can_load() -> bool:
-    """Whether assets can be loaded: the extra dagster may not be installed where a file is only checked."""
+    """Whether assets can be loaded, that is, whether the dagster extra is installed."""
     return find_spec("dagster") is not None
 
 
 def _placed(layers: Layers, problem: ConfigProblem, artifacts: CompiledArtifacts) -> ConfigProblem:
-    """Give a mistake in the assets its place: the table that it names, or the module."""
+    """Locate a problem in the assets: at the table it names, or at the module setting."""
     table = next((name for name in artifacts.tables if f"'{name}'" in problem.message), None)
     path: DocumentPath = ("tables", table) if table else _MODULE
     return layers.problem(problem.message.rstrip("."), path, fix=problem.fix, key=table is not None)
@@ -122,14 +122,14 @@ def _of_checks(layers: Layers, artifacts: CompiledArtifacts) -> Iterator[ConfigP
 
 
 def _of_conditions(layers: Layers, name: str, config: TableConfig) -> Iterator[ConfigProblem]:
-    """Look at the SQL of checks: that it can be read, and names columns that are declared."""
+    """Check that the SQL of checks parses and refers to declared columns."""
     declared = {column.name: None for column in config.columns}
     folded = {column.casefold() for column in declared}
     for index, check in enumerate(config.checks):
         for setting, text in (("expression", check.expression), ("where", check.where)):
             if text is None:
                 continue
-            # Only a project whose checks have SQL in them needs the parser.
+            # Imported here: only projects with SQL in their checks need the parser.
             from floe_dagster.gate.conditions import parse_condition
 
             path: DocumentPath = ("tables", name, "checks", index, setting)
@@ -144,14 +144,14 @@ def _of_conditions(layers: Layers, name: str, config: TableConfig) -> Iterator[C
 
 
 def _of_relationships(layers: Layers, artifacts: CompiledArtifacts, known: Iterable[str]) -> Iterator[ConfigProblem]:
-    """Look for the tables that relationships name."""
+    """Check that the tables named by relationship checks exist."""
     names = set(known)
     for name, config in artifacts.tables.items():
         for index, check in enumerate(config.checks):
             if check.to is None or check.to in names:
                 continue
             close = get_close_matches(check.to, sorted(names), n=1)
-            message = f"a check of {name} looks into '{check.to}', which is no declared table and no asset"
+            message = f"a check of {name} refers to '{check.to}', which is neither a declared table nor an asset"
             message += f", did you mean '{close[0]}'?" if close else ""
             fix = f"Write '{close[0]}'" if close else "Declare it under tables"
             yield layers.problem(message, ("tables", name, "checks", index, "to"), fix=fix)
@@ -180,7 +180,7 @@ def _of_assets(layers: Layers, artifacts: CompiledArtifacts, pipeline: Pipeline)
 
 
 def _without_asset(layers: Layers, name: str, config: TableConfig, written: list[str]) -> Iterator[ConfigProblem]:
-    """A table may be written by others; one with checks, or with a name that is nearly an asset's, is a mistake."""
+    """Report a table without an asset if it has checks, or if its name resembles an asset's table."""
     close = get_close_matches(name, written, n=1, cutoff=0.85)
     if not close and not config.checks:
         return

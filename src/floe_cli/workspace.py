@@ -1,4 +1,4 @@
-"""The project a command works on: found, compiled, and opened when the catalog is needed."""
+"""The project of a command: find it, compile it, and open its catalog on demand."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ _ARTIFACTS = Path(".floe/compiled_artifacts.json")
 
 
 def project_file(folder: Path | None) -> Path:
-    """Return the floe.yaml of a folder, or of the nearest one above the working directory.
+    """Return the given folder, or the nearest floe.yaml in the working directory or its parents.
 
     Raises:
-        ConfigurationError: There is none.
+        ConfigurationError: There is no floe.yaml.
     """
     from floe_core.config import find_project_file
 
-    # Relative, so that messages show the file as the user would name it.
+    # Messages show the path relative to the working directory.
     return folder or Path(os.path.relpath(find_project_file(Path.cwd())))
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """A project and an environment, as the command line names them.
+    """A project and an environment, as selected on the command line.
 
     Attributes:
-        folder: Where floe.yaml is; None looks for it here and above.
-        environment: Which environment; None takes the base alone, whatever was compiled last.
-        named: Whether the command line itself names the environment, and not a variable.
-        spoken: Whether people read the output; for machines the place is part of the document.
-        log_level: Least level logged, as the command line says; None leaves it to the project.
+        folder: Folder with floe.yaml; None searches the working directory and its parents.
+        environment: Name of the environment; None selects the base environment, regardless of the last compilation.
+        named: Whether ``--env`` was passed on the command line, rather than set by an environment variable.
+        spoken: Whether the output is text; JSON output contains environment and catalog instead of announcing them.
+        log_level: Log level from the command line; None uses the project's.
     """
 
     folder: Path | None = None
@@ -54,13 +54,13 @@ class Workspace:
 
     @cached_property
     def artifacts(self) -> CompiledArtifacts:
-        """The project as it is now.
+        """The compiled artifacts of the project.
 
-        floe.yaml is compiled in memory, so that artifacts on disk are never stale; on a machine that has artifacts
-        and no floe.yaml, the artifacts are the project.
+        floe.yaml is always compiled in memory, so stale artifacts on disk are never used. On a machine with artifacts
+        but no floe.yaml, the artifacts are loaded.
 
         Raises:
-            ConfigurationError: There is no project, or it has mistakes.
+            ConfigurationError: There is no project, or it is invalid.
         """
         from floe_core.compile import compile_project
         from floe_core.schemas import CompiledArtifacts
@@ -71,14 +71,14 @@ class Workspace:
 
     @property
     def place(self) -> dict[str, str | None] | None:
-        """Which environment and catalog the command works on, for machines; None before it has begun to."""
+        """Environment and catalog of the command, for JSON output; None before they are announced."""
         if "_announced" not in self.__dict__:
             return None
         catalog = self.artifacts.catalog
         return {"environment": self.artifacts.environment, "catalog": f"{catalog.type}:{catalog.name}"}
 
     def announce(self) -> None:
-        """Name environment and catalog, once, before the command works on them."""
+        """Print the environment and the catalog, once."""
         _ = self._announced
 
     @cached_property
@@ -86,16 +86,16 @@ class Workspace:
         environment, catalog = self.artifacts.environment, self.artifacts.catalog
         if self.spoken:
             name = f"environment '{environment}'" if environment else "the base environment"
-            sys.stderr.write(f"On {name}, {catalog.type} catalog '{catalog.name}'.\n")
+            sys.stderr.write(f"Using {name}, {catalog.type} catalog '{catalog.name}'.\n")
             sys.stderr.flush()
         return True
 
     def confirm(self, question: str, *, yes: bool, has_dry_run: bool = True) -> None:
-        """Ask before something that cannot be undone; in an environment, for the environment's name.
+        """Ask for confirmation of an irreversible action; in an environment, ask for the environment's name.
 
         Raises:
-            ConfigurationError: There is no terminal to ask on, the answer was no, or ``--yes`` comes without an
-                ``--env`` in an environment.
+            ConfigurationError: There is no terminal, the answer was no, or ``--yes`` was passed without ``--env`` in
+                an environment.
         """
         from floe_cli.output import confirm
         from floe_core.errors import ConfigurationError
@@ -103,17 +103,17 @@ class Workspace:
         self.announce()
         environment = self.artifacts.environment
         if yes and environment and not self.named:
-            msg = f"This cannot be undone, and the command line does not name the environment '{environment}'."
-            raise ConfigurationError(msg, hint=f"Repeat with --env {environment} --yes.")
+            msg = f"This cannot be undone. --yes requires --env in environment '{environment}'."
+            raise ConfigurationError(msg, hint=f"Run the command again with --env {environment} --yes.")
         confirm(question, yes=yes, answer=environment, has_dry_run=has_dry_run)
 
     def confirm_in_environment(self, question: str, *, yes: bool) -> None:
-        """Ask as ``confirm`` does, but never in the base environment."""
+        """Ask for confirmation, except in the base environment."""
         if self.artifacts.environment:
             self.confirm(question, yes=yes, has_dry_run=False)
 
     def observe(self) -> None:
-        """Send logs, spans and metrics where the project says; the command line may ask for more of the log."""
+        """Configure logs, spans and metrics from the project; the command line can override the log level."""
         _ = self._observed
 
     @cached_property
@@ -133,9 +133,9 @@ class Workspace:
 
     @contextmanager
     def traced(self, name: str) -> Iterator[Operation]:
-        """Run a whole command as one trace: everything that happens in a block is a part of it.
+        """Run a block as one trace.
 
-        Processes that are started in the block log as the command does.
+        Processes started in the block use the same log level.
         """
         from floe_core.observing.observability import (
             LOG_LEVEL_VARIABLE,
@@ -162,17 +162,19 @@ class Workspace:
 
     @staticmethod
     def _report_loss() -> None:
-        """Say which receivers are away, where the log does not."""
+        """Warn about unreachable telemetry receivers, unless the log already does."""
         from floe_core.observing.observability import lost_receivers
         from floe_core.telemetry import get_logger
 
         if (lost := lost_receivers()) and not get_logger("floe").is_enabled_for(logging.WARNING):
-            sys.stderr.write("".join(f"Warning: the receiver of {setting} is away or refuses.\n" for setting in lost))
+            sys.stderr.write(
+                "".join(f"Warning: the receiver of {setting} is unreachable or rejects the data.\n" for setting in lost)
+            )
             sys.stderr.flush()
 
     @contextmanager
     def connection(self) -> Iterator[ProjectConnection]:
-        """Open the project's catalog for the length of a block."""
+        """Open the project's catalog for the duration of a block."""
         from floe_iceberg.catalog.connection import open_project
 
         self.observe()
@@ -182,7 +184,7 @@ class Workspace:
 
     @contextmanager
     def tables(self) -> Iterator[IcebergTableManager]:
-        """Open the project's tables for the length of a block."""
+        """Open the project's tables for the duration of a block."""
         from floe_iceberg import IcebergTableManager
 
         self.observe()
@@ -217,11 +219,11 @@ def _deployed_artifacts(folder: Path | None) -> Path | None:
 
 
 def _of_environment(artifacts: CompiledArtifacts, environment: str | None) -> CompiledArtifacts:
-    """Return deployed artifacts, provided they are of the environment that was asked for."""
+    """Return deployed artifacts if they were compiled for the given environment."""
     from floe_core.errors import ConfigurationError
 
     if environment is not None and environment != artifacts.environment:
         compiled = artifacts.environment or "no environment"
-        msg = f"The artifacts here were compiled for {compiled}, not for {environment}."
-        raise ConfigurationError(msg, hint=f"Compile them with: floe compile --env {environment}")
+        msg = f"The compiled artifacts are for {compiled}, not for {environment}."
+        raise ConfigurationError(msg, hint=f"Compile them again: floe compile --env {environment}")
     return artifacts

@@ -72,7 +72,7 @@ def test_assets_run_on_one_spark_and_ctrl_c_ends_everything(dev_server):
     started = dev_server.descendants()
     assert any("dagster_webserver" in command for command in started.values())
     assert dev_server.interrupt() == 0
-    assert "The Dagster UI has ended." in dev_server.log.read_text()
+    assert "The Dagster UI has stopped." in dev_server.log.read_text()
     assert not state.exists()
     left = {pid: command for pid, command in started.items() if command and dev_server.command_line(pid) == command}
     assert left == {}

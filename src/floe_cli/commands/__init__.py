@@ -1,1 +1,1 @@
-"""One module a command or command group, imported when it is asked for."""
+"""One module per command or command group, imported on first use."""

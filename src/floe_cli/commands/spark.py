@@ -1,4 +1,4 @@
-"""``floe spark``: a local Spark that stays warm between commands."""
+"""``floe spark``: a local Spark server that keeps running between commands."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from floe_core.schemas import CompiledArtifacts
     from floe_spark import ServerInfo, SparkSettings
 
-app = command_group("Keep a local Spark warm, so that commands need not start their own.")
+app = command_group("Keep a local Spark server running, so that commands do not start their own.")
 
 
 @command(app)
 def start(workspace: Workspace) -> Report:
-    """Start the project's Spark server, or find the one that runs.
+    """Start the project's Spark server, unless it is already running.
 
     Examples:
         floe spark start
@@ -30,7 +30,7 @@ def start(workspace: Workspace) -> Report:
     with working("Starting Spark"), workspace.connection() as connection:
         settings = spark_settings(connection.artifacts, spark_packages(connection))
         server = start_server(settings)
-    return Report(data=_data(server), text=[f"Spark runs as process {server.pid} at {server.address}."])
+    return Report(data=_data(server), text=[f"Spark is running as process {server.pid} at {server.address}."])
 
 
 @command(app)
@@ -49,7 +49,7 @@ def stop(workspace: Workspace) -> Report:
 
 @command(app)
 def status(workspace: Workspace) -> Report:
-    """Tell whether the project's Spark server runs.
+    """Show whether the project's Spark server is running.
 
     Examples:
         floe spark status
@@ -63,14 +63,14 @@ def status(workspace: Workspace) -> Report:
         ("Process", server.pid),
         ("Address", server.address),
         ("Started", ago(datetime.fromtimestamp(server.started_at, UTC))),
-        ("Ends", _end(server)),
+        ("Stops", _end(server)),
         ("Log", server.log),
     ]
     return Report(data=_data(server), text=[fields(pairs)])
 
 
 def spark_settings(artifacts: "CompiledArtifacts", packages: tuple[str, ...] = ()) -> "SparkSettings":
-    """Work out how a project's Spark is configured."""
+    """Return the Spark settings of a project."""
     from floe_spark import SparkSettings
 
     compute = expand_section(artifacts.compute, path="compute")
@@ -79,7 +79,7 @@ def spark_settings(artifacts: "CompiledArtifacts", packages: tuple[str, ...] = (
 
 @contextmanager
 def shared_spark(workspace: Workspace) -> Iterator[None]:
-    """Keep one Spark for all processes of a command; a local one ends with the block unless it ran before."""
+    """Share one Spark server between all processes of a command; stop it afterwards if this block started it."""
     from floe_spark import server_status, start_server, stop_server
     from floe_spark.server.idle import in_use
 
@@ -99,7 +99,7 @@ def shared_spark(workspace: Workspace) -> Iterator[None]:
 
 def _end(server: "ServerInfo") -> str:
     minutes = server.idle_timeout_minutes
-    return f"after {minutes:g} minutes without a command" if minutes else "with: floe spark stop"
+    return f"after {minutes:g} minutes without commands" if minutes else "with: floe spark stop"
 
 
 def _data(server: "ServerInfo | None") -> dict[str, Any]:

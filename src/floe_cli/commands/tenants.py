@@ -34,23 +34,25 @@ if TYPE_CHECKING:
         TenantAccess,
     )
 
-app = command_group("Tenants: isolated catalogs, from bootstrap to off-boarding.")
+app = command_group("Manage tenants, from bootstrap to off-boarding.")
 
-TenantArgument = Annotated[str, typer.Argument(metavar="ID", help="Tenant id: letters, digits, - and _.")]
+TenantArgument = Annotated[str, typer.Argument(metavar="ID", help="Tenant id; letters, digits, - and _.")]
 TenantsArgument = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Tenant ids.", show_default=False)]
 FileOption = Annotated[
     Path | None,
-    typer.Option("--file", metavar="FILE", help="Read ids from a file, one a line.", show_default=False),
+    typer.Option("--file", metavar="FILE", help="Read tenant ids from a file, one per line.", show_default=False),
 ]
 ConcurrencyOption = Annotated[
     int | None,
-    typer.Option(min=1, max=64, help="Tenants at once; default: tenancy.concurrency.", show_default=False),
+    typer.Option(
+        min=1, max=64, help="Tenants to process at the same time; default: tenancy.concurrency.", show_default=False
+    ),
 ]
 _JOURNALS = Path(".floe/offboarding")
 
 
 class _Tenants:
-    """A project's tenants, open for the length of a command."""
+    """A project's tenants, open for the duration of a command."""
 
     def __init__(self, workspace: Workspace, connection: Any) -> None:  # noqa: ANN401 - an open project
         from floe_tenancy import project_bootstrapper, tenancy_config, tenant_table_specs
@@ -63,11 +65,11 @@ class _Tenants:
         self.journals = self.artifacts.project_root / _JOURNALS
 
     def refuse_leaving(self, tenants: list[str]) -> None:
-        """Refuse tenants that are being off-boarded: keys of the old one could write into the new one's files."""
+        """Refuse tenants that are being off-boarded: their credentials could still write to the new tenant's files."""
         for tenant in tenants:
             if (self.journals / f"{'.'.join(self.config.namespace_for(tenant))}.json").exists():
-                msg = f"The tenant '{tenant}' is being off-boarded."
-                raise ConfigurationError(msg, hint=f"Finish that first: floe tenants offboard {tenant}")
+                msg = f"Tenant '{tenant}' is being off-boarded."
+                raise ConfigurationError(msg, hint=f"Complete the off-boarding first: floe tenants offboard {tenant}")
 
     def isolation(self) -> "PolarisIsolation | None":
         from floe_tenancy import project_isolation
@@ -89,25 +91,23 @@ def bootstrap(
     concurrency: ConcurrencyOption = None,
     *,
     isolate: Annotated[
-        bool, typer.Option("--isolate", help="On Polaris: give each tenant credentials, told this once.")
+        bool, typer.Option("--isolate", help="On Polaris: create credentials for each tenant and show them once.")
     ] = False,
-    rotate: Annotated[
-        bool, typer.Option("--rotate", help="With --isolate: new credentials for those who have some.")
-    ] = False,
+    rotate: Annotated[bool, typer.Option("--rotate", help="With --isolate: replace existing credentials.")] = False,
     credentials_file: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="With --isolate: append the credentials there, readable by you alone, instead of printing them.",
+            help="With --isolate: append the credentials to this file, readable only by you, instead of printing them.",
             show_default=False,
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> Report:
-    """Make tenants' prefixes, namespaces and tables.
+    """Create the prefixes, namespaces and tables of tenants.
 
-    What is there already is left as it is, so the command can be repeated. With --isolate, each tenant's credentials
-    are handed over before the next tenant's are made; a tenant's role that may do too much is put right.
+    Anything that already exists is not changed, so the command can be repeated. With --isolate, each tenant's
+    credentials are delivered before the next tenant's are created, and excess privileges of a tenant are revoked.
 
     Examples:
         floe tenants bootstrap acme globex
@@ -116,19 +116,19 @@ def bootstrap(
     """
     ids = _ids(tenants, file)
     if (rotate or credentials_file) and not isolate:
-        msg = f"{'--rotate replaces' if rotate else '--credentials-file takes'} credentials, and --isolate gives them."
+        msg = f"{'--rotate' if rotate else '--credentials-file'} requires --isolate."
         raise ConfigurationError(msg, hint="Add --isolate.")
     if isolate and not credentials_file and len(ids) > 1 and not workspace.spoken:
-        msg = "JSON is printed once, at the end: credentials of several tenants would be lost if this ended early."
+        msg = "JSON is only printed at the end; if the command failed midway, credentials would be lost."
         raise ConfigurationError(msg, hint="Add --credentials-file FILE.")
     if rotate:
-        workspace.confirm_in_environment(f"End the present credentials of {count(len(ids), 'tenant')}?", yes=yes)
+        workspace.confirm_in_environment(f"Revoke the current credentials of {count(len(ids), 'tenant')}?", yes=yes)
     from floe_tenancy import TenantState, bootstrap_many
 
     with _opened(workspace) as opened:
         opened.refuse_leaving(ids)
         isolation = _required(opened.isolation()) if isolate else None
-        desk = CredentialsFile(credentials_file) if credentials_file else None
+        receiver = CredentialsFile(credentials_file) if credentials_file else None
         with progress("Bootstrapping", len(ids)) as advance:
             report = bootstrap_many(
                 opened.bootstrapper,
@@ -139,11 +139,13 @@ def bootstrap(
                 on_progress=lambda _: advance(),
             )
         made = [outcome.tenant for outcome in report.outcomes if outcome.state is not TenantState.FAILED]
-        hand_over = desk.take if desk else print_credentials if workspace.spoken else _told_in_the_report
+        hand_over = receiver.take if receiver else print_credentials if workspace.spoken else _shown_in_the_report
         access, failed = _isolated(isolation, made, rotate=rotate, hand_over=hand_over) if isolation else ({}, {})
-        if desk:
-            desk.close()
-    return fleet_report(report, access, failed, told=True, credentials_file=str(credentials_file or "") or None)
+        if receiver:
+            receiver.close()
+    return fleet_report(
+        report, access, failed, secrets_printed=True, credentials_file=str(credentials_file or "") or None
+    )
 
 
 def _isolated(
@@ -153,20 +155,20 @@ def _isolated(
     rotate: bool,
     hand_over: "Callable[[str, TenantAccess], None]",
 ) -> "tuple[dict[str, TenantAccess], dict[str, str]]":
-    """Give tenants access one after the other; one's failure leaves what the others were told."""
+    """Grant access to tenants one at a time; one tenant's failure does not stop the others."""
     access, failed = {}, {}
     for tenant in tenants:
         try:
             access[tenant] = isolation.grant(tenant, rotate=rotate, hand_over=partial(hand_over, tenant))
         except StorageError:
-            # Nobody could be told: another secret would be lost as well.
+            # The credentials could not be delivered; the next ones would be lost as well.
             raise
         except FloeStorageError as err:
             failed[tenant] = redact_text(str(err))
     return access, failed
 
 
-def _told_in_the_report(_: str, __: "TenantAccess") -> None:
+def _shown_in_the_report(_: str, __: "TenantAccess") -> None:
     return
 
 
@@ -179,7 +181,7 @@ def list_tenants(workspace: Workspace) -> Report:
     """
     with working("Reading the catalog"), _opened(workspace) as opened, opened.bootstrapper.session(opened.config) as s:
         found = s.tenants()
-    return Report(data=found, text=found or ["No tenants yet. Make one with: floe tenants bootstrap ID"])
+    return Report(data=found, text=found or ["No tenants yet. Create one with: floe tenants bootstrap ID"])
 
 
 @command(app)
@@ -213,11 +215,11 @@ def evolve(
     file: FileOption = None,
     concurrency: ConcurrencyOption = None,
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, without changing it.")] = False,
 ) -> Report:
-    """Add new columns for all tenants, or those named.
+    """Add new columns to the tables of all tenants, or of the given ones.
 
-    They are the columns that tenancy.tables declares and a tenant's table does not have yet.
+    Adds the columns that tenancy.tables declares and a tenant's table does not have yet.
 
     Examples:
         floe tenants evolve --dry-run  # all tenants, all tables
@@ -229,9 +231,10 @@ def evolve(
     with _opened(workspace) as opened:
         specs = [spec for spec in opened.specs if table in (None, spec.name)]
         if not specs:
-            msg = f"The tenants have no table '{table}'. Declared: {', '.join(s.name for s in opened.specs)}."
+            declared = ", ".join(spec.name for spec in opened.specs)
+            msg = f"Table '{table}' is not declared in tenancy.tables. Declared tables: {declared}."
             raise ConfigurationError(msg)
-        ids = _known(opened, named) if named else _everybody(opened)
+        ids = _known(opened, named) if named else _all_tenants(opened)
         lines: list[dict[str, str]] = []
         with progress("Evolving", len(ids) * len(specs)) as advance:
             for spec in specs:
@@ -255,17 +258,18 @@ def evolve(
     ]
     totals = Counter(line["state"] for line in lines)
     changed = f"{count(totals['done'], 'table')} {'would change' if dry_run else 'changed'}"
-    summary = f"{changed}, {totals['skipped']:,} in step already, {totals['failed']:,} failed."
+    summary = f"{changed}, {totals['skipped']:,} up to date, {totals['failed']:,} failed."
     text: list[Any] = [grid(["TENANT", "TABLE", "STATE", ""], rows), "", summary] if rows else [summary]
     return Report(data=lines, text=text, exit_code=1 if totals["failed"] else 0)
 
 
 @command(app)
 def verify(workspace: Workspace, tenants: TenantsArgument = None, file: FileOption = None) -> Report:
-    """Prove the layout of all tenants, or those named.
+    """Verify the layout of all tenants, or of the given ones.
 
-    Namespace, location, markers and tables are there; every file below a tenant's prefix is its own, and no table of
-    others lies there. On Polaris, its credentials have the privileges of a tenant: not one less, not one more.
+    Checks that a tenant's namespace, location, markers and tables exist, that every file below its prefix is its own,
+    and that no other table is located there. On Polaris, also checks that its credentials have exactly the privileges
+    of a tenant.
 
     Examples:
         floe tenants verify
@@ -289,34 +293,39 @@ def offboard(
     tenant: TenantArgument,
     export: Annotated[
         str | None,
-        typer.Option("--export", metavar="DIR", help="Copy every table there first, as Parquet.", show_default=False),
+        typer.Option(
+            "--export", metavar="DIR", help="First export every table to this location as Parquet.", show_default=False
+        ),
     ] = None,
     grace: Annotated[
         str | None,
         typer.Option(
             metavar="TIME",
-            help="How long storage keys live that the catalog gave out; default: 1h for tenants with credentials.",
+            help="Lifetime of storage credentials vended by the catalog; default: 1h for tenants with credentials.",
             show_default=False,
         ),
     ] = None,
     *,
     no_wait: Annotated[
-        bool, typer.Option("--no-wait", help="Do not wait until these keys have ended; run it again after that.")
+        bool,
+        typer.Option("--no-wait", help="Do not wait until vended credentials expire; run the command again later."),
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Take the inventory, and change nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be removed, without removing it.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> Report:
-    """Remove a tenant with all it has.
+    """Remove a tenant with all its data.
 
-    Credentials end, tables, views and namespaces are dropped, and every file below its prefixes is deleted. Storage
-    keys that the catalog gave the tenant before live on: floe goes on deleting until they have ended, or with --no-wait
-    when the same command is run again. A run that was interrupted is taken up by the next one. A legal hold (see
-    docs/tenancy.md) stops it.
+    Revokes its credentials, drops its tables, views and namespaces, and deletes every file below its prefixes. Storage
+    credentials vended earlier remain valid for a while: floe keeps deleting files until they expire or, with --no-wait,
+    when the same command runs again. An interrupted off-boarding is resumed by running the command again. A legal hold
+    (see docs/tenancy.md) prevents off-boarding.
 
     Examples:
         floe tenants offboard acme --dry-run
         floe tenants offboard acme --export backup/acme
-        floe tenants offboard acme --no-wait  # and once more after the time it names
+        floe tenants offboard acme --no-wait  # run it again after the time it shows
     """
     _ids([tenant], None)
     limit = parse_age(grace) if grace is not None else None
@@ -329,7 +338,7 @@ def offboard(
             return plan_report(plan, export)
         plan.refuse_obstacles()
         what = f"{count(len(plan.tables), 'table')}, {count(plan.objects, 'object')}, {size(plan.bytes)}"
-        workspace.confirm(f"Remove the tenant {tenant} with {what}? This cannot be undone.", yes=yes)
+        workspace.confirm(f"Remove tenant {tenant} with {what}? This cannot be undone.", yes=yes)
         with working("Off-boarding"):
             result = offboarding.run(tenant, export_to=export, grace=limit, wait=not no_wait, on_step=_say_step)
     return offboarded_report(result)
@@ -337,8 +346,8 @@ def offboard(
 
 def _say_step(step: "OffboardingStep") -> None:
     if step.value == "wait":
-        note = "Everything is deleted. Waiting until storage keys that the tenant was given before have ended;"
-        typer.echo(f"{note} Ctrl-C is safe, the same command goes on.", err=True)
+        note = "Everything is deleted. Waiting until storage credentials vended to the tenant have expired."
+        typer.echo(f"{note} Ctrl-C is safe: run the same command again to continue.", err=True)
 
 
 def _ids(tenants: list[str] | None, file: Path | None) -> list[str]:
@@ -347,34 +356,34 @@ def _ids(tenants: list[str] | None, file: Path | None) -> list[str]:
         try:
             lines = file.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as err:
-            msg = f"{file} cannot be read."
-            raise ConfigurationError(msg, hint="Give a text file with one tenant id a line.") from err
+            msg = f"Cannot read {file}."
+            raise ConfigurationError(msg, hint="Pass a text file with one tenant id per line.") from err
         found += [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
     if not found:
-        msg = "No tenant is named."
-        raise ConfigurationError(msg, hint="Give ids, or --file with one id a line.")
+        msg = "No tenant ids given."
+        raise ConfigurationError(msg, hint="Pass tenant ids, or --file with one id per line.")
     from floe_tenancy import validate_tenant_id
 
-    # All of them before the first one is touched.
+    # Validate all ids before changing anything.
     return [validate_tenant_id(tenant) for tenant in dict.fromkeys(found)]
 
 
 def _known(opened: _Tenants, ids: list[str]) -> list[str]:
-    if unknown := sorted(set(ids) - set(_everybody(opened))):
-        msg = f"There is no tenant {', '.join(map(repr, unknown))}."
-        raise NamespaceNotFoundError(msg, hint="floe tenants list shows who is there.")
+    if unknown := sorted(set(ids) - set(_all_tenants(opened))):
+        msg = f"Tenant not found: {', '.join(map(repr, unknown))}."
+        raise NamespaceNotFoundError(msg, hint="List the tenants with: floe tenants list")
     return ids
 
 
-def _everybody(opened: _Tenants) -> list[str]:
+def _all_tenants(opened: _Tenants) -> list[str]:
     with opened.bootstrapper.session(opened.config) as session:
         return session.tenants()
 
 
 def _required(isolation: "PolarisIsolation | None") -> "PolarisIsolation":
     if isolation is None:
-        msg = "Only Polaris gives tenants credentials of their own."
-        raise CapabilityError(msg, hint="Leave out --isolate, or use a catalog of type polaris.")
+        msg = "--isolate requires a Polaris catalog."
+        raise CapabilityError(msg, hint="Remove --isolate, or use a catalog of type polaris.")
     return isolation
 
 
@@ -385,8 +394,8 @@ def _described(session: "BootstrapSession", tenant: str) -> dict[str, Any]:
     namespace = ".".join(session.config.namespace_for(tenant))
     namespaces = namespaces_of(session.manager, namespace)
     if not namespaces:
-        msg = f"There is no tenant '{tenant}'."
-        raise NamespaceNotFoundError(msg, hint="floe tenants list shows who is there.")
+        msg = f"Tenant '{tenant}' not found."
+        raise NamespaceNotFoundError(msg, hint="List the tenants with: floe tenants list")
     holds = namespace_holds(session.manager.namespaces, session.config.namespace_for(tenant))
     return {
         "tenant": tenant,

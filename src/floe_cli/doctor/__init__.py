@@ -1,1 +1,1 @@
-"""What ``floe doctor`` checks."""
+"""The checks of ``floe doctor``."""

@@ -1,4 +1,4 @@
-"""Proof that a catalog connection works."""
+"""Verify the catalog connection."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
 
 
 def prove_connection(connection: ProjectConnection) -> str:
-    """Ask the catalog for its namespaces and say what it answered.
+    """List the catalog's namespaces and describe the response.
 
-    A tenant's credentials may be refused the list of all namespaces; that, too, is an answer of a working catalog.
+    A tenant's credentials may not be allowed to list all namespaces; the connection works all the same.
     """
     name = f"{connection.artifacts.catalog.type} catalog '{connection.catalog.name}'"
     try:
         found = connection.namespaces.list_below()
     except CatalogAuthorizationError:
-        return f"{name} answers, and does not let these credentials list all namespaces"
-    return f"{name} answers, {count(len(found), 'namespace')}"
+        return f"{name} responds; these credentials may not list all namespaces"
+    return f"{name} responds, {count(len(found), 'namespace')}"
 
 
 def spark_packages(connection: ProjectConnection) -> tuple[str, ...]:
-    """Return the Maven packages that catalog and storage ask of Spark."""
+    """Return the Maven packages that the catalog and storage plugins need in Spark."""
     storage = connection.storage_plugin.get_spark_packages() if connection.storage_plugin else ()
     catalog = connection.catalog_plugin.get_spark_packages(connection.catalog.properties)
     return tuple(dict.fromkeys((*storage, *catalog)))

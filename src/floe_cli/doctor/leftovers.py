@@ -1,4 +1,4 @@
-"""What ``floe doctor`` finds of runs that did not come to their end: it clears what is certain and names the rest."""
+"""Clean up after interrupted runs: remove what is certainly abandoned and report the rest."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from floe_iceberg import IcebergTableManager
     from floe_iceberg.staging.left_branches import LeftBranch
 
-# No write takes this long; whoever opened a branch before then is not coming back.
+# No write takes this long, so the process that created an older branch is gone.
 OLD_BRANCH = timedelta(days=1)
 _SHOWN = 10
 
 
 def check_runs(artifacts: CompiledArtifacts, tenant: str | None = None) -> Check:
-    """Clear what killed runs of this host left, and name the old branches that nobody here can judge.
+    """Clean up after killed runs of this host, and report old branches whose process this host cannot check.
 
     Args:
         artifacts: The project.
-        tenant: Whose tables are looked at; None for all.
+        tenant: Tenant whose tables are checked; None for all tables.
     """
     from floe_iceberg import IcebergTableManager
     from floe_iceberg.staging.left_branches import list_left
@@ -40,21 +40,21 @@ def check_runs(artifacts: CompiledArtifacts, tenant: str | None = None) -> Check
         try:
             tables = _tables(manager, place)
         except CatalogAuthorizationError:
-            return skipped("runs", "these credentials may not list all tables; a tenant names itself with --tenant")
+            return skipped("runs", "these credentials may not list all tables; for a tenant, pass --tenant")
         done = _clear_runs(artifacts, manager, list(tables))
         for name, table in tables.items():
             if branches := clear_operations(manager.context, table):
                 done.append(f"Removed {count(len(branches), 'branch', 'branches')} of {name} left by a killed process.")
-        # Loaded again: the branches above are gone.
+        # Reload the tables, because branches were removed above.
         old = [left for table in _tables(manager, place).values() for left in list_left(table) if _is_old(left)]
     if old:
-        lines = [f"{left.branch} of {left.table}, opened {ago(left.since)}" for left in old[:_SHOWN]]
+        lines = [f"{left.branch} of {left.table}, created {ago(left.since)}" for left in old[:_SHOWN]]
         more = [f"… and {len(old) - _SHOWN} more"] if len(old) > _SHOWN else []
         commands = [f"floe discard {left.table} {left.branch}" for left in old[:_SHOWN]]
         return warning(
             "runs",
-            "\n".join([*done, "Branches that no process of this host can be asked about:", *lines, *more]),
-            "If nothing writes to them any more: " + "; ".join(commands),
+            "\n".join([*done, "Old branches that were not created by a process on this host:", *lines, *more]),
+            "If nothing writes to them anymore: " + "; ".join(commands),
         )
     return ok("runs", "\n".join(done) or "nothing left by killed runs")
 
@@ -65,13 +65,13 @@ def _tables(manager: IcebergTableManager, top: str | None) -> dict[str, Table]:
         try:
             names = manager.list_tables(place)
         except NamespaceNotFoundError:
-            # It was deleted meanwhile.
+            # Deleted since it was listed.
             continue
         for name in names:
             try:
                 found[f"{place}.{name}"] = manager.load_table(f"{place}.{name}")
             except FloeStorageError:
-                # A table that cannot be read is shown by: floe tables list
+                # floe tables list reports tables that cannot be read.
                 continue
     return found
 
@@ -88,5 +88,5 @@ def _clear_runs(artifacts: CompiledArtifacts, manager: IcebergTableManager, tabl
 
 
 def _is_old(left: LeftBranch) -> bool:
-    # A process of this host that lives is at work, however long it takes.
+    # A live process on this host is still writing, however long it takes.
     return left.here is not True and datetime.now(UTC) - left.since > OLD_BRANCH

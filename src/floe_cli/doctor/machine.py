@@ -1,4 +1,4 @@
-"""What ``floe doctor`` looks at on the machine; the project's part is in ``project``."""
+"""Machine checks of ``floe doctor``; ``project`` has the project checks."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 OLDEST_PYTHON = (3, 11)
 NO_SPACE = 200 * 1024**2
 LITTLE_SPACE = 5 * 1024**3
-# Object stores refuse signatures that are 15 minutes off; tokens break earlier.
+# Object stores reject requests signed 15 minutes off; token validation is stricter.
 GREATEST_SKEW_SECONDS = 60.0
 _ASK_SECONDS = 5.0
 
 
 class Status(StrEnum):
-    """How a check ended."""
+    """Result of a check."""
 
     OK = "ok"
     WARNING = "warning"
@@ -45,14 +45,14 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at.
+    """One check and its result.
 
     Attributes:
-        name: What was looked at.
-        status: How it is.
-        detail: What was found.
-        advice: What to do about it.
-        exit_code: 0, or what the whole run exits with at least.
+        name: Name of the check.
+        status: Its status.
+        detail: The finding.
+        advice: How to fix it.
+        exit_code: Minimum exit code of ``floe doctor``.
     """
 
     name: str
@@ -63,37 +63,37 @@ class Check:
 
 
 def ok(name: str, detail: str) -> Check:
-    """Return a check that found nothing wrong."""
+    """Return a check that passed."""
     return Check(name, Status.OK, detail)
 
 
 def warning(name: str, detail: str, advice: str) -> Check:
-    """Return a check that found something to keep in mind."""
+    """Return a check with a warning."""
     return Check(name, Status.WARNING, detail, advice)
 
 
 def skipped(name: str, why: str) -> Check:
-    """Return a check that could not be made or is not needed."""
+    """Return a check that was not run."""
     return Check(name, Status.SKIPPED, why)
 
 
 def failed(name: str, detail: str, advice: str | None, *, exit_code: int = USER_ERROR) -> Check:
-    """Return a check that found what must be mended."""
+    """Return a check that failed."""
     return Check(name, Status.FAILED, detail, advice, exit_code)
 
 
 def attempt(name: str, look: Callable[[], Check]) -> Check:
-    """Make a check; whatever it raises is its result."""
+    """Run a check, turning any exception into a failed check."""
     try:
         return look()
-    except Exception as err:  # noqa: BLE001 - a doctor reports every illness
+    except Exception as err:  # noqa: BLE001 - every exception is reported as a failed check
         failure = describe(err)
         detail = "\n".join([failure.message, *(str(problem) for problem in failure.problems)])
         return failed(name, detail, failure.hint, exit_code=failure.exit_code)
 
 
 def check_python() -> Check:
-    """Look at the interpreter."""
+    """Check the Python version."""
     found = ".".join(map(str, sys.version_info[:3]))
     if sys.version_info < OLDEST_PYTHON:
         return failed("python", f"Python {found}", f"Install Python {'.'.join(map(str, OLDEST_PYTHON))} or newer.")
@@ -101,7 +101,7 @@ def check_python() -> Check:
 
 
 def check_pyspark() -> Check:
-    """Look for PySpark without importing it."""
+    """Check that PySpark is installed, without importing it."""
     try:
         return ok("pyspark", f"PySpark {version('pyspark')}")
     except PackageNotFoundError:
@@ -109,11 +109,11 @@ def check_pyspark() -> Check:
 
 
 def check_java(compute: ComputeConfig) -> Check:
-    """Look for a Java that Spark runs on."""
+    """Check for a Java installation that Spark can use."""
     if compute.master.startswith("sc://"):
         return skipped("java", f"Spark runs at {compute.master}")
     if check_pyspark().status is not Status.OK:
-        return skipped("java", "only Spark needs it")
+        return skipped("java", "only needed for Spark")
     from floe_spark.java.runtime import find_java
 
     java = find_java()
@@ -121,32 +121,34 @@ def check_java(compute: ComputeConfig) -> Check:
 
 
 def check_spark_jars(compute: ComputeConfig, project_root: Path, packages: Iterable[str]) -> Check:
-    """Look at the jars without fetching any."""
+    """Check the jars without downloading any."""
     if compute.master.startswith("sc://") or check_pyspark().status is not Status.OK:
-        return skipped("jars", "only a Spark started here needs them")
+        return skipped("jars", "only needed for a Spark session started on this machine")
     from floe_spark.java.jars import check_jars, given_folder
 
     folder = given_folder(project_root / compute.jars_dir if compute.jars_dir else None)
     jars = check_jars((*compute.packages, *packages), jars_dir=folder)
     if damaged := [str(jar.path) for jar in jars if jar.path and not jar.intact]:
-        return failed("jars", f"not the pinned content: {', '.join(damaged)}", "Delete them; floe fetches them again.")
+        return failed(
+            "jars", f"checksum mismatch: {', '.join(damaged)}", "Delete these files; floe downloads them again."
+        )
     missing = [jar.coordinate for jar in jars if jar.path is None]
     if missing and folder:
-        return failed("jars", f"not in {folder}: {', '.join(missing)}", "Put them there, or leave jars_dir out.")
+        return failed("jars", f"missing in {folder}: {', '.join(missing)}", "Add them, or remove jars_dir.")
     if missing:
-        return warning("jars", f"not here yet: {', '.join(missing)}", "Spark's first start fetches them once.")
-    return ok("jars", f"{count(len(jars), 'jar')}, checked")
+        return warning("jars", f"not downloaded yet: {', '.join(missing)}", "The first Spark start downloads them.")
+    return ok("jars", f"{count(len(jars), 'jar')} verified")
 
 
 def check_disk(project_root: Path) -> Check:
-    """Look at the space left for the project and for scratch files."""
+    """Check the free disk space of the project and of the temporary folder."""
     places = {"project": _existing(project_root), "scratch": Path(tempfile.gettempdir())}
     free = {name: shutil.disk_usage(place).free for name, place in places.items()}
     detail = ", ".join(f"{size(left)} free for {name} ({places[name]})" for name, left in free.items())
     if min(free.values()) < NO_SPACE:
         return failed("disk", detail, "Free some space, or set TMPDIR to a larger disk.", exit_code=SYSTEM_ERROR)
     if min(free.values()) < LITTLE_SPACE:
-        return warning("disk", detail, "Large writes and Spark's shuffles may not fit.")
+        return warning("disk", detail, "Large writes and Spark shuffles may run out of space.")
     return ok("disk", detail)
 
 
@@ -155,14 +157,14 @@ def _existing(folder: Path) -> Path:
 
 
 def check_clock(project_root: Path, servers: Iterable[str]) -> Check:
-    """Compare this machine's clock with the project's file system and the servers the project talks to."""
+    """Compare this machine's clock with the project's file system and the project's servers."""
     offsets = {"file system": _file_system_offset(_existing(project_root))}
     offsets |= {server: _server_offset(server) for server in servers}
     known = {place: offset for place, offset in offsets.items() if offset is not None}
     detail = ", ".join(f"{offset:+.0f} s at {place}" for place, offset in known.items())
     if wrong := [place for place, offset in known.items() if abs(offset) > GREATEST_SKEW_SECONDS]:
-        return failed("clock", detail, f"Set the clocks right (NTP): this machine and {', '.join(wrong)} disagree.")
-    return ok("clock", detail or "nothing to compare it with")
+        return failed("clock", detail, f"Synchronize the clocks (NTP) of this machine and {', '.join(wrong)}.")
+    return ok("clock", detail or "no reference clock available")
 
 
 def _file_system_offset(folder: Path) -> float | None:
@@ -175,7 +177,7 @@ def _file_system_offset(folder: Path) -> float | None:
 
 
 def _server_offset(url: str) -> float | None:
-    """Return how far a server's clock is ahead, told by the Date of whatever it answers."""
+    """Return how far a server's clock is ahead, according to the Date header of its response."""
     try:
         with urlopen(Request(url, method="HEAD"), timeout=_ASK_SECONDS) as answer:  # noqa: S310 - http(s) only, see caller
             date = answer.headers.get("Date")

@@ -1,4 +1,4 @@
-"""What ``floe doctor`` looks at in a project: configuration, plugins, catalog, storage, Spark."""
+"""Project checks of ``floe doctor``: configuration, plugins, catalog, storage and Spark."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ _OF_A_PROJECT = ("plugins", "catalog", "storage", "tables", "runs", "spark")
 
 @dataclass(frozen=True)
 class Extent:
-    """How far an examination goes.
+    """Which optional checks to run.
 
     Attributes:
-        start_spark: Whether a Spark session is started.
-        write: Whether a table and a file are written and removed again.
-        tenant: Whose namespace tables are tried in; None for the project's own.
+        start_spark: Whether to start a Spark session.
+        write: Whether to write and remove a test table and a test file.
+        tenant: Tenant whose namespace is used for the test table; None for the project's own.
     """
 
     start_spark: bool = False
@@ -61,7 +61,7 @@ class Extent:
 
 
 def examine(workspace: Workspace, extent: Extent) -> Iterator[Check]:
-    """Make every check, one after the other."""
+    """Run all checks in order."""
     yield check_python()
     config, artifacts = _check_config(workspace)
     root = artifacts.project_root if artifacts else workspace.folder or Path.cwd()
@@ -79,7 +79,7 @@ def examine(workspace: Workspace, extent: Extent) -> Iterator[Check]:
 
 
 def _packages(artifacts: CompiledArtifacts | None) -> tuple[str, ...]:
-    """Return what the project's plugins ask of Spark; a project that does not open has its own check for that."""
+    """Return the Maven packages of the project's plugins; another check reports a project that cannot be opened."""
     from floe_iceberg.catalog.connection import open_project
 
     if artifacts is None:
@@ -111,18 +111,18 @@ def _check_project(artifacts: CompiledArtifacts, extent: Extent) -> Iterator[Che
     if extent.write:
         yield attempt("storage", lambda: _check_storage(artifacts, registry))
     else:
-        yield skipped("storage", "left as it is")
+        yield skipped("storage", "skipped with --no-write")
     if not extent.write:
-        yield skipped("tables", "left as they are")
+        yield skipped("tables", "skipped with --no-write")
     elif catalog.status is Status.FAILED:
-        yield skipped("tables", "needs the catalog")
+        yield skipped("tables", "needs a working catalog")
     else:
         yield attempt("tables", lambda: _with_connection(artifacts, registry, lambda it: _try_tables(it, extent)))
     yield attempt("runs", lambda: check_runs(artifacts, extent.tenant))
     if extent.start_spark:
         yield attempt("spark", lambda: _with_connection(artifacts, registry, _check_spark))
     else:
-        yield skipped("spark", "not started; try it with: floe doctor --spark")
+        yield skipped("spark", "not started; to test it: floe doctor --spark")
 
 
 def _check_plugins(artifacts: CompiledArtifacts, registry: PluginRegistry) -> Check:
@@ -136,20 +136,22 @@ def _check_plugins(artifacts: CompiledArtifacts, registry: PluginRegistry) -> Ch
         wanted[PluginType.SECRETS] = artifacts.vault.type
     versions = {plugin_key(kind, name): registry.get(kind, name).version for kind, name in wanted.items()}
     health = _health(artifacts, registry, wanted)
-    told = {key: f"{key.rpartition(':')[2]} {versions.get(key, '')}".strip() for key in {**versions, **health}}
-    detail = ", ".join(f"{text} ({health[key].state})" if key in health else text for key, text in told.items())
-    unwell = [f"{key} is {status.state}: {status.message}" for key, status in health.items() if status.message]
+    names = {key: f"{key.rpartition(':')[2]} {versions.get(key, '')}".strip() for key in {**versions, **health}}
+    detail = ", ".join(f"{text} ({health[key].state})" if key in health else text for key, text in names.items())
+    unhealthy = [f"{key} is {status.state}: {status.message}" for key, status in health.items() if status.message]
     if any(not status.ok for status in health.values()):
-        return failed("plugins", "\n".join([detail, *unwell]), "See its logs, and check the services it talks to.")
+        return failed(
+            "plugins", "\n".join([detail, *unhealthy]), "See the plugin's logs and check the services it uses."
+        )
     if any(status.state is HealthState.DEGRADED for status in health.values()):
-        return warning("plugins", "\n".join([detail, *unwell]), "It can be used, with limits.")
+        return warning("plugins", "\n".join([detail, *unhealthy]), "The plugin works with limitations.")
     return ok("plugins", detail)
 
 
 def _health(
     artifacts: CompiledArtifacts, registry: PluginRegistry, wanted: Mapping[PluginType, str]
 ) -> dict[str, HealthStatus]:
-    """Start the project's plugins and ask each how it is; what else keeps a project shut is told by other checks."""
+    """Start the project's plugins and return their health; other checks report why a project cannot be opened."""
     from floe_iceberg.catalog.connection import open_project
 
     try:
@@ -215,11 +217,14 @@ def _write_and_read_back(plugin: StoragePlugin) -> Check:
             content = stream.read()
         files.delete(location)
     except OSError as err:
-        msg = f"{warehouse} cannot be written to: {err}"
-        raise StorageError(msg, hint="Check the storage section: place, endpoint, credentials, permissions.") from err
+        msg = f"Cannot write, read or delete files in {warehouse}: {err}"
+        hint = "Check the storage section: location, endpoint, credentials and permissions."
+        raise StorageError(msg, hint=hint) from err
     if content != b"floe":
-        return failed("storage", f"{warehouse} gave back other content than was written", "Check the storage's health.")
-    return ok("storage", f"{warehouse} can be written, read and deleted from")
+        return failed(
+            "storage", f"{warehouse} returned different content than was written", "Check the storage service."
+        )
+    return ok("storage", f"wrote, read and deleted a file in {warehouse}")
 
 
 def _check_spark(connection: ProjectConnection) -> Check:
@@ -228,11 +233,11 @@ def _check_spark(connection: ProjectConnection) -> Check:
     if (session := getattr(plane, "session", None)) is None:
         return ok("spark", started)
     rows = session.range(1).count()
-    return ok("spark", f"{started}: version {session.version}, a query gave {count(rows, 'row')}")
+    return ok("spark", f"{started}: version {session.version}, a test query returned {count(rows, 'row')}")
 
 
 def _servers(artifacts: CompiledArtifacts | None) -> list[str]:
-    """Return the configured addresses that can be asked for the time."""
+    """Return the HTTP addresses of the configured servers."""
     if artifacts is None:
         return []
     addresses = []

@@ -1,4 +1,4 @@
-"""Tries what a project needs of its catalog and storage, in a scratch namespace that is gone afterwards."""
+"""Exercise a project's catalog and storage in a temporary namespace."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 _NAME = "tables"
 _PREFIX = "floe_doctor_"
 _SCRATCH = re.compile(rf"{_PREFIX}(?P<made>\d+)_[0-9a-f]+")
-# Whoever made a scratch namespace before then was killed.
+# The process that created an older scratch namespace was killed.
 _ABANDONED_SECONDS = 3600
 
-# What Polaris wants a role to have for each step.
+# The Polaris privileges that each step requires.
 _PRIVILEGES = {
     "create a namespace": ("NAMESPACE_CREATE", "NAMESPACE_LIST", "NAMESPACE_READ_PROPERTIES"),
     "create a table": ("TABLE_CREATE", "TABLE_WRITE_DATA", "TABLE_READ_PROPERTIES"),
@@ -39,7 +39,7 @@ _PRIVILEGES = {
 
 
 class _StepError(Exception):
-    """Says which step failed."""
+    """A step failed."""
 
     def __init__(self, step: str, error: Exception) -> None:
         super().__init__(step)
@@ -49,7 +49,7 @@ class _StepError(Exception):
 
 @dataclass
 class _Trial:
-    """One trial, and what it left so far."""
+    """One trial, with its completed steps."""
 
     connection: ProjectConnection
     manager: IcebergTableManager
@@ -69,11 +69,12 @@ class _Trial:
 
 
 def try_tables(connection: ProjectConnection, *, below: str | None) -> Check:
-    """Create a table, get credentials for it, write, read and drop it; say which step failed and what it needs.
+    """Create a table, get credentials for it, write, read and drop it; report the failed step and how to fix it.
 
     Args:
         connection: The open project.
-        below: The namespace to work in, such as a tenant's; None takes the root, or a declared one that may be used.
+        below: Parent of the scratch namespace, such as a tenant's namespace; None uses the root or, if the
+            credentials may not, the namespace of a declared table.
     """
     from floe_iceberg import IcebergTableManager
 
@@ -83,7 +84,7 @@ def try_tables(connection: ProjectConnection, *, below: str | None) -> Check:
     except _StepError as stop:
         _clean_up(trial)
         return _failure(trial, stop)
-    return ok(_NAME, f"created, written, read and dropped {trial.table}" + _credentials_used(trial))
+    return ok(_NAME, f"created, wrote, read and dropped {trial.table}" + _credentials_used(trial))
 
 
 def _run(trial: _Trial, places: list[str | None]) -> None:
@@ -105,13 +106,13 @@ def _vend(trial: _Trial) -> None:
     try:
         trial.step("get storage credentials", lambda: plugin.vend_credentials(trial.table, ["read", "write"]))
     except _StepError as stop:
-        # A catalog that hands out none may leave the work to the storage section's credentials.
+        # A catalog that vends no credentials can rely on those of the storage section.
         if not isinstance(stop.error, CapabilityError):
             raise
 
 
 def _make_namespace(trial: _Trial, places: list[str | None]) -> None:
-    """Make the scratch namespace in the first place that allows it, and clear there what was left by killed ones."""
+    """Create the scratch namespace under the first permitted parent, and remove abandoned ones there."""
     refusal: CatalogAuthorizationError | None = None
     for place in places:
         name = f"{_PREFIX}{int(time.time())}_{uuid.uuid4().hex[:8]}"
@@ -134,7 +135,7 @@ def _places(connection: ProjectConnection, below: str | None) -> list[str | None
     if not connection.catalog_plugin.capabilities.nested_namespaces:
         return [None]
     declared = sorted({name.rpartition(".")[0] for name in connection.artifacts.tables})
-    # Where a principal may not work at the root, it may in the namespaces of its tables.
+    # A principal without privileges at the root may have them in the namespaces of its tables.
     return [None, *declared]
 
 
@@ -152,15 +153,15 @@ def _drop(manager: IcebergTableManager, table: str) -> None:
     try:
         manager.drop_table(table, purge=True)
     except CatalogAuthorizationError:
-        # Polaris purges only where its catalog says so; two small files are no reason to fail.
+        # Polaris purges only if the catalog allows it. Leaving two small files behind is better than failing.
         manager.drop_table(table)
 
 
 def _read(manager: IcebergTableManager, table: str) -> None:
     rows = manager.scan(table)["id"].to_pylist()
     if rows != [1]:
-        msg = f"The table gave back {rows} where [1] was written."
-        raise FloeStorageError(msg, hint="Check the storage's health.")
+        msg = f"Wrote [1] to the table, but read {rows}."
+        raise FloeStorageError(msg, hint="Check the storage service.")
 
 
 def _vends(connection: ProjectConnection) -> bool:
@@ -169,11 +170,11 @@ def _vends(connection: ProjectConnection) -> bool:
 
 
 def _credentials_used(trial: _Trial) -> str:
-    return ", with credentials that the catalog vended" if "get storage credentials" in trial.done else ""
+    return ", with credentials vended by the catalog" if "get storage credentials" in trial.done else ""
 
 
 def _clean_up(trial: _Trial) -> None:
-    """Remove what a failed trial made; what cannot be removed now is removed by a later one."""
+    """Remove what a failed trial created; a later trial removes the rest."""
     if trial.namespace is None:
         return
     if "create a table" in trial.done:
@@ -185,12 +186,12 @@ def _clean_up(trial: _Trial) -> None:
 
 def _failure(trial: _Trial, stop: _StepError) -> Check:
     failure = describe(stop.error)
-    so_far = f" (before that: {', '.join(trial.done)})" if trial.done else ""
+    so_far = f" (completed steps: {', '.join(trial.done)})" if trial.done else ""
     detail = f"Could not {stop.step}{so_far}: {failure.message}"
     advice = failure.hint
     if _lacks_a_privilege(stop.error) and trial.connection.artifacts.catalog.type == "polaris":
         privileges = ", ".join(_PRIVILEGES[stop.step])
-        advice = f"Grant the principal's role {privileges}, with: floe catalog grant. Or use another principal."
+        advice = f"Grant {privileges} to the principal's role with floe catalog grant, or use another principal."
     return failed(_NAME, detail, advice, exit_code=failure.exit_code)
 
 

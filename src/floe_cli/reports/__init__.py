@@ -1,1 +1,1 @@
-"""How commands present their results."""
+"""Reports of the commands."""

@@ -1,4 +1,4 @@
-"""What a test came to, for people and for machines."""
+"""The report of ``floe test``."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _STYLES = {
     CheckedState.ERROR: "bold red",
     CheckedState.NOT_EVALUATED: "dim",
 }
-_HEADERS = ("TABLE", "CHECK", "OUTCOME", "FIGURES", "SECONDS")
+_HEADERS = ("TABLE", "CHECK", "OUTCOME", "DETAILS", "SECONDS")
 
 
 @dataclass(frozen=True)
 class Tested:
-    """A test of what is published.
+    """The results of one ``floe test``.
 
     Attributes:
-        test_id: Its id, which the kept results carry.
-        tables: What became of each table.
-        ref: Branch or tag that was looked at, None for main.
-        partition: The partition that was looked at, None for all rows.
-        tenant: Whose tables.
-        kept: The table that the results were appended to.
-        not_kept: Why they were not.
+        test_id: Id of the test, also stored with its results.
+        tables: Results per table.
+        ref: Branch or tag that was checked, None for main.
+        partition: Partition that was checked, None for all rows.
+        tenant: Tenant whose tables were checked.
+        kept: Table that the results were appended to.
+        not_kept: Why the results were not stored.
     """
 
     test_id: str
@@ -49,12 +49,12 @@ class Tested:
 
     @property
     def checks(self) -> Iterator[tuple[CheckedTable, CheckedCheck]]:
-        """Every check with its table."""
+        """All checks, each with its table."""
         return ((table, check) for table in self.tables for check in table.checks)
 
 
 def report(tested: Tested) -> Report:
-    """Report a test; warnings are shown and change nothing about how it ends."""
+    """Report a test; warnings do not change the exit code."""
     exit_code = max((check.exit_code for _, check in tested.checks), default=0)
     return Report(
         data={
@@ -120,10 +120,10 @@ def _summary(tested: Tested) -> str:
 
 
 def _notes(tested: Tested) -> list[str]:
-    """Say what was expected of the checks that did not pass, and why others were not made."""
+    """Explain why checks failed or were not evaluated."""
     lines = [_sentence(table, check) for table, check in tested.checks if not check.passed]
     if tested.not_kept is not None:
-        lines += [f"The results were not kept: {tested.not_kept}"]
+        lines += [f"The results were not stored: {tested.not_kept}"]
     return ["", *lines] if lines else []
 
 

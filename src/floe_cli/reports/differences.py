@@ -1,4 +1,4 @@
-"""Differences between tables and floe.yaml, as plan and apply show them."""
+"""Differences between tables and floe.yaml, for plan and apply."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WHAT = {
     DriftKind.TYPE: "type",
     DriftKind.NULLABILITY: "null",
     DriftKind.DOC: "comment",
-    DriftKind.COLUMN_ORDER: "order of columns",
+    DriftKind.COLUMN_ORDER: "column order",
     DriftKind.PARTITIONING: "partitioning",
     DriftKind.SORT_ORDER: "sort order",
     DriftKind.KEYS: "keys",
@@ -32,7 +32,7 @@ _WHAT = {
 
 
 def difference_grid(found: Iterable[tuple[str, DriftItem, str]]) -> RenderableType:
-    """Show differences as a table: what the table has, what it should have, and what happens."""
+    """Render differences as a table: actual state, declared state and effect."""
     rows = [
         (table, _WHAT[item.kind], item.path, item.actual or "", item.declared or "", effect)
         for table, item, effect in found
@@ -41,19 +41,19 @@ def difference_grid(found: Iterable[tuple[str, DriftItem, str]]) -> RenderableTy
 
 
 def way_out_lines(found: Sequence[tuple[str, DriftItem]]) -> list[str]:
-    """Tell the way out of each difference, one per line."""
+    """Return the fix for each difference, one per line."""
     return [f"{table}: {_WHAT[item.kind]} {item.path}: {item.fix}" for table, item in found]
 
 
 def effect_of(item: DriftItem, *, drop_columns: bool = False) -> str:
-    """Say in a word or two what ``floe apply`` does about a difference."""
+    """Describe in a few words what ``floe apply`` does about a difference."""
     if item.remedy is DriftRemedy.NONE:
-        return "cannot be done"
+        return "not possible"
     if item.remedy is DriftRemedy.FLAG and not drop_columns:
-        return "stays without --drop-columns"
-    return "asks first" if item.destructive else ""
+        return "kept without --drop-columns"
+    return "needs confirmation" if item.destructive else ""
 
 
 def item_data(item: DriftItem) -> dict[str, Any]:
-    """Return a difference for machines."""
+    """Return a difference as JSON data."""
     return item.model_dump(mode="json")

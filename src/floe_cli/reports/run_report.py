@@ -1,4 +1,4 @@
-"""What a run came to, for people and for machines."""
+"""The report of ``floe run``."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ FAILED = 1
 
 @dataclass(frozen=True)
 class Ran:
-    """How far a run came, and what it was about.
+    """The scope and the outcome of a run.
 
     Attributes:
-        tried: The batches that were tried, with what they came to.
-        batches: All that was to be done.
-        choice: The partitions that were asked for.
-        tenant: Whom it was for.
-        seconds: How long it took.
+        tried: The batches that were run, with their outcomes.
+        batches: All planned batches.
+        choice: The requested partitions.
+        tenant: Tenant of the run.
+        seconds: Duration of the run.
     """
 
     tried: Sequence[BatchRun]
@@ -42,19 +42,19 @@ class Ran:
 
     @property
     def left(self) -> list[Batch]:
-        """The batches whose turn never came."""
+        """The batches that were not run."""
         tried = [run.batch for run in self.tried]
         return [batch for batch in self.batches if batch not in tried]
 
     @property
     def scope(self) -> str:
-        """What the run was about, in words."""
+        """The scope of the run, as text."""
         partitioned = any(batch.partitions for batch in self.batches)
         return (f" for {self.choice}" if partitioned else "") + (f" of tenant {self.tenant}" if self.tenant else "")
 
     @property
     def stop(self) -> str:
-        """Where the run ended before its end, in words."""
+        """Where the run stopped early, as text."""
         failed = [run.batch for run in self.tried if not run.outcome.success and run.batch.partitions]
         return (
             f" and stopped at {', '.join(map(str, failed))}, with {len(self.left)} more to go"
@@ -64,12 +64,12 @@ class Ran:
 
     @property
     def partitions(self) -> list[str]:
-        """The partitions that were tried, each once."""
+        """The distinct partitions that were run."""
         return list(dict.fromkeys(key for run in self.tried for key in run.batch.partitions))
 
 
 def report(pipeline: Pipeline, ran: Ran, cleared: Sequence[ClearedRun]) -> Report:
-    """Report a run, and what it cleared after killed ones."""
+    """Report a run, including its cleanup after killed runs."""
     left = never_begun(pipeline, dict.fromkeys(key for batch in ran.left for key in batch.keys))
     outcome, troubles = together([*(run.outcome for run in ran.tried), left]), _troubles(ran)
     failure = outcome.failure
@@ -80,7 +80,7 @@ def report(pipeline: Pipeline, ran: Ran, cleared: Sequence[ClearedRun]) -> Repor
     summary = f"{count(wrote, 'table')} written{nothing}{ran.scope} in {ran.seconds:.1f} s."
     if not outcome.success:
         tables = count(len(outcome.assets), "table")
-        summary = f"The run{ran.scope} did not succeed{ran.stop}: {wrote} of {tables} written{nothing}."
+        summary = f"The run{ran.scope} failed{ran.stop}: {wrote} of {tables} written{nothing}."
     return Report(
         data={
             "success": outcome.success,
@@ -107,7 +107,7 @@ def report(pipeline: Pipeline, ran: Ran, cleared: Sequence[ClearedRun]) -> Repor
 
 
 def nothing_due(choice: PartitionChoice, tenant: str | None, cleared: Sequence[ClearedRun]) -> Report:
-    """Report a run that found nothing to do."""
+    """Report a run with nothing to do."""
     nothing: dict[str, list[Any]] = {key: [] for key in ("runs", "partitions", "assets", "failed_checks")}
     said = {"success": True, "tenant": tenant, "seconds": 0.0, "reason": None, "error": None}
     return Report(
@@ -124,7 +124,7 @@ def _data(asset: AssetProgress) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Trouble:
-    """A check that did not pass; the partition is named where each has a run of its own."""
+    """A check that did not pass; the partition is set if partitions run separately."""
 
     table: str
     partition: str | None
@@ -135,7 +135,7 @@ class _Trouble:
 
 
 def _troubles(ran: Ran) -> list[_Trouble]:
-    """Collect what did not pass, of all partitions: an asset keeps the checks of one of them."""
+    """Collect failed checks across all partitions; the merged asset only has those of one partition."""
     several = len(ran.tried) > 1
     return [
         _Trouble(
@@ -154,7 +154,7 @@ def _troubles(ran: Ran) -> list[_Trouble]:
 
 
 def _warnings(troubles: Sequence[_Trouble]) -> list[str]:
-    """Name the checks that did not pass and held nothing back; the reasons tell of the others."""
+    """List the failed checks that did not hold rows back; ``_reasons`` covers the others."""
     lines = [
         f"{one.table}{f' for {one.partition}' if one.partition else ''}: {one.sentence}"
         for one in troubles
@@ -168,14 +168,14 @@ def _reasons(assets: Sequence[AssetProgress]) -> list[str]:
     for asset in assets:
         lines += [f"{asset.table}: discarded {branch}, an older staged write." for branch in asset.retired]
         if asset.results_not_kept is not None:
-            lines += [f"{asset.table}: the results of its checks were not kept: {asset.results_not_kept}"]
+            lines += [f"{asset.table}: check results were not stored: {asset.results_not_kept}"]
         if asset.reason is None:
             continue
         lines += ["", f"{asset.table} {asset.state}: {asset.reason}"]
         if asset.state.value == "held back":
             lines += [
-                f"  look at the rows:  floe tables scan {asset.table} --ref {asset.branch}",
-                f"  let them through:  floe publish {asset.table} {asset.branch}",
-                f"  throw them away:   floe discard {asset.table} {asset.branch}",
+                f"  inspect the rows:  floe tables scan {asset.table} --ref {asset.branch}",
+                f"  publish them:      floe publish {asset.table} {asset.branch}",
+                f"  discard them:      floe discard {asset.table} {asset.branch}",
             ]
     return lines

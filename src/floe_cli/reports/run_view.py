@@ -1,4 +1,4 @@
-"""The progress of a run: a table that fills itself on a terminal, one line an event elsewhere."""
+"""The progress of a run: a live table on a terminal, one line per event elsewhere."""
 
 from __future__ import annotations
 
@@ -38,26 +38,26 @@ _CHECK_STATES = ("passed", "warned", "failed", "not evaluated")
 
 
 class RunView:
-    """Shows how far a run has come; give its ``update`` to the run as listener."""
+    """Shows the progress of a run; pass its ``update`` method to the run as the listener."""
 
     def __init__(self, batches: Sequence[Batch]) -> None:
-        """Show these batches, by name where there are several."""
+        """Prepare the view; batches have titles if there are several."""
         total = len(batches)
         self._titles = {
             batch: f"{str(batch) or 'without partitions'} ({number} of {total})" if total > 1 else ""
             for number, batch in enumerate(batches, 1)
         }
         self._running: dict[Batch, Sequence[AssetProgress]] = {}
-        self._told: dict[Batch, set[str]] = {}
+        self._reported: dict[Batch, set[str]] = {}
         self._last: Batch | None = None
         self._stream: TextIO = sys.stderr
         self._live = sys.stderr.isatty()
-        # Batches that run at the same time tell of themselves from threads of their own.
+        # Concurrent batches call update from their own threads.
         self._lock = threading.Lock()
 
     @contextmanager
     def shown(self) -> Iterator[RunView]:
-        """Show the view on standard error for the length of a block; a terminal is cleared of it at the end."""
+        """Show the view on standard error for the duration of a block; on a terminal, remove it at the end."""
         with _own_stderr() as stream:
             self._stream = stream
             if not self._live:
@@ -69,22 +69,22 @@ class RunView:
                 yield self
 
     def update(self, batch: Batch, assets: Sequence[AssetProgress]) -> None:
-        """Take the state of all assets of a batch."""
+        """Receive the state of all assets of a batch."""
         with self._lock:
             if not self._live:
-                self._tell(batch, assets)
+                self._report(batch, assets)
             elif all(asset.state.over for asset in assets):
                 self._running.pop(batch, None)
             else:
                 self._running[batch] = assets
 
-    def _tell(self, batch: Batch, assets: Sequence[AssetProgress]) -> None:
-        """Write a line for each asset that has come to its end since the last time."""
-        over = [asset for asset in assets if asset.state.over and asset.asset not in self._told.get(batch, ())]
-        if (over or batch not in self._told) and self._last is not batch and self._titles[batch]:
+    def _report(self, batch: Batch, assets: Sequence[AssetProgress]) -> None:
+        """Write a line for each asset that has finished since the last call."""
+        over = [asset for asset in assets if asset.state.over and asset.asset not in self._reported.get(batch, ())]
+        if (over or batch not in self._reported) and self._last is not batch and self._titles[batch]:
             self._stream.write(printable(f"{self._titles[batch]}:") + "\n")
             self._last = batch
-        self._told.setdefault(batch, set()).update(asset.asset for asset in over)
+        self._reported.setdefault(batch, set()).update(asset.asset for asset in over)
         for asset in over:
             rows = f", {asset.rows:,} rows" if asset.rows is not None and asset.state.wrote else ""
             trouble = f", {checks_text(asset.checks)}" if any(not check.passed for check in asset.checks) else ""
@@ -92,7 +92,7 @@ class RunView:
         self._stream.flush()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Render the present state, with the clock going on."""
+        """Render the current state, including running times."""
         del console, options
         for batch, assets in list(self._running.items()):
             if self._titles[batch]:
@@ -102,11 +102,11 @@ class RunView:
 
 @contextmanager
 def _own_stderr() -> Iterator[TextIO]:
-    """Give standard error as it is now: Dagster leads the one of the process into a file while a step runs."""
+    """Yield a duplicate of standard error: Dagster redirects the process's own to a file while a step runs."""
     try:
         number = os.dup(sys.stderr.fileno())
     except (OSError, ValueError):
-        # Nothing that the system knows of, and that somebody else could lead elsewhere.
+        # Without a file descriptor, Dagster cannot redirect it.
         yield sys.stderr
         return
     with os.fdopen(number, "w", encoding=sys.stderr.encoding, errors=sys.stderr.errors) as stream:
@@ -114,7 +114,7 @@ def _own_stderr() -> Iterator[TextIO]:
 
 
 def asset_table(assets: Sequence[AssetProgress]) -> Table:
-    """Return the assets of a run: state, rows, time and where each table stands."""
+    """Return the assets of a run with their state, rows, time and current table state."""
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 3, 0, 0))
     table.add_column("")
     table.add_column("TABLE", no_wrap=True)
@@ -149,25 +149,25 @@ def _took(asset: AssetProgress) -> str:
 
 
 def _place(asset: AssetProgress) -> Text:
-    """Say where the table stands, or where its rows wait."""
+    """Describe the current state of the table, or where its rows are staged."""
     if asset.state.value == "held back":
-        return Text(f"main is as it was; the rows wait on {asset.branch}", style="yellow")
+        return Text(f"main is unchanged; the rows are on {asset.branch}", style="yellow")
     if asset.state.value == "failed":
-        return Text("as it was", style="dim")
+        return Text("unchanged", style="dim")
     if not asset.state.good and asset.branch:
         return Text(", ".join(filter(None, ("on its branch", checks_text(asset.checks)))), style="cyan")
-    stands = [checks_text(asset.checks)]
+    parts = [checks_text(asset.checks)]
     if asset.state.value == "nothing written":
-        stands.insert(0, "the asset returned nothing")
+        parts.insert(0, "the asset returned nothing")
     elif asset.total_rows is not None:
-        stands.insert(0, f"{asset.total_rows:,} rows, snapshot {asset.snapshot_id}")
-    return Text(", ".join(filter(None, stands)))
+        parts.insert(0, f"{asset.total_rows:,} rows, snapshot {asset.snapshot_id}")
+    return Text(", ".join(filter(None, parts)))
 
 
 def checks_text(checks: Sequence[CheckProgress]) -> str:
     """Count checks by how they ended: ``3 checks passed, 1 warned``."""
     totals = Counter(check.state.value for check in checks)
     found = [state for state in _CHECK_STATES if totals[state]]
-    # The noun goes with the first figure alone.
+    # Only the first number has the noun.
     parts = [f"{count(totals[state], 'check')} {state}" for state in found[:1]]
     return ", ".join([*parts, *(f"{totals[state]:,} {state}" for state in found[1:])])

@@ -1,4 +1,4 @@
-"""What ``floe tenants`` prints: bootstraps, verifications and off-boardings, for people and for machines."""
+"""The reports of ``floe tenants``: bootstrap, verification and off-boarding."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def fleet_report(
     access: Mapping[str, TenantAccess],
     failed: Mapping[str, str],
     *,
-    told: bool,
+    secrets_printed: bool,
     credentials_file: str | None,
 ) -> Report:
     """Report a bootstrap.
 
     Args:
-        report: How each tenant ended.
-        access: Who was given access, where that was asked for.
-        failed: Why somebody was not, by tenant.
-        told: Whether the secrets have been shown already.
-        credentials_file: Where the secrets were written to.
+        report: Outcome per tenant.
+        access: The access granted with ``--isolate``, by tenant.
+        failed: Why access was not granted, by tenant.
+        secrets_printed: Whether the secrets were already printed.
+        credentials_file: File that the secrets were written to.
     """
     data, rows = [], []
     for one in report.outcomes:
@@ -49,31 +49,31 @@ def fleet_report(
     text: list[Any] = [grid(["TENANT", "STATE", ""], rows)]
     if len(rows) > 1:
         totals = Counter(line["state"] for line in data)
-        text += ["", f"{totals['done']:,} made, {totals['skipped']:,} there already, {totals['failed']:,} failed."]
+        text += ["", f"{totals['done']:,} created, {totals['skipped']:,} already exist, {totals['failed']:,} failed."]
     new = [one for one in access.values() if one.is_new]
     if new and credentials_file:
-        text += ["", f"{count(len(new), 'secret')} in {credentials_file}."]
-    elif new and told:
-        text += ["", "These secrets are not shown again."]
+        text += ["", f"Wrote {count(len(new), 'secret')} to {credentials_file}."]
+    elif new and secrets_printed:
+        text += ["", "These secrets will not be shown again."]
     return Report(data=data, text=text, exit_code=0 if report.ok and not failed else 1)
 
 
 def _notes(access: TenantAccess | None) -> list[str]:
     if access is None:
         return []
-    notes = [] if access.is_new else ["has credentials already; --rotate replaces lost ones"]
-    return [*notes, *([f"took away {', '.join(access.revoked)}"] if access.revoked else [])]
+    notes = [] if access.is_new else ["already has credentials; pass --rotate to replace them"]
+    return [*notes, *([f"revoked {', '.join(access.revoked)}"] if access.revoked else [])]
 
 
 def _access_data(access: TenantAccess | None, *, credentials_file: str | None) -> dict[str, Any]:
     if access is None:
         return {}
-    told = access.client_secret.get_secret_value() if access.client_secret and not credentials_file else None
+    secret = access.client_secret.get_secret_value() if access.client_secret and not credentials_file else None
     where = {"credentials_file": credentials_file} if credentials_file and access.is_new else {}
     return {
         "principal": access.principal,
         "client_id": access.client_id,
-        "client_secret": told,
+        "client_secret": secret,
         "revoked": list(access.revoked),
         **where,
     }
@@ -93,9 +93,9 @@ def verified_report(reports: Sequence[LayoutReport]) -> Report:
 
 
 def _verified_text(reports: Sequence[LayoutReport]) -> list[Any]:
-    """Show every check of one tenant; of many, what is wrong, and who is in order."""
+    """Show all checks for one tenant; for several, the failed checks and a summary."""
     if not reports:
-        return ["No tenants yet. Make one with: floe tenants bootstrap ID"]
+        return ["No tenants yet. Create one with: floe tenants bootstrap ID"]
     headers = ["TENANT", "CHECK", "", "DETAIL"]
     if len(reports) == 1:
         [one] = reports
@@ -108,17 +108,17 @@ def _verified_text(reports: Sequence[LayoutReport]) -> list[Any]:
         for check in one.checks
         if not one.ok and check.state.value == "failed"
     ]
-    return [grid(headers, rows), "", f"{len(good):,} of {count(len(reports), 'tenant')} in order."]
+    return [grid(headers, rows), "", f"{len(good):,} of {count(len(reports), 'tenant')} passed."]
 
 
 def plan_report(plan: OffboardingPlan, export: str | None) -> Report:
-    """Report what an off-boarding would remove."""
+    """Report an off-boarding plan."""
     data = plan_data(plan) | {"removed": False}
     return Report(data=data, text=_plan_text(plan, export), exit_code=1 if plan.is_blocked else 0)
 
 
 def plan_data(plan: OffboardingPlan) -> dict[str, Any]:
-    """Return an inventory for machines."""
+    """Return an off-boarding plan as JSON data."""
     return {
         "tenant": plan.tenant,
         "namespaces": list(plan.namespaces),
@@ -138,23 +138,27 @@ def plan_data(plan: OffboardingPlan) -> dict[str, Any]:
 
 def _plan_text(plan: OffboardingPlan, export: str | None) -> list[Any]:
     if plan.is_empty:
-        return [f"Nothing of the tenant {plan.tenant} is there."]
+        return [f"Tenant {plan.tenant} does not exist: nothing to remove."]
     pairs = [
         ("Export", export or "none"),
-        ("Credentials", "would end" if plan.has_access else ""),
+        ("Credentials", "would be revoked" if plan.has_access else ""),
         ("Namespaces", ", ".join(plan.namespaces)),
         ("Objects", f"{plan.objects:,}, {size(plan.bytes)}"),
         ("Left behind", ", ".join(plan.outside)),
         ("Legal hold", "; ".join(plan.holds)),
-        ("In the way", ", ".join(plan.intruders)),
+        ("Foreign tables", ", ".join(plan.intruders)),
         ("Shared files", ", ".join(plan.sharing)),
-        ("Not readable", ", ".join(plan.unreadable)),
+        ("Unreadable tables", ", ".join(plan.unreadable)),
     ]
     rows = [(table.name, "broken" if table.broken else f"{table.rows:,}") for table in plan.tables]
     rows += [(content.name, content.kind.value) for content in plan.contents]
-    closing = "Off-boarding would be refused." if plan.is_blocked else "Nothing was changed. Repeat without --dry-run."
+    closing = (
+        "Off-boarding would be refused."
+        if plan.is_blocked
+        else "Nothing was changed. Run the command again without --dry-run."
+    )
     return [
-        f"Would remove the tenant {plan.tenant}:",
+        f"Would remove tenant {plan.tenant}:",
         fields(pairs),
         "",
         grid(["TABLE", "ROWS"], rows, right=["ROWS"]),
@@ -188,13 +192,13 @@ def _result_text(result: OffboardingResult) -> list[Any]:
         ("Left behind", ", ".join(result.plan.outside)),
         ("Journal", result.journal),
     ]
-    resumed = ["An interrupted off-boarding was taken up where it had stopped."] if result.resumed else []
+    resumed = ["Resumed an interrupted off-boarding."] if result.resumed else []
     if result.list_again_after is None:
-        return [*resumed, f"Removed the tenant {tenant}; a listing shows nothing left.", fields(pairs)]
+        return [*resumed, f"Removed tenant {tenant}; no files are left.", fields(pairs)]
     moment = result.list_again_after.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
     return [
         *resumed,
-        f"Removed the tenant {tenant}. Storage keys that it was given before can write until {moment}.",
-        "Run the same command again after that: it deletes what they wrote, lists the prefix and closes the journal.",
+        f"Removed tenant {tenant}. Storage credentials vended to it earlier are valid until {moment}.",
+        "Run the same command again after that to delete files written with them and to complete the off-boarding.",
         fields(pairs),
     ]

@@ -66,7 +66,7 @@ def test_plan_shows_keys_that_differ_and_the_run_goes_by_those_declared(shop, fl
     code, said = floe("plan")
     assert code == 0
     assert "upsert by order, line" in said
-    assert "silver.lines: keys declared order, line, the table has order." in said
+    assert "silver.lines: keys: declared order, line, actual order." in said
     assert state(tmp_path) == ([(1, 1, 5)], ("order",))
     assert floe("run")[0] == 0
     assert state(tmp_path) == ([(1, 1, 5), (1, 2, 7)], ("order", "line"))

@@ -89,7 +89,7 @@ def test_a_write_is_done_again_on_top_of_other_days_and_published_on_demand(shop
     before = shop.state()
     code, said = shop.floe("publish", "silver.orders", "--dry-run")
     assert code == 0
-    assert "Main has moved on by 1 snapshot" in said
+    assert "Main has moved by 1 snapshot" in said
     assert "of silver/orders, partition 2026-01-02" in said
     monkeypatch.setattr("sys.stdin", io.StringIO())
     code, said = shop.floe("publish", "silver.orders")
@@ -98,7 +98,7 @@ def test_a_write_is_done_again_on_top_of_other_days_and_published_on_demand(shop
     assert shop.state() == before
     code, said = shop.floe("publish", "silver.orders", "--yes")
     assert code == 0, said
-    assert "the write was done again on top of it" in said
+    assert "the write was redone on top of it" in said
     assert shop.state() == ([(1, 1, None), (2, 2, 20)], [])
 
 
@@ -107,7 +107,7 @@ def test_checks_that_fail_only_on_the_new_main_stop_the_publication(shop):
     assert shop.run(2, (1, 20))[0] == 0
     code, said = shop.floe("publish", "silver.orders", "--yes")
     assert code != 0
-    assert "these checks fail that did not before: unique_id" in said
+    assert "These checks now fail: unique_id" in said
     rows, [held] = shop.state()
     assert rows == [(2, 1, 20)]
     assert held.endswith(".redo1")

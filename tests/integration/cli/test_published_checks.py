@@ -344,7 +344,7 @@ def test_results_that_cannot_be_kept_are_told_and_hold_nothing_back(floe, tables
     assert data["assets"][0]["results_not_kept"] == "The catalog is not there."
     code, text = floe("run", "-s", "gold.orders", output="text")
     assert code == 0
-    assert "gold.orders: the results of its checks were not kept: The catalog is not there." in text
+    assert "gold.orders: check results were not stored: The catalog is not there." in text
     code, data = floe("test", "-s", "gold.orders")
     assert (code, data["results"], data["results_not_kept"]) == (0, None, "The catalog is not there.")
 

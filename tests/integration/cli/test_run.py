@@ -140,7 +140,11 @@ def test_runs_are_remembered_in_the_project_without_calling_home(shop, answer):
         (("-s", "bronze.orders"), "none was asked for", "Partitions go from 2026-01-01 to 2026-01-10."),
         (("-s", "gold.revenue", "--partition", "2026-01-01"), "None of the selected assets has partitions", "Leave"),
         (("-s", "bronze.orders", "--partition", "2026-02-01"), "There is no partition '2026-02-01'", "Partitions go"),
-        (("-s", "bronze.orders", "--partition-range", "2026-01-01"), "is no range of partitions", "Write the first"),
+        (
+            ("-s", "bronze.orders", "--partition-range", "2026-01-01"),
+            "is not a valid partition range",
+            "Use FIRST...LAST",
+        ),
         (
             ("-s", "bronze.orders", "--partition-range", "2026-01-05...2026-01-01"),
             "holds no partition",
@@ -207,7 +211,7 @@ def test_waiting_rows_are_listed(held, answer):
 def test_waiting_rows_are_let_through(shop, held, floe):
     code, out, _ = floe("publish", "gold.sales", "--yes")
     assert code == 0
-    assert out.startswith(f"Published {held}: gold.sales is at snapshot ")
+    assert out.startswith(f"Published {held}: gold.sales is now at snapshot ")
     assert totals(shop) == ([1, 2, 3], [])
 
 
@@ -219,14 +223,14 @@ def test_waiting_rows_are_thrown_away(shop, held, floe):
 
 def test_a_dry_run_throws_nothing_away(shop, held, floe):
     code, out, _ = floe("discard", "gold.sales", "--dry-run")
-    assert (code, out) == (0, f"Would throw away the rows on {held}; nothing was changed.\n")
+    assert (code, out) == (0, f"Would discard the rows on {held}; nothing was changed.\n")
     assert totals(shop) == ([1], [held])
 
 
 def test_nothing_is_thrown_away_unasked(shop, held, answer, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO())
     code, said = answer("discard", "gold.sales")
-    assert (code, said["error"]["hint"]) == (1, "Look first with --dry-run, then repeat with --yes.")
+    assert (code, said["error"]["hint"]) == (1, "Preview with --dry-run, then run again with --yes.")
     assert totals(shop) == ([1], [held])
 
 

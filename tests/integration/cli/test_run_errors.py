@@ -207,5 +207,5 @@ def test_ctrl_c_ends_a_run_with_130_and_one_line(shop):
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=120)
-    told = [line for line in err.splitlines() if not line.startswith("On the base environment")]
+    told = [line for line in err.splitlines() if not line.startswith("Using the base environment")]
     assert (process.returncode, out, told) == (130, "", ["Interrupted."])

@@ -169,8 +169,11 @@ def test_an_environment_has_a_history_of_its_own(run):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--missing", "--failed"), "only one can be asked for"),
-        (("--all-partitions", "--partition", "2026-01-01"), "--all-partitions asks for all"),
+        (("--missing", "--failed"), "--missing, --failed and --all-partitions exclude each other"),
+        (
+            ("--all-partitions", "--partition", "2026-01-01"),
+            "--all-partitions excludes --partition and --partition-range",
+        ),
     ],
 )
 def test_contradictions_are_refused(run, arguments, message):

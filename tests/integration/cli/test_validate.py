@@ -185,7 +185,8 @@ def test_relationships_name_tables_and_columns_that_are_known(validate):
     sound = RELATIONSHIPS.replace("nte", "note")
     code, [problem] = validate(f"{HEAD}tables:\n  bronze.orders:\n{COLUMNS}{sound}")
     assert (
-        "'bronze.vists', which is no declared table and no asset, did you mean 'bronze.visits'?" in problem["message"]
+        "'bronze.vists', which is neither a declared table nor an asset, did you mean 'bronze.visits'?"
+        in problem["message"]
     )
     assert problem["line"] == HEAD.count("\n") + 6
     assert validate(f"{HEAD}tables:\n  bronze.orders:\n{COLUMNS}{sound.replace('vists', 'visits')}") == (0, [])

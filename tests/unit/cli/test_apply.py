@@ -103,8 +103,8 @@ def test_plan_shows_what_apply_changes(shop):
     edit("{name: customer, type: string}", "{name: buyer, type: string, renamed_from: customer}")
     edit("    sort_by: [day]", "    sort_by: [day desc]")
     out = shop("plan").out
-    assert f"{ORDERS}: customer declared buyer, the table has customer. Run floe apply" in out
-    assert f"{REVENUE}: sort_by declared day desc nulls last, the table has day asc nulls first." in out
+    assert f"{ORDERS}: customer: declared buyer, actual customer. Run floe apply" in out
+    assert f"{REVENUE}: sort_by: declared day desc nulls last, actual day asc nulls first." in out
     edit("module: assets ", "module: assets")
     [first, _] = shop("plan", "-o", "json").data["assets"]
     assert [item["kind"] for item in first["differences"]] == ["rename"]
@@ -133,7 +133,7 @@ def test_columns_are_dropped_by_flag_and_after_a_question(shop, monkeypatch):
     edit("Orders as they arrive.", "Orders.")
     run = shop("apply")
     assert run.code == 0
-    assert "stays without --drop-columns" in run.out
+    assert "kept without --drop-columns" in run.out
     assert "customer" in columns()
     before = location()
     asked = shop("apply", "--drop-columns")
@@ -223,7 +223,7 @@ class TestByHand:
     @pytest.mark.parametrize(
         ("asked", "told"),
         [
-            ((), "Say what to change"),
+            ((), "No changes given"),
             (("--add", "note"), "not a valid column definition"),
             (("--add", "note nonsense"), "nonsense"),
             (("--widen", "total decimal(4, 2)"), "not a wider type"),
@@ -231,7 +231,7 @@ class TestByHand:
             (("--drop", "id", "--yes"), "key needs it"),
             (("--make-required", "customer"), "may hold null"),
             (("--comment", "id"), "not a valid comment"),
-            (("--move", "id behind total"), "not a valid place"),
+            (("--move", "id behind total"), "not a valid position"),
         ],
     )
     def test_mistakes_are_told_and_nothing_is_changed(self, shop, asked, told):
@@ -272,7 +272,7 @@ class TestByHand:
             "write.parquet.compression-codec": ("zstd", "snappy"),
             "comment": ("Orders as they arrive.", None),
         }
-        assert "is like that already" in shop(*asked).out
+        assert "already matches" in shop(*asked).out
 
     @pytest.mark.parametrize(
         "asked",

@@ -69,7 +69,7 @@ def test_commands_over_all_tables_name_it_and_go_on(broken):
         assert waiting.code == 2
         assert [entry["table"] for entry in waiting.data] == [BROKEN]
     text = broken("publish").out
-    assert "Nothing waits" in text
+    assert "No staged writes." in text
     assert f"floe tables drop {BROKEN}" in text
 
 

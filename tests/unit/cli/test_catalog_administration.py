@@ -143,7 +143,7 @@ def test_what_is_not_there_is_named_with_the_way_to_it(admin):
     for command in (("show",), ("grant", "content", "CATALOG_MANAGE_CONTENT")):
         run = admin("catalog", *command, "-o", "json")
         assert (run.code, run.error["type"]) == (1, "ConfigurationError")
-        assert "There is no catalog 'lake'" in run.error["message"]
+        assert "Catalog 'lake' not found" in run.error["message"]
         assert "floe catalog create" in run.error["hint"]
     admin("catalog", "create", "s3://lake/warehouse")
     run = admin("catalog", "revoke", "nobody", "TABLE_LIST", "-o", "json")

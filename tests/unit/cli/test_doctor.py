@@ -59,13 +59,13 @@ def test_a_plugin_that_does_not_start_or_is_unwell_is_named(shop, monkeypatch, s
 def test_text_for_people(shop):
     out = shop("doctor").out
     assert "CHECK" in out
-    assert "sql catalog 'floe' answers" in out
+    assert "sql catalog 'floe' responds" in out
 
 
 def test_a_table_is_tried_and_nothing_of_it_stays(shop):
     found = by_name(shop("doctor", "-o", "json"))["tables"]
     assert found["status"] == "ok"
-    assert found["detail"].startswith("created, written, read and dropped floe_doctor_")
+    assert found["detail"].startswith("created, wrote, read and dropped floe_doctor_")
     assert shop("namespaces", "list", "-o", "json").data == []
     assert not [path for path in Path(".floe").rglob("*") if "floe_doctor" in path.name and path.is_file()]
 

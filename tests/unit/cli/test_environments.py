@@ -33,7 +33,7 @@ def test_later_commands_do_not_inherit_the_environment_last_compiled(shop):
     shop("compile", "--env", "dev")
     run = shop("namespaces", "create", "bronze", "-o", "json")
     assert (run.code, run.json["environment"], run.json["catalog"]) == (0, None, "sql:floe")
-    assert "On the base environment, sql catalog 'floe'." in shop("namespaces", "list").err
+    assert "Using the base environment, sql catalog 'floe'." in shop("namespaces", "list").err
     config = next(check for check in shop("doctor", "-o", "json").data if check["name"] == "config")
     assert "(dev)" not in config["detail"]
 
@@ -52,7 +52,7 @@ def test_what_was_compiled_last_is_not_what_a_plain_command_destroys(shop):
 def test_every_command_that_touches_data_names_environment_and_catalog(shop, monkeypatch):
     with_environments()
     run = shop("namespaces", "list", "--env", "dev")
-    assert "On environment 'dev', sql catalog 'floe'." in run.err
+    assert "Using environment 'dev', sql catalog 'floe'." in run.err
     monkeypatch.setenv("FLOE_ENV", "dev")
     assert shop("tables", "list", "-o", "json").json["environment"] == "dev"
     assert shop("tables", "list", "--env", "", "-o", "json").json["environment"] is None
@@ -72,7 +72,7 @@ def test_what_cannot_be_undone_in_an_environment_has_to_name_it(shop, monkeypatc
     shop("namespaces", "create", "bronze")
     run = shop("namespaces", "delete", "bronze", "--yes")
     assert run.code == 1
-    assert "Repeat with --env dev --yes." in run.err
+    assert "Run the command again with --env dev --yes." in run.err
     assert shop("namespaces", "list", "-o", "json").data == ["bronze"]
     assert shop("namespaces", "delete", "bronze", "--env", "dev", "--yes").code == 0
 
@@ -83,7 +83,7 @@ def test_a_person_is_asked_for_the_name_of_the_environment(shop, monkeypatch, ty
     shop("namespaces", "create", "bronze", "--env", "dev")
     monkeypatch.setattr("sys.stdin", Terminal(f"{typed}\n"))
     run = shop("namespaces", "delete", "bronze", "--env", "dev")
-    assert "Type 'dev' to go on: " in run.err
+    assert "Type 'dev' to continue: " in run.err
     assert (run.code == 0) is deleted
 
 
@@ -143,11 +143,11 @@ def test_destruction_in_an_environment_has_to_name_it(filled, monkeypatch, comma
     monkeypatch.setenv("FLOE_ENV", "dev")
     unasked = filled(*command.split())
     assert (unasked.code, unasked.out) == (1, "")
-    assert "On environment 'dev', sql catalog 'floe'." in unasked.err
+    assert "Using environment 'dev', sql catalog 'floe'." in unasked.err
     assert "--env dev --yes." in unasked.err
     inherited = filled(*command.split(), "--yes")
     assert inherited.code == 1
-    assert "does not name the environment 'dev'" in inherited.err
+    assert "--yes requires --env in environment 'dev'" in inherited.err
     monkeypatch.setattr("sys.stdin", Terminal("y\n"))
     assert filled(*command.split()).code == 1
     assert state() == before
@@ -160,7 +160,7 @@ def test_deployed_artifacts_are_of_one_environment(shop):
     assert shop("namespaces", "list", "-o", "json").json["environment"] == "dev"
     run = shop("namespaces", "list", "--env", "prod")
     assert run.code == 1
-    assert "were compiled for dev, not for prod" in run.err
+    assert "compiled artifacts are for dev, not for prod" in run.err
 
 
 def test_commands_ask_through_their_workspace_alone():

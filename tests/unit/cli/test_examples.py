@@ -65,7 +65,7 @@ def test_the_help_shows_the_examples_as_they_are_typed(floe):
     assert run.out.endswith(
         "\nExamples:\n"
         '  floe tables scan bronze.orders --columns id,total --where "total > 100" --limit 5\n'
-        "  floe tables scan bronze.orders --as-of 2h  # as it was two hours ago\n"
+        "  floe tables scan bronze.orders --as-of 2h  # as of two hours ago\n"
         "  floe tables scan bronze.orders --limit 0 --format csv > orders.csv\n"
     )
 

@@ -37,7 +37,7 @@ def test_existing_files_are_kept(floe):
     Path("README.md").write_text("mine")
     run = floe("init")
     assert run.code == 1
-    assert "already has README.md" in run.err
+    assert "already contains README.md" in run.err
     assert names() == ["README.md"]
     assert Path("README.md").read_text() == "mine"
 
@@ -86,5 +86,5 @@ def test_a_folder_where_a_file_should_be(floe):
     Path("floe.yaml").mkdir()
     run = floe("init", "--force")
     assert run.code == 1
-    assert "folder where a file should go" in run.err
+    assert "a folder with that name exists" in run.err
     assert names() == ["floe.yaml"]

@@ -39,7 +39,7 @@ def test_set_and_remove_properties(shop):
 @pytest.mark.req("FR-009")
 def test_delete_wants_a_yes_and_an_empty_namespace(shop):
     shop("namespaces", "create", "bronze.raw")
-    assert "holds bronze.raw" in shop("namespaces", "delete", "bronze", "--dry-run").out
+    assert "contains bronze.raw" in shop("namespaces", "delete", "bronze", "--dry-run").out
     assert shop("namespaces", "delete", "bronze", "--yes").code == 1
     refused = shop("namespaces", "delete", "bronze.raw")
     assert refused.code == 1

@@ -47,7 +47,7 @@ def test_check_imports_each_plugin(floe):
     run = floe("plugins", "check", "--type", "storage", "-o", "json")
     assert run.code == 0
     assert {plugin["status"] for plugin in run.data} == {"ok"}
-    assert "All can be used." in floe("plugins", "check", "--type", "storage").out
+    assert "All plugins are usable." in floe("plugins", "check", "--type", "storage").out
 
 
 @pytest.mark.req("PL-04")
@@ -57,7 +57,7 @@ def test_a_plugin_that_cannot_be_imported_is_named(floe, monkeypatch):
     monkeypatch.delattr(floe_storage.gcs, "GcsStoragePlugin")
     run = floe("plugins", "check", "--type", "storage")
     assert run.code == 1
-    assert "1 of 4 plugins cannot be used." in run.out
+    assert "1 of 4 plugins not usable." in run.out
 
 
 @pytest.mark.req("PL-02")

@@ -83,8 +83,8 @@ def test_settings_that_a_catalog_does_not_take_are_named(floe, catalog, unused):
     run = floe("validate")
     assert run.code == 0, run.err
     kind = catalog.partition(",")[0].removeprefix("type: ")
-    said = [line for line in run.out.splitlines() if "does not take" in line]
-    assert said == [f"The catalog '{kind}' does not take catalog.{key}." for key in unused]
+    said = [line for line in run.out.splitlines() if "ignores catalog." in line]
+    assert said == [f"The '{kind}' catalog ignores catalog.{key}." for key in unused]
 
 
 def test_without_a_project_the_way_to_one_is_told(floe):
@@ -146,7 +146,7 @@ def test_a_missing_variable_is_located_and_can_be_allowed(shop):
 def test_compile_can_prove_the_connection(shop):
     run = shop("compile", "--connect")
     assert run.code == 0
-    assert "sql catalog 'floe' answers, 0 namespaces" in run.out
+    assert "sql catalog 'floe' responds, 0 namespaces" in run.out
     assert shop("compile", "--connect", "-o", "json").data["connected"] is True
 
 

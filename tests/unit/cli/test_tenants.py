@@ -108,7 +108,7 @@ def test_verify_proves_the_layout(shop):
     assert [report["ok"] for report in run.data] == [False, True]
     shown = shop("tenants", "verify").out
     assert "stray.txt" in shown
-    assert "1 of 2 tenants in order." in shown
+    assert "1 of 2 tenants passed." in shown
     assert "floe tenants bootstrap nobody" in shop("tenants", "verify", "nobody").out
     assert shop("tenants", "verify", "beta").code == 0
 
@@ -126,9 +126,9 @@ def test_evolve_rolls_new_columns_over_tenants(shop):
         ("beta", "events", "done"),
     ]
     assert shop("tenants", "evolve", "acme", "-o", "json").data[0]["state"] == "skipped"
-    assert "Declared: events" in shop("tenants", "evolve", "--table", "nope").err
-    assert shop("tenants", "evolve").out.strip() == "0 tables changed, 2 in step already, 0 failed."
-    assert "There is no tenant 'nobody'" in shop("tenants", "evolve", "acme", "nobody").err
+    assert "Declared tables: events" in shop("tenants", "evolve", "--table", "nope").err
+    assert shop("tenants", "evolve").out.strip() == "0 tables changed, 2 up to date, 0 failed."
+    assert "Tenant not found: 'nobody'" in shop("tenants", "evolve", "acme", "nobody").err
 
 
 def test_evolve_reports_a_refused_column(shop):
@@ -231,15 +231,15 @@ def test_secrets_are_printed_one_by_one_and_the_server_may_die_between(shop, pol
     assert run.code == 1
     assert secret_of(polaris, "acme") in run.out
     assert list(polaris.principals) == ["lake.tenants.acme"]
-    assert "1 made, 0 there already, 2 failed." in run.out
+    assert "1 created, 0 already exist, 2 failed." in run.out
     polaris.dies_at = None
     again = shop("tenants", "bootstrap", "acme", "beta", "gamma", "--isolate")
     assert again.code == 0
     assert secret_of(polaris, "acme") not in again.out
-    assert "has credentials already; --rotate replaces lost ones" in again.out
+    assert "already has credentials; pass --rotate to replace them" in again.out
     assert secret_of(polaris, "beta") in again.out
     assert secret_of(polaris, "gamma") in again.out
-    assert "These secrets are not shown again." in again.out
+    assert "These secrets will not be shown again." in again.out
 
 
 def test_a_secret_that_was_told_is_handed_over_although_the_next_call_fails(shop, polaris):
@@ -270,7 +270,7 @@ def test_credentials_go_to_a_file_that_only_its_owner_reads(shop, polaris):
     assert run.code == 0
     assert file.stat().st_mode & 0o777 == 0o600
     assert secret_of(polaris, "acme") not in run.out + run.err
-    assert "2 secrets in made.secret" in run.out
+    assert "Wrote 2 secrets to made.secret" in run.out
     file.chmod(0o644)
     refused = shop("tenants", "bootstrap", "gamma", "--isolate", "--credentials-file", str(file), "-o", "json")
     assert refused.error["hint"].endswith("chmod 600 made.secret")
@@ -297,7 +297,7 @@ def test_verify_fails_on_a_privilege_too_many(shop, polaris):
     assert run.code == 1
     assert "should not have NAMESPACE_FULL_METADATA on namespace tenants.acme" in run.out
     tightened = shop("tenants", "bootstrap", "acme", "--isolate")
-    assert "took away NAMESPACE_FULL_METADATA on namespace tenants.acme" in tightened.out
+    assert "revoked NAMESPACE_FULL_METADATA on namespace tenants.acme" in tightened.out
     assert shop("tenants", "verify").code == 0
 
 

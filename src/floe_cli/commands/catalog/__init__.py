@@ -1,1 +1,1 @@
-"""Commands about the catalog."""
+"""Catalog commands."""

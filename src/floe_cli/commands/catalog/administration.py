@@ -1,4 +1,4 @@
-"""Catalogs of a Polaris server: made, shown, and opened to roles."""
+"""Create and show catalogs of a Polaris server, and manage their roles."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,52 +19,60 @@ CatalogOption = Annotated[
     str | None,
     typer.Option("--catalog", metavar="NAME", help="Catalog; default: catalog.warehouse.", show_default=False),
 ]
-RoleArgument = Annotated[str, typer.Argument(metavar="ROLE", help="Role of the catalog; made when it is missing.")]
-PrivilegesArgument = Annotated[list[str], typer.Argument(metavar="PRIVILEGE…", help="Such as CATALOG_MANAGE_CONTENT.")]
+NewRoleArgument = Annotated[str, typer.Argument(metavar="ROLE", help="Catalog role; created if it does not exist.")]
+RoleArgument = Annotated[str, typer.Argument(metavar="ROLE", help="Catalog role.")]
+PrivilegesArgument = Annotated[
+    list[str], typer.Argument(metavar="PRIVILEGE…", help="Privilege, such as CATALOG_MANAGE_CONTENT.")
+]
 NamespaceOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="In this namespace and below.", show_default=False)
+    str | None, typer.Option(metavar="NAME", help="On this namespace and those below it.", show_default=False)
 ]
 TableOption = Annotated[str | None, typer.Option(metavar="NAME", help="On this table.", show_default=False)]
 ViewOption = Annotated[str | None, typer.Option(metavar="NAME", help="On this view.", show_default=False)]
 
 
 def text_option(description: str) -> Any:  # noqa: ANN401 - typer keeps the type private
-    """Return an option that a kind of store may not have."""
+    """Return an option for one storage type."""
     return typer.Option(help=description, show_default=False)
 
 
 def create(
     workspace: Workspace,
-    location: Annotated[str, typer.Argument(help="Where its tables lie: s3://…, gs://…, abfss://… or file://…")],
+    location: Annotated[str, typer.Argument(help="Base location of its tables: s3://…, gs://…, abfss://… or file://…")],
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Default: catalog.warehouse.", show_default=False)
+        str | None,
+        typer.Argument(metavar="[NAME]", help="Catalog name; default: catalog.warehouse.", show_default=False),
     ] = None,
     allow: Annotated[
         list[str] | None,
-        typer.Option("--allow", metavar="LOCATION", help="Where else; can be given again.", show_default=False),
+        typer.Option(
+            "--allow", metavar="LOCATION", help="Additional allowed location; repeatable.", show_default=False
+        ),
     ] = None,
     region: Annotated[str | None, text_option("S3: region.")] = None,
-    endpoint: Annotated[str | None, text_option("S3: address for clients, and for Polaris by default.")] = None,
-    endpoint_internal: Annotated[str | None, text_option("S3: address as Polaris itself reaches it.")] = None,
-    sts_endpoint: Annotated[str | None, text_option("S3: address of the STS.")] = None,
+    endpoint: Annotated[str | None, text_option("S3: endpoint for clients, and by default for Polaris.")] = None,
+    endpoint_internal: Annotated[str | None, text_option("S3: endpoint for Polaris, if it differs.")] = None,
+    sts_endpoint: Annotated[str | None, text_option("S3: endpoint of the STS.")] = None,
     role_arn: Annotated[str | None, text_option("S3: role that Polaris assumes to vend credentials.")] = None,
-    external_id: Annotated[str | None, text_option("S3: external id of the role's trust policy.")] = None,
+    external_id: Annotated[str | None, text_option("S3: external id in the role's trust policy.")] = None,
     service_account: Annotated[str | None, text_option("GCS: service account.")] = None,
     tenant_id: Annotated[str | None, text_option("Azure: tenant of the storage account.")] = None,
     properties: Annotated[
         list[str] | None,
-        typer.Option("--property", metavar="KEY=VALUE", help="Can be given again.", show_default=False),
+        typer.Option("--property", metavar="KEY=VALUE", help="Catalog property; repeatable.", show_default=False),
     ] = None,
     *,
-    path_style: Annotated[bool, typer.Option("--path-style", help="S3: buckets in the path, as MinIO has.")] = False,
-    sts_unavailable: Annotated[bool, typer.Option("--sts-unavailable", help="S3: vend no credentials.")] = False,
+    path_style: Annotated[bool, typer.Option("--path-style", help="S3: path-style access, as MinIO uses.")] = False,
+    sts_unavailable: Annotated[bool, typer.Option("--sts-unavailable", help="S3: do not vend credentials.")] = False,
     kms_unavailable: Annotated[
-        bool, typer.Option("--kms-unavailable", help="S3: the STS knows no KMS, as MinIO's.")
+        bool, typer.Option("--kms-unavailable", help="S3: the STS does not support KMS, as with MinIO.")
     ] = False,
     hierarchical: Annotated[bool, typer.Option("--hierarchical", help="Azure: hierarchical namespace.")] = False,
-    purge: Annotated[bool, typer.Option("--purge/--no-purge", help="Whether a drop may delete files.")] = True,
+    purge: Annotated[
+        bool, typer.Option("--purge/--no-purge", help="Allow dropping tables to delete their files.")
+    ] = True,
 ) -> Report:
-    """Create a catalog on a Polaris server; an existing one is left as it is.
+    """Create a catalog on a Polaris server; an existing one is not changed.
 
     Examples:
         floe catalog create s3://lake/sales --role-arn arn:aws:iam::123456789012:role/polaris
@@ -97,10 +105,10 @@ def create(
             made = management.ensure_catalog(
                 chosen, base_location=location, storage=storage, purge=purge, properties=pairs(properties)
             )
-    text = [f"Created catalog {chosen} at {location}." if made else f"Catalog {chosen} is already there."]
+    text = [f"Created catalog {chosen} at {location}." if made else f"Catalog {chosen} already exists."]
     if made:
         text.append(
-            "Nobody may write its tables yet: floe catalog grant content CATALOG_MANAGE_CONTENT --to service_admin"
+            "To allow writes to its tables: floe catalog grant content CATALOG_MANAGE_CONTENT --to service_admin"
         )
     return Report(data={"catalog": chosen, "created": made, "location": location}, text=text)
 
@@ -111,24 +119,25 @@ def list_catalogs(workspace: Workspace) -> Report:
     Examples:
         floe catalog list
     """
-    with _management(workspace) as management, working("Asking Polaris"):
+    with _management(workspace) as management, working("Querying Polaris"):
         found = sorted(item.name for item in management.list_catalogs())
-    return Report(data=found, text=found or ["No catalogs yet. Make one with: floe catalog create LOCATION NAME"])
+    return Report(data=found, text=found or ["No catalogs yet. Create one with: floe catalog create LOCATION NAME"])
 
 
 def show(
     workspace: Workspace,
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Default: catalog.warehouse.", show_default=False)
+        str | None,
+        typer.Argument(metavar="[NAME]", help="Catalog name; default: catalog.warehouse.", show_default=False),
     ] = None,
 ) -> Report:
-    """Show a catalog of a Polaris server: its storage, its roles, and what each may do.
+    """Show a catalog of a Polaris server: its storage, its roles and their privileges.
 
     Examples:
         floe catalog show
         floe catalog show lake --output json
     """
-    with _management(workspace) as management, working("Asking Polaris"):
+    with _management(workspace) as management, working("Querying Polaris"):
         info = _found(management, _name(workspace, name))
         roles = {role: management.list_grants(info.name, role) for role in management.list_catalog_roles(info.name)}
     granted = [(f"role {role}", "\n".join(map(str, grants)) or "nothing") for role, grants in sorted(roles.items())]
@@ -155,18 +164,20 @@ def show(
 
 def grant(
     workspace: Workspace,
-    role: RoleArgument,
+    role: NewRoleArgument,
     privileges: PrivilegesArgument,
     namespace: NamespaceOption = None,
     table: TableOption = None,
     view: ViewOption = None,
     to: Annotated[
         str | None,
-        typer.Option("--to", metavar="PRINCIPAL_ROLE", help="Also give the role to this one.", show_default=False),
+        typer.Option(
+            "--to", metavar="PRINCIPAL_ROLE", help="Also assign the role to this principal role.", show_default=False
+        ),
     ] = None,
     catalog: CatalogOption = None,
 ) -> Report:
-    """Give a role of a catalog privileges: on all of it, in a namespace, or on one table or view.
+    """Grant privileges to a catalog role: on the catalog, a namespace, a table or a view.
 
     Examples:
         floe catalog grant content CATALOG_MANAGE_CONTENT --to service_admin
@@ -182,10 +193,10 @@ def grant(
         if to is not None:
             management.ensure_principal_role(to)
             management.assign_catalog_role(to, name, role)
-    held = f", which principal role {to} has" if to else ""
+    assigned = f" (assigned to principal role {to})" if to else ""
     return Report(
         data={"catalog": name, "role": role, "granted": [_grant_data(one) for one in wanted], "to": to},
-        text=[f"Role {role} of catalog {name}{held}, now has:", *(f"  {one}" for one in wanted)],
+        text=[f"Granted to role {role} of catalog {name}{assigned}:", *(f"  {one}" for one in wanted)],
     )
 
 
@@ -198,7 +209,7 @@ def revoke(
     view: ViewOption = None,
     catalog: CatalogOption = None,
 ) -> Report:
-    """Take privileges from a role of a catalog; those it does not have are passed over.
+    """Revoke privileges from a catalog role; privileges it does not have are ignored.
 
     Examples:
         floe catalog revoke readers TABLE_READ_DATA --namespace gold
@@ -210,13 +221,13 @@ def revoke(
         had = management.find_grants(name, role)
         if had is None:
             msg = f"Catalog '{name}' has no role '{role}'."
-            raise ConfigurationError(msg, hint="See which there are with: floe catalog show")
+            raise ConfigurationError(msg, hint="List the roles with: floe catalog show")
         gone = [one for one in wanted if one in had]
         management.revoke(name, role, gone)
     return Report(
         data={"catalog": name, "role": role, "revoked": [_grant_data(one) for one in gone]},
         text=[
-            f"Took {count(len(gone), 'privilege')} from role {role} of catalog {name}.",
+            f"Revoked {count(len(gone), 'privilege')} from role {role} of catalog {name}.",
             *(f"  {one}" for one in gone),
         ],
     )
@@ -241,16 +252,16 @@ def _name(workspace: Workspace, given: str | None) -> str:
 
     name = given or expand_section(workspace.artifacts.catalog, path="catalog").warehouse
     if name is None:
-        msg = "The catalog is not named."
-        raise ConfigurationError(msg, hint="Name it, or set catalog.warehouse in floe.yaml.")
+        msg = "No catalog name given."
+        raise ConfigurationError(msg, hint="Pass the name, or set catalog.warehouse in floe.yaml.")
     return name
 
 
 def _found(management: "PolarisManagement", name: str) -> "CatalogInfo":
     if (info := management.find_catalog(name)) is not None:
         return info
-    msg = f"There is no catalog '{name}' on this server."
-    raise ConfigurationError(msg, hint="Make it with: floe catalog create")
+    msg = f"Catalog '{name}' not found on this server."
+    raise ConfigurationError(msg, hint="Create it with: floe catalog create")
 
 
 def _grants(privileges: list[str], namespace: str | None, table: str | None, view: str | None) -> "list[Grant]":
@@ -258,8 +269,8 @@ def _grants(privileges: list[str], namespace: str | None, table: str | None, vie
     from floe_polaris.management import Grant, GrantKind
 
     if sum(place is not None for place in (namespace, table, view)) > 1:
-        msg = "A privilege is about a namespace, a table or a view, not about several."
-        raise ConfigurationError(msg, hint="Give one of --namespace, --table and --view.")
+        msg = "--namespace, --table and --view exclude each other."
+        raise ConfigurationError(msg, hint="Pass only one of them.")
     place: dict[str, Any] = {"type": GrantKind.CATALOG}
     if namespace is not None:
         place = {"type": GrantKind.NAMESPACE, "namespace": parse_namespace(namespace)}

@@ -1,4 +1,4 @@
-"""``floe apply``: bring tables to what floe.yaml declares."""
+"""``floe apply``: change tables to match floe.yaml."""
 
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -29,7 +29,7 @@ app = single_command()
 
 @dataclass(frozen=True)
 class _Table:
-    """One table on its way to its declaration."""
+    """A table and the plan to apply its declaration."""
 
     name: str
     declared: "TableConfig"
@@ -64,21 +64,23 @@ def apply(
     workspace: Workspace,
     select: Annotated[
         str | None,
-        typer.Option("--select", "-s", metavar="TABLES", help="Such as bronze.orders,gold.*; default: all declared."),
+        typer.Option(
+            "--select", "-s", metavar="TABLES", help="Tables, such as bronze.orders,gold.*; default: all declared."
+        ),
     ] = None,
     tenant: TenantOption = None,
     *,
     drop_columns: Annotated[
-        bool, typer.Option("--drop-columns", help="Drop columns that are no longer declared, after asking.")
+        bool, typer.Option("--drop-columns", help="Drop columns that are no longer declared, after confirmation.")
     ] = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> Report:
-    """Bring tables to what floe.yaml declares, each in one commit, and create those that are missing.
+    """Change tables to match floe.yaml, each in one commit, and create missing ones.
 
-    Columns are added, widened, renamed (renamed_from), reordered and made optional or required; comments, properties,
-    keys, sort order and partitioning follow too. A table of which something cannot be done is left as it is: the exit
-    code is 1 then. What is not declared stays, columns too unless --drop-columns is given.
+    Columns are added, widened, renamed (renamed_from), reordered and made optional or required. Comments, properties,
+    keys, sort order and partitioning are updated too. If any change of a table is not possible, the table is left
+    unchanged and the exit code is 1. Anything not declared is kept; --drop-columns drops undeclared columns.
 
     Examples:
         floe apply --dry-run
@@ -107,13 +109,13 @@ def apply(
 def _declared(
     workspace: Workspace, connection: "ProjectConnection", select: str | None, tenant: str | None
 ) -> "dict[str, TableConfig]":
-    """Return the declarations that are meant, by the full names of their tables."""
+    """Return the selected declarations by full table name."""
     known = workspace.artifacts.tables
     patterns = [part.strip() for part in (select or "*").split(",") if part.strip()]
     for pattern in patterns:
         if known and not any(fnmatchcase(name, pattern) for name in known):
-            msg = f"floe.yaml declares no table '{pattern}'."
-            raise ConfigurationError(msg, hint=f"Declared: {', '.join(known)}.")
+            msg = f"No table declared in floe.yaml matches '{pattern}'."
+            raise ConfigurationError(msg, hint=f"Declared tables: {', '.join(known)}.")
     chosen = [name for name in known if any(fnmatchcase(name, pattern) for pattern in patterns)]
     if tenant is None:
         return {name: known[name] for name in chosen}
@@ -131,7 +133,7 @@ def _planned(
         try:
             plan = manager.plan_declaration(name, config, drop_columns=drop_columns)
         except FloeStorageError as err:
-            # One table that cannot be read does not keep the others from being changed.
+            # A table that cannot be read does not stop the others.
             tables.append(_Table(name, config, failure=err))
         else:
             tables.append(_Table(name, config, plan))
@@ -139,7 +141,7 @@ def _planned(
 
 
 def _partitioned(workspace: Workspace, tables: "Sequence[_Table]", tenant: str | None) -> list[_Table]:
-    """Let new tables that say nothing about partitions have those of the assets that write them."""
+    """Partition new tables without partition_by as the assets that write them are partitioned."""
     from floe_cli.validation import can_load
 
     new = {
@@ -163,7 +165,7 @@ def _partitioned(workspace: Workspace, tables: "Sequence[_Table]", tenant: str |
 
 
 def _agree(workspace: Workspace, tables: "Sequence[_Table]", *, yes: bool) -> None:
-    """Ask before something is taken away."""
+    """Ask for confirmation of destructive changes."""
     lost = [(table.name, item) for table in tables if _possible(table) for item in table.plan.destructive]  # type: ignore[union-attr]  # possible
     if not lost:
         return
@@ -205,7 +207,7 @@ def _text(tables: "Sequence[_Table]", *, dry_run: bool) -> "list[RenderableType]
     refused = [(table.name, item) for table, plan in planned for item in plan.impossible]
     text: list[RenderableType] = [difference_grid(rows), ""] if rows else []
     if refused:
-        text += ["Cannot be done, so nothing of these tables is changed:", *way_out_lines(refused), ""]
+        text += ["These changes are not possible, so their tables are left unchanged:", *way_out_lines(refused), ""]
     text += [f"{table.name}: {table.failure}" for table in tables if table.failure is not None]
     changed = sum(bool(plan.made if dry_run else plan.changed) for table, plan in planned if table.exit_code == 0)
     failed = sum(table.exit_code != 0 for table in tables)

@@ -15,30 +15,30 @@ if TYPE_CHECKING:
 
     from floe_polaris import PolarisCatalogConfig
 
-app = command_group("The catalog: try the connection, and administer catalogs of a Polaris server.")
+app = command_group("Test the catalog connection, and administer catalogs of a Polaris server.")
 
 
 @command(app)
 def ping(workspace: Workspace) -> Report:
-    """Connect, authenticate and ask one question.
+    """Connect to the catalog, authenticate and list its namespaces.
 
     Examples:
         floe catalog ping
         floe catalog ping --env prod
     """
     started = time.perf_counter()
-    with working("Asking the catalog"), workspace.connection() as connection:
+    with working("Querying the catalog"), workspace.connection() as connection:
         connected = time.perf_counter()
         said = prove_connection(connection)
         answered = time.perf_counter()
         can = connection.catalog_plugin.capabilities
     took = {"connect_ms": _ms(connected - started), "ask_ms": _ms(answered - connected)}
     limits = [name for name in ("branches", "nested_namespaces", "purge") if not getattr(can, name)]
-    missing = f"It cannot do: {', '.join(limits)}." if limits else None
+    missing = f"Not supported: {', '.join(limits)}." if limits else None
     return Report(
         data={"answer": said, **took, "cannot": limits},
         text=[
-            f"The {said} (connected in {took['connect_ms']} ms, answered in {took['ask_ms']} ms).",
+            f"The {said} (connected in {took['connect_ms']} ms, responded in {took['ask_ms']} ms).",
             *([missing] if missing else []),
         ],
     )
@@ -46,7 +46,7 @@ def ping(workspace: Workspace) -> Report:
 
 @command(app)
 def login(workspace: Workspace) -> Report:
-    """Get a token with the configured credentials and say how long it holds; nothing is kept.
+    """Get a token and show how long it is valid; the token is not stored.
 
     Examples:
         floe catalog login --env prod
@@ -58,16 +58,16 @@ def login(workspace: Workspace) -> Report:
     breaker = CircuitBreaker(settings.circuit_breaker, name="token endpoint")
     authenticator = authenticator_for(settings, breaker=breaker)
     if not isinstance(authenticator, ClientCredentials):
-        kind = "a token fetched beforehand" if settings.token else "no credentials"
+        kind = "a configured token" if settings.token else "no credentials"
         return Report(
             data={"authentication": kind, "expires_in_seconds": None},
-            text=[f"The catalog is reached with {kind}; there is nothing to log in with."],
+            text=[f"The connection uses {kind}; no login is needed."],
         )
     workspace.announce()
-    with working("Asking for a token"):
+    with working("Requesting a token"):
         authenticator.auth_header()
     seconds = authenticator.holds_for()
-    holds = f"it holds for {seconds:.0f} s" if seconds is not None else "it names no end"
+    validity = f"it is valid for {seconds:.0f} s" if seconds is not None else "it has no expiry"
     return Report(
         data={
             "authentication": "client credentials",
@@ -76,13 +76,13 @@ def login(workspace: Workspace) -> Report:
             "token_endpoint": settings.token_uri,
             "expires_in_seconds": round(seconds) if seconds is not None else None,
         },
-        text=[f"Client '{settings.client_id}' got a token from {settings.token_uri}; {holds}."],
+        text=[f"Client '{settings.client_id}' got a token from {settings.token_uri}; {validity}."],
     )
 
 
 @command(app, "config")
 def show_config(workspace: Workspace) -> Report:
-    """Show the connection's settings; secrets appear as the references they are.
+    """Show the connection settings; secrets are shown as references.
 
     Examples:
         floe catalog config
@@ -106,10 +106,10 @@ for name, function in COMMANDS.items():
 
 
 def rest_settings(workspace: Workspace) -> "PolarisCatalogConfig":
-    """Return the connection's settings, secrets resolved.
+    """Return the connection settings with resolved secrets.
 
     Raises:
-        CapabilityError: The catalog is not reached over REST.
+        CapabilityError: The catalog is not a REST catalog.
     """
     from floe_core.declaration.expansion import expand_section
     from floe_core.plugins.registry import PluginRegistry
@@ -121,8 +121,8 @@ def rest_settings(workspace: Workspace) -> "PolarisCatalogConfig":
         secrets = open_secrets(workspace.artifacts, plugins)
         section = expand_section(workspace.artifacts.catalog, path="catalog", secrets=secrets)
         if section.uri is None or not section.uri.startswith(("http://", "https://")):
-            msg = f"The catalog of type '{section.type}' has no login."
-            raise CapabilityError(msg, hint="Only REST catalogs have one: set catalog.type to polaris or rest.")
+            msg = f"Catalogs of type '{section.type}' do not support this command."
+            raise CapabilityError(msg, hint="It requires a REST catalog: set catalog.type to polaris or rest.")
         return PolarisCatalogConfig.from_catalog_config(section)
     finally:
         plugins.shutdown()

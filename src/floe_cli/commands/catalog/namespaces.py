@@ -9,18 +9,18 @@ from floe_cli.output import Report, fields, working
 from floe_cli.workspace import Workspace
 from floe_core.errors import ConfigurationError
 
-app = command_group("Namespaces: where tables live.")
+app = command_group("List, create and delete namespaces.")
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAMESPACE", help="Such as bronze, or bronze.raw.")]
+NameArgument = Annotated[str, typer.Argument(metavar="NAMESPACE", help="Namespace, such as bronze or bronze.raw.")]
 PropertyOption = Annotated[
-    list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="Can be given again.", show_default=False)
+    list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="Property; repeatable.", show_default=False)
 ]
 
 
 @command(app, "list")
 def list_namespaces(
     workspace: Workspace,
-    parent: Annotated[str | None, typer.Argument(help="Only those below this one.", show_default=False)] = None,
+    parent: Annotated[str | None, typer.Argument(help="Only namespaces below this one.", show_default=False)] = None,
 ) -> Report:
     """List namespaces at every level.
 
@@ -30,7 +30,7 @@ def list_namespaces(
     """
     with working("Reading the catalog"), workspace.connection() as connection:
         found = connection.namespaces.tree(parent)
-    return Report(data=found, text=found or ["No namespaces yet. Make one with: floe namespaces create NAME"])
+    return Report(data=found, text=found or ["No namespaces yet. Create one with: floe namespaces create NAME"])
 
 
 @command(app)
@@ -45,13 +45,13 @@ def create(workspace: Workspace, name: NameArgument, properties: PropertyOption 
         created = connection.namespaces.create(name, given)
     return Report(
         data={"namespace": name, "created": created},
-        text=[f"Created namespace {name}." if created else f"Namespace {name} is already there."],
+        text=[f"Created namespace {name}." if created else f"Namespace {name} already exists."],
     )
 
 
 @command(app)
 def show(workspace: Workspace, name: NameArgument) -> Report:
-    """Show a namespace's properties, namespaces and tables.
+    """Show a namespace's properties, child namespaces and tables.
 
     Examples:
         floe namespaces show bronze
@@ -81,7 +81,8 @@ def set_properties(
     name: NameArgument,
     properties: PropertyOption = None,
     remove: Annotated[
-        list[str] | None, typer.Option("--remove", metavar="KEY", help="Can be given again.", show_default=False)
+        list[str] | None,
+        typer.Option("--remove", metavar="KEY", help="Property to remove; repeatable.", show_default=False),
     ] = None,
 ) -> Report:
     """Set and remove properties of a namespace.
@@ -92,7 +93,7 @@ def set_properties(
     """
     if not properties and not remove:
         msg = "Nothing to set or remove."
-        raise ConfigurationError(msg, hint="Give --property KEY=VALUE or --remove KEY.")
+        raise ConfigurationError(msg, hint="Pass --property KEY=VALUE or --remove KEY.")
     with working("Updating the namespace"), workspace.connection() as connection:
         now = connection.namespaces.update_properties(name, updates=pairs(properties), removals=remove or ())
     return Report(data={"namespace": name, "properties": now}, text=[fields(sorted(now.items()))])
@@ -103,8 +104,10 @@ def delete(
     workspace: Workspace,
     name: NameArgument,
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be deleted, without deleting it.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> Report:
     """Delete an empty namespace.
 
@@ -115,7 +118,7 @@ def delete(
     with workspace.connection() as connection:
         inside = connection.namespaces.list_below(name) + connection.catalog_plugin.list_tables(name)
         if dry_run:
-            verdict = f"holds {', '.join(inside)}" if inside else "is empty and would be deleted"
+            verdict = f"contains {', '.join(inside)}" if inside else "is empty and would be deleted"
             return Report(
                 data={"namespace": name, "deleted": False, "empty": not inside},
                 text=[f"Namespace {name} {verdict}."],
@@ -127,13 +130,13 @@ def delete(
 
 
 def pairs(texts: list[str] | None) -> dict[str, str]:
-    """Read KEY=VALUE texts.
+    """Parse KEY=VALUE arguments.
 
     Raises:
-        ConfigurationError: One of them is something else.
+        ConfigurationError: An argument is not of the form KEY=VALUE.
     """
     found = [text.partition("=") for text in texts or ()]
     if wrong := [key for key, equals, _ in found if not equals or not key]:
-        msg = f"'{wrong[0]}' is not KEY=VALUE."
-        raise ConfigurationError(msg, hint="Write for example: --property owner=sales")
+        msg = f"'{wrong[0]}' is not of the form KEY=VALUE."
+        raise ConfigurationError(msg, hint="For example: --property owner=sales")
     return {key: value for key, _, value in found}

@@ -1,4 +1,4 @@
-"""``floe views``: what other engines define in the same catalog."""
+"""``floe views``: views that other engines define in the catalog."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,16 +13,17 @@ from floe_core.errors import TableNotFoundError
 if TYPE_CHECKING:
     from floe_iceberg import IcebergTableManager
 
-app = command_group("Views of the catalog, as Spark and other engines make them: see and drop them.")
+app = command_group("List, show and drop views that Spark and other engines create in the catalog.")
 
-ViewArgument = Annotated[str, typer.Argument(metavar="VIEW", help="View, as namespace.name.")]
+ViewArgument = Annotated[str, typer.Argument(metavar="VIEW", help="View, such as gold.recent.")]
 
 
 @command(app, "list")
 def list_views(
     workspace: Workspace,
     namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", help="Only this one and those below.", show_default=False)
+        str | None,
+        typer.Option("--namespace", "-n", help="Only this namespace and those below it.", show_default=False),
     ] = None,
 ) -> Report:
     """List views.
@@ -59,7 +60,7 @@ def show(workspace: Workspace, view: ViewArgument) -> Report:
 
 @command(app)
 def drop(workspace: Workspace, view: ViewArgument, *, dry_run: DryRunOption = False, yes: YesOption = False) -> Report:
-    """Drop a view; the tables that it reads are not touched.
+    """Drop a view; the tables it reads are not changed.
 
     Examples:
         floe views drop gold.recent --dry-run
@@ -90,7 +91,7 @@ def _loaded(manager: "IcebergTableManager", view: str) -> Any:  # noqa: ANN401 -
             return manager.catalog.load_view(parts)
     except NoSuchViewError as err:
         msg = f"View '{view}' not found in catalog '{manager.catalog.name}'."
-        raise TableNotFoundError(msg, hint="See which there are with: floe views list", table=view) from err
+        raise TableNotFoundError(msg, hint="List the views with: floe views list", table=view) from err
 
 
 def _parts(name: str) -> tuple[str, ...]:

@@ -17,12 +17,10 @@ app = single_command()
 @command(app)
 def dev(
     workspace: Workspace,
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port of the Dagster UI, on this machine only; 0: any free one.")
-    ] = 3000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Local port of the Dagster UI; 0: any free port.")] = 3000,
     tenant: TenantOption = None,
 ) -> Report:
-    """Open the Dagster UI on this project, until you press Ctrl-C.
+    """Open the Dagster UI for this project, until you press Ctrl-C.
 
     Examples:
         floe dev
@@ -37,23 +35,23 @@ def dev(
     port = chosen_port(port)
     workspace.observe()
     workspace.announce()
-    # A mistake is best told before a server starts.
+    # Report errors before starting a server.
     reach_catalog(workspace, tenant)
     with working("Loading the assets"):
         pipeline = Pipeline.of(workspace.artifacts, tenant=tenant)
     with open_instance(workspace.artifacts) as instance:
         clear_after_dead_runs(workspace, pipeline, instance)
         if tenant is not None:
-            # The sensor that keeps the list of tenants needs credentials for all of them.
+            # The sensor that maintains the list of tenants needs credentials for all tenants.
             instance.add_dynamic_partitions(str(TENANTS.name), [tenant])
     with ends_by_interrupt(), shared_spark(workspace), DagsterUi(pipeline.artifacts, port) as ui:
         try:
             with working("Starting the Dagster UI"):
                 code = ui.await_ready()
             if code is None:
-                sys.stderr.write(f"Dagster UI: {ui.url}  (Ctrl-C ends it)\n")
+                sys.stderr.write(f"Dagster UI: {ui.url}  (press Ctrl-C to stop)\n")
                 sys.stderr.flush()
                 code = ui.await_end()
         except KeyboardInterrupt:
             code = 0
-    return Report(data={"exit_code": code}, text=["The Dagster UI has ended."], exit_code=1 if code else 0)
+    return Report(data={"exit_code": code}, text=["The Dagster UI has stopped."], exit_code=1 if code else 0)

@@ -1,4 +1,4 @@
-"""``floe discard``: give up rows that their checks held back, and branches that dead runs left."""
+"""``floe discard``: discard rows held back by their checks, and branches left by killed runs."""
 
 from typing import TYPE_CHECKING
 
@@ -24,10 +24,10 @@ def discard(
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> Report:
-    """Throw away rows that were held back by their checks, or a branch that a dead run left; main is not touched.
+    """Discard rows that were held back by their checks, or a branch left by a killed run; main is not changed.
 
     Examples:
-        floe discard  # list all that waits
+        floe discard  # list all staged writes
         floe discard silver.orders
         floe discard silver.orders audit.silver_orders.2026-01-31.1a2b3c4d --yes
     """
@@ -38,16 +38,16 @@ def discard(
             return waiting_report(workspace, manager, tenant)
         chosen = _branch(manager, table, branch)
         if dry_run:
-            return _report(table, chosen, f"Would throw away the rows on {chosen}; nothing was changed.")
-        workspace.confirm(f"Throw away the rows on {chosen} of {table}?", yes=yes)
+            return _report(table, chosen, f"Would discard the rows on {chosen}; nothing was changed.")
+        workspace.confirm(f"Discard the rows on {chosen} of {table}?", yes=yes)
         with working("Discarding"):
             discard_left(manager, table, chosen)
-    done = f"Discarded {chosen}; its files go when snapshots expire. {table} is as it was."
+    done = f"Discarded {chosen}; its files are deleted when snapshots expire. {table} is unchanged."
     return _report(table, chosen, done)
 
 
 def _branch(manager: "IcebergTableManager", table: str, branch: str | None) -> str:
-    """Return the branch that is meant: one that a run left, or one with rows that wait."""
+    """Return the branch to discard: one left by a killed run, or one with a staged write."""
     from floe_iceberg.staging.left_branches import list_left
 
     left = {found.branch for found in list_left(manager.load_table(table))} if branch else set()

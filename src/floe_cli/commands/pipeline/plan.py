@@ -42,9 +42,9 @@ def plan(
     failed: FailedOption = False,
     all_partitions: AllOption = False,
 ) -> Report:
-    """Show what a run would read and write, and where tables are not what floe.yaml declares.
+    """Show what a run would read and write, and where tables differ from floe.yaml.
 
-    Nothing is run or changed. What is listed as different is what floe apply changes.
+    Nothing is run or changed. floe apply resolves the listed differences.
 
     Examples:
         floe plan
@@ -59,7 +59,7 @@ def plan(
     due = chosen_due(missing=missing, failed=failed, every=all_partitions)
     choice = chosen_partitions(partition, partition_range, due)
     require_tenant(workspace, tenant)
-    with working("Looking at assets and tables"), workspace.tables() as tables:
+    with working("Planning"), workspace.tables() as tables:
         pipeline = Pipeline.of(workspace.artifacts, tenant=tenant)
         keys = pipeline.select(select)
         with open_instance(workspace.artifacts) as instance:
@@ -108,18 +108,18 @@ def _other_tables(workspace: Workspace, pipeline: "Pipeline", tables: "IcebergTa
     reports = []
     for name, declared in workspace.artifacts.tables.items():
         if name not in written:
-            # A run writes none of them, so one that cannot be read does not keep it from being planned.
+            # A run does not write these tables, so an unreadable one does not stop the plan.
             with suppress(FloeStorageError):
                 reports.append(tables.detect_drift(name, declared))
     return [report for report in reports if report.drifted]
 
 
 def _difference(table: str, item: "DriftItem") -> str:
-    declared, actual = item.declared or "nothing", item.actual or "nothing"
-    return f"{table}: {item.path} declared {declared}, the table has {actual}. {item.fix}"
+    declared, actual = item.declared or "none", item.actual or "none"
+    return f"{table}: {item.path}: declared {declared}, actual {actual}. {item.fix}"
 
 
 def _way(asset: "PlannedAsset") -> str:
     if not asset.checks:
-        return "straight to main"
+        return "directly to main"
     return f"{count(len(asset.checks), 'check')} on a branch, then main"

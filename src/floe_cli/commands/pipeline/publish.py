@@ -1,4 +1,4 @@
-"""``floe publish``: let rows through that their checks held back."""
+"""``floe publish``: publish rows that were held back by their checks."""
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
@@ -22,13 +22,16 @@ if TYPE_CHECKING:
 app = single_command()
 
 WaitingTable = Annotated[
-    str | None, typer.Argument(metavar="[TABLE]", help="Table, as namespace.name; none lists all that waits.")
+    str | None,
+    typer.Argument(metavar="[TABLE]", help="Table, such as silver.orders; omit it to list all staged writes."),
 ]
 WaitingBranch = Annotated[
-    str | None, typer.Argument(metavar="[BRANCH]", help="Branch the rows wait on; not needed when there is one.")
+    str | None,
+    typer.Argument(metavar="[BRANCH]", help="Branch with the staged rows; required if the table has several."),
 ]
 WaitingTenant = Annotated[
-    str | None, typer.Option("--tenant", metavar="ID", help="List what waits for this tenant.", show_default=False)
+    str | None,
+    typer.Option("--tenant", metavar="ID", help="List the staged writes of this tenant.", show_default=False),
 ]
 
 
@@ -42,14 +45,15 @@ def publish(
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> Report:
-    """Publish rows that were held back by their checks, after you had a look at them.
+    """Publish rows that were held back by their checks, after you inspected them.
 
-    When main has moved on since, the write is done again on top of it and its checks run again. It is refused when rows
-    that it replaces have changed meanwhile, or when a later run of the same work was published.
+    If main has moved since the rows were written, the write is redone on top of main and its checks run again.
+    Publishing is refused if rows that the write replaces have changed, or if a later run of the same work was
+    published.
 
     Examples:
-        floe publish  # list all that waits
-        floe publish --tenant acme  # list what waits on the tables of a tenant
+        floe publish  # list all staged writes
+        floe publish --tenant acme  # list the staged writes of a tenant
         floe publish silver.orders --dry-run
         floe publish silver.orders audit.silver_orders.2026-01-31.1a2b3c4d --yes
     """
@@ -72,9 +76,9 @@ def publish(
     return Report(
         data=data | {"snapshot_id": snapshot.snapshot_id, "retired": retired},
         text=[
-            f"Published {staged.branch}: {table} is at snapshot {snapshot.snapshot_id}.",
-            *([f"Main had moved on by {_snapshots(moved)}: the write was done again on top of it."] if moved else []),
-            *(f"Discarded {older}, an older staged write that this one replaces." for older in retired),
+            f"Published {staged.branch}: {table} is now at snapshot {snapshot.snapshot_id}.",
+            *([f"Main had moved by {_snapshots(moved)}: the write was redone on top of it."] if moved else []),
+            *(f"Discarded {older}, an older staged write replaced by this one." for older in retired),
         ],
     )
 
@@ -83,9 +87,9 @@ def _preview(staged: "StagedWrite", moved: "Sequence[Movement]") -> list[str]:
     lines = [f"Would publish the rows on {staged.branch} to {staged.table}; nothing was changed."]
     if moved:
         lines += [
-            f"Main has moved on by {_snapshots(moved)}, which changed none of the rows that it replaces:",
+            f"Main has moved by {_snapshots(moved)}, without changing rows that the write replaces:",
             *(f"  {movement}" for movement in moved),
-            "The write would be done again on top of it, and its checks run again.",
+            "The write would be redone on top of main, and its checks run again.",
         ]
     return lines
 
@@ -115,15 +119,15 @@ def _publish(
 
 
 def _stop(staged: "StagedWrite", redone: str, failing: "Sequence[str]") -> None:
-    """Leave a write that was done again where it is: nobody has seen it like this."""
-    why = f"There these checks fail that did not before: {', '.join(failing)}." if failing else "Main moved meanwhile."
-    msg = f"The write on {staged.branch} was done again on top of main, as {redone}. {why} Nothing was published."
-    hint = f"Look at it with: floe tables scan {staged.table} --ref {redone}. Then publish or discard it."
+    """Stop before publishing a redone write with new failures, so that the user can inspect it."""
+    why = f"These checks now fail: {', '.join(failing)}." if failing else "Main moved again."
+    msg = f"The write on {staged.branch} was redone on top of main, as {redone}. {why} Nothing was published."
+    hint = f"Inspect it with: floe tables scan {staged.table} --ref {redone}. Then publish or discard it."
     raise WriteError(msg, hint=hint, table=staged.table)
 
 
 def waiting_report(workspace: Workspace, manager: "IcebergTableManager", tenant: str | None) -> Report:
-    """List the writes that wait on any table of the catalog, or of a tenant."""
+    """List the staged writes of all tables in the catalog, or of a tenant."""
     from floe_iceberg.table.recovery import concerns_it_alone
 
     staged, failures = [], {}
@@ -131,7 +135,7 @@ def waiting_report(workspace: Workspace, manager: "IcebergTableManager", tenant:
         try:
             staged += _staged(manager, table)
         except FloeStorageError as err:
-            # One table that cannot be read does not hide what waits on the others.
+            # A table that cannot be read does not hide the staged writes of the others.
             if not (isinstance(err, CapabilityError) or concerns_it_alone(manager.context, table, err)):
                 raise
             failures[table] = err
@@ -149,30 +153,30 @@ def waiting_report(workspace: Workspace, manager: "IcebergTableManager", tenant:
             *({"table": table, "problem": str(err)} for table, err in failures.items()),
         ],
         text=[
-            grid(headers, rows, right=["ROWS"]) if rows else "Nothing waits to be published.",
-            *(f"{table} cannot be read: {err}" for table, err in failures.items()),
+            grid(headers, rows, right=["ROWS"]) if rows else "No staged writes.",
+            *(f"Cannot read {table}: {err}" for table, err in failures.items()),
         ],
         exit_code=max((err.exit_code for err in failures.values()), default=0),
     )
 
 
 def waiting_write(manager: "IcebergTableManager", table: str, branch: str | None) -> "StagedWrite":
-    """Return the write that is meant.
+    """Return the selected staged write.
 
     Raises:
-        RefNotFoundError: Nothing waits there.
-        ConfigurationError: Several do, and none was named.
+        RefNotFoundError: There is no such staged write.
+        ConfigurationError: There are several, and no branch was given.
     """
     staged = _staged(manager, table)
-    names = ", ".join(write.branch for write in staged) or "nothing"
+    names = ", ".join(write.branch for write in staged) or "none"
     found = [write for write in staged if branch in {None, write.branch}]
     if not found:
-        what = f"on a branch '{branch}' of" if branch else "on"
-        msg = f"Nothing waits {what} table '{table}' to be published."
-        raise RefNotFoundError(msg, hint=f"Waiting there: {names}.", table=table)
+        where = f" on branch '{branch}'" if branch else ""
+        msg = f"Table '{table}' has no staged write{where}."
+        raise RefNotFoundError(msg, hint=f"Branches with staged writes: {names}.", table=table)
     if len(found) > 1:
-        msg = f"{len(found)} writes wait on table '{table}'."
-        raise ConfigurationError(msg, hint=f"Name one: {names}.", table=table)
+        msg = f"Table '{table}' has {len(found)} staged writes."
+        raise ConfigurationError(msg, hint=f"Pass one of these branches: {names}.", table=table)
     return found[0]
 
 

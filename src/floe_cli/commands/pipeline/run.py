@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 app = single_command()
 
 SelectOption = Annotated[
-    str, typer.Option("--select", "-s", metavar="TABLES", help="Which: gold.daily, bronze.orders+, +gold.daily, gold.*")
+    str,
+    typer.Option("--select", "-s", metavar="TABLES", help="Assets: gold.daily, bronze.orders+, +gold.daily, gold.*"),
 ]
 PartitionOption = Annotated[
     str | None, typer.Option("--partition", metavar="KEY", help="Partition to write.", show_default=False)
@@ -31,15 +32,17 @@ RangeOption = Annotated[
     typer.Option("--partition-range", metavar="A...B", help="First and last partition to write.", show_default=False),
 ]
 MissingOption = Annotated[
-    bool, typer.Option("--missing", help="Write what no run has written yet, and what depends on it.")
+    bool, typer.Option("--missing", help="Write partitions that no run has written yet, and what depends on them.")
 ]
 FailedOption = Annotated[
-    bool, typer.Option("--failed", help="Write what failed or was held back when it was last tried.")
+    bool, typer.Option("--failed", help="Write partitions that failed or were held back in their last run.")
 ]
-AllOption = Annotated[bool, typer.Option("--all-partitions", help="Write every partition there is.")]
+AllOption = Annotated[bool, typer.Option("--all-partitions", help="Write all partitions.")]
 TenantOption = Annotated[
     str | None,
-    typer.Option("--tenant", metavar="ID", help="Run for this tenant, in its own namespace.", show_default=False),
+    typer.Option(
+        "--tenant", metavar="ID", help="Use the tables of this tenant, in its own namespace.", show_default=False
+    ),
 ]
 
 
@@ -51,7 +54,7 @@ def run(
     partition_range: RangeOption = None,
     tenant: TenantOption = None,
     processes: Annotated[
-        int, typer.Option(min=1, help="Partitions at a time where they do not meet, else steps; 1: one by one.")
+        int, typer.Option(min=1, help="Number of independent partitions, or else steps, to run in parallel.")
     ] = 1,
     *,
     missing: MissingOption = False,
@@ -59,16 +62,16 @@ def run(
     all_partitions: AllOption = False,
     full_refresh: Annotated[
         bool,
-        typer.Option("--full-refresh", help="Replace all rows, of all partitions, also where assets append or upsert."),
+        typer.Option("--full-refresh", help="Replace all rows of all partitions, even if assets append or upsert."),
     ] = False,
 ) -> Report:
-    """Materialise assets on Spark, check them, and publish what passes.
+    """Materialize assets on Spark, check them, and publish those that pass.
 
     Examples:
         floe run                                                 # all assets
-        floe run --select silver.orders+ --partition 2026-01-31  # one day, and what depends on it
+        floe run --select silver.orders+ --partition 2026-01-31  # one day and its downstream
         floe run --partition-range 2026-01-01...2026-01-31
-        floe run --missing                                       # what no run has written yet
+        floe run --missing                                       # partitions not written yet
         floe run --select gold.daily --full-refresh
         floe run --tenant acme --processes 2
     """
@@ -135,12 +138,12 @@ def _run(
 def clear_after_dead_runs(
     workspace: Workspace, pipeline: "Pipeline", instance: "DagsterInstance"
 ) -> "list[ClearedRun]":
-    """Clear what killed runs of this host left, and say so; without any, the catalog is not asked."""
+    """Clean up after killed runs of this host and report it; without killed runs, do not access the catalog."""
     from floe_dagster.runs.dead_runs import clear_dead_runs, dead_runs, tables_of_run
 
     if not (found := dead_runs(instance)):
         return []
-    with working("Clearing after a killed run"), workspace.tables() as tables:
+    with working("Cleaning up after a killed run"), workspace.tables() as tables:
         cleared = clear_dead_runs(instance, found, tables, tables_of_run(pipeline))
     for dead in cleared:
         sys.stderr.write(printable(str(dead)) + "\n")
@@ -149,50 +152,50 @@ def clear_after_dead_runs(
 
 
 def chosen_due(*, missing: bool, failed: bool, every: bool) -> "Due | None":
-    """Read the ways to ask for partitions without naming them.
+    """Return the partitions selected by state.
 
     Raises:
-        ConfigurationError: More than one is given.
+        ConfigurationError: More than one option is given.
     """
     from floe_dagster.runs.pipeline import Due
 
-    asked = [due for due, given in ((Due.MISSING, missing), (Due.FAILED, failed), (Due.ALL, every)) if given]
-    if len(asked) > 1:
-        msg = "Of --missing, --failed and --all-partitions only one can be asked for."
+    chosen = [due for due, given in ((Due.MISSING, missing), (Due.FAILED, failed), (Due.ALL, every)) if given]
+    if len(chosen) > 1:
+        msg = "--missing, --failed and --all-partitions exclude each other."
         raise ConfigurationError(msg)
-    return asked[0] if asked else None
+    return chosen[0] if chosen else None
 
 
 def chosen_partitions(
     partition: str | None, partition_range: str | None, due: "Due | None" = None
 ) -> "PartitionChoice":
-    """Read the two ways to name partitions.
+    """Return the partitions selected by key or range.
 
     Raises:
-        ConfigurationError: Both are given, the range is none, or all partitions are asked for as well.
+        ConfigurationError: Both are given, the range is invalid, or --all-partitions is given as well.
     """
     from floe_dagster.runs.pipeline import Due, PartitionChoice
 
     if partition is not None and partition_range is not None:
-        msg = "Partitions are named by --partition or by --partition-range, not by both."
+        msg = "--partition and --partition-range exclude each other."
         raise ConfigurationError(msg)
     if due is Due.ALL and (partition or partition_range):
-        msg = "Partitions are named, and --all-partitions asks for all of them."
-        raise ConfigurationError(msg, hint="Leave one of the two out.")
+        msg = "--all-partitions excludes --partition and --partition-range."
+        raise ConfigurationError(msg, hint="Remove one of them.")
     if partition_range is None:
         return PartitionChoice(partition, partition, due)
     first, dots, last = partition_range.partition("...")
     if not dots or not first or not last:
-        msg = f"'{partition_range}' is no range of partitions."
-        raise ConfigurationError(msg, hint="Write the first and the last: 2026-01-01...2026-01-31")
+        msg = f"'{partition_range}' is not a valid partition range."
+        raise ConfigurationError(msg, hint="Use FIRST...LAST, such as 2026-01-01...2026-01-31")
     return PartitionChoice(first, last, due)
 
 
 def require_tenant(workspace: Workspace, tenant: str | None) -> None:
-    """Refuse a tenant that cannot be, or that was never bootstrapped, before anything is begun.
+    """Check that the tenant exists before doing any work.
 
     Raises:
-        InvalidIdentifierError: The id cannot name a tenant.
+        InvalidIdentifierError: The id is not a valid tenant id.
         NamespaceNotFoundError: There is no such tenant.
     """
     if tenant is not None:
@@ -200,13 +203,13 @@ def require_tenant(workspace: Workspace, tenant: str | None) -> None:
 
 
 def reach_catalog(workspace: Workspace, tenant: str | None = None) -> None:
-    """Connect before anything is begun, and look for the tenant: what is wrong there is wrong for every table.
+    """Connect to the catalog and find the tenant before doing any work, so that problems are reported only once.
 
     Raises:
-        InvalidIdentifierError: The id cannot name a tenant.
+        InvalidIdentifierError: The id is not a valid tenant id.
         NamespaceNotFoundError: There is no such tenant.
-        CatalogAuthenticationError: The catalog does not accept the credentials.
-        WarehouseNotFoundError: The catalog does not know the warehouse.
+        CatalogAuthenticationError: The catalog rejects the credentials.
+        WarehouseNotFoundError: The warehouse does not exist.
         CatalogConnectionError: The catalog cannot be reached.
     """
     from floe_tenancy import TenantTables, validate_tenant_id

@@ -20,11 +20,13 @@ app = single_command()
 
 RefOption = Annotated[
     str | None,
-    typer.Option("--ref", metavar="BRANCH", help="Branch or tag to look at; default: main.", show_default=False),
+    typer.Option("--ref", metavar="BRANCH", help="Branch or tag to check; default: main.", show_default=False),
 ]
 PartitionOption = Annotated[
     str | None,
-    typer.Option("--partition", metavar="KEY", help="Look at this partition; default: all rows.", show_default=False),
+    typer.Option(
+        "--partition", metavar="KEY", help="Check only this partition; default: all rows.", show_default=False
+    ),
 ]
 
 
@@ -37,17 +39,17 @@ def check_tables(
     tenant: TenantOption = None,
     *,
     keep: Annotated[
-        bool, typer.Option("--keep/--no-keep", help="Whether the results are appended to their table.")
+        bool, typer.Option("--keep/--no-keep", help="Append the results to the check results table.")
     ] = True,
 ) -> Report:
-    """Run the declared checks and your own on what is published, without a write to the tables that they look at.
+    """Run declared and custom checks on published tables, without writing to those tables.
 
-    Ends with 1 when a check of severity error fails or raises, and with 2 when the system fails; warnings are shown.
+    The exit code is 1 if a check with severity error fails or raises, and 2 on a system error. Warnings are shown.
 
     Examples:
         floe test
         floe test --select silver.orders --partition 2026-01-31
-        floe test --select 'gold.*' --ref v1 --no-keep  # as it was when it was tagged
+        floe test --select 'gold.*' --ref v1 --no-keep  # as of the tag v1
     """
     from floe_cli.reports.check_report import Tested, report
 
@@ -73,17 +75,17 @@ def _checked(
     models = artifacts.project_root / artifacts.orchestration.models
     if artifacts.orchestration.module is None and not models.is_dir() and tenant is None:
         if partition is not None:
-            msg = "The project has no assets, and so no partitions."
-            raise ConfigurationError(msg, hint="Leave --partition out.")
+            msg = "The project has no assets and therefore no partitions."
+            raise ConfigurationError(msg, hint="Remove --partition.")
         with workspace.tables() as manager:
             tables = list(check_declared(artifacts, manager, select, ref=ref))
     else:
         pipeline = Pipeline.of(artifacts, tenant=tenant)
         if artifacts.orchestration.per_tenant and tenant is None:
-            msg = "The tables of this project belong to tenants, and none was named."
-            raise ConfigurationError(msg, hint="Add --tenant ID. floe tenants list shows who is there.")
+            msg = "The tables of this project belong to tenants, but no tenant is given."
+            raise ConfigurationError(msg, hint="Add --tenant ID. List the tenants with: floe tenants list")
         with ExitStack() as opened:
-            # Only dynamic partitions are known to Dagster alone.
+            # Only the Dagster instance knows dynamic partitions.
             instance = opened.enter_context(open_instance(artifacts)) if partition is not None else None
             tables = check_published(pipeline, select, ref=ref, partition=partition, instance=instance)
     require_ref(tables, ref)
@@ -93,7 +95,7 @@ def _checked(
 def _kept(
     workspace: Workspace, tables: "Sequence[CheckedTable]", test_id: str, tenant: str | None
 ) -> tuple[str | None, str | None]:
-    """Keep the results; return the table they are in, or why they are not."""
+    """Store the results; return their table, or why they were not stored."""
     from floe_dagster.io.tables_source import TablesSource
     from floe_dagster.tenants import for_tenants
 
@@ -106,7 +108,7 @@ def _kept(
     try:
         results.keep(records, kind="test", run_id=test_id, operation_id=f"test:{test_id}", tenant=tenant)
         return results.table(tenant), None
-    except Exception as err:  # noqa: BLE001 - the checks were made all the same, and their results are shown
+    except Exception as err:  # noqa: BLE001 - the results are still printed
         return None, str(err)
     finally:
         source.close()

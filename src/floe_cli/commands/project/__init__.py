@@ -1,1 +1,1 @@
-"""Commands about the project itself."""
+"""Project commands."""

@@ -18,13 +18,13 @@ CompileEnvOption = Annotated[
         "-e",
         metavar="NAME",
         envvar="FLOE_ENV",
-        help="Environment of floe.yaml; default: none, the base alone.",
+        help="Environment in floe.yaml; default: the base environment.",
         show_default=False,
         show_envvar=True,
     ),
 ]
 MissingEnvOption = Annotated[
-    bool, typer.Option("--allow-missing-env", help="Accept ${VAR} references that are not set on this machine.")
+    bool, typer.Option("--allow-missing-env", help="Allow references to ${VAR} that are not set on this machine.")
 ]
 
 
@@ -34,18 +34,18 @@ def compile_artifacts(
     env: CompileEnvOption = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="File to write; default: .floe/compiled_artifacts.json of the project.", show_default=False),
+        typer.Option(help="Output file; default: .floe/compiled_artifacts.json in the project.", show_default=False),
     ] = None,
     *,
-    connect: Annotated[bool, typer.Option("--connect", help="Prove the catalog connection before writing.")] = False,
+    connect: Annotated[bool, typer.Option("--connect", help="Test the catalog connection before writing.")] = False,
     allow_missing_env: MissingEnvOption = False,
 ) -> Report:
-    """Turn floe.yaml into compiled artifacts, which hold no secret.
+    """Compile floe.yaml into artifacts, which contain no secrets.
 
     Examples:
         floe compile
         floe compile --env prod --out build/prod.json
-        floe compile --connect  # and prove that the catalog answers
+        floe compile --connect  # also test the catalog connection
     """
     from floe_core.compile import compile_project, write_artifacts
 

@@ -16,28 +16,30 @@ def doctor(
     workspace: Workspace,
     tenant: Annotated[
         str | None,
-        typer.Option("--tenant", metavar="ID", help="Try tables in this tenant's namespace.", show_default=False),
+        typer.Option(
+            "--tenant", metavar="ID", help="Test with a table in this tenant's namespace.", show_default=False
+        ),
     ] = None,
     *,
     spark: Annotated[bool, typer.Option("--spark", help="Also start a Spark session.")] = False,
     write: Annotated[
-        bool, typer.Option("--write/--no-write", help="Whether a table is created, written, read and dropped.")
+        bool, typer.Option("--write/--no-write", help="Test by creating, writing, reading and dropping a table.")
     ] = True,
 ) -> Report:
-    """Check this machine and project, and say what to do about each failure.
+    """Check this machine and project, and suggest a fix for each problem.
 
-    A table is created, written, read and dropped in a scratch namespace (floe_doctor_…), to show that the credentials
-    may do what a run does.
+    Creates, writes, reads and drops a table in a temporary namespace (floe_doctor_…) to verify that the credentials
+    have the privileges that runs need.
 
     Examples:
         floe doctor
         floe doctor --spark --env prod
         floe doctor --tenant acme  # with that tenant's own credentials
-        floe doctor --no-write     # leave catalog and storage as they are
+        floe doctor --no-write     # do not write to catalog and storage
     """
     from floe_cli.doctor.project import Extent, examine
 
-    with working("Looking around"):
+    with working("Checking"):
         checks = list(examine(workspace, Extent(start_spark=spark, write=write, tenant=tenant)))
     exit_code = max(check.exit_code for check in checks)
     rows = [
@@ -53,7 +55,7 @@ def doctor(
         text=[
             grid(["CHECK", "STATUS", ""], rows),
             "",
-            f"{count(bad, 'check')} failed." if bad else "Everything floe needs is there.",
+            f"{count(bad, 'check')} failed." if bad else "All checks passed.",
         ],
         exit_code=exit_code,
     )

@@ -13,16 +13,20 @@ app = single_command()
 
 @command(app)
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the project; made when missing.")] = Path(),
-    name: Annotated[str | None, typer.Option(help="Project name; default: the folder's.", show_default=False)] = None,
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Project folder; created if it does not exist.")
+    ] = Path(),
+    name: Annotated[
+        str | None, typer.Option(help="Project name; default: the folder's name.", show_default=False)
+    ] = None,
     *,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite files that are in the way.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
 ) -> Report:
-    """Make a new project that runs: floe.yaml, PySpark assets, README and .gitignore.
+    """Create a new, runnable project: floe.yaml, PySpark assets, README and .gitignore.
 
     Examples:
         floe init shop
-        floe init . --name shop  # in a folder that is there already
+        floe init . --name shop  # in an existing folder
     """
     from floe_cli.scaffold import project_name, write_project
 
@@ -33,7 +37,7 @@ def init(
     return Report(
         data={"name": chosen, "path": str(folder.resolve()), "files": [path.name for path in written]},
         text=[
-            f"Made the project '{chosen}' in {folder.resolve()}: {', '.join(path.name for path in written)}",
+            f"Created project '{chosen}' in {folder.resolve()}: {', '.join(path.name for path in written)}",
             "",
             "Next:",
             *(f"  {step}" for step in steps),

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from floe_core.plugins.host.discovery import PluginInfo
     from floe_core.plugins.metadata import PluginType
 
-app = command_group("See and check installed plugins.")
+app = command_group("List and check installed plugins.")
 
 
 class PluginKind(StrEnum):
-    """Plugin groups as they are typed on the command line."""
+    """Names of plugin groups on the command line."""
 
     COMPUTE = "compute"
     ORCHESTRATOR = "orchestrator"
@@ -32,7 +32,7 @@ class PluginKind(StrEnum):
     QUALITY = "quality"
 
 
-KindOption = Annotated[PluginKind | None, typer.Option("--type", help="Only this kind.", show_default=False)]
+KindOption = Annotated[PluginKind | None, typer.Option("--type", help="Only plugins of this type.", show_default=False)]
 
 
 @command(app, "list")
@@ -55,10 +55,10 @@ def list_plugins(kind: KindOption = None) -> Report:
 
 @command(app)
 def check(kind: KindOption = None) -> Report:
-    """Import and start each plugin, ask how it is, and stop it again.
+    """Import and start each plugin, check its health, and stop it.
 
-    The exit code is 1 when one does not fit this floe, does not start, or is unhealthy. Plugins that need a
-    configuration are started by the project that has it: see floe doctor.
+    The exit code is 1 if a plugin is incompatible with this version of floe, does not start, or is unhealthy. Plugins
+    that need configuration are only started within a project: use floe doctor.
 
     Examples:
         floe plugins check
@@ -80,7 +80,7 @@ def check(kind: KindOption = None) -> Report:
         )
         for info in infos
     ]
-    verdict = f"{len(failed)} of {count(len(infos), 'plugin')} cannot be used." if failed else "All can be used."
+    verdict = f"{len(failed)} of {count(len(infos), 'plugin')} not usable." if failed else "All plugins are usable."
     return Report(
         data=[_data(info) for info in infos],
         text=[grid(["TYPE", "NAME", "VERSION", "API", "STATUS", "HEALTH", ""], rows), "", verdict],
@@ -89,7 +89,7 @@ def check(kind: KindOption = None) -> Report:
 
 
 def _unused(kind: PluginKind | None) -> dict[str, str]:
-    """Return why nothing uses the group that was asked for."""
+    """Return why floe does not use the selected plugin group."""
     from floe_core.plugins.metadata import UNUSED_GROUPS
 
     plugin_type = _plugin_type(kind)

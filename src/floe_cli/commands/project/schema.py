@@ -8,14 +8,14 @@ import typer
 from floe_cli.command import command, command_group
 from floe_cli.output import Report, json_text
 
-app = command_group("The JSON Schema of floe.yaml, for editors.")
+app = command_group("Export the JSON Schema of floe.yaml for editors.")
 
 
 @command(app)
 def export(
-    out: Annotated[Path | None, typer.Option(help="File to write, instead of printing it.", show_default=False)] = None,
+    out: Annotated[Path | None, typer.Option(help="Output file; default: standard output.", show_default=False)] = None,
 ) -> Report:
-    """Print or write the JSON Schema of floe.yaml, so that editors complete and check it.
+    """Print or write the JSON Schema of floe.yaml, for completion and validation in editors.
 
     Examples:
         floe schema export --out .floe/schema.json
@@ -29,5 +29,8 @@ def export(
     out.write_text(json_text(schema), encoding="utf-8")
     return Report(
         data={"path": str(out)},
-        text=[f"Wrote {out}. First line of floe.yaml, for editors:", f"# yaml-language-server: $schema={out}"],
+        text=[
+            f"Wrote {out}. To use it in editors, add this first line to floe.yaml:",
+            f"# yaml-language-server: $schema={out}",
+        ],
     )

@@ -14,7 +14,7 @@ app = single_command()
 def validate(
     project: ProjectOption = None, env: CompileEnvOption = None, *, allow_missing_env: MissingEnvOption = False
 ) -> Report:
-    """Check floe.yaml, its tables and its assets, and list every mistake with its place.
+    """Check floe.yaml, its tables and its assets, and list every error with its location.
 
     Examples:
         floe validate
@@ -48,7 +48,7 @@ def validate(
         },
         text=[
             f"{file} is valid: project '{artifacts.name}', {tables} declared.",
-            *(["Its assets were not loaded: the extra 'dagster' is not installed."] if unchecked else []),
+            *(["Assets were not checked: the 'dagster' extra is not installed."] if unchecked else []),
             *unused,
         ],
     )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from floe_cli.output import Report
 
-app = command_group("Tables: see, create, change, read, roll back, maintain and audit them.")
+app = command_group("Create, read, change, roll back, maintain and audit tables.")
 
 COMMANDS: "dict[str, Callable[..., Report | None]]" = {
     "list": list_tables,

@@ -1,4 +1,4 @@
-"""The audit of tables: does their metadata say what their files hold."""
+"""``floe tables audit``: verify that table metadata matches the files."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Depth(StrEnum):
-    """How far down an audit reads."""
+    """How deep an audit reads."""
 
     METADATA = "metadata"
     FILES = "files"
@@ -28,24 +28,26 @@ class Depth(StrEnum):
 def audit(
     workspace: Workspace,
     table: Annotated[
-        str | None, typer.Argument(metavar="TABLE", help="Such as bronze.orders.", show_default=False)
+        str | None, typer.Argument(metavar="TABLE", help="Table, such as bronze.orders.", show_default=False)
     ] = None,
     depth: Annotated[
-        Depth, typer.Option(help="Metadata only, files and their footers too, or every value.")
+        Depth, typer.Option(help="Read only metadata, also file footers, or also all values.")
     ] = Depth.VALUES,
     metadata: Annotated[
         str | None,
-        typer.Option(metavar="LOCATION", help="A metadata file instead of a table's current one.", show_default=False),
+        typer.Option(
+            metavar="LOCATION", help="Audit this metadata file instead of a table's current one.", show_default=False
+        ),
     ] = None,
     *,
     current_only: Annotated[
-        bool, typer.Option("--current-only", help="Only the current snapshot; default: every snapshot.")
+        bool, typer.Option("--current-only", help="Audit only the current snapshot; default: all snapshots.")
     ] = False,
-    every: Annotated[bool, typer.Option("--all", help="Every table of the catalog.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Audit all tables in the catalog.")] = False,
 ) -> Report:
-    """Recompute from a table's files everything its metadata says, by the Iceberg specification.
+    """Verify a table's metadata against its files, following the Iceberg spec.
 
-    Nothing is changed. The exit code is 2 when something is wrong.
+    Nothing is changed. The exit code is 2 if the audit finds a breach, or if a table cannot be audited.
 
     Examples:
         floe tables audit bronze.orders
@@ -76,7 +78,7 @@ def _names(manager: "IcebergTableManager") -> list[str]:
 
 
 def _require_reachable(report: "AuditReport", source: "FileIOSource", name: str) -> None:
-    """A store that fails says nothing about the table: that is no breach, and no audit."""
+    """Fail the audit if a file was unreadable because the storage is unreachable; that is not a breach."""
     from floe_audit import Rule
     from floe_iceberg.read.file_source import require_reachable
 
@@ -95,7 +97,7 @@ def _located(manager: "IcebergTableManager", name: str, metadata: str | None) ->
 
 @contextmanager
 def _noted(name: str, failures: dict[str, str], *, keep: bool) -> Iterator[None]:
-    """One table that cannot be reached does not stop the others."""
+    """Record the failure of one table so that the others are still audited."""
     try:
         yield
     except FloeStorageError as err:
@@ -125,11 +127,13 @@ def _verdict(reports: "dict[str, AuditReport]", failures: dict[str, str]) -> Rep
             figures = f" Expected {breach.expected}, found {breach.found}." if breach.expected is not None else ""
             text += [f"  {breach.rule}: {breach.message}.{figures}", f"    {breach.file}"]
         if report.withheld:
-            text.append(f"  … and {count(report.withheld, 'breach', 'breaches')} more of the same rules")
-    text += [line for name, message in failures.items() for line in ("", f"{name} cannot be audited: {message}")]
+            text.append(
+                f"  … and {report.withheld:,} more {'breach' if report.withheld == 1 else 'breaches'} of these rules"
+            )
+    text += [line for name, message in failures.items() for line in ("", f"Cannot audit {name}: {message}")]
     wrong = sum(not report.ok for report in reports.values()) + len(failures)
     checked = count(len(reports) + len(failures), "table")
-    text += ["", f"{checked} audited: " + (f"{wrong} with breaches." if wrong else "everything agrees.")]
+    text += ["", f"{checked} audited: " + (f"{wrong} failed." if wrong else "no breaches.")]
     data = {
         "tables": {name: report.to_dict() for name, report in reports.items()},
         "failures": failures,

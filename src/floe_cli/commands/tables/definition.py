@@ -1,4 +1,4 @@
-"""What tables there are and what they look like."""
+"""List, show, create and drop tables."""
 
 import time
 from dataclasses import dataclass
@@ -25,14 +25,15 @@ _DAY_SECONDS = 86_400
 def list_tables(
     workspace: Workspace,
     namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", help="Only this one and those below.", show_default=False)
+        str | None,
+        typer.Option("--namespace", "-n", help="Only this namespace and those below it.", show_default=False),
     ] = None,
     *,
-    long: Annotated[bool, typer.Option("--long", "-l", help="Open each table, for rows, size and age.")] = False,
+    long: Annotated[bool, typer.Option("--long", "-l", help="Open each table to show rows, size and age.")] = False,
 ) -> Report:
-    """List tables, and declared ones that are not there yet.
+    """List tables, including declared ones that do not exist yet.
 
-    --long opens each table: the exit code is 1 when only Spark can read one, and 2 when one is broken.
+    --long opens each table: the exit code is 1 if a table can only be read with Spark, and 2 if one is broken.
 
     Examples:
         floe tables list
@@ -81,7 +82,7 @@ def _listed(manager: "IcebergTableManager", name: str, declared: bool, *, long: 
             broken = concerns_it_alone(manager.context, name, err)
             if not broken and not isinstance(err, CapabilityError):
                 raise
-            # One table that cannot be opened does not keep the others from being listed.
+            # A table that cannot be opened does not stop the others from being listed.
             unknown = dict.fromkeys(("rows", "rows_exact", "files", "bytes", "changed"))
             return entry | unknown | {"broken": broken, "problem": str(err), "exit_code": err.exit_code}
         summary = snapshot.summary if snapshot else {}
@@ -120,7 +121,7 @@ def _listing(found: list[dict[str, Any]], missing: list[dict[str, Any]], *, long
 
 
 def show(workspace: Workspace, table: TableArgument) -> Report:
-    """Show a table's schema, layout, figures and health.
+    """Show a table's schema, layout, statistics and health.
 
     Examples:
         floe tables show bronze.orders
@@ -168,7 +169,7 @@ def show(workspace: Workspace, table: TableArgument) -> Report:
 
 
 def schema(workspace: Workspace, table: TableArgument) -> Report:
-    """Show the columns, partitioning and order of a table.
+    """Show the columns, partitioning and sort order of a table.
 
     Examples:
         floe tables schema bronze.orders
@@ -195,36 +196,39 @@ def create(
     workspace: Workspace,
     table: Annotated[
         str | None,
-        typer.Argument(metavar="TABLE", help="A table floe.yaml declares, or a new one.", show_default=False),
+        typer.Argument(metavar="TABLE", help="A table declared in floe.yaml, or a new one.", show_default=False),
     ] = None,
     schema: Annotated[
         str | None,
-        typer.Option(metavar="COLUMNS", help='Such as "id long not null, name string".', show_default=False),
+        typer.Option(metavar="COLUMNS", help='Columns, such as "id long not null, name string".', show_default=False),
     ] = None,
     partition_by: Annotated[
         list[str] | None,
-        typer.Option(metavar="TERM", help="Such as day(ts); can be given again.", show_default=False),
+        typer.Option(metavar="TERM", help="Partition term, such as day(ts); repeatable.", show_default=False),
     ] = None,
     sort_by: Annotated[
-        list[str] | None, typer.Option(metavar="TERM", help="Such as ts desc; can be given again.", show_default=False)
+        list[str] | None,
+        typer.Option(metavar="TERM", help="Sort term, such as ts desc; repeatable.", show_default=False),
     ] = None,
     *,
-    everything: Annotated[bool, typer.Option("--all", help="Create every declared table that is missing.")] = False,
-    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="An existing table is fine.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Create all declared tables that do not exist.")] = False,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="Succeed if the table already exists.")
+    ] = False,
 ) -> Report:
-    """Create a table as floe.yaml declares it, or from --schema.
+    """Create a table as declared in floe.yaml, or from --schema.
 
     Examples:
-        floe tables create --all  # every table of floe.yaml that is missing
+        floe tables create --all  # all missing tables of floe.yaml
         floe tables create bronze.orders
         floe tables create bronze.events --schema 'id long not null, at timestamp' --partition-by 'day(at)'
     """
     if everything == (table is not None):
-        msg = "Say what to create."
-        raise ConfigurationError(msg, hint="Give either a table's name or --all.")
+        msg = "Pass either a table name or --all."
+        raise ConfigurationError(msg)
     if not schema and (partition_by or sort_by):
-        msg = "--partition-by and --sort-by go with --schema."
-        raise ConfigurationError(msg, hint="A declared table has them in floe.yaml.")
+        msg = "--partition-by and --sort-by require --schema."
+        raise ConfigurationError(msg, hint="For a declared table, set partition_by and sort_by in floe.yaml.")
     artifacts = workspace.artifacts
     if table is None:
         designs = {name: config for name, config in artifacts.tables.items() if config.columns}
@@ -241,7 +245,7 @@ def create(
                 manager.create_namespace(name.rpartition(".")[0])
                 manager.create_from_config(name, config)
             (there if exists else created).append(name)
-    lines = [*(f"Created {name}." for name in created), *(f"{name} is already there." for name in there)]
+    lines = [*(f"Created {name}." for name in created), *(f"{name} already exists." for name in there)]
     return Report(
         data={"created": created, "existing": there}, text=lines or ["floe.yaml declares no tables with columns."]
     )
@@ -251,29 +255,31 @@ def drop(
     workspace: Workspace,
     table: TableArgument,
     *,
-    purge: Annotated[bool, typer.Option("--purge", help="Delete its files, too.")] = False,
+    purge: Annotated[bool, typer.Option("--purge", help="Also delete its files.")] = False,
     allow_below_retention: Annotated[
-        bool, typer.Option("--allow-below-retention", help="Purge what the declared retention asks to keep.")
+        bool,
+        typer.Option("--allow-below-retention", help="Purge even if the declared retention would keep snapshots."),
     ] = False,
-    force: Annotated[  # noqa: ARG001 - scripts of earlier versions give it
-        bool, typer.Option("--force", help="Not needed: a table that cannot be read is dropped, too.", hidden=True)
+    force: Annotated[  # noqa: ARG001 - accepted for scripts written for earlier versions
+        bool,
+        typer.Option("--force", help="No longer needed: tables that cannot be read are dropped as well.", hidden=True),
     ] = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> Report:
-    """Drop a table; its files stay unless --purge is given.
+    """Drop a table; its files are kept unless --purge is passed.
 
-    A table whose metadata cannot be read is dropped, too, and the places of its files are named; it cannot be purged.
+    A table whose metadata cannot be read can be dropped but not purged; the locations of its files are shown.
 
     Examples:
-        floe tables drop bronze.orders  # the files stay
+        floe tables drop bronze.orders  # keeps the files
         floe tables drop bronze.orders --purge --dry-run
     """
     with workspace.tables() as manager:
         found = _found(manager, workspace.artifacts, table, purge=purge)
         place = f"in {' and '.join(found.places)}" if found.places else "where they are"
-        files = f"and delete its files {place}" if purge else f"and leave its files {place}"
-        broken = [f"Its metadata cannot be read: {found.problem}"] if found.problem else []
+        files = f"and delete its files {place}" if purge else f"and keep its files {place}"
+        broken = [f"Cannot read its metadata: {found.problem}"] if found.problem else []
         data = {
             "table": table,
             "location": found.places[0] if found.places else None,
@@ -290,7 +296,7 @@ def drop(
     kept = purged.foreign_files
     dropped = f"Dropped {table} {'with' if purge else 'without'} its files."
     if found.problem:
-        dropped = f"Dropped {table}, whose metadata cannot be read. Its files are left {place}."
+        dropped = f"Dropped {table}, whose metadata cannot be read. Its files are kept {place}."
     return Report(
         data=data | {"dropped": True, "kept_foreign_files": list(kept)},
         text=[dropped, *foreign_lines(kept)],
@@ -299,17 +305,17 @@ def drop(
 
 @dataclass(frozen=True)
 class _Found:
-    """Where the files of a table are, and what keeps it from being read."""
+    """The file locations of a table, and why it cannot be read."""
 
     places: tuple[str, ...] = ()
     problem: str | None = None
 
 
 def _found(manager: "IcebergTableManager", artifacts: "CompiledArtifacts", table: str, *, purge: bool) -> _Found:
-    """Look for a table that is to be dropped.
+    """Find the table to drop.
 
     Raises:
-        ConfigurationError: It is to be purged, and cannot be read.
+        ConfigurationError: A purge was requested, but the table cannot be read.
     """
     from floe_iceberg.table.recovery import is_broken, left_places
 
@@ -328,8 +334,11 @@ def _found(manager: "IcebergTableManager", artifacts: "CompiledArtifacts", table
         if not purge:
             return _Found(places, err.message)
         where = f" in {' and '.join(places)}" if places else ""
-        msg = f"Table '{table}' cannot be purged, because only its metadata tells its files. {err.message}"
-        hint = f"Repair it with: floe tables register {table} --replace; or drop it without --purge: files{where} stay."
+        msg = f"Cannot purge table '{table}': its metadata, which lists its files, cannot be read. {err.message}"
+        hint = (
+            f"Repair it with: floe tables register {table} --replace. "
+            f"Or drop it without --purge; this keeps the files{where}."
+        )
         raise ConfigurationError(msg, hint=hint, table=table) from err
     if purge:
         from floe_iceberg.commit.own_files import require_collected
@@ -342,15 +351,15 @@ def _found(manager: "IcebergTableManager", artifacts: "CompiledArtifacts", table
 
 
 def _respect_legal_hold(artifacts: "CompiledArtifacts", loaded: "Table", table: str) -> None:
-    """Refuse to purge what a legal hold of floe.yaml asks to keep."""
+    """Refuse to purge a table under a legal hold declared in floe.yaml."""
     from floe_core.governance import PolicyEnforcer
 
     hold = PolicyEnforcer.legal_hold_of(artifacts.governance)
     newest = max((snapshot.timestamp_ms for snapshot in loaded.metadata.snapshots), default=None)
     if hold is None or newest is None or newest <= (time.time() - hold * _DAY_SECONDS) * 1000:
         return
-    msg = f"A purge of {table} is refused: {'; '.join(hold.derivation)}, and its newest snapshot is younger."
-    hint = "Drop it without --purge: its files stay. A hold that is lifted is removed from the governance section."
+    msg = f"Cannot purge {table}: {'; '.join(hold.derivation)}, and its newest snapshot is younger."
+    hint = "Drop it without --purge to keep its files. To lift the hold, remove it from the governance section."
     raise LegalHoldError(msg, hint=hint, table=table)
 
 
@@ -374,7 +383,7 @@ def _layout(table: "Table") -> dict[str, Any]:
 
 
 def _term(transform: str, column: str | None) -> str:
-    """Render a partition field as floe.yaml writes it: ``region``, ``day(ts)``, ``bucket(16, id)``."""
+    """Render a partition field in the syntax of floe.yaml: ``region``, ``day(ts)``, ``bucket(16, id)``."""
     if transform == "identity":
         return f"{column}"
     name, _, number = transform.rstrip("]").partition("[")

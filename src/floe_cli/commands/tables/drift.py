@@ -1,4 +1,4 @@
-"""Where tables are not what floe.yaml declares."""
+"""``floe tables drift``: differences between tables and floe.yaml."""
 
 from typing import Annotated, Any
 
@@ -14,12 +14,15 @@ from floe_core.errors import CapabilityError, FloeStorageError
 def drift(
     workspace: Workspace,
     table: Annotated[
-        str | None, typer.Argument(metavar="TABLE", help="Only this table; default: all declared.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="TABLE", help="Compare only this table; default: all declared tables.", show_default=False
+        ),
     ] = None,
 ) -> Report:
     """Compare tables with floe.yaml.
 
-    The exit code is 1 when something differs, and 2 when a table cannot be read.
+    The exit code is 1 if a table differs, and 2 if a table cannot be read.
 
     Examples:
         floe tables drift  # all tables of floe.yaml
@@ -37,7 +40,7 @@ def drift(
             try:
                 reports.append(detector.detect(name, config))
             except FloeStorageError as err:
-                # One table that cannot be read does not keep the others from being compared.
+                # A table that cannot be read does not stop the others from being compared.
                 if table or not (isinstance(err, CapabilityError) or concerns_it_alone(manager.context, name, err)):
                     raise
                 failures[name] = err
@@ -55,11 +58,11 @@ def drift(
         for item in report.items
     ]
     data: list[Any] = [*reports, *({"table": name, "problem": str(err)} for name, err in failures.items())]
-    unread = [f"{name} cannot be compared: {err}" for name, err in failures.items()]
+    unread = [f"Cannot compare {name}: {err}" for name, err in failures.items()]
     failed = max((err.exit_code for err in failures.values()), default=0)
     if not rows:
         checked = count(len(reports), "table")
-        found = f"No drift: {checked} as declared." if reports else "No tables are declared."
+        found = f"No drift: {checked} match floe.yaml." if reports else "No tables are declared."
         return Report(data=data, text=[*unread, found] if reports or not unread else unread, exit_code=failed)
     headers = ["TABLE", "SEVERITY", "WHAT", "WHERE", "DECLARED", "ACTUAL", "FIX"]
     text: list[Any] = [grid(headers, rows), "", *unread, f"{count(len(rows), 'difference')}."]

@@ -1,4 +1,4 @@
-"""Columns of a table, changed by hand."""
+"""Change the columns of a table by hand."""
 
 import re
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,26 +25,26 @@ _PLACE = re.compile(r"^(?:first|after\s+(?P<after>.+))$", re.IGNORECASE | re.DOT
 
 
 def _many(metavar: str, text: str) -> Any:  # noqa: ANN401 - an option of typer
-    return typer.Option(metavar=metavar, help=f"{text}; can be given again.", show_default=False)
+    return typer.Option(metavar=metavar, help=f"{text}; repeatable.", show_default=False)
 
 
 def evolve(
     workspace: Workspace,
     table: TableArgument,
     add: Annotated[list[str] | None, _many("COLUMN", "Add a column, such as 'note string'")] = None,
-    widen: Annotated[list[str] | None, _many("COLUMN", "Give a column a wider type, such as 'id long'")] = None,
+    widen: Annotated[list[str] | None, _many("COLUMN", "Widen the type of a column, such as 'id long'")] = None,
     drop: Annotated[list[str] | None, _many("NAME", "Drop a column")] = None,
-    make_optional: Annotated[list[str] | None, _many("NAME", "Let a column hold null")] = None,
-    make_required: Annotated[list[str] | None, _many("NAME", "Refuse null in a column")] = None,
+    make_optional: Annotated[list[str] | None, _many("NAME", "Allow nulls in a column")] = None,
+    make_required: Annotated[list[str] | None, _many("NAME", "Disallow nulls in a column")] = None,
     comment: Annotated[list[str] | None, _many("NAME=TEXT", "Change a column's comment")] = None,
-    move: Annotated[list[str] | None, _many("PLACE", "Such as 'note first' or 'note after id'")] = None,
+    move: Annotated[list[str] | None, _many("PLACE", "Move a column, such as 'note first' or 'note after id'")] = None,
     *,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> Report:
     """Change the columns of a table in one commit.
 
-    A name with spaces goes in double quotes or backticks, a nested field with dots: 'address.zip string'.
+    Put a name with spaces in double quotes or backticks; use dots for a nested field: 'address.zip string'.
 
     Examples:
         floe tables evolve bronze.events --add 'note string' --widen 'id long' --dry-run
@@ -64,22 +64,23 @@ def evolve(
         *(_moved(text) for text in move or ()),
     ]
     if not changes:
-        msg = "Say what to change."
-        raise ConfigurationError(msg, hint="Give --add, --widen, --drop, --make-optional, --comment or --move.")
+        msg = "No changes given."
+        hint = "Pass --add, --widen, --drop, --make-optional, --make-required, --comment or --move."
+        raise ConfigurationError(msg, hint=hint)
     return _changed(workspace, table, changes, dry_run=dry_run, yes=yes)
 
 
 def rename_column(
     workspace: Workspace,
     table: TableArgument,
-    old: Annotated[str, typer.Argument(metavar="OLD", help="Present name, dotted for a nested field.")],
-    new: Annotated[str, typer.Argument(metavar="NEW", help="New name, without what it lies in.")],
+    old: Annotated[str, typer.Argument(metavar="OLD", help="Current name; use dots for a nested field.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="New name, without the parent fields.")],
     *,
     dry_run: DryRunOption = False,
 ) -> Report:
-    """Rename a column; rows, keys, partitioning and sort order stay.
+    """Rename a column; rows, keys, partitioning and sort order are kept.
 
-    Where floe.yaml declares the column, declare the new name there with renamed_from and run floe apply instead.
+    If floe.yaml declares the column, declare the new name there with renamed_from and run floe apply instead.
 
     Examples:
         floe tables rename-column bronze.events region area
@@ -126,17 +127,17 @@ def _changed(
 
 def _summary(table: str, *, changed: bool, dry_run: bool) -> str:
     if not changed:
-        return f"{table} is like that already."
+        return f"No changes: {table} already matches."
     return f"{'Would change' if dry_run else 'Changed'} {table}."
 
 
 def _note(workspace: Workspace, table: str) -> list[str]:
-    """Remind of a declaration that the table no longer matches."""
+    """Warn if floe.yaml declares the columns of the table."""
     declared = workspace.artifacts.tables.get(name_in_project(workspace.artifacts, table))
     if declared is None or not declared.columns:
         return []
     return [
-        "floe.yaml declares the columns of this table: change them there too, or the next run stops or undoes this."
+        "floe.yaml declares the columns of this table. Change them there too, or the next run fails or reverts this."
     ]
 
 
@@ -147,13 +148,13 @@ def _require_no_hold(manager: "IcebergTableManager", table: str) -> None:
 
 
 def _named(text: str, what: str) -> tuple[str, str]:
-    """Split a name off, which may stand in quotes."""
+    """Split off the name, which may be quoted."""
     if quoted := _QUOTED.match(text):
         return quoted["name"], quoted["rest"].strip()
     name, _, rest = text.strip().partition(" ")
     if not name or not rest.strip():
         msg = f"'{text}' is not a valid {what}."
-        raise ConfigurationError(msg, hint="Write a name and a type, such as 'id long'.")
+        raise ConfigurationError(msg, hint="Use a name and a type, such as 'id long'.")
     return name, rest.strip()
 
 
@@ -174,18 +175,18 @@ def _commented(text: str) -> "SchemaChange":
     name, sign, doc = (quoted["name"], *quoted["rest"].partition("=")[1:]) if quoted else text.partition("=")
     if not name.strip() or not sign:
         msg = f"'{text}' is not a valid comment."
-        raise ConfigurationError(msg, hint="Write a name and a text, such as 'id=The key.'; no text removes it.")
+        raise ConfigurationError(msg, hint="Use NAME=TEXT, such as 'id=The key.'; an empty text removes the comment.")
     return SchemaChange(kind=SchemaChangeKind.DOC, column=name.strip(), doc=doc.strip())
 
 
 def _moved(text: str) -> "SchemaChange":
     from floe_iceberg.models import SchemaChange, SchemaChangeKind
 
-    name, rest = _named(text, "place")
+    name, rest = _named(text, "position")
     place = _PLACE.match(rest)
     if place is None:
-        msg = f"'{text}' is not a valid place."
-        raise ConfigurationError(msg, hint="Write 'note first' or 'note after id'.")
+        msg = f"'{text}' is not a valid position."
+        raise ConfigurationError(msg, hint="Use 'note first' or 'note after id'.")
     after = place["after"]
     return SchemaChange(kind=SchemaChangeKind.REORDER, column=name, after=after.strip().strip('"`') if after else None)
 
@@ -204,7 +205,7 @@ def _columns(schema: "Schema") -> list[dict[str, Any]]:
 
 
 def _differences(before: "Schema", after: "Schema") -> "Iterator[tuple[str, str, str]]":
-    """Yield the columns that differ, each with how it was and how it is."""
+    """Yield the changed columns with their old and new definitions."""
     old, new = (
         {column.field_id: (place, column) for place, column in enumerate(one.fields, 1)} for one in (before, after)
     )

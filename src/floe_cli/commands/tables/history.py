@@ -24,7 +24,7 @@ _DAY_MS = 24 * 60 * 60 * 1000
 
 
 def snapshots(workspace: Workspace, table: TableArgument, limit: LimitOption = None) -> Report:
-    """List the versions of a table, newest first.
+    """List the snapshots of a table, newest first.
 
     Examples:
         floe tables snapshots bronze.orders --limit 5
@@ -44,7 +44,7 @@ def snapshots(workspace: Workspace, table: TableArgument, limit: LimitOption = N
         )
         for info in found
     ]
-    headers = ["SNAPSHOT", "MADE", "OPERATION", "ADDED ROWS", "ROWS", "REFS"]
+    headers = ["SNAPSHOT", "CREATED", "OPERATION", "ADDED ROWS", "ROWS", "REFS"]
     return Report(
         data=[_listed(info, names.get(info.snapshot_id, [])) for info in found],
         text=[grid(headers, rows, right=["ADDED ROWS", "ROWS"]) if rows else f"{table} has no snapshots yet."],
@@ -52,7 +52,7 @@ def snapshots(workspace: Workspace, table: TableArgument, limit: LimitOption = N
 
 
 def history(workspace: Workspace, table: TableArgument, limit: LimitOption = None) -> Report:
-    """Tell which snapshot was current when, newest first.
+    """Show which snapshot was current at what time, newest first.
 
     Examples:
         floe tables history bronze.orders --limit 5
@@ -68,7 +68,7 @@ def history(workspace: Workspace, table: TableArgument, limit: LimitOption = Non
     return Report(
         data=list(entries),
         text=[
-            grid(["CURRENT SINCE", "SNAPSHOT", "STILL AN ANCESTOR"], rows) if rows else f"{table} has no history yet."
+            grid(["CURRENT SINCE", "SNAPSHOT", "CURRENT ANCESTOR"], rows) if rows else f"{table} has no history yet."
         ],
     )
 
@@ -79,7 +79,9 @@ def rollback(
     snapshot: SnapshotOption = None,
     to: Annotated[
         str | None,
-        typer.Option("--to", metavar="MOMENT", help="2026-05-04T12:00, or 2h ago as 2h.", show_default=False),
+        typer.Option(
+            "--to", metavar="TIME", help="Timestamp such as 2026-05-04T12:00, or age such as 2h.", show_default=False
+        ),
     ] = None,
     ref: RefOption = None,
     *,
@@ -88,15 +90,15 @@ def rollback(
 ) -> Report:
     """Make an earlier snapshot current again.
 
-    Later ones stay readable until they expire.
+    Later snapshots remain readable until they expire.
 
     Examples:
         floe tables rollback bronze.orders --to 2026-01-31T12:00 --dry-run
         floe tables rollback bronze.orders --snapshot 3051729675574597004 --yes
     """
     if sum(goal is not None for goal in (snapshot, to, ref)) != 1:
-        msg = "Say where to go back to."
-        raise ConfigurationError(msg, hint="Give one of --snapshot ID, --to MOMENT and --ref TAG.")
+        msg = "Pass exactly one of --snapshot, --to and --ref."
+        raise ConfigurationError(msg)
     from floe_iceberg.table.inspection import find_snapshot
 
     moment = parse_moment(to) if to else None
@@ -107,7 +109,7 @@ def rollback(
             msg = f"Table '{table}' has no snapshots yet."
             raise SnapshotNotFoundError(msg, table=table)
         data = {"table": table, "from_snapshot_id": current and current.snapshot_id, "to": _snapshot_data(goal)}
-        what = f"{table} to snapshot {goal.snapshot_id}, made {ago(goal.timestamp)}"
+        what = f"{table} to snapshot {goal.snapshot_id}, created {ago(goal.timestamp)}"
         if dry_run:
             return Report(data=data | {"rolled_back": False}, text=[f"Would roll back {what}."])
         workspace.confirm(f"Roll back {what}?", yes=yes)
@@ -119,20 +121,20 @@ def tag(
     workspace: Workspace,
     table: TableArgument,
     name: Annotated[
-        str | None, typer.Argument(help="Name of the tag; left out: list them.", show_default=False)
+        str | None, typer.Argument(help="Name of the tag; omit it to list all tags.", show_default=False)
     ] = None,
     snapshot: SnapshotOption = None,
     keep: Annotated[
-        str | None, typer.Option(metavar="AGE", help="Keep the tag this long, such as 30d.", show_default=False)
+        str | None, typer.Option(metavar="AGE", help="Keep the tag for this long, such as 30d.", show_default=False)
     ] = None,
     *,
     delete: Annotated[bool, typer.Option("--delete", help="Remove the tag.")] = False,
     yes: YesOption = False,
 ) -> Report:
-    """Name a snapshot, list the names, or remove one.
+    """Tag a snapshot, list tags, or remove one.
 
     Examples:
-        floe tables tag bronze.orders  # list them
+        floe tables tag bronze.orders  # list tags
         floe tables tag bronze.orders month-end --keep 90d
         floe tables tag bronze.orders month-end --delete
     """
@@ -151,18 +153,20 @@ def branch(
     workspace: Workspace,
     table: TableArgument,
     name: Annotated[
-        str | None, typer.Argument(help="Name of the branch; left out: list them.", show_default=False)
+        str | None, typer.Argument(help="Name of the branch; omit it to list all branches.", show_default=False)
     ] = None,
     snapshot: SnapshotOption = None,
     keep: Annotated[
-        str | None, typer.Option(metavar="AGE", help="Keep the branch this long, such as 30d.", show_default=False)
+        str | None, typer.Option(metavar="AGE", help="Keep the branch for this long, such as 30d.", show_default=False)
     ] = None,
     *,
     publish: Annotated[bool, typer.Option("--publish", help="Fast-forward main to the branch.")] = False,
-    delete: Annotated[bool, typer.Option("--delete", help="Remove the branch; with --publish, afterwards.")] = False,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Remove the branch; with --publish, after publishing it.")
+    ] = False,
     yes: YesOption = False,
 ) -> Report:
-    """Start, list, publish to main, or remove branches.
+    """Create, list, publish or remove branches.
 
     Examples:
         floe tables branch bronze.orders repair
@@ -172,7 +176,7 @@ def branch(
         if name is None:
             return _refs(manager.list_refs(table), "branch")
         if publish:
-            workspace.confirm_in_environment(f"Move main of {table} to branch {name}?", yes=yes)
+            workspace.confirm_in_environment(f"Fast-forward main of {table} to branch {name}?", yes=yes)
             head = manager.publish_branch(table, name, remove=delete)
             text = f"Published {name}: {table} is now at snapshot {head.snapshot_id}."
             return Report(
@@ -183,7 +187,7 @@ def branch(
             manager.remove_branch(table, name)
             return Report(data={"table": table, "branch": name, "removed": True}, text=[f"Removed branch {name}."])
         made = manager.create_branch(table, name, snapshot_id=snapshot, max_ref_age=parse_age(keep) if keep else None)
-    return Report(data=made, text=[f"Started branch {name} of {table} at snapshot {made.snapshot_id}."])
+    return Report(data=made, text=[f"Created branch {name} of {table} at snapshot {made.snapshot_id}."])
 
 
 def _refs(refs: "list[RefInfo]", kind: str) -> Report:
@@ -192,7 +196,14 @@ def _refs(refs: "list[RefInfo]", kind: str) -> Report:
         (ref.name, ref.snapshot_id, count(ref.max_ref_age_ms // _DAY_MS, "day") if ref.max_ref_age_ms else "always")
         for ref in wanted
     ]
-    return Report(data=wanted, text=[grid(["NAME", "SNAPSHOT", "KEPT"], rows) if rows else f"No {kind} yet."])
+    return Report(
+        data=wanted,
+        text=[
+            grid(["NAME", "SNAPSHOT", "KEPT"], rows)
+            if rows
+            else f"No {'branches' if kind == 'branch' else 'tags'} yet."
+        ],
+    )
 
 
 def _names_by_snapshot(refs: "list[RefInfo]") -> dict[int, list[str]]:

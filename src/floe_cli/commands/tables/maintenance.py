@@ -1,4 +1,4 @@
-"""Expiry, compaction and the sweep of orphan files."""
+"""Snapshot expiry, compaction and orphan file removal."""
 
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -21,14 +21,14 @@ _MIB = 1024 * 1024
 
 
 class EngineChoice(StrEnum):
-    """Who moves the rows."""
+    """Engine that does the work."""
 
     AUTO = "auto"
     ARROW = "arrow"
     SPARK = "spark"
 
 
-EngineOption = Annotated[EngineChoice | None, typer.Option(help="Who does the work.", show_default=False)]
+EngineOption = Annotated[EngineChoice | None, typer.Option(help="Engine that does the work.", show_default=False)]
 
 
 def expire(
@@ -36,20 +36,22 @@ def expire(
     table: TableArgument,
     older_than: Annotated[
         str | None,
-        typer.Option(metavar="AGE", help="Such as 30d; default: the table's retention.", show_default=False),
+        typer.Option(metavar="AGE", help="Age, such as 30d; default: the table's retention.", show_default=False),
     ] = None,
     retain_last: Annotated[
-        int | None, typer.Option(min=1, help="Snapshots that are always kept.", show_default=False)
+        int | None,
+        typer.Option(min=1, help="Number of recent snapshots to keep, whatever their age.", show_default=False),
     ] = None,
     engine: EngineOption = None,
     *,
     allow_below_retention: Annotated[
-        bool, typer.Option("--allow-below-retention", help="Expire what the declared retention asks to keep.")
+        bool,
+        typer.Option("--allow-below-retention", help="Also expire snapshots that the declared retention would keep."),
     ] = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> Report:
-    """Expire old snapshots and delete the files only they needed.
+    """Expire old snapshots and delete the files that only they use.
 
     Examples:
         floe tables expire bronze.orders --older-than 30d --dry-run
@@ -69,7 +71,7 @@ def expire(
         if dry_run or not planned:
             verb = "Would expire" if dry_run else "Nothing to do:"
             return Report(data=shown | {"expired": 0, "snapshot_ids": list(planned)}, text=[*why, f"{verb} {what}."])
-        workspace.confirm(f"Expire {what}? They cannot be read any more afterwards.", yes=yes)
+        workspace.confirm(f"Expire {what}? They can no longer be read afterwards.", yes=yes)
         with working("Expiring"):
             done = expire_them(engine=_engine(engine))
     figures = {
@@ -91,21 +93,24 @@ def compact(
     strategy: Annotated[CompactionKind, typer.Option(help="How files are rewritten.")] = CompactionKind.BINPACK,
     sort_by: Annotated[
         str | None,
-        typer.Option(metavar="A,B", help="Order for sort, such as ts desc; columns for zorder.", show_default=False),
+        typer.Option(
+            metavar="A,B", help="Sort order for sort, such as ts desc; columns for zorder.", show_default=False
+        ),
     ] = None,
     where: Annotated[
-        str | None, typer.Option(metavar="FILTER", help="Only files that may hold such rows.", show_default=False)
+        str | None,
+        typer.Option(metavar="FILTER", help="Rewrite only files that may contain matching rows.", show_default=False),
     ] = None,
     target_size: Annotated[
-        int | None, typer.Option(min=1, metavar="MIB", help="Size a file should have.", show_default=False)
+        int | None, typer.Option(min=1, metavar="MIB", help="Target file size in MiB.", show_default=False)
     ] = None,
     engine: EngineOption = None,
     *,
-    manifests: Annotated[bool, typer.Option("--manifests", help="Rewrite the manifests as well.")] = False,
+    manifests: Annotated[bool, typer.Option("--manifests", help="Also rewrite the manifests.")] = False,
 ) -> Report:
     """Rewrite small files into fewer, larger or sorted ones.
 
-    The rows stay the same; old files stay until their snapshots expire.
+    The rows do not change; old files are kept until their snapshots expire.
 
     Examples:
         floe tables compact bronze.orders
@@ -136,30 +141,32 @@ def sweep(
     table: TableArgument,
     older_than: Annotated[
         str | None,
-        typer.Option(metavar="AGE", help="Such as 3d; default: the table's retention.orphan_days.", show_default=False),
+        typer.Option(
+            metavar="AGE", help="Age, such as 3d; default: the table's retention.orphan_days.", show_default=False
+        ),
     ] = None,
     engine: EngineOption = None,
     *,
     allow_below_retention: Annotated[
-        bool, typer.Option("--allow-below-retention", help="Let the age be shorter than retention.orphan_days.")
+        bool, typer.Option("--allow-below-retention", help="Allow an age below retention.orphan_days.")
     ] = False,
-    delete: Annotated[bool, typer.Option("--delete", help="Delete what is found.")] = False,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete the orphan files.")] = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> Report:
-    """Find files no snapshot refers to; with --delete, remove them.
+    """Find files that no snapshot references; with --delete, delete them.
 
     Examples:
-        floe tables sweep bronze.orders  # what would be deleted
+        floe tables sweep bronze.orders  # list the orphan files
         floe tables sweep bronze.orders --older-than 3d --delete --yes
     """
     if delete and dry_run:
-        msg = "--delete and --dry-run contradict each other."
-        raise ConfigurationError(msg, hint="Leave one of them out.")
+        msg = "--delete and --dry-run exclude each other."
+        raise ConfigurationError(msg, hint="Remove one of them.")
     moment = parse_moment(older_than) if older_than else None
     allow = allow_below_retention
     with workspace.tables() as manager:
-        with working("Looking for orphan files"):
+        with working("Searching for orphan files"):
             found = manager.sweep_orphans(table, older_than=moment, engine=_engine(engine), allow_below_retention=allow)
         what = f"{count(len(found.files), 'orphan file')} of {table}, {size(found.total_bytes)}"
         if not delete or not found.files:

@@ -7,10 +7,10 @@ import typer
 
 from floe_cli.output import count
 
-TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="Such as bronze.orders.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.")]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-LimitOption = Annotated[int | None, typer.Option(min=1, help="Show at most this many.", show_default=False)]
+TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="Table, such as bronze.orders.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would happen, without changing anything.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+LimitOption = Annotated[int | None, typer.Option(min=1, help="Maximum number of entries.", show_default=False)]
 SnapshotOption = Annotated[
     int | None, typer.Option("--snapshot", metavar="ID", help="Snapshot id.", show_default=False)
 ]
@@ -20,9 +20,9 @@ _SHOWN_FILES = 10
 
 
 def foreign_lines(files: Sequence[str]) -> list[str]:
-    """Tell about files that were kept because they are not the table's own."""
+    """List the files that were kept because they are outside the table's location."""
     if not files:
         return []
     more = [f"  and {len(files) - _SHOWN_FILES} more"] if len(files) > _SHOWN_FILES else []
-    kept = f"Kept {count(len(files), 'file')} outside the table's own location:"
+    kept = f"Kept {count(len(files), 'file')} outside the table's location:"
     return [kept, *(f"  {file}" for file in files[:_SHOWN_FILES]), *more]

@@ -1,4 +1,4 @@
-"""Properties of a table, changed by hand."""
+"""Change the properties of a table by hand."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,7 +21,7 @@ def set_properties(
     ] = None,
     unset: Annotated[
         list[str] | None,
-        typer.Option("--unset", metavar="KEY", help="Remove a property; can be given again.", show_default=False),
+        typer.Option("--unset", metavar="KEY", help="Property to remove; repeatable.", show_default=False),
     ] = None,
     *,
     dry_run: DryRunOption = False,
@@ -29,7 +29,7 @@ def set_properties(
 ) -> Report:
     """Set and remove properties of a table in one commit.
 
-    Properties that floe or Iceberg keep themselves are refused; one that can lead to lost files is asked about.
+    Properties that floe or Iceberg manage cannot be set; properties that can cause file loss need confirmation.
 
     Examples:
         floe tables set bronze.events owner=sales write.parquet.compression-codec=zstd
@@ -40,8 +40,8 @@ def set_properties(
 
     updates, removals = _pairs(properties or []), unset or []
     if not updates and not removals:
-        msg = "Say what to change."
-        raise ConfigurationError(msg, hint="Give key=value, or --unset key.")
+        msg = "No changes given."
+        raise ConfigurationError(msg, hint="Pass KEY=VALUE or --unset KEY.")
     require_free(updates, removals)
     with workspace.tables() as manager:
         before = dict(manager.load_table(table).properties)
@@ -58,7 +58,9 @@ def set_properties(
         (key, before.get(key, ""), "" if value is None else value, dangers.get(key, ""))
         for key, value in changes.items()
     ]
-    summary = f"{'Would change' if dry_run else 'Changed'} {table}." if changes else f"{table} is like that already."
+    summary = (
+        f"{'Would change' if dry_run else 'Changed'} {table}." if changes else f"No changes: {table} already matches."
+    )
     text: list[RenderableType] = [grid(["PROPERTY", "BEFORE", "AFTER", ""], rows), ""] if rows else []
     return Report(
         data={
@@ -79,9 +81,9 @@ def _pairs(texts: list[str]) -> dict[str, str]:
         key, sign, value = text.partition("=")
         if not sign or not key.strip():
             msg = f"'{text}' is not a valid property."
-            raise ConfigurationError(msg, hint="Write key=value; remove one with --unset key.")
+            raise ConfigurationError(msg, hint="Use KEY=VALUE, or --unset KEY to remove a property.")
         if key.strip() in pairs:
-            msg = f"The property '{key.strip()}' is given twice."
+            msg = f"Property '{key.strip()}' is given twice."
             raise ConfigurationError(msg)
         pairs[key.strip()] = value
     return pairs

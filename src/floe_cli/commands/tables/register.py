@@ -1,4 +1,4 @@
-"""Tables that exist as files, and are to be known to the catalog, or known again."""
+"""Register existing tables in the catalog, and rename tables."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,29 +20,29 @@ def register(
         str | None,
         typer.Argument(
             metavar="[METADATA]",
-            help="Location of a …metadata.json; default for a broken table: the newest one that is left.",
+            help="Location of a …metadata.json file; default for a broken table: the newest one that can be read.",
             show_default=False,
         ),
     ] = None,
     *,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Take the place of a table whose metadata file is gone or damaged.")
+        bool, typer.Option("--replace", help="Replace a table whose metadata file is missing or damaged.")
     ] = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> Report:
-    """Register a table by its metadata file; its rows are those of that file's version.
+    """Register a table from a metadata file, with the rows of that version.
 
     Examples:
         floe tables register bronze.orders s3://lake/bronze/orders/metadata/00041.metadata.json
-        floe tables register bronze.orders --replace --dry-run  # a broken table, from what is left
+        floe tables register bronze.orders --replace --dry-run  # recover a broken table
     """
     from floe_iceberg.table.recovery import newest_metadata, register_again
 
     with workspace.tables() as manager:
         broken = _broken(manager, table)
         if broken is not None and not replace:
-            hint = f"Give --replace to register {table} again, from an earlier metadata file if need be."
+            hint = f"Pass --replace to register {table} again, if necessary from an earlier metadata file."
             raise CorruptFileError(broken.message, path=broken.path, hint=hint, table=table) from broken
         chosen = location or newest_metadata(manager.context, table, broken)
         data = {"table": table, "metadata_location": chosen, "replaced": broken is not None}
@@ -55,16 +55,18 @@ def register(
         snapshot = made.metadata.current_snapshot_id
     return Report(
         data=data | {"registered": True, "snapshot_id": snapshot and str(snapshot)},
-        text=[f"Registered {table} from {chosen}: it is at snapshot {snapshot or 'none'}."],
+        text=[f"Registered {table} from {chosen}; current snapshot: {snapshot or 'none'}."],
     )
 
 
 def rename(
     workspace: Workspace,
     table: TableArgument,
-    new_name: Annotated[str, typer.Argument(metavar="NEW_NAME", help="A bare name stays in the namespace.")],
+    new_name: Annotated[
+        str, typer.Argument(metavar="NEW_NAME", help="New name; without a namespace, the table stays in its namespace.")
+    ],
 ) -> Report:
-    """Rename a table, or move it to another namespace; its files stay where they are.
+    """Rename a table, or move it to another namespace; its files are not moved.
 
     Examples:
         floe tables rename bronze.orders orders_2025
@@ -72,16 +74,16 @@ def rename(
     """
     with workspace.tables() as manager, working("Renaming"):
         renamed = ".".join(manager.rename_table(table, new_name).name())
-    return Report(data={"table": table, "renamed": renamed}, text=[f"{table} is now {renamed}."])
+    return Report(data={"table": table, "renamed": renamed}, text=[f"Renamed {table} to {renamed}."])
 
 
 def _broken(manager: "IcebergTableManager", table: str) -> CorruptFileError | None:
-    """Return why a table cannot be read, None when there is none of that name yet."""
+    """Return why a table cannot be read; None if it does not exist."""
     if not manager.table_exists(table):
         return None
     try:
         manager.load_table(table)
     except CorruptFileError as err:
         return err
-    msg = f"Table '{table}' already exists, and can be read."
+    msg = f"Table '{table}' already exists and can be read."
     raise TableExistsError(msg, hint="Drop it first, or roll it back with: floe tables rollback", table=table)

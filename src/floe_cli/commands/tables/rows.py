@@ -1,4 +1,4 @@
-"""What is in a table: rows and files."""
+"""Show the rows and files of a table."""
 
 import csv
 import json
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RowFormat(StrEnum):
-    """How rows are printed."""
+    """Output format of rows."""
 
     TABLE = "table"
     CSV = "csv"
@@ -30,26 +30,28 @@ def scan(
     workspace: Workspace,
     table: TableArgument,
     columns: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Columns, separated by commas.", show_default=False)
+        str | None, typer.Option(metavar="A,B", help="Comma-separated columns.", show_default=False)
     ] = None,
     where: Annotated[
         str | None,
-        typer.Option(metavar="FILTER", help="Such as \"status = 'new' and total > 10\".", show_default=False),
+        typer.Option(metavar="FILTER", help="Filter, such as \"status = 'new' and total > 10\".", show_default=False),
     ] = None,
-    limit: Annotated[int, typer.Option(min=0, help="Most rows; 0 for all.")] = 20,
+    limit: Annotated[int, typer.Option(min=0, help="Maximum number of rows; 0 for all.")] = 20,
     snapshot: SnapshotOption = None,
     as_of: Annotated[
         str | None,
-        typer.Option("--as-of", metavar="MOMENT", help="2026-05-04T12:00, or 2h ago as 2h.", show_default=False),
+        typer.Option(
+            "--as-of", metavar="TIME", help="Timestamp such as 2026-05-04T12:00, or age such as 2h.", show_default=False
+        ),
     ] = None,
     ref: RefOption = None,
-    row_format: Annotated[RowFormat, typer.Option("--format", help="How rows are printed.")] = RowFormat.TABLE,
+    row_format: Annotated[RowFormat, typer.Option("--format", help="Output format of the rows.")] = RowFormat.TABLE,
 ) -> Report:
-    """Read rows, now or as they were.
+    """Read the rows of a table, now or at an earlier time.
 
     Examples:
         floe tables scan bronze.orders --columns id,total --where "total > 100" --limit 5
-        floe tables scan bronze.orders --as-of 2h  # as it was two hours ago
+        floe tables scan bronze.orders --as-of 2h  # as of two hours ago
         floe tables scan bronze.orders --limit 0 --format csv > orders.csv
     """
     with working("Reading"), workspace.tables() as manager:
@@ -68,7 +70,7 @@ def scan(
         return Report(data=data, raw=lambda stream: _write_csv(stream, rows.column_names, records))
     if row_format is RowFormat.JSON:
         return Report(data=data, raw=lambda stream: stream.write(json_text(records)))
-    note = f"{count(rows.num_rows, 'row')}{', more with --limit' if limit and rows.num_rows == limit else ''}."
+    note = f"{count(rows.num_rows, 'row')}{'; use --limit to show more' if limit and rows.num_rows == limit else ''}."
     return Report(data=data, text=[_row_grid(rows, records), "", note])
 
 
@@ -78,7 +80,7 @@ def files(
     limit: LimitOption = None,
     snapshot: SnapshotOption = None,
 ) -> Report:
-    """List the files of a table with their rows and sizes.
+    """List the files of a table with their row counts and sizes.
 
     Examples:
         floe tables files bronze.orders --limit 10
@@ -114,7 +116,7 @@ def _cell(value: object) -> str:
 
 
 def _plain(value: object) -> object:
-    """Give NaN and infinity as text, which JSON has no numbers for, and binary as hexadecimal."""
+    """Convert values that JSON does not support: NaN and infinity to text, binary to hexadecimal."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, bytes):
