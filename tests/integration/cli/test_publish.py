@@ -89,7 +89,7 @@ def test_a_write_is_done_again_on_top_of_other_days_and_published_on_demand(shop
     before = shop.state()
     code, said = shop.floe("publish", "silver.orders", "--dry-run")
     assert code == 0
-    assert "Main has moved on by 1 snapshot" in said
+    assert "Main has moved by 1 snapshot" in said
     assert "of silver/orders, partition 2026-01-02" in said
     monkeypatch.setattr("sys.stdin", io.StringIO())
     code, said = shop.floe("publish", "silver.orders")
