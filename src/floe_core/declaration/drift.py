@@ -69,11 +69,13 @@ class DriftItem(FrozenModel):
     remedy: DriftRemedy = Field(default=DriftRemedy.NONE, description="How floe can fix it.")
 
     def __str__(self) -> str:
-        """Render as ``severity kind path: declared X, the table has Y. fix``."""
-        declared = "nothing" if self.declared is None else self.declared
-        actual = "nothing" if self.actual is None else self.actual
-        what = self.kind.value.replace("_", " ")
-        return f"{self.severity.value} {what} {self.path}: declared {declared}, the table has {actual}. {self.fix}"
+        """Render as ``severity kind path: declared X, actual Y. fix``."""
+        return f"{self.severity.value} {self.kind.value.replace('_', ' ')} {self.difference}"
+
+    @property
+    def difference(self) -> str:
+        """The difference as ``path: declared X, actual Y. fix``."""
+        return f"{self.path}: declared {self.declared or 'none'}, actual {self.actual or 'none'}. {self.fix}"
 
     @property
     def destructive(self) -> bool:

@@ -85,7 +85,7 @@ def test_the_tables_own_age_comes_before_the_managers_default(manager):
 def test_a_declared_retention_needs_no_project_to_hold(manager):
     written(manager, retention={"snapshot_days": 90})
     assert manager.expire_snapshots(TABLE) == 0
-    with pytest.raises(UnsafeRetentionError, match=r"90 days: .*max-snapshot-age-ms asks for 90 days"):
+    with pytest.raises(UnsafeRetentionError, match=r"90 days: .*max-snapshot-age-ms is 90 days"):
         manager.expire_snapshots(TABLE, older_than_days=7)
     assert manager.expire_snapshots(TABLE, older_than_days=0, allow_below_retention=True) == 2
 

@@ -165,5 +165,5 @@ def test_a_declaration_without_columns_leaves_them_alone(detect):
 def test_the_most_severe_comes_first_and_each_reads_as_a_line(detect):
     report = detect(columns=[*column("amount", type="string"), {"name": "note", "type": "string"}], sort_by=[])
     assert [item.severity.value for item in report.items] == ["breaking", "warning", "info"]
-    assert str(report.items[0]).startswith("breaking type amount: declared string, the table has decimal(10, 2). ")
+    assert str(report.items[0]).startswith("breaking type amount: declared string, actual decimal(10, 2). ")
     assert report.breaking

@@ -203,7 +203,7 @@ def test_tags_and_branches_are_removed_by_kind(context, events):
     refs.remove_tag(context, NAME, "v1")
     refs.remove_branch(context, NAME, "audit")
     assert [ref.name for ref in refs.list_refs(context, NAME)] == ["main"]
-    with pytest.raises(RefNotFoundError, match="there: main"):
+    with pytest.raises(RefNotFoundError, match="Existing branches and tags: main"):
         refs.remove_branch(context, NAME, "audit")
 
 

@@ -57,7 +57,7 @@ def test_the_explanation_is_complete(asked):
     result = settle(asked)
     *asks, verdict = result.derivation
     for level, policy in zip(LEVELS, asked, strict=True):
-        said = [line for line in asks if line.startswith(f"{level} asks")]
+        said = [line for line in asks if line.startswith(f"{level} requires ")]
         held = [line for line in asks if line.startswith(f"the legal hold of {level} ")]
         assert len(said) == (policy.snapshot_retention_days is not None)
         assert len(held) == (policy.legal_hold_days is not None)

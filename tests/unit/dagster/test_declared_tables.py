@@ -84,7 +84,7 @@ def test_a_type_that_the_data_widened_does_not_stop_the_next_run(run, tables):
     for _ in range(2):
         [left] = run([{"id": 5_000_000_000, "region": "north"}], columns)
         assert (left.path, left.actual, left.remedy) == ("id", "long", DriftRemedy.NONE)
-    with pytest.raises(ConfigurationError, match="id declared int, the table has long"):
+    with pytest.raises(ConfigurationError, match="id: declared int, actual long"):
         tables.apply_declaration(TABLE, TableConfig.model_validate({"columns": columns}))
 
 

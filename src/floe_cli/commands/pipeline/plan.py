@@ -22,7 +22,7 @@ from floe_cli.workspace import Workspace
 from floe_core.errors import FloeStorageError
 
 if TYPE_CHECKING:
-    from floe_core.declaration.drift import DriftItem, DriftReport
+    from floe_core.declaration.drift import DriftReport
     from floe_dagster.runs.pipeline import Pipeline
     from floe_dagster.runs.plans import PlannedAsset
     from floe_iceberg import IcebergTableManager
@@ -85,8 +85,8 @@ def plan(
             grid(["TABLE", "NOW", "WRITE", "WAY", "READS"], rows, right=["NOW"]),
             "",
             f"{count(len(planned), 'table')} would be written{scope}, in this order: {where}.",
-            *[_difference(asset.table, item) for asset in planned for item in asset.differences],
-            *[_difference(report.table, item) for report in others for item in report.items],
+            *[f"{asset.table}: {item.difference}" for asset in planned for item in asset.differences],
+            *[f"{report.table}: {item.difference}" for report in others for item in report.items],
         ],
     )
 
@@ -112,11 +112,6 @@ def _other_tables(workspace: Workspace, pipeline: "Pipeline", tables: "IcebergTa
             with suppress(FloeStorageError):
                 reports.append(tables.detect_drift(name, declared))
     return [report for report in reports if report.drifted]
-
-
-def _difference(table: str, item: "DriftItem") -> str:
-    declared, actual = item.declared or "none", item.actual or "none"
-    return f"{table}: {item.path}: declared {declared}, actual {actual}. {item.fix}"
 
 
 def _way(asset: "PlannedAsset") -> str:

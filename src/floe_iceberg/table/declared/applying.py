@@ -173,15 +173,9 @@ def _created(context: ManagerContext, target: TableTarget, declared: TableConfig
 
 
 def _impossible(plan: DeclaredPlan) -> ConfigurationError:
-    reasons = " ".join(difference_text(item) for item in plan.impossible)
+    reasons = " ".join(item.difference for item in plan.impossible)
     msg = f"The declaration of table '{plan.table}' cannot be applied; nothing was changed. {reasons}"
     return ConfigurationError(msg, hint="Correct floe.yaml, or follow the advice above.", table=plan.table)
-
-
-def difference_text(item: DriftItem) -> str:
-    """Describe a difference and how to resolve it."""
-    declared, actual = item.declared or "nothing", item.actual or "nothing"
-    return f"{item.path}: declared {declared}, the table has {actual}. {item.fix}"
 
 
 def follow_declaration(context: ManagerContext, table: Table, declared: TableConfig) -> Table:
@@ -222,6 +216,6 @@ def _require_writable(change: DeclaredChange, table: str) -> None:
             msg = f"Column '{item.actual}' of table '{table}' is declared as '{item.declared}'. Nothing was written."
             raise ConfigurationError(msg, hint="Run: floe apply", table=table)
     if refused := [item for item in change.impossible if not _writable(item)]:
-        reasons = " ".join(difference_text(item) for item in refused)
+        reasons = " ".join(item.difference for item in refused)
         msg = f"Table '{table}' does not match floe.yaml; nothing was written. {reasons}"
         raise ConfigurationError(msg, hint="Correct floe.yaml, or follow the advice above.", table=table)
