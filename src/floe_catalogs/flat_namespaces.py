@@ -1,4 +1,4 @@
-"""Catalogs whose namespaces have a single level, such as databases."""
+"""Base class for catalogs whose namespaces have a single level, such as databases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Open files with the catalog's settings only."""
+"""Base class for catalogs that open files with the catalog's settings only."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ class OwnSettings(FileIOHook, MetastoreCatalog):
     """
 
     def open_file_io(self, properties: Properties, location: str | None) -> FileIO:
-        """Open files without using the table's properties."""
+        """Return a FileIO without the table's properties."""
         del properties
         return super().open_file_io({}, location)

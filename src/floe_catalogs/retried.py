@@ -1,7 +1,6 @@
-"""Retries for calls to a database or metastore that fail for a transient reason.
+"""Retries reads of a catalog in a database or metastore after transient errors.
 
-Only reads and opening a connection are retried. A change may have taken effect before its reply was lost, so the
-caller must check.
+Changes are not retried: if the reply is lost, a change may have taken effect, so the caller must check.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# A call that is retried as a whole does not also retry its parts.
+# Set during a retried call, whose nested calls are not retried separately.
 _repeated: ContextVar[bool] = ContextVar("floe_repeated_call", default=False)
 
 

@@ -51,14 +51,14 @@ class SharedGlueCatalog(FlatNamespaces, GlueCatalog):
     """A Glue catalog that rejects nested namespaces with one of floe's errors."""
 
     def __repr__(self) -> str:
-        """Return the catalog's name; its properties hold secrets and are left out."""
+        """Show the catalog's name, but not its properties, which contain secrets."""
         return f"{type(self).__name__}(name={self.name!r})"
 
 
 class TranslatingGlueClient:
     """Delegates calls to boto3's Glue client and translates outages and rejected requests into floe's errors.
 
-    Errors that PyIceberg handles itself, such as a missing table, are passed on unchanged.
+    Errors that PyIceberg handles itself, such as a missing table, are raised unchanged.
     """
 
     def __init__(self, client: Any, config: CatalogConfig) -> None:  # noqa: ANN401 - boto3 creates the classes of its clients at run time
@@ -107,7 +107,7 @@ def glue_client(config: CatalogConfig, properties: Mapping[str, str]) -> Transla
         client = session.client("glue", endpoint_url=properties.get("glue.endpoint"), config=settings)
     except aws.NoRegionError as err:
         problem = ConfigProblem(
-            "the glue catalog needs a region", path="catalog.options", fix="Set client.region, for example eu-west-1."
+            "the glue catalog needs a region", path="catalog.options", fix="Set client.region, such as eu-west-1."
         )
         msg = "No region is configured for the Glue catalog."
         raise ConfigurationError(msg, problems=[problem]) from err
@@ -137,7 +137,7 @@ def _translation(err: Exception, config: CatalogConfig) -> FloeStorageError | No
             msg = f"The certificate of {place[0].lower()}{place[1:]} is not trusted."
             return CatalogTlsError(msg, hint="Set AWS_CA_BUNDLE to the file of the certificate authority.")
         case aws.ReadTimeoutError():
-            msg = f"{place} did not answer within {config.timeouts.read_seconds:g} s."
+            msg = f"{place} did not respond within {config.timeouts.read_seconds:g} s."
             return DeadlineExceededError(msg, hint="Raise catalog.timeouts.read_seconds, or try again later.")
         case aws.HTTPClientError() | aws.EndpointConnectionError():
             msg = f"{place} is not available."
@@ -161,7 +161,5 @@ def _refusal(err: aws.ClientError, place: str) -> FloeStorageError | None:
         return CatalogUnavailableError(msg, hint="Try again later.")
     if code == "InvalidInputException":
         msg = f"{place} rejected the request: {redact_text(str(err))}"
-        return CatalogConnectionError(
-            msg, hint="Glue names may contain only lowercase letters, digits and underscores."
-        )
+        return CatalogConnectionError(msg, hint="Use only lowercase letters, digits and underscores in names.")
     return None

@@ -56,7 +56,7 @@ class GlueCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
             MissingDependencyError: The extra ``glue`` is not installed.
             CatalogAuthenticationError: No credentials were found, or Glue rejected them.
             CatalogAuthorizationError: The credentials may not list databases.
-            CatalogUnavailableError: Glue cannot be reached.
+            CatalogUnavailableError: Glue is unreachable.
         """
         del project_root
         try:

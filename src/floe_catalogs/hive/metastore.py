@@ -117,7 +117,7 @@ class HiveConnections:
             return CatalogConnectionError(msg, hint="Use Hive 2.3 or 3, or put a REST catalog in front of it.")
         timed_out = TTransport.TTransportException.TIMED_OUT
         if isinstance(error, TTransport.TTransportException) and error.type == timed_out:
-            msg = f"The Hive metastore {place} did not answer within {self._timeouts.read_seconds:g} s."
+            msg = f"The Hive metastore {place} did not respond within {self._timeouts.read_seconds:g} s."
             return DeadlineExceededError(
                 msg, hint="Raise catalog.timeouts.read_seconds, or check the load on the metastore."
             )
@@ -128,7 +128,7 @@ class HiveConnections:
 
 
 class SharedHiveCatalog(FlatNamespaces, HiveCatalogHook):
-    """A Hive catalog that places databases where Iceberg's Hive catalog for Spark places them."""
+    """A Hive catalog with the same database locations as Iceberg's Hive catalog for Spark."""
 
     def __init__(self, name: str, timeouts: TimeoutConfig, **properties: str) -> None:
         """Store the settings; no connection is opened yet."""
@@ -136,7 +136,7 @@ class SharedHiveCatalog(FlatNamespaces, HiveCatalogHook):
         self.use_connections(HiveConnections(timeouts, self.properties))
 
     def __repr__(self) -> str:
-        """Return the catalog's name and address; its properties hold secrets and are left out."""
+        """Show the catalog's name and address, but not its properties, which contain secrets."""
         return f"{type(self).__name__}(name={self.name!r}, uri={self.properties['uri']!r})"
 
     def create_namespace(self, namespace: str | Identifier, properties: Properties | None = None) -> None:
@@ -150,7 +150,7 @@ class SharedHiveCatalog(FlatNamespaces, HiveCatalogHook):
         """List the Iceberg tables of a database.
 
         Raises:
-            NoSuchNamespaceError: There is no such database.
+            NoSuchNamespaceError: The database does not exist.
         """
         found = super().list_tables(namespace)
         if not found and not self.namespace_exists(namespace):
@@ -159,7 +159,7 @@ class SharedHiveCatalog(FlatNamespaces, HiveCatalogHook):
         return found
 
     def purge_table(self, identifier: str | Identifier) -> None:
-        """Drop a table and delete the files its metadata refers to."""
+        """Drop a table and delete the files that its metadata references."""
         MetastoreCatalog.purge_table(self, identifier)
 
     def commit_table(
@@ -181,7 +181,7 @@ class SharedHiveCatalog(FlatNamespaces, HiveCatalogHook):
         """Create a table in the metastore.
 
         Raises:
-            NoSuchNamespaceError: There is no such database.
+            NoSuchNamespaceError: The database does not exist.
         """
         try:
             super().create_in_metastore(client, table)

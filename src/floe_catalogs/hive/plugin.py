@@ -59,8 +59,8 @@ class HiveCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
         Raises:
             ConfigurationError: The URI does not start with ``thrift://``, or no warehouse is configured.
             MissingDependencyError: The extra ``hive`` is not installed.
-            CatalogUnavailableError: The metastore cannot be reached.
-            DeadlineExceededError: The metastore accepts connections but does not answer.
+            CatalogUnavailableError: The metastore is unreachable.
+            DeadlineExceededError: The metastore accepts connections but does not respond.
         """
         del project_root
         uri = _addresses(config)

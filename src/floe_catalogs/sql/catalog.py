@@ -83,7 +83,7 @@ class SharedSqlCatalog(OwnSettings, TableLocationHook, SqlCatalog):
         create_sql_tables(self)
 
     def __repr__(self) -> str:
-        """Return the catalog's name and address; its properties hold secrets and are left out."""
+        """Show the catalog's name and address, but not its properties, which contain secrets."""
         return f"SharedSqlCatalog(name={self.name!r}, uri={self._database.shown!r})"
 
     @property
@@ -139,7 +139,7 @@ class SharedSqlCatalog(OwnSettings, TableLocationHook, SqlCatalog):
 
         Raises:
             NoSuchTableError: The table does not exist.
-            CommitFailedException: A requirement does not hold, or another writer swapped the row first.
+            CommitFailedException: A requirement is not met, or another writer swapped the row first.
             CommitStateUnknownException: The reply to the swap was lost. After any other error, nothing has changed.
         """
         if any(isinstance(requirement, AssertCreate) for requirement in requirements):
@@ -158,7 +158,7 @@ class SharedSqlCatalog(OwnSettings, TableLocationHook, SqlCatalog):
             except (ValueError, KeyError) as err:
                 if base is table.metadata:
                     raise
-                # The updates were built against another state of the table.
+                # The updates were built on another version of the table.
                 msg = f"Table has been changed by another process: {'.'.join(name)}"
                 raise CommitFailedException(msg) from err
             if changed == base:
@@ -244,7 +244,7 @@ class SharedSqlCatalog(OwnSettings, TableLocationHook, SqlCatalog):
         """Drop a view.
 
         Raises:
-            NoSuchViewError: There is no such view.
+            NoSuchViewError: The view does not exist.
         """
         *namespace, name = Catalog.identifier_to_tuple(identifier)
         statement = delete(IcebergTables).where(self._is_view(tuple(namespace)), IcebergTables.table_name == name)

@@ -1,7 +1,7 @@
-"""The metadata of a table after a commit.
+"""Applies commits to table metadata.
 
 PyIceberg copies and validates the whole history for every update, so each append costs more than the last. This module
-skips that for a commit that adds one snapshot to a branch, which is the common case.
+avoids that for the common case: a commit that adds one snapshot to a branch.
 """
 
 from __future__ import annotations

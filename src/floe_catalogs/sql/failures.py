@@ -1,4 +1,4 @@
-"""Translate database errors of a SQL catalog into floe's errors, for every statement of its engine."""
+"""Translates database errors of a SQL catalog into floe's errors."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _sqlite_error(context: ExceptionContext, database: Database) -> FloeStorageE
     text = str(context.original_exception)
     place = database.url.database
     if "is locked" in text or "busy" in text:
-        msg = f"The catalog file {place} was locked by another process for too long."
+        msg = f"Timed out waiting for another process to unlock the catalog file {place}."
         return CatalogUnavailableError(msg, hint="Find the process that holds the lock, then try again.")
     if "disk is full" in text:
         msg = f"No space left on the disk of the catalog file {place}."
@@ -77,7 +77,7 @@ def _postgres_error(context: ExceptionContext, database: Database) -> FloeStorag
         msg = f"The catalog database {database.shown} does not exist."
         return CatalogConnectionError(msg, hint="Create it (createdb), or correct catalog.uri.")
     if state == _QUERY_CANCELED:
-        msg = f"The catalog database {database.shown} did not answer within {database.timeouts.total_seconds:g} s."
+        msg = f"The catalog database {database.shown} did not respond within {database.timeouts.total_seconds:g} s."
         return DeadlineExceededError(
             msg, hint="Raise catalog.timeouts.total_seconds, or check the load on the database."
         )

@@ -1,4 +1,4 @@
-"""A cache of table metadata that speeds up reading and writing metadata files.
+"""Cache of table metadata, which speeds up reading and writing metadata files.
 
 Metadata files never change once written, so a cached version is identified by its file's location. The catalog's row
 shows whether that version is still current.

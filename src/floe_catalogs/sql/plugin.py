@@ -55,10 +55,10 @@ class SqlCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
         Raises:
             ConfigurationError: The URI does not name a SQLite or PostgreSQL database, or no warehouse is configured.
             MissingDependencyError: The URI names a PostgreSQL database, and the extra ``postgres`` is not installed.
-            CatalogConnectionError: The database cannot be reached.
+            CatalogConnectionError: The database is unreachable.
             CatalogAuthenticationError: The database rejected the user or the password.
         """
-        # Imported when connecting: listing plugins and compiling a project must not need a database library.
+        # Imported when connecting: listing plugins and compiling a project must not require a database library.
         from floe_catalogs.retried import policy_for
         from floe_catalogs.sql.catalog import RetriedSqlCatalog
         from floe_catalogs.sql.database import Database

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyiceberg.typedef import Identifier
     from sqlalchemy import ColumnElement, Connection, Engine
 
-# SQLite's result codes. The transaction is still open after these and is rolled back, so none of it takes effect.
+# SQLite's result codes after which the transaction is still open and is rolled back without any effect.
 _BUSY = frozenset({5, 6})
 _FULL = 13
 
@@ -45,7 +45,7 @@ class TableRows:
         return str(row[0])
 
     def swap(self, identifier: Identifier, base_location: str, location: str) -> None:
-        """Point a table at a new metadata file if it still points at the file the change is based on.
+        """Point a table at a new metadata file, provided it still points at the file that the change is based on.
 
         Raises:
             CommitFailedException: Another writer changed the row first, or the database is locked.

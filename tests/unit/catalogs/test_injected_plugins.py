@@ -289,7 +289,7 @@ def test_an_engine_is_not_pointed_at_a_catalog_that_another_plugin_is_connected_
     plugin.connect(config)
     other = SqlCatalog("other", uri=f"sqlite:///{tmp_path}/other.db", warehouse=f"file://{tmp_path}/other")
     try:
-        with pytest.raises(CapabilityError, match="does not know how the engine 'spark' opens a SqlCatalog"):
+        with pytest.raises(CapabilityError, match="cannot open a SqlCatalog without its catalog plugin"):
             IcebergTableManager(other).context.plane()
     finally:
         plugin.shutdown()

@@ -180,7 +180,7 @@ def test_a_lock_held_too_long_is_a_transient_error(tmp_path, monkeypatch):
     holder = sqlite3.connect(tmp_path / ".floe/catalog.db", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     try:
-        with pytest.raises(CatalogUnavailableError, match="locked by another process"):
+        with pytest.raises(CatalogUnavailableError, match="Timed out waiting for another process to unlock"):
             plugin.create_namespace("bronze")
         assert plugin.list_namespaces() == []
     finally:
