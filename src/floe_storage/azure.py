@@ -45,7 +45,7 @@ class AzureStoragePlugin(WarehousePlugin):
         credentials = config.credentials
         if not credentials.account_name:
             text = "azure storage needs an account name"
-            found.append(problem("credentials.account_name", text, "Set it to the account's name, as in NAME.dfs…"))
+            found.append(problem("credentials.account_name", text, "Set it to the account's name."))
         if credentials.account_key and credentials.connection_string:
             text = "both an account key and a connection string are set"
             found.append(problem("credentials", text, "Keep one of them."))
@@ -113,7 +113,7 @@ class AzureStoragePlugin(WarehousePlugin):
         return profile
 
     def get_spark_packages(self) -> tuple[str, ...]:
-        """Return Iceberg's Azure bundle; if a mirror does not have it, put the jar into ``compute.jars_dir``."""
+        """Return Iceberg's Azure bundle; if a mirror does not have it, put the jar in ``compute.jars_dir``."""
         return (ICEBERG_AZURE_BUNDLE,)
 
 

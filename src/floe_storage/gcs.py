@@ -120,7 +120,7 @@ class GcsStoragePlugin(WarehousePlugin):
 
 
 class GoogleObjectStore:
-    """Objects of a Google Cloud Storage bucket, through Google's client: emulators reject obstore's writes."""
+    """Objects of a Google Cloud Storage bucket; uses Google's client, because emulators reject obstore's writes."""
 
     def __init__(self, bucket: Any, *, path: str = "", retry: Any = None) -> None:  # noqa: ANN401 - google.cloud.storage is untyped
         """Wrap one of Google's buckets; keys are relative to ``path``."""

@@ -42,7 +42,7 @@ class LocalStoragePlugin(WarehousePlugin):
     def _problems(self, config: StorageConfig, project_root: Path) -> list[ConfigProblem]:
         root = _folder(config, project_root)
         if found := sorted(_UNFIT_FOR_A_URI & set(str(root))):
-            text = f"the folder {root} has {' and '.join(found)} in its name, which is not allowed in table locations"
+            text = f"the path {root} contains {' and '.join(found)}, which table locations must not contain"
             return [problem("root", text, "Choose a folder without these characters.")]
         return []
 
@@ -71,7 +71,7 @@ class LocalObjectStore:
     def create(self, key: str, content: bytes) -> bool:
         """Write a file that does not exist yet; a killed process never leaves a partial file."""
         path = self._root / key
-        # At the root, so that a temporary file left by a killed process is not listed under a prefix.
+        # At the root: a temporary file left by a killed process must not appear in listings of a prefix.
         temporary = self._root / f".{uuid.uuid4().hex}.tmp"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -149,7 +149,7 @@ def _unless_missing(err: OSError) -> None:
 
 
 def _moment(seconds: float) -> datetime | None:
-    # A file system accepts times outside the range of datetime.
+    # File systems support times outside the range of datetime.
     with contextlib.suppress(OverflowError, ValueError, OSError):
         return datetime.fromtimestamp(seconds, UTC)
     return None

@@ -1,4 +1,4 @@
-"""The object store for S3 and Azure, based on obstore. Importable only if obstore is installed."""
+"""The object store for S3 and Azure, based on obstore; importing this module requires obstore."""
 
 from __future__ import annotations
 
@@ -84,6 +84,6 @@ class ObstoreObjectStore:
 
 
 def client_options(endpoint: str | None) -> ClientConfig:
-    """Return time limits; plain HTTP is allowed only if the endpoint asks for it."""
+    """Return time limits; plain HTTP is allowed only for an ``http://`` endpoint."""
     plain = bool(endpoint and endpoint.startswith("http://"))
     return {"allow_http": plain, "timeout": "60s", "connect_timeout": "5s"}

@@ -30,7 +30,7 @@ class StoreLocation(NamedTuple):
 
     @classmethod
     def parse(cls, location: str) -> StoreLocation:
-        """Split a location; nothing in it is decoded, as PyIceberg and Hadoop do not decode locations either."""
+        """Split a location without decoding it; PyIceberg and Hadoop do not decode locations either."""
         if (folder := local_path(location)) is not None:
             return cls("file", "", None, folder)
         scheme, _, rest = location.partition("://")
@@ -42,7 +42,7 @@ class StoreLocation(NamedTuple):
 def open_store(location: str, properties: Mapping[str, str]) -> ObjectStore:
     """Open the object store of a location with PyIceberg's file properties; keys are relative to the location.
 
-    Use ``StoragePlugin.object_store()`` if you have a storage plugin. If the properties contain no credentials, the
+    With a storage plugin, use ``StoragePlugin.object_store()`` instead. If the properties contain no credentials, the
     provider's client uses those of the environment or the machine.
 
     Args:

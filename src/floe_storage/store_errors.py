@@ -8,7 +8,7 @@ from floe_core.telemetry import get_logger
 
 _log = get_logger(__name__)
 
-# Total time for retries when a store does not respond. Every operation of a caller is safe to repeat.
+# Total time for retries if a store does not respond. All operations are safe to repeat.
 RETRY_SECONDS = 15
 
 _REFUSALS = frozenset(
@@ -23,8 +23,8 @@ def store_error(err: Exception, verb: str, key: str) -> StorageError:
     # obstore has exception types for denied reads and writes; for denied listings and bulk deletes, only text.
     if type(err).__name__ in _REFUSALS or any(word in str(err) for word in _REFUSAL_WORDS):
         msg = f"The object store denied access: cannot {verb} '{key}'."
-        return StorageAuthenticationError(msg, hint="Check the credentials in the catalog configuration.")
+        return StorageAuthenticationError(msg, hint="Check storage.credentials in floe.yaml, and the store's policy.")
     msg = f"The object store failed to {verb} '{key}': {type(err).__name__}."
     return StorageError(
-        msg, hint="Check the bucket, endpoint and network. Run with --debug to see the store's own message."
+        msg, hint="Check the bucket, endpoint and network. Run with --debug to see the store's message."
     )

@@ -1,4 +1,4 @@
-"""The base of all storage plugins: a bound ``storage`` section and its configuration for other components."""
+"""The base class of all storage plugins: a bound ``storage`` section and its configuration for other components."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ FSSPEC_FILE_IO = "pyiceberg.io.fsspec.FsspecFileIO"
 
 
 class WarehousePlugin(BuiltInPlugin, StoragePlugin):
-    """Base of floe's storage plugins: one warehouse below one root.
+    """Base class of floe's storage plugins: one warehouse below one root.
 
-    A subclass defines the root, the properties with which PyIceberg and Spark access it, and which of these are secret.
+    A subclass defines the root, the properties that PyIceberg and Spark need to access it, and which are secret.
     """
 
     def __init__(self) -> None:
@@ -92,14 +92,14 @@ class WarehousePlugin(BuiltInPlugin, StoragePlugin):
 
     @abstractmethod
     def _spark(self) -> dict[str, str]:
-        """Return the catalog properties with which Iceberg in Spark accesses this store, without secrets."""
+        """Return the Spark catalog properties for this store, without secrets."""
 
     def _secrets(self) -> dict[str, SecretReference]:
-        """Return the references behind PyIceberg's secret properties, by property."""
+        """Return the references of PyIceberg's secret properties, by property."""
         return {}
 
     def _spark_secrets(self) -> dict[str, SecretReference]:
-        """Return the references behind Spark's secret properties, by property."""
+        """Return the references of Spark's secret properties, by property."""
         return self._secrets()
 
     def get_warehouse_uri(self, namespace: str | None = None) -> str:
