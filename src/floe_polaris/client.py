@@ -1,4 +1,4 @@
-"""The connected catalog: PyIceberg's REST catalog with deadlines, a shared token, and errors that name the fix."""
+"""The connected catalog: PyIceberg's REST catalog with deadlines, a shared token, and errors that suggest a fix."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _COMMIT_ERRORS = {
     409: pyiceberg_errors.CommitFailedException,
 }
 _NOT_FOUND = 404
-# As listed among Polaris's endpoints.
+# The path as Polaris advertises it.
 _GENERIC_TABLES = "polaris/v1/{prefix}/namespaces/{namespace}/generic-tables"
 _SMALL_OFFSET_SECONDS = 10
 _KNOWN_OPERATIONS = frozenset({"read", "write", "list", "delete"})
@@ -79,11 +79,11 @@ def create_catalog(config: PolarisCatalogConfig, *, breaker: CircuitBreaker | No
         breaker: A breaker shared with other connections to the same catalog; a new one by default.
 
     Raises:
-        CatalogAuthenticationError: The catalog does not accept the credentials.
-        WarehouseNotFoundError: The catalog does not have this warehouse.
+        CatalogAuthenticationError: The catalog rejected the credentials.
+        WarehouseNotFoundError: The warehouse does not exist.
         CatalogTlsError: The server's certificate is not trusted.
-        CatalogUnavailableError: The catalog is down.
-        DeadlineExceededError: The catalog did not answer in time.
+        CatalogUnavailableError: The catalog is unreachable or unavailable.
+        DeadlineExceededError: The catalog did not respond in time.
     """
     return PolarisCatalog(config, breaker=breaker)
 
@@ -111,7 +111,7 @@ class PolarisCatalog(RestCatalogHook):
             super().__init__(config.name, **properties)
 
     def __repr__(self) -> str:
-        """Return the catalog's name and address; its properties hold secrets and are left out."""
+        """Show the catalog's name and address, but not its properties, which contain secrets."""
         return f"PolarisCatalog(name={self.name!r}, uri={shown(self.config.uri)!r})"
 
     @property
@@ -123,7 +123,7 @@ class PolarisCatalog(RestCatalogHook):
 
     @property
     def namespaces(self) -> Namespaces:
-        """The catalog's namespaces: creating one is idempotent, and one that is not empty is never deleted."""
+        """The catalog's namespaces, with idempotent creation and deletion of empty namespaces only."""
         return Namespaces(self)
 
     def create_namespace(self, namespace: NamespaceName, properties: Properties | None = None) -> None:
@@ -170,10 +170,10 @@ class PolarisCatalog(RestCatalogHook):
         return PropertiesUpdateSummary(removed=removed.removed, updated=updated.updated, missing=removed.missing)
 
     def register_table(self, identifier: str | Identifier, metadata_location: str, overwrite: bool = False) -> Table:  # noqa: FBT001, FBT002 - PyIceberg's signature
-        """Register a table by its metadata file, and load it, because the reply to a registration has no credentials.
+        """Register a table from its metadata file, and load it, because the response does not contain credentials.
 
         Raises:
-            TableAlreadyExistsError: The name is already in use.
+            TableAlreadyExistsError: A table of that name already exists.
         """
         registered: Table = super().register_table(identifier, metadata_location, overwrite)
         return registered if self.config.access_delegation is AccessDelegation.NONE else self.load_table(identifier)
@@ -204,7 +204,7 @@ class PolarisCatalog(RestCatalogHook):
         except CorruptFileError as err:
             raise CorruptFileError(err.message, path=err.path, hint=err.hint, table=table) from err
         except (pyiceberg_errors.NoSuchTableError, pyiceberg_errors.BadRequestError) as err:
-            # Servers answer 404 or 400, the same as for a table that never existed.
+            # Servers respond with 404 or 400, the same as for a table that never existed.
             if (path := unreadable_metadata(str(err))) is None:
                 raise
             raise unreadable(path, table=table, err=FileNotFoundError(path)) from err
@@ -217,7 +217,7 @@ class PolarisCatalog(RestCatalogHook):
         except CorruptFileError:
             return True
         except pyiceberg_errors.BadRequestError:
-            # If the file is not valid metadata, the server reports the first problem it finds in it.
+            # If the file is not valid metadata, the server only reports the first problem in it.
             name = self.identifier_to_tuple(identifier)
             return name in self.list_tables(name[:-1])
         return found
@@ -227,11 +227,11 @@ class PolarisCatalog(RestCatalogHook):
 
         Args:
             table_path: Table, as ``namespace.table``.
-            operations: What the credentials are used for. The REST protocol cannot request less than the principal may
-                do, so both ``read`` and ``write`` are required; ``write`` covers ``list`` and ``delete``.
+            operations: The intended operations. The REST protocol cannot request fewer privileges than the principal
+                has, so both ``read`` and ``write`` are required; ``write`` includes ``list`` and ``delete``.
 
         Raises:
-            CapabilityError: The catalog vends no credentials or cannot limit them, or delegation is disabled.
+            CapabilityError: The catalog does not vend credentials or cannot limit them, or delegation is disabled.
             TableNotFoundError: The table does not exist.
         """
         _require_operations({operation.lower() for operation in operations})
@@ -274,13 +274,13 @@ class PolarisCatalog(RestCatalogHook):
                 return sorted(names)
 
     def drop_generic_table(self, namespace: NamespaceName, name: str) -> None:
-        """Drop a generic table; a table that is already gone is not an error."""
+        """Drop a generic table; a missing table is not an error."""
         response = self.session.delete(f"{self._generic_tables(namespace)}/{quote(name, safe='')}")
         if response.status_code != _NOT_FOUND:
             _require_ok(response)
 
     def _generic_tables(self, namespace: NamespaceName) -> str:
-        # Not validated: the server may have names that floe itself rejects.
+        # Not validated, because the server may have names that floe rejects.
         place = self.path_of_namespace(self.identifier_to_tuple(namespace))
         path = _GENERIC_TABLES.format(prefix=self.properties.get("prefix", ""), namespace=place)
         return f"{self.uri.rstrip('/')}/{path}"
@@ -291,7 +291,7 @@ class PolarisCatalog(RestCatalogHook):
         """Commit updates to a table.
 
         Raises:
-            CommitFailedException: A requirement no longer holds; another writer committed first.
+            CommitFailedException: A requirement is no longer met; another writer committed first.
             NoSuchTableError: The table does not exist.
             CatalogConnectionError: The outcome is unknown; ``ReconcilingCatalog`` determines it.
         """
@@ -378,37 +378,37 @@ class PolarisCatalog(RestCatalogHook):
             msg = f"Warehouse '{self.config.warehouse}' not found in the catalog at {place}."
             raise WarehouseNotFoundError(msg, hint="Correct catalog.warehouse, or create it in the catalog.") from err
         if origin_of(self.uri) != self.config.origin:
-            msg = f"The catalog at {place} redirects to {shown(self.uri)}; floe does not send credentials there."
+            msg = f"The catalog at {place} redirects to {shown(self.uri)}, to which floe does not send credentials."
             raise CatalogConnectionError(msg, hint="If you trust that address, set catalog.uri to it.")
 
     def open_file_io(self, properties: Properties, location: str | None) -> FileIO:
-        """Open files.
+        """Return a FileIO.
 
         Raises:
-            CatalogConnectionError: The signing server is not the catalog's own and must not receive the token.
+            CatalogConnectionError: The signing server is not the catalog's server, so it must not receive the token.
         """
         signer = str(properties.get(_SIGNER_URI) or self.properties.get(_SIGNER_URI) or self.config.uri)
         if origin_of(signer) != self.config.origin:
-            msg = f"The catalog requires requests signed by {shown(signer)}; floe does not send the token there."
-            raise CatalogConnectionError(msg, hint="floe uses only a signer on the catalog's own host.")
+            msg = f"The catalog requires requests signed by {shown(signer)}, to which floe does not send the token."
+            raise CatalogConnectionError(msg, hint="Use a signer on the catalog's own server.")
         return super().open_file_io(properties, location)
 
     def table_of(self, identifier: Identifier, response: TableResponse) -> Table:
-        """Return the table in a response; its properties do not configure the client."""
+        """Return the table in a response; the table's properties do not configure the client."""
         table = super().table_of(identifier, _without_properties(response))
         table.metadata = response.metadata
         table.io = self._renewing(table.io, identifier, response)
         return table
 
     def staged_table_of(self, identifier: Identifier, response: TableResponse) -> StagedTable:
-        """Return the staged table in a response; its properties do not configure the client."""
+        """Return the staged table in a response; the table's properties do not configure the client."""
         table = super().staged_table_of(identifier, _without_properties(response))
         table.metadata = response.metadata
         table.io = self._renewing(table.io, identifier, response)
         return table
 
     def _renewing(self, io: FileIO, identifier: Identifier, response: TableResponse) -> FileIO:
-        """Let a PyArrow file client with vended credentials renew them."""
+        """Return a FileIO that renews vended credentials, if PyArrow uses any; otherwise return it unchanged."""
         vended = [response.config, *(credential.config for credential in response.storage_credentials)]
         if type(io) is not PyArrowFileIO or not any(are_credentials(properties) for properties in vended):
             return io
@@ -416,7 +416,7 @@ class PolarisCatalog(RestCatalogHook):
 
 
 def _require_operations(wanted: set[str]) -> None:
-    """Reject a narrower set of operations: vended credentials always cover the principal's privileges."""
+    """Reject a narrower set of operations: vended credentials always include all of the principal's privileges."""
     if unknown := sorted(wanted - _KNOWN_OPERATIONS):
         msg = f"Unknown operations for storage credentials: {', '.join(unknown)}."
         raise CapabilityError(msg, hint=f"Known operations: {', '.join(sorted(_KNOWN_OPERATIONS))}.")

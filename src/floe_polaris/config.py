@@ -51,7 +51,7 @@ class PolarisCatalogConfig(FrozenModel):
         default=AccessDelegation.VENDED_CREDENTIALS, description="Whether the catalog vends storage credentials."
     )
     ca_bundle: Text | None = Field(
-        default=None, description="File with the certificates to trust instead of the default ones."
+        default=None, description="File with the certificate authorities to trust instead of the default ones."
     )
     properties: dict[str, str] = Field(
         default_factory=dict, repr=False, description="Storage and client properties, as PyIceberg names them."
@@ -93,7 +93,7 @@ class PolarisCatalogConfig(FrozenModel):
         return origin_of(self.uri)
 
     def realm_headers(self, url: str) -> dict[str, str]:
-        """Return the realm header; it is sent only to the catalog's own server."""
+        """Return the realm header, if the address is on the catalog's own server."""
         return {self.realm_header: self.realm} if self.realm and origin_of(url) == self.origin else {}
 
     @property

@@ -1,4 +1,4 @@
-"""Translate responses and failures of a REST catalog into floe's errors; each names the setting to change."""
+"""Translates error responses and connection failures of a REST catalog into floe's errors."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ _NOT_IMPLEMENTED = 501
 _SERVICE_UNAVAILABLE = 503
 _GATEWAY_FAILURES = frozenset({502, 504})
 _REDIRECTS = range(300, 400)
-# How Iceberg's Java library reports a metadata file that is missing, and one that is not valid metadata.
+# Messages of Iceberg's Java implementation for a metadata file that is missing or invalid.
 _UNREADABLE_METADATA = re.compile(
     r"(?:Location does not exist|Failed to read file|Failed to open input stream for file): "
     r"(?P<path>[^\s\"]+\.metadata\.json(?:\.gz)?)"
 )
 _REJECTED = frozenset({400, 422})
-# Polaris's messages: its status codes alone do not distinguish these cases from missing privileges or bad requests.
+# Messages of Polaris, whose status codes do not distinguish these cases from missing privileges or bad requests.
 _LOCATION_TAKEN = re.compile(
     r"conflicts with existing table or namespace at location|overlaps with an existing", re.IGNORECASE
 )
@@ -58,11 +58,11 @@ _VENDING_MISSING = re.compile(r"Credential vending was requested .* no credentia
 
 
 class CatalogServerError(CatalogConnectionError):
-    """The catalog failed internally; repeating the request is unlikely to help."""
+    """The catalog failed with an internal error; retrying is unlikely to help."""
 
 
 class CatalogBusyError(CatalogUnavailableError, RateLimitedError):
-    """The catalog is unavailable and says when to retry."""
+    """The catalog is unavailable; the response may say when to retry."""
 
 
 def was_never_sent(err: BaseException) -> bool:
@@ -85,7 +85,7 @@ def network_error(err: requests.RequestException, url: str, timeouts: TimeoutCon
         msg = f"{place} did not accept a connection within {timeouts.connect_seconds:g} s."
         return DeadlineExceededError(msg, hint="Check catalog.uri, or raise catalog.timeouts.connect_seconds.")
     if isinstance(err, requests.exceptions.Timeout) or "timed out" in str(err):
-        msg = f"{place} accepted the request but did not answer within {timeouts.read_seconds:g} s."
+        msg = f"{place} accepted the request but did not respond within {timeouts.read_seconds:g} s."
         return DeadlineExceededError(msg, hint="Check the server, or raise catalog.timeouts.read_seconds.")
     if isinstance(err, requests.exceptions.ConnectionError | requests.exceptions.ChunkedEncodingError):
         msg = f"{place} cannot be reached: {_reason(err)}"
@@ -99,7 +99,7 @@ def answer_error(response: requests.Response, *, credentials: str) -> FloeStorag
 
     Args:
         response: The catalog's response.
-        credentials: The settings the credentials come from, for the hint.
+        credentials: The settings of the credentials, for the hint.
     """
     if response.status_code >= 500:  # noqa: PLR2004 - the class of server errors
         return _failure(response)
@@ -115,7 +115,7 @@ def _refusal(response: requests.Response, *, credentials: str) -> FloeStorageErr
     if status in _UNAUTHORIZED:
         # The server's message about a login goes only to the log.
         _log.warning("polaris.authenticate.refused", status=status, said=said.removeprefix(": "))
-        msg = "The catalog does not accept the credentials."
+        msg = "The catalog rejected the credentials."
         return CatalogAuthenticationError(msg, hint=f"Check {credentials} in floe.yaml.")
     if status == _FORBIDDEN:
         return _forbidden(said)
@@ -162,14 +162,14 @@ def _failure(response: requests.Response) -> FloeStorageError | None:
     if status == _NOT_IMPLEMENTED:
         return None
     if path := unreadable_metadata(response.text):
-        # A single table is damaged, whatever the status; the server itself is healthy.
+        # Regardless of the status, only one table is damaged; the server is healthy.
         msg = f"The catalog cannot read '{path}': the file is corrupted, missing or not accessible to the server."
         return CorruptFileError(msg, path=path, hint="Restore the file from a backup, or drop the table.")
     if status == _SERVICE_UNAVAILABLE:
         msg = f"The catalog at {place} is not available{said}."
         return CatalogBusyError(msg, retry_after=retry_after(response), hint="Try again later.")
     if status in _GATEWAY_FAILURES:
-        msg = f"The catalog at {place} is not available: a gateway answered {status}{said}."
+        msg = f"The catalog at {place} is not available: a gateway responded with {status}{said}."
         return CatalogUnavailableError(msg, hint="Try again later, or check the gateway in front of the catalog.")
     msg = f"The catalog at {place} failed with {status}{said}."
     return CatalogServerError(msg, hint="Check the server's log.")

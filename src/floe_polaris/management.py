@@ -73,14 +73,14 @@ class Grant(_Value):
     policy_name: str | None = Field(default=None, alias="policyName")
 
     def __str__(self) -> str:
-        """Render as ``PRIVILEGE on kind name``."""
+        """Format as ``PRIVILEGE on kind name``."""
         leaf = self.table_name or self.view_name or self.policy_name
         place = ".".join((*(self.namespace or ()), *([leaf] if leaf else [])))
         return f"{self.privilege} on {self.type.value} {place}".rstrip()
 
 
-# The minimum a tenant needs in its own namespace. Never NAMESPACE_WRITE_PROPERTIES or a privilege that includes it: a
-# tenant could remove its namespace's location and then store tables wherever the parent namespace may. Never
+# The minimum that a tenant needs in its own namespace. Never NAMESPACE_WRITE_PROPERTIES or a privilege that includes
+# it: a tenant could remove its namespace's location and then store tables wherever the parent namespace may. Never
 # VIEW_CREATE or VIEW_WRITE_PROPERTIES: Polaris does not check where a view's metadata is written. TABLE_WRITE_DATA
 # includes writing a table's properties and location, which Polaris checks against the namespace's location.
 TENANT_PRIVILEGES = (
@@ -115,7 +115,7 @@ class PolarisManagement:
         """Prepare a connection; nothing is sent yet.
 
         Args:
-            config: A connection whose principal may manage the server.
+            config: A connection whose principal has the privileges to manage the server.
             management_uri: Address of the management API; derived from ``…/api/catalog`` by default.
             breaker: A breaker shared with a catalog connection; a new one by default.
 
@@ -328,7 +328,7 @@ class PolarisManagement:
         if response.status_code == _NOT_FOUND and not said.startswith("status"):
             raise CatalogConnectionError(msg, hint="Create the missing object first.")
         if response.status_code == _NOT_FOUND:
-            raise CapabilityError(msg, hint="This catalog has no Polaris management API; check management_uri.")
+            raise CapabilityError(msg, hint="The server has no Polaris management API there; check management_uri.")
         silent = said.startswith("status")
         hint = "Polaris gave no reason. Check names, privileges and locations." if silent else None
         raise CatalogRequestError(msg, hint=hint or "Correct the value that Polaris rejected.")

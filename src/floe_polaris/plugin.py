@@ -74,9 +74,9 @@ class RestCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
 
         Raises:
             ConfigurationError: A setting required by a REST catalog is missing or invalid.
-            CatalogAuthenticationError: The catalog does not accept the credentials.
-            WarehouseNotFoundError: The catalog does not have this warehouse.
-            CatalogConnectionError: The catalog cannot be reached.
+            CatalogAuthenticationError: The catalog rejected the credentials.
+            WarehouseNotFoundError: The warehouse does not exist.
+            CatalogConnectionError: The catalog is unreachable.
         """
         del project_root
         settings = self._connection_settings(config, file_io or {})
@@ -109,15 +109,15 @@ class RestCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
 
     @property
     def _example(self) -> str:
-        return "Write catalog.uri: https://catalog.example.com"
+        return "Set it to an address such as https://catalog.example.com."
 
     def health_check(self) -> HealthStatus:
-        """List the catalog's namespaces; a denied list still shows that the catalog responds."""
+        """Check the connection by listing namespaces; a denied request also proves that the catalog responds."""
         if self._catalog is not None:
             try:
                 self._catalog.list_namespaces()
             except CatalogAuthorizationError:
-                return HealthStatus(HealthState.HEALTHY, "responds, but this principal may not list all namespaces")
+                return HealthStatus(HealthState.HEALTHY, "responding, but this principal may not list all namespaces")
             except Exception as err:  # noqa: BLE001 - a health check reports any failure
                 return HealthStatus(HealthState.UNHEALTHY, redact_text(f"{type(err).__name__}: {err}"))
             return HealthStatus(HealthState.HEALTHY)
@@ -165,7 +165,7 @@ class PolarisCatalogPlugin(RestCatalogPlugin):
 
     @property
     def _example(self) -> str:
-        return "Write catalog.uri: https://polaris.example.com/api/catalog"
+        return "Set it to an address such as https://polaris.example.com/api/catalog."
 
     def _connection_settings(self, config: CatalogConfig, file_io: Mapping[str, str]) -> PolarisCatalogConfig:
         if config.warehouse is None:

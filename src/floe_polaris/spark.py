@@ -15,7 +15,7 @@ SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 S3_FILE_IO = "org.apache.iceberg.aws.s3.S3FileIO"
 DELEGATION_HEADER = "X-Iceberg-Access-Delegation"
 
-# Properties with the same name in both clients; PyIceberg's other S3 properties are its own.
+# Properties with the same name in both clients; PyIceberg's other S3 properties have other names in Java.
 _SHARED_STORAGE = ("s3.endpoint", "s3.access-key-id", "s3.secret-access-key", "s3.session-token")
 _HEADER_PREFIX = "header."
 

@@ -31,7 +31,7 @@ class S3StorageInfo(StorageInfo):
     Attributes:
         endpoint: Endpoint for clients, and for Polaris unless ``endpoint_internal`` is set.
         endpoint_internal: Endpoint for Polaris itself, such as a host name that resolves only inside containers.
-        sts_endpoint: Where Polaris requests credentials; by default its own endpoint for the store.
+        sts_endpoint: Endpoint at which Polaris requests credentials; by default its endpoint for the store.
         sts_unavailable: The store has no STS, so no credentials are vended.
         kms_unavailable: The store's STS rejects policies that mention KMS, as MinIO's does.
     """
@@ -96,7 +96,7 @@ def storage_info(base_location: str, *, allowed: tuple[str, ...] = (), **setting
     scheme = urlsplit(base_location).scheme
     kind = _BY_SCHEME.get(scheme)
     if kind is None:
-        msg = f"'{base_location}' is not a location that Polaris can use."
+        msg = f"Polaris does not support the location '{base_location}'."
         raise ConfigurationError(msg, hint="Use an s3://, gs://, abfss:// or file:// location.")
     given = {name: value for name, value in settings.items() if value is not None}
     # Polaris compares prefixes: without a trailing slash, a location would also cover siblings with a longer name.

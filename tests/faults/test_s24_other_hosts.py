@@ -35,7 +35,7 @@ def test_s24_a_token_endpoint_the_server_names_is_not_asked(guarded, connect, st
 
 def test_s24_a_catalog_that_sends_its_clients_elsewhere_is_refused(guarded, connect, stranger):
     guarded.rewrite(lambda content: content["overrides"].update({"uri": stranger.url}), path="/v1/config")
-    with pytest.raises(CatalogConnectionError, match=r"does not send credentials there"):
+    with pytest.raises(CatalogConnectionError, match=r"to which floe does not send credentials"):
         connect()
     assert stranger.seen() == []
 
@@ -50,7 +50,7 @@ def test_s24_a_signer_on_another_host_is_refused(guarded, connect, stranger, nam
         "s3.signer.uri": stranger.url,
     }
     guarded.rewrite(lambda content: content.setdefault("config", {}).update(signer), method="GET", path="/tables/")
-    with pytest.raises(CatalogConnectionError, match="does not send the token there"):
+    with pytest.raises(CatalogConnectionError, match="to which floe does not send the token"):
         catalog.load_table(f"{namespace}.orders")
     assert stranger.seen() == []
 

@@ -22,7 +22,7 @@ _COPY_BYTES = 8 * 1024**2
 
 
 class StagedFile(PyArrowFile):
-    """A file whose reads and upload use the file system that is current at that time.
+    """A file that is read and uploaded with the credentials that are valid at that time.
 
     Iceberg's Java client stages S3 uploads in the same way.
     """

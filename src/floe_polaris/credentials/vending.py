@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _log = get_logger("floe.polaris")
 
-# The credentials a catalog vends for one table, as PyIceberg and Iceberg's Java client name them.
+# Properties with vended credentials, by the names of PyIceberg and Iceberg's Java client.
 CREDENTIAL_KEYS = frozenset(
     {
         "s3.access-key-id",
@@ -59,12 +59,12 @@ def credentials_in(properties: Mapping[str, Any]) -> dict[str, str]:
 
 
 def are_credentials(properties: Mapping[str, str]) -> bool:
-    """Whether the vended properties contain a credential, not only an expiry."""
+    """Whether vended properties contain credentials, not only their expiry."""
     return any(key in CREDENTIAL_KEYS or key.startswith(_CREDENTIAL_PREFIXES) for key in properties)
 
 
 def expiry_of(properties: Mapping[str, Any]) -> float | None:
-    """Return when vended credentials expire, in seconds since 1970; None if unknown."""
+    """Return when vended credentials expire, in seconds since the epoch; None if unknown."""
     moments = [str(value) for key, value in properties.items() if key in _EXPIRY_KEYS or key.startswith(_EXPIRY_PREFIX)]
     return min((int(moment) / 1000 for moment in moments if moment.isdigit()), default=None)
 

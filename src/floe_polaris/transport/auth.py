@@ -66,7 +66,7 @@ class BearerToken(Authenticator):
         self._header = f"Bearer {token}"
 
     def auth_header(self) -> str:
-        """Return the header that every request carries."""
+        """Return the header for every request."""
         return self._header
 
     def __repr__(self) -> str:
@@ -96,7 +96,7 @@ class ClientCredentials(Authenticator):
 
         Raises:
             CatalogAuthenticationError: The token endpoint rejected the client.
-            CatalogConnectionError: The token endpoint cannot be reached.
+            CatalogConnectionError: The token endpoint is unreachable.
         """
         token, now = self._token, time.monotonic()
         if token is not None and (now < token.renew_at or not self._config.token_refresh_enabled):
@@ -111,7 +111,7 @@ class ClientCredentials(Authenticator):
             return token.header
 
     def holds_for(self) -> float | None:
-        """Return how many seconds the token is still valid; None without a token or an expiry."""
+        """Return for how many seconds the token is still valid; None without a token or an expiry."""
         token = self._token
         if token is None or token.expires_at == float("inf"):
             return None
@@ -218,13 +218,13 @@ def authenticator_for(config: PolarisCatalogConfig, *, breaker: CircuitBreaker) 
     """Return the authenticator of a configuration; its secrets are masked in logs and messages from then on."""
     for secret in (config.token, config.client_secret):
         if secret is not None:
-            # Secrets of a configuration created in Python were not resolved by floe, so they are not registered yet.
+            # floe did not resolve the secrets of a configuration created in Python, so they are not registered yet.
             remember_secret(secret.get_secret_value())
     if config.token is not None:
         return BearerToken(config.token.get_secret_value())
     if config.client_id is None:
         return NoCredentials()
     session = DeadlineSession(config, url=config.token_uri, breaker=breaker)
-    # Fetching a second token does no harm.
+    # Fetching a token twice is harmless.
     session.repeatable_posts = True
     return ClientCredentials(config, session)

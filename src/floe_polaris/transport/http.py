@@ -1,4 +1,4 @@
-"""HTTP with a deadline: every call has a time limit, is retried if that is safe, and goes to one server only."""
+"""HTTP with deadlines: every call has a time limit, is retried if that is safe, and only contacts one server."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _FIRST_ATTEMPTS = 3
 class Authenticator(AuthManager):
     """An AuthManager that can replace a rejected token."""
 
-    # The settings that the credentials come from, for messages.
+    # The settings of the credentials, for messages.
     settings: str = "catalog.credentials"
 
     def renew(self, rejected: str, *, since: float) -> bool:
@@ -74,14 +74,14 @@ class Call:
     def may_repeat(self, err: TransientError) -> bool:
         """Whether it is safe to send the request again.
 
-        A commit asserts what it replaces and a creation fails if the object exists, so a request that was rate limited
-        may be repeated. Without a response the outcome is unknown, and only repeatable requests are sent again.
+        A rate-limited request may be repeated, because a commit asserts what it replaces, and a creation fails if the
+        object exists. Without a response the outcome is unknown, so only repeatable requests are sent again.
         """
         return self.repeatable or self.never_sent or isinstance(err, RateLimitedError)
 
 
 class _StopError(Exception):
-    """Carries a transient failure past the retry policy, because repeating the request could do harm."""
+    """Carries a transient error past the retry policy if repeating the request is not safe."""
 
     def __init__(self, error: TransientError) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ class DeadlineSession(requests.Session):
         self._first_policy = RetryPolicy(config.retry.model_copy(update={"max_attempts": first}))
         self._breaker = breaker
         self._authenticator = authenticator
-        # Without an auth object, requests would look for a login in ~/.netrc.
+        # Without an auth object, requests would use credentials from ~/.netrc.
         self.auth = AuthManagerAdapter(authenticator) if authenticator else lambda request: request
         self._ca_bundle = config.ca_bundle
         self.headers.update(config.realm_headers(url))
@@ -127,9 +127,9 @@ class DeadlineSession(requests.Session):
         Raises:
             CatalogUnavailableError: No response after the last attempt.
             DeadlineExceededError: The deadline has passed.
-            CircuitOpenError: The server failed too often; no calls are sent for now.
-            CatalogAuthenticationError: The server does not accept the credentials.
-            CatalogAuthorizationError: The caller lacks the privilege.
+            CircuitOpenError: The server failed too often; the circuit breaker blocks calls for now.
+            CatalogAuthenticationError: The server rejected the credentials.
+            CatalogAuthorizationError: The principal lacks the privilege.
             CatalogConnectionError: The address belongs to another server, or the server redirects.
         """
         self._refuse_other_servers(url)
@@ -173,7 +173,7 @@ class DeadlineSession(requests.Session):
 
     def _refuse_other_servers(self, url: str) -> None:
         if origin_of(url) != self._origin:
-            msg = f"Credentials for {self._origin} are not sent to {shown(url)}."
+            msg = f"floe does not send the credentials for {self._origin} to {shown(url)}."
             raise CatalogConnectionError(
                 msg, hint="Set catalog.uri or catalog.credentials.token_endpoint to that address."
             )
@@ -200,7 +200,7 @@ class DeadlineSession(requests.Session):
             response = self._send(replace(call, method="GET"))
         authenticator = self._authenticator
         if authenticator is None:
-            # The code that requests a token handles the rejection itself.
+            # The caller requests a token and handles the rejection itself.
             refused = response.status_code in {*_UNAUTHORIZED, 403}
             error = None if refused else answer_error(response, credentials="catalog.credentials")
         else:
@@ -254,7 +254,7 @@ def _read_within(response: requests.Response, deadline: Deadline) -> None:
         # Translates urllib3's own errors, which callers should not need to know.
         response.close()
         raise requests.exceptions.ChunkedEncodingError(err) from err
-    # The connection goes back to its pool now: the response takes its content from what was read.
+    # The connection can return to its pool now: the response's content comes from the buffer.
     response.raw.release_conn()
     body.seek(0)
     response.raw = body

@@ -1,4 +1,4 @@
-"""The server an address belongs to: credentials are sent only to the configured one."""
+"""Origins of URLs: credentials are only sent to the configured server."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def origin_of(url: str) -> str:
-    """Return scheme, host and port of an address; the port is always explicit."""
+    """Return scheme, host and port of a URL; the port is always explicit."""
     parts = urlsplit(url)
     scheme = parts.scheme.lower()
     return f"{scheme}://{(parts.hostname or '').lower()}:{parts.port or _DEFAULT_PORTS.get(scheme, 0)}"
 
 
 def shown(url: str) -> str:
-    """Return an address without user, password, query and fragment, for messages."""
+    """Return a URL without user, password, query and fragment, for messages."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return f"{parts.scheme}://{host}{parts.path}"

@@ -46,9 +46,7 @@ def test_a_token_that_the_catalog_rejects(server):
     server.add(Rule("GET", "/v1/config$", None, forward=False, reply=Reply.of(401, said)))
     with capture_logs() as logs, pytest.raises(CatalogAuthenticationError) as caught:
         connect(server, client_id=None, client_secret=None, token="canary-token")
-    assert str(caught.value) == (
-        "The catalog does not accept the credentials. Check catalog.credentials.token in floe.yaml."
-    )
+    assert str(caught.value) == ("The catalog rejected the credentials. Check catalog.credentials.token in floe.yaml.")
     [entry] = [entry for entry in logs if entry["event"] == "polaris.authenticate.refused"]
     assert entry["said"] == said["error"]["message"]
 
