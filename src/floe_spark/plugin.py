@@ -34,12 +34,12 @@ class SparkComputePlugin(BuiltInPlugin, ComputePlugin):
 
     @property
     def sql_dialect(self) -> str:
-        """The dialect of the engine's SQL, by sqlglot's name."""
+        """Sqlglot's name of the engine's SQL dialect."""
         return "spark"
 
     def reason_of(self, kind: str, message: str) -> str | None:
-        """Return the first line of an error of PySpark that says what happened; None for other errors."""
-        # The rest is Spark's plan, which says little to anybody.
+        """Return the line of a PySpark error that states the reason; None for other errors."""
+        # The rest is mostly Spark's query plan and stack traces.
         return without_sql_state(reason_in(message)) if kind.startswith("pyspark.") else None
 
     def health_check(self) -> HealthStatus:
@@ -54,7 +54,7 @@ class SparkComputePlugin(BuiltInPlugin, ComputePlugin):
             return HealthStatus(HealthState.UNHEALTHY, f"Damaged jars: {', '.join(damaged)}", details)
         if broken:
             names = ", ".join(status.coordinate for status in broken)
-            return HealthStatus(HealthState.DEGRADED, f"Jars that will be downloaded on first use: {names}", details)
+            return HealthStatus(HealthState.DEGRADED, f"Jars to be downloaded on first use: {names}", details)
         return HealthStatus(HealthState.HEALTHY, details=details)
 
     def data_plane(  # noqa: PLR0913 - keyword-only, as in the contract
@@ -65,7 +65,7 @@ class SparkComputePlugin(BuiltInPlugin, ComputePlugin):
         conf: Mapping[str, str],
         packages: Sequence[str] = (),
         project_root: Path,
-        catalog: Any = None,  # noqa: ANN401, ARG002 - Spark has a catalog of its own
+        catalog: Any = None,  # noqa: ANN401, ARG002 - Spark opens its own catalog
     ) -> SparkDataPlane:
         """Return a data plane for the catalog; Spark starts on first use.
 

@@ -158,7 +158,7 @@ def _from_folder(jar: Jar, folder: Path) -> Path:
     path = folder / jar.file_name
     if not path.is_file():
         msg = f"Jar {jar.file_name} not found in {folder}."
-        raise EngineSetupError(msg, hint=f"Copy {jar.coordinate} there, e.g. from the cache of an online machine.")
+        raise EngineSetupError(msg, hint=f"Copy {jar.coordinate} there, for example from an online machine's cache.")
     _verify(path, jar)
     return path.resolve()
 

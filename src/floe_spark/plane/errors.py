@@ -40,9 +40,9 @@ _UNFIT_DATA = re.compile(
     r"^(INCOMPATIBLE_DATA_FOR_TABLE|INSERT_COLUMN_ARITY_MISMATCH|NOT_NULL_ASSERT_VIOLATION|MERGE_CARDINALITY_VIOLATION"
     r"|CAST_OVERFLOW|NUMERIC_VALUE_OUT_OF_RANGE|DATATYPE_MISMATCH|UNRESOLVED_COLUMN)"
 )
-# Spark passes Java exceptions on as text, so only their class names can be matched.
+# Spark reports Java exceptions as text, so only their class names can be matched.
 _ICEBERG_EXCEPTION = re.compile(r"org\.apache\.iceberg\.exceptions\.(\w+)")
-# The connection broke during a commit: Spark does not know whether it succeeded.
+# The connection was lost during a commit, so Spark does not know whether the commit succeeded.
 _LOST_POST = re.compile(r"RESTException: Error occurred while processing POST request")
 _OF_CATALOG: dict[str, tuple[type[FloeStorageError], str]] = {
     "ForbiddenException": (CatalogAuthorizationError, "The catalog denied Spark's request"),
@@ -126,7 +126,7 @@ def _better(err: Exception, table: str, operation_id: str) -> FloeStorageError |
         return StorageFullError(f"The storage is full: {reason_of(err)}", hint=hint, table=table)
     if _DENIED.search(text):
         hint = "Check storage.credentials in floe.yaml, or the store's policy if the catalog vends credentials."
-        msg = f"The storage refuses access to Spark: {redact_text(reason_of(err))}"
+        msg = f"The storage denied access to Spark: {redact_text(reason_of(err))}"
         return StorageAuthenticationError(msg, hint=hint, table=table)
     # Py4J has its own errors, in a package that is only a transitive dependency.
     if type(err).__name__ == "Py4JNetworkError" or isinstance(err, ConnectionError) or _LOST_ENGINE.search(text):
@@ -144,7 +144,7 @@ def _of_iceberg(err: Exception, text: str, table: str, operation_id: str) -> Flo
     if "NoSuchTableException" in names:
         return _missing_table(table)
     if "CommitFailedException" in names or ("ValidationException" in names and _CONFLICT.search(text)):
-        return ConcurrencyConflictError(f"Spark's commit to '{table}' conflicts: {reason_of(err)}", table=table)
+        return ConcurrencyConflictError(f"Spark's commit to '{table}' conflicted: {reason_of(err)}", table=table)
     if found := _of_catalog(err, names, table):
         return found
     if _CLOCK_SKEW.search(text):

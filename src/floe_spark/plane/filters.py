@@ -1,9 +1,9 @@
-"""Filters as Spark SQL: written anew from what was understood, never passed through.
+"""Generates Spark SQL from floe's parsed filters.
 
-Spark gets values of the column's own type, and nothing that its session's settings could read in another way. NaN and
-the two zeros are spelled out, because Iceberg's Java library leaves files out by statistics that do not count NaN, and
-takes -0.0 for less than 0.0, where Spark itself does not. So is null: Java takes a partition of null for less than
-every value, and would delete it whole.
+Literals have the column's type, and their meaning does not depend on the session's settings. NaN, both zeros and null
+are explicit, because Iceberg's Java implementation prunes files differently from Spark's evaluation: its statistics do
+not include NaN, it orders -0.0 below 0.0, and it orders a null partition below every value, so a delete could remove
+that partition.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ if TYPE_CHECKING:
     from floe_iceberg.read.filters.values import Span, ValueSet
 
 _UNREADABLE = (TimeType, TimestampNanoType, TimestamptzNanoType)
-# Texts of which no setting of Spark's parser makes anything else.
+# Strings that Spark's parser reads the same way with any settings.
 _PLAIN_TEXT = re.compile(r"[^'\\\x00-\x1f\x7f$]*")
 _FIRST_DAY, _LAST_DAY = date(1, 1, 1).toordinal() - 719_163, date(9999, 12, 31).toordinal() - 719_163
 
 
 def filter_sql(row_filter: object) -> str | None:
-    """Write the row filter of a request as Spark SQL; a text is Spark SQL already, and None leaves every row.
+    """Return a request's row filter as Spark SQL; a string is already Spark SQL, and None means no filter.
 
     Raises:
-        CapabilityError: Spark has no such type, or cannot be given such a name.
-        TypeError: It is no row filter.
+        CapabilityError: Spark does not support the type or the name of a column.
+        TypeError: The object is not a row filter.
     """
     if row_filter is None or isinstance(row_filter, str):
         return row_filter or None
@@ -61,15 +61,15 @@ def filter_sql(row_filter: object) -> str | None:
 
 
 def condition_sql(text: str) -> str:
-    """Write a condition of a user so that it can stand beside others; a comment at its end ends with its line."""
+    """Parenthesize a user's condition; the line breaks end a trailing comment in it."""
     return f"(\n{text}\n)"
 
 
 def spark_sql(bound: Bound) -> str:
-    """Write a filter as Spark SQL.
+    """Return a filter as Spark SQL.
 
     Raises:
-        CapabilityError: Spark has no such type, or cannot be given such a name.
+        CapabilityError: Spark does not support the type or the name of a column.
     """
     match bound:
         case AllOf(operands) | AnyOf(operands):
@@ -87,7 +87,7 @@ def spark_sql(bound: Bound) -> str:
 
 
 def _text(text: str) -> str:
-    """Return a text that means the same whatever the session's parser is set to."""
+    """Return a string literal that does not depend on the settings of the session's parser."""
     if _PLAIN_TEXT.fullmatch(text):
         return f"'{text}'"
     return f"cast(X'{text.encode().hex()}' AS string)"
@@ -131,7 +131,7 @@ def _spans(name: str, column: Column, values: ValueSet) -> list[str]:
 def _span(name: str, column: Column, span: Span, values: ValueSet) -> str:
     first, last = values.order.limits or (None, None)
     if span.low is not None and span.low != first:
-        # Java takes -0.0 for less than 0.0: the lower end is the lower zero.
+        # Java orders -0.0 below 0.0, so a lower bound of zero is the lower zero.
         low = _literal(-0.0 if span.low == 0 and is_float(column.type) else span.low, column.type)
         parts = [f"{name} {'>' if span.low_open else '>='} {low}"]
     else:
@@ -151,7 +151,7 @@ def _listed(column: Column, points: tuple[Span, ...]) -> str:
     return ", ".join(_literal(value, column.type) for value in values)
 
 
-def _literal(value: Any, kind: IcebergType) -> str:  # noqa: ANN401, PLR0911 - one line a type
+def _literal(value: Any, kind: IcebergType) -> str:  # noqa: ANN401, PLR0911 - one case per type
     if isinstance(kind, StringType):
         return _text(value.decode())
     if isinstance(kind, UUIDType):

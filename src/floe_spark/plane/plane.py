@@ -1,4 +1,4 @@
-"""The Spark data plane, which carries out the table manager's requests."""
+"""The Spark data plane, which executes the table manager's requests."""
 
 from __future__ import annotations
 
@@ -106,11 +106,11 @@ class SparkDataPlane:
         return isinstance(data, DataFrame)
 
     def gives(self, kind: type) -> bool:
-        """Whether a class is that of PySpark DataFrames; classic and Connect ones have a parent in common."""
+        """Whether a class is a PySpark DataFrame class, classic or Connect."""
         return issubclass(kind, DataFrame)
 
     def columns(self, data: object) -> tuple[str, ...]:
-        """Return the names of the columns of a PySpark DataFrame.
+        """Return the column names of a PySpark DataFrame.
 
         Raises:
             TypeError: The data is not a PySpark DataFrame.
@@ -118,7 +118,7 @@ class SparkDataPlane:
         return tuple(_spark_frame(data).columns)
 
     def empty_frame(self) -> DataFrame:
-        """Return a PySpark DataFrame without columns and rows."""
+        """Return a PySpark DataFrame without columns or rows."""
         return self.session.sql("select 1 as nothing where false").drop("nothing")
 
     def arrow_schema(self, data: object) -> pa.Schema:
@@ -131,11 +131,11 @@ class SparkDataPlane:
         try:
             return arrow_schema(frame.schema)
         except CapabilityError:
-            # Spark supports types that are not mapped here; resolving those takes a job.
+            # Spark can convert more types than floe maps, but that takes a job.
             return frame.limit(0).toArrow().schema
 
     def columns_with_nulls(self, data: object, columns: Sequence[str]) -> tuple[str, ...]:
-        """Return the columns, among those given, that contain null; this computes the frame.
+        """Return which of the given columns contain nulls; this computes the frame.
 
         Raises:
             TypeError: The data is not a PySpark DataFrame.
@@ -144,7 +144,7 @@ class SparkDataPlane:
         return tuple(name for name, nulls in zip(columns, found or (), strict=False) if nulls)
 
     def write(self, request: WriteRequest) -> None:
-        """Carry out a write, in a private session if its frame's session cannot be used.
+        """Execute a write, in a private session if its frame's session cannot be used.
 
         Raises:
             TableNotFoundError: The table does not exist.
@@ -153,7 +153,7 @@ class SparkDataPlane:
             CommitStateUnknownError: Spark does not know whether its commit succeeded.
             EngineUnavailableError: Spark is no longer running.
             EngineError: Spark reports another failure, such as an error in a user-defined function.
-            CapabilityError: Spark does not support a column type, or cannot do this without a branch.
+            CapabilityError: Spark does not support a column type, or the write requires a branch.
         """
         operation = operation_id_of(request)
         with translated(request.table, operation_id=operation, work="write to"):
@@ -184,7 +184,7 @@ class SparkDataPlane:
         return session if session is self.session or sees(session, self._catalog, self._conf) else None
 
     def await_quiet(self, operation_id: str, *, timeout_seconds: float = 60.0) -> None:
-        """Cancel an operation that may still be running, in this process or left by a dead one, and wait for its end.
+        """Cancel an operation that may still be running, even if its process has died, and wait until it has ended.
 
         Raises:
             CommitStateUnknownError: It is still running after the timeout, or Spark does not respond.
@@ -208,20 +208,20 @@ class SparkDataPlane:
         """Run a query whose tables are frames.
 
         Args:
-            frames: What the query reads, by table.
-            text: Makes the query out of the name that each table has in it.
+            frames: The frames that the query reads, by table.
+            text: Builds the query from the view name of each table.
         """
         return query_frames(self.session, frames, text)
 
     def guard_rows(self, data: object, row_filter: object, *, column: str, message: str) -> DataFrame:
-        """Return a frame of the same rows that fails when it is computed and a row does not pass a filter."""
+        """Return a frame with the same rows that fails if it is computed and a row does not match a filter."""
         return guarded(_spark_frame(data), row_filter, column=column, message=message)
 
     def aggregate(self, request: ReadRequest, aggregates: Sequence[Aggregate]) -> dict[str, Figure]:
-        """Compute figures by name in one pass over the rows of a read.
+        """Compute aggregates by name in one pass over the rows of a read.
 
         Raises:
-            InvalidScanError: A user's condition does not fit the table or its values; the message is the reason alone.
+            InvalidScanError: A user's condition is invalid for the table or its values; the message is only the reason.
         """
         with asked(request.table):
             return figures_of(read_frame(self.session, self._catalog, request), aggregates)
@@ -229,10 +229,10 @@ class SparkDataPlane:
     def unmatched(
         self, aggregate: Aggregate, request: ReadRequest, other: ReadRequest, other_columns: Sequence[ColumnPath]
     ) -> Figure:
-        """Count the rows whose values in the columns of an aggregate are not found in columns of another read.
+        """Count the rows whose values in an aggregate's columns do not exist in columns of another read.
 
         Raises:
-            InvalidScanError: A user's condition does not fit the table or its values; the message is the reason alone.
+            InvalidScanError: A user's condition is invalid for the table or its values; the message is only the reason.
         """
         with asked(request.table):
             rows, there = (read_frame(self.session, self._catalog, one) for one in (request, other))
@@ -241,12 +241,12 @@ class SparkDataPlane:
     def repeated_keys(
         self, request: ReadRequest, keys: Sequence[ColumnPath], *, null_keys: NullKeys, limit: int
     ) -> list[tuple[Any, ...]]:
-        """Return examples of keys that several rows of a read have; where null is refused, a key with null is none."""
+        """Return examples of keys shared by several rows of a read; keys with null only count if null matches null."""
         with translated(request.table):
             return repeated_in(self.frame(request), keys, null_keys=null_keys, limit=limit)
 
     def added_rows(self, before: ReadRequest, after: ReadRequest, columns: Sequence[str]) -> DataFrame:
-        """Return the rows that one read has and an earlier one has not, each as often as it was added."""
+        """Return the rows of one read that an earlier read does not contain; duplicates count individually."""
         with translated(after.table):
             return rows_added(self._version_rows(before, columns), self._version_rows(after, columns))
 
@@ -259,7 +259,7 @@ class SparkDataPlane:
         keys: Sequence[ColumnPath] = (),
         keyed: object | None = None,
     ) -> bool:
-        """Whether two reads differ in some columns, each row counted as often as it is there."""
+        """Whether two reads differ in the given columns; duplicates count individually."""
         with translated(after.table):
             return rows_differ(
                 self._version_rows(before, columns),

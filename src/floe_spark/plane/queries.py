@@ -1,4 +1,4 @@
-"""Runs a SQL query over frames, so that a SQL model reads the same rows as a Python asset."""
+"""Runs SQL queries over frames, so SQL models read the same rows as Python assets, and compares frames."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def query_frames(
 
 
 def guarded(data: DataFrame, row_filter: object, *, column: str, message: str) -> DataFrame:
-    """Return the same rows; one that does not pass a filter fails whatever computes them, with a message."""
+    """Return a frame with the same rows; computing a row that does not match a filter fails with a message."""
     rows = sf.expr(filter_sql(row_filter) or "true")
     watched = {column, column.split(".", maxsplit=1)[0]}
 
     def selected(name: str) -> Column:
-        # As a column and not as SQL, in which Spark would replace ${…}.
+        # A column, not a SQL expression, in which Spark would substitute ${…}.
         value = sf.col("`" + name.replace("`", "``") + "`")
         if name not in watched:
             return value
@@ -67,7 +67,7 @@ def guarded(data: DataFrame, row_filter: object, *, column: str, message: str) -
 
 
 def version_rows(session: SparkSession, catalog: str, request: ReadRequest, columns: Sequence[str]) -> DataFrame:
-    """Return columns of a version of a table, then filtered; a column that the version lacks is null."""
+    """Return the filtered rows of a table version with the given columns; missing columns are null."""
     frame = version_frame(session, catalog, replace(request, columns=None))
     there = set(frame.columns)
     shown = (sf.col(quoted(name)) if name in there else sf.lit(None).alias(name) for name in columns)
@@ -75,16 +75,23 @@ def version_rows(session: SparkSession, catalog: str, request: ReadRequest, colu
 
 
 def rows_added(before: DataFrame, after: DataFrame) -> DataFrame:
-    """Return the rows that the second frame has and the first has not, each as often as it was added."""
+    """Return the rows of the second frame that the first does not contain; duplicates count individually."""
     return after.exceptAll(before)
 
 
 def rows_differ(
     before: DataFrame, after: DataFrame, *, keys: Sequence[ColumnPath] = (), keyed: DataFrame | None = None
 ) -> bool:
-    """Whether two frames differ, each row counted as often as it is there."""
+    """Whether two frames differ; duplicates count individually.
+
+    Args:
+        before: The first frame.
+        after: The second frame.
+        keys: The key columns, for a comparison of some rows only.
+        keyed: A frame with the keys of the rows to compare; None compares all rows.
+    """
     if keyed is not None:
-        # Within a struct null equals null, so that one comparison serves both ways to take null in a key.
+        # In a struct, null equals null, so keys that contain null are compared as well.
         parts = ", ".join(f"{quoted_path(path)} as k{number}" for number, path in enumerate(keys))
         struct = f"struct({parts}) as `{_KEY}`"
         wanted = keyed.selectExpr(struct).distinct()

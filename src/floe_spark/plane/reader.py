@@ -34,7 +34,7 @@ def version_frame(session: SparkSession, catalog: str, request: ReadRequest) -> 
 
 
 def filtered(frame: DataFrame, request: ReadRequest) -> DataFrame:
-    """Return the rows of a frame that pass the filters of a request."""
+    """Return the rows of a frame that match the filters of a request."""
     if rows := filter_sql(request.row_filter):
         frame = frame.filter(rows)
     return frame.filter(condition_sql(request.where)) if request.where else frame

@@ -20,13 +20,13 @@ def quoted(name: str) -> str:
         CapabilityError: Spark would substitute a variable in the name.
     """
     if "${" in name:
-        msg = f"The name '{name}' has '${{' in it, which Spark takes for a variable."
-        raise CapabilityError(msg, hint="Use engine='arrow', or rename it.")
+        msg = f"The name '{name}' contains '${{', which Spark would replace as a variable."
+        raise CapabilityError(msg, hint="Pass engine='arrow', or rename it.")
     return "`" + name.replace("`", "``") + "`"
 
 
 def quoted_path(path: Sequence[str]) -> str:
-    """Quote a column, or a field of structs, by the names that lead to it."""
+    """Quote the path of a column or nested field."""
     return ".".join(quoted(part) for part in path)
 
 
@@ -40,7 +40,7 @@ def table_name(catalog: str, table: str, *, branch: str | None = None) -> str:
 
 
 def text_literal(text: str) -> str:
-    """Return a string literal; dollar signs are escaped, so that ${…} is not substituted."""
+    """Return a string literal; dollar signs are escaped because Spark would substitute ${…}."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
 
 

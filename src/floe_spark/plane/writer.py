@@ -51,7 +51,7 @@ _SOURCE_ROWS = f"{_SNAPSHOT_PROPERTY}{SOURCE_ROWS_PROPERTY}"
 
 
 class PartsOfFilesError(Exception):
-    """The filter matches only some rows of a file, or must be evaluated per row: Spark cannot replace in one commit."""
+    """Spark cannot replace the rows in one commit: the filter matches parts of files or needs evaluation per row."""
 
 
 def operation_id_of(request: WriteRequest) -> str:
@@ -65,7 +65,7 @@ def snapshot_conf(request: WriteRequest) -> dict[str, str]:
 
 
 def writes_frame_directly(request: WriteRequest) -> bool:
-    """Whether a frame's own writer can carry out the write."""
+    """Whether the frame's own writer can execute the write."""
     return isinstance(request.data, DataFrame) and request.kind not in {WriteKind.UPSERT, WriteKind.DELETE}
 
 
@@ -77,7 +77,7 @@ def in_two_steps(request: WriteRequest) -> tuple[WriteRequest, WriteRequest]:
     """
     if request.branch is None:
         msg = f"The filter matches parts of files in '{request.table}', which Spark can only replace in two commits."
-        hint = "Write to a branch and publish it, so that readers see both commits at once."
+        hint = "Write to a branch and publish it: readers then see both commits at once."
         raise CapabilityError(msg, hint=hint, table=request.table)
     return (
         replace(request, kind=WriteKind.DELETE, data=None),
@@ -96,7 +96,7 @@ class SparkWrite:
         self._target = table_name(catalog, request.table, branch=request.branch)
 
     def run(self) -> None:
-        """Carry out the write.
+        """Execute the write.
 
         Raises:
             InvalidDataError: The data does not fit the table, or a key is not unique.
@@ -206,7 +206,7 @@ class SparkWrite:
         )
 
     def _counted(self, source: DataFrame, paths: dict[str, str]) -> int:
-        """Count the rows; refuse duplicate keys, and null keys unless null matches null.
+        """Count the rows; reject duplicate keys, and null keys unless null matches null.
 
         MERGE detects a duplicate key only if the table already has that key; otherwise it inserts both rows. If null
         matches nothing, every rerun would insert such a row again.

@@ -110,7 +110,7 @@ class ClassicEngine:
         work()
 
     def announce(self, operation_id: str, session: SparkSession) -> None:
-        """Do nothing: a driver's operations end with its process."""
+        """Do nothing: a driver's operations end with the process."""
 
     def withdraw(self, operation_id: str, session: SparkSession) -> None:
         """Do nothing: there is no announcement to withdraw."""
@@ -158,12 +158,12 @@ def _start(settings: SparkSettings) -> SparkSession:
         except PySparkRuntimeError as err:
             msg = f"Spark did not start on {settings.master} with Java {java.version} ({java.home})."
             raise EngineUnavailableError(
-                msg, hint="Spark's log above has the reason; run floe doctor to check the setup."
+                msg, hint="See Spark's log above for the reason, or run floe doctor to check the setup."
             ) from err
 
 
 def _require_jars(running: SparkSession, settings: SparkSettings) -> None:
-    """Refuse to join a driver that lacks a jar, because jars cannot be added to a running driver."""
+    """Require that the running driver has all jars, because jars cannot be added to it."""
     listed = running.conf.get("spark.jars", "") or ""
     packages = (running.conf.get("spark.jars.packages", "") or "").split(",")
     there = {PurePosixPath(path).name for path in listed.split(",")}

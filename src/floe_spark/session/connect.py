@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from floe_spark.server.idle import Lease
     from floe_spark.session.settings import SparkSettings
 
-# PySpark's own patience with a dead server is ten minutes.
 _CREATING = threading.Lock()
+# With its default retries, PySpark waits ten minutes for a dead server.
 _RETRIES = 6
 _POLL_SECONDS = 0.2
 _ANNOUNCED = "TEMP_TABLE_OR_VIEW_ALREADY_EXISTS"
@@ -37,8 +37,8 @@ _EXECUTION_THREAD = re.compile(r"SparkConnectExecuteThread_opId=([0-9a-f-]+)")
 class ConnectEngine:
     """Provides sessions on a server.
 
-    The server outlives its clients, and goes on running the operations of a killed client. Each operation therefore
-    stores its session id in a global temporary view, where the next process finds it and can cancel the operation.
+    The server outlives its clients and continues the operations of a killed client. Each operation therefore stores its
+    session id in a global temporary view, where the next process finds it and can cancel the operation.
     """
 
     # PySpark 4.1 joins its own thread pool when a session is garbage-collected; if that happens in one of the pool's
@@ -94,10 +94,10 @@ class ConnectEngine:
         self._threads[session].submit(work).result()
 
     def announce(self, operation_id: str, session: SparkSession) -> None:
-        """Publish the session of an operation, so that other processes can find it.
+        """Publish the session of an operation for other processes.
 
         Raises:
-            ConcurrencyConflictError: Another process, possibly dead, has announced the operation and not withdrawn it.
+            ConcurrencyConflictError: Another process, which may be dead, announced the operation and did not withdraw it.
         """
         note = session.sql(f"SELECT {text_literal(_id_of(session))} AS session_id")
         try:
@@ -105,7 +105,7 @@ class ConnectEngine:
         except AnalysisException as err:
             if err.getCondition() != _ANNOUNCED:
                 raise
-            msg = f"Operation {operation_id} may still be running on the Spark Connect server for another process."
+            msg = f"Another process may still be running operation {operation_id} on the Spark Connect server."
             raise ConcurrencyConflictError(msg, hint="Try again.") from err
 
     def withdraw(self, operation_id: str, session: SparkSession) -> None:

@@ -52,7 +52,7 @@ class SparkEngine(Protocol):
         ...
 
     def announce(self, operation_id: str, session: SparkSession) -> None:
-        """Publish the session of an operation, so that other processes can find it."""
+        """Publish the session of an operation for other processes."""
         ...
 
     def withdraw(self, operation_id: str, session: SparkSession) -> None:
@@ -64,7 +64,7 @@ class SparkEngine(Protocol):
         ...
 
     def release(self) -> None:
-        """Stop Spark if this engine started it, once nothing in the process uses it any more."""
+        """Stop Spark if this engine started it and nothing else in the process uses it."""
         ...
 
 
