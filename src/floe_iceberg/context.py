@@ -104,7 +104,7 @@ class ManagerContext:
             return self.loaded(operation, identifier)
 
     def loaded(self, operation: Operation, identifier: TableIdentifier, *, expected: bool = True) -> Table:
-        """Load a table within an operation and log the result; ``expected`` logs a missing table as a warning."""
+        """Load a table within an operation and log the result; a missing table is a warning if it was ``expected``."""
         self.logger.info("loading_table", table=str(identifier))
         try:
             table = self.catalog.load_table(identifier.parts)

@@ -140,7 +140,9 @@ def _rest_translation(err: pyiceberg_errors.RESTError, catalog: Catalog, name: s
             return CatalogAuthenticationError(msg, hint="Check catalog.credentials in floe.yaml.", table=name)
         case pyiceberg_errors.ForbiddenError():
             msg = f"The catalog '{catalog.name}' denied this operation on '{name}'."
-            return CatalogAuthorizationError(msg, hint="Ask for the required privilege.", table=name)
+            return CatalogAuthorizationError(
+                msg, hint="Request the required privilege from its administrator.", table=name
+            )
         case pyiceberg_errors.TooManyRequestsError():
             return RateLimitedError(f"The catalog '{catalog.name}' limits the request rate.", hint="Try again later.")
         case pyiceberg_errors.BadRequestError():

@@ -3,6 +3,7 @@
 Iceberg's Java implementation rejects metadata whose last update is before an entry of its logs, and logs that are out
 of order. The timestamp of every change is therefore the writer's time, or just after the table's newest timestamp if
 that is later.
+
 For the embedded, Hive and Glue catalogs, PyIceberg uses the local time, and ``clocked`` corrects it. A REST catalog
 sets the time of a change itself and rejects a snapshot that is more than a minute ahead, so the timestamp of a snapshot
 follows the server's clock.

@@ -1,6 +1,6 @@
-"""Opens a compiled project: the catalog, its storage, and an engine when one is asked for.
+"""Opens a compiled project: its catalog, its storage plugin and, on first use, its engine.
 
-A manager without a project opens the engine of whatever it was given.
+A manager without a project opens an engine for the catalog and plugins that it was given.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from floe_core.secrets import SecretSource
 
 _log = get_logger(__name__)
-# Plugins of projects that nobody has closed, with the process that started them: a fork of it must not stop them.
+# Plugins of open projects, with the id of the process that started them: a forked child must not stop them.
 _open: WeakKeyDictionary[PluginRegistry, int] = WeakKeyDictionary()
 
 
@@ -46,12 +46,12 @@ class ProjectConnection:
     """An open project; also a context manager that closes it.
 
     Attributes:
-        artifacts: What was compiled.
-        catalog: The connected PyIceberg catalog; its properties hold secrets.
+        artifacts: The compiled project.
+        catalog: The connected PyIceberg catalog; its properties contain secrets.
         catalog_plugin: The plugin that connected it.
-        storage_plugin: The plugin of the storage section, None when it is not installed.
-        plugins: The project's own plugins: configured, started when the project was opened, stopped when it is closed.
-        secrets: Where the ``secret_ref`` of sections is looked up first; None without a secrets plugin.
+        storage_plugin: The plugin of the ``storage`` section; None if it is not installed.
+        plugins: The project's configured plugins, which are started and stopped with the project.
+        secrets: The first source for the ``secret_ref`` of sections; None without a secrets plugin.
     """
 
     artifacts: CompiledArtifacts
@@ -64,7 +64,7 @@ class ProjectConnection:
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     def __repr__(self) -> str:
-        """Name the project and its plugins; configuration stays out."""
+        """Show the project's name and its plugins, but not their configuration."""
         return (
             f"ProjectConnection(project={self.artifacts.name!r}, catalog={self.catalog_plugin!r}, "
             f"storage={self.storage_plugin!r})"
@@ -89,8 +89,8 @@ class ProjectConnection:
         """Return the project's engine, opened on first use and shared afterwards.
 
         Raises:
-            PluginNotFoundError: No plugin offers the configured engine.
-            CapabilityError: The catalog cannot be opened by an engine.
+            PluginNotFoundError: No plugin provides the configured engine.
+            CapabilityError: The engine cannot open the catalog.
         """
         with self._lock:
             if not self._planes:
@@ -110,12 +110,12 @@ class ProjectConnection:
         )
 
     def health(self) -> dict[str, HealthStatus]:
-        """Ask each plugin that the project started how it is; by ``group:name``, in the order of their start."""
+        """Return the health of each started plugin by ``group:name``, in start order."""
         return {plugin_key(*key): self.plugins.health_check(*key) for key in self.plugins.started}
 
     def close(self) -> None:
-        """Release the engine and the catalog, and stop the plugins, last one first; closing twice does nothing."""
-        # What cannot be released does not keep the rest.
+        """Close the engine and the catalog, and stop the plugins in reverse start order; idempotent."""
+        # If one of them fails to close, the others are still closed.
         with ExitStack() as steps, self._lock:
             steps.callback(self.plugins.shutdown)
             steps.callback(self.catalog.close)
@@ -125,7 +125,7 @@ class ProjectConnection:
 
 
 class LazyEngine:
-    """Opens a manager's engine once, from whatever the manager was given."""
+    """Opens a manager's engine on first use."""
 
     def __init__(
         self,
@@ -134,17 +134,17 @@ class LazyEngine:
         *,
         plugins: tuple[CatalogPlugin | None, StoragePlugin | None] = (None, None),
     ) -> None:
-        """Open nothing yet.
+        """Store the arguments; the engine is opened on first use.
 
         Args:
-            catalog: The catalog that the engine has to see.
-            compute: An open engine, a compute plugin, or None for the project's or the installed one.
-            plugins: What connected the catalog, and where its files lie.
+            catalog: The catalog that the engine opens.
+            compute: An open engine, a compute plugin, or None for the project's engine or the installed one.
+            plugins: The plugin that connected the catalog, and the storage plugin of its files.
         """
         self._catalog = catalog
         self._compute = compute
         self._connection: ProjectConnection | None = None
-        # A plugin may be connected to another catalog later; what it is connected to now opens the engine.
+        # Copies, because a plugin may be connected to another catalog later.
         self._plugins = (copy(plugins[0]), copy(plugins[1]))
         self._lock = Lock()
         self._plane: DataPlane | None = None
@@ -155,7 +155,7 @@ class LazyEngine:
 
         Raises:
             MissingDependencyError: No engine is installed.
-            CapabilityError: The catalog is not wired for the engine.
+            CapabilityError: There is no catalog plugin that describes how the engine opens the catalog.
         """
         with self._lock:
             if self._plane is None:
@@ -163,11 +163,11 @@ class LazyEngine:
             return self._plane
 
     def use(self, connection: ProjectConnection) -> None:
-        """Take the engine from an open project unless another one was given."""
+        """Use the engine of an open project, unless another one was given."""
         self._connection = connection
 
     def close(self) -> None:
-        """Close the engine if it was opened here."""
+        """Close the engine if this object opened it."""
         with self._lock:
             if self._plane is not None and self._owned:
                 self._plane.close()
@@ -182,8 +182,10 @@ class LazyEngine:
         config = ComputeConfig()
         compute = self._compute or default_registry().get(PluginType.COMPUTE, config.type)
         if catalog_plugin is None:
-            msg = f"floe does not know how the engine '{compute.name}' opens a {type(self._catalog).__name__}."
-            hint = "Pass the plugin that connected it in its place, pass an open engine as compute=, or use a project."
+            msg = (
+                f"The engine '{compute.name}' cannot open a {type(self._catalog).__name__} without its catalog plugin."
+            )
+            hint = "Pass the catalog plugin instead of the catalog, pass an open engine as compute=, or use a project."
             raise CapabilityError(msg, hint=hint)
         plane = _open_engine(
             compute, config, catalog=self._catalog, plugins=(catalog_plugin, storage_plugin), project_root=Path.cwd()
@@ -200,11 +202,11 @@ def _open_engine(
     plugins: tuple[CatalogPlugin, StoragePlugin | None],
     project_root: Path,
 ) -> DataPlane:
-    """Open an engine over a catalog, with what the plugins of catalog and storage ask it to be configured with.
+    """Open an engine for a catalog, with the configuration from the catalog and storage plugins.
 
     Raises:
         MissingDependencyError: The engine is not installed; the message names the extra.
-        EngineSetupError: The plugin lacks something else.
+        EngineSetupError: Another dependency of the plugin is missing.
     """
     catalog_plugin, storage_plugin = plugins
     conf: dict[str, str] = {}
@@ -212,7 +214,7 @@ def _open_engine(
     if storage_plugin is not None:
         conf |= storage_plugin.get_spark_conf(catalog.name)
         packages += storage_plugin.get_spark_packages()
-    # The catalog comes last: credentials it vends take the place of the storage section's.
+    # The catalog comes last: credentials that it vends override those of the storage section.
     conf |= catalog_plugin.get_spark_conf(catalog.name, catalog.properties)
     packages += catalog_plugin.get_spark_packages(catalog.properties)
     try:
@@ -226,23 +228,23 @@ def _open_engine(
         )
     except ImportError as err:
         msg = f"The compute plugin '{compute.name}' cannot open its engine: {err}."
-        raise EngineSetupError(msg, hint="Install what the plugin needs.") from err
+        raise EngineSetupError(msg, hint="Install the missing dependency.") from err
 
 
 def open_project(artifacts: CompiledArtifacts, *, registry: PluginRegistry | None = None) -> ProjectConnection:
-    """Start a project's plugins, each after what it needs, and connect to its catalog.
+    """Start a project's plugins in dependency order, and connect to its catalog.
 
     Args:
-        artifacts: What ``floe compile`` wrote, as ``CompiledArtifacts.from_json_file()`` loads it.
-        registry: Where plugins come from; all installed ones by default.
+        artifacts: The compiled project, for example from ``CompiledArtifacts.from_json_file()``.
+        registry: The registry of plugins; all installed plugins by default.
 
     Raises:
         SecretReferenceError: A variable or secret that the configuration refers to is not set.
-        PluginNotFoundError: No plugin offers the configured catalog.
-        PluginError: A plugin, or one that it needs, did not start; the message names it.
-        ConfigurationError: A plugin cannot use its section.
-        CatalogConnectionError: The catalog cannot be reached.
-        CatalogAuthenticationError: The catalog does not accept the credentials.
+        PluginNotFoundError: No plugin provides the configured catalog.
+        PluginError: A plugin or one of its dependencies did not start; the message names it.
+        ConfigurationError: A section is invalid for its plugin.
+        CatalogConnectionError: The catalog is unreachable.
+        CatalogAuthenticationError: The catalog rejected the credentials.
     """
     # Other projects of this process may use the same registry.
     plugins = (registry or PluginRegistry()).for_project()
@@ -265,7 +267,7 @@ def open_project(artifacts: CompiledArtifacts, *, registry: PluginRegistry | Non
 
 @atexit.register
 def _stop_what_is_open() -> None:
-    """Stop the plugins of projects that are open when the process ends, as those of a Dagster process are."""
+    """Stop the plugins of projects that are still open when the process ends, as in a Dagster process."""
     for plugins, process in list(_open.items()):
         if process == os.getpid():
             plugins.shutdown()
@@ -274,12 +276,12 @@ def _stop_what_is_open() -> None:
 def bound_storage(
     artifacts: CompiledArtifacts, plugins: PluginRegistry, secrets: SecretSource | None
 ) -> StoragePlugin | None:
-    """Return the storage plugin, configured and bound to the project's section; None when it is not installed."""
+    """Return the storage plugin, configured and bound to the project's section; None if it is not installed."""
     config = expand_section(artifacts.storage, path="storage", secrets=secrets)
     try:
         plugin = plugins.get(PluginType.STORAGE, config.type)
     except PluginNotFoundError as err:
-        # A REST catalog that vends credentials needs no storage plugin of ours.
+        # A REST catalog that vends credentials needs no storage plugin.
         _log.warning("storage_plugin_missing", storage=config.type, reason=str(err))
         return None
     _configure(plugins, (PluginType.STORAGE, config.type), config)
@@ -288,6 +290,6 @@ def bound_storage(
 
 
 def _configure(plugins: PluginRegistry, key: tuple[PluginType, str], section: CatalogConfig | StorageConfig) -> None:
-    """Hand a plugin the options of its section, when it has a model for them."""
+    """Configure a plugin with the options of its section, if it has a model for them."""
     if options_schema(plugins.get(*key), type(section)) is not None:
         plugins.configure(*key, section.options)

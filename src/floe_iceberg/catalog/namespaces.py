@@ -263,7 +263,7 @@ class Namespaces:
         return NamespaceNotFoundError(msg, hint=hint)
 
     def _neighbours(self, parts: tuple[str, ...]) -> list[str]:
-        """List the siblings of a missing namespace, or else those of its nearest existing parent."""
+        """List the siblings of a missing namespace, or else the children of its nearest existing parent."""
         for depth in range(len(parts) - 1, -1, -1):
             try:
                 found = self._catalog.list_namespaces(parts[:depth])

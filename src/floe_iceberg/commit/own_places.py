@@ -68,7 +68,7 @@ def own_files(context: ManagerContext, table: Table, *, shared: bool = False, se
         context: The manager's context.
         table: The table.
         shared: Whether files of another table were found in the table's own folder.
-        search: Whether to load other tables to decide; if not, a doubtful location does not count as the table's.
+        search: Whether to load other tables to decide; if not, only locations that certainly belong to the table count.
     """
     places = declared_places(table.metadata)
     home = home_of(context, table.name()[:-1])

@@ -363,7 +363,7 @@ def _dead(attempt: CommitAttempt, metadata: TableMetadata, branch: str | None) -
 
 
 def discard_files(io: FileIO, paths: Iterable[str]) -> None:
-    """Delete files that no table refers to, as far as the store lets it."""
+    """Delete files that no table references, and ignore failures."""
     for path in paths:
         # A failed deletion leaves an orphan file for the next cleanup; it must not fail the write.
         with contextlib.suppress(Exception):
@@ -376,8 +376,8 @@ def delete_old_metadata(context: ManagerContext, table: Table, before: TableMeta
     if after.properties.get(_DELETE_OLD, "false").lower() == "true" and is_collected(after.properties):
         kept = {entry.metadata_file for entry in after.metadata_log}
         dropped = [entry.metadata_file for entry in before.metadata_log if entry.metadata_file not in kept]
-        # The log of a registered table may contain files of another table. Doubtful files are left to the orphan
-        # cleanup, because a commit must not load all other tables.
+        # The log of a registered table may contain files of another table. Files of unclear ownership are left to the
+        # orphan cleanup, because a commit must not load all other tables.
         if dropped:
             discard_files(table.io, own_files(context, table, search=False).split(dropped)[0])
 

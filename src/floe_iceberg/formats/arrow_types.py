@@ -100,12 +100,12 @@ class _ArrowStream(Protocol):
 
 
 def is_plain(data: object) -> bool:
-    """Whether data is of a library that no engine makes frames with: plain rows, PyArrow, pandas or Polars."""
+    """Whether data certainly is not an engine's frame: a list of rows, or an object of PyArrow, pandas or Polars."""
     return isinstance(data, list) or type(data).__module__.partition(".")[0] in _PLAIN_LIBRARIES
 
 
 def is_stream(data: object) -> bool:
-    """Whether data gives its rows as an Arrow stream, whatever made it."""
+    """Whether data supports the Arrow PyCapsule stream interface."""
     return isinstance(data, _ArrowStream)
 
 
@@ -141,7 +141,7 @@ def _reading() -> Iterator[None]:
     except Exception as err:
         if not isinstance(err, OSError) and not is_of_library(err):
             raise
-        # The first line has the error; the rest, such as an SQL statement, is for the log.
+        # Only the first line describes the error; the rest may be, for example, a SQL statement.
         reason = redact_text(str(err).strip().partition("\n")[0] or type(err).__name__)
         msg = f"Reading the data to write failed: {reason.rstrip('.')}."
         raise WriteError(msg, hint="Check the data source. The table was not changed.") from err

@@ -111,7 +111,7 @@ def compact_table(  # noqa: PLR0913 - options by keyword
         engine: The engine to use; None for the manager's setting, auto chooses by size.
 
     Raises:
-        MaintenanceInProgressError: Another maintenance run holds the table.
+        MaintenanceInProgressError: Another maintenance run holds the table's lease.
         ConfigurationError: No sort order is given, and the table has none.
         ConcurrencyConflictError: Writers changed every file before it could be replaced.
     """

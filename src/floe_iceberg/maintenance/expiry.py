@@ -95,7 +95,7 @@ def expire_snapshots(  # noqa: PLR0913 - options by keyword
         The number of expired snapshots, with the deleted files and bytes as attributes.
 
     Raises:
-        MaintenanceInProgressError: Another maintenance run holds the table.
+        MaintenanceInProgressError: Another maintenance run holds the table's lease.
         UnsafeRetentionError: The given age, snapshots or number are below the declared retention; or only Spark can
             expire the table and would apply a branch's age below it.
         SharedFilesError: ``gc.enabled=false`` means that other tables share the files.

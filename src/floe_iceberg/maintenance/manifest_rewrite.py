@@ -38,7 +38,7 @@ def rewrite_manifests(
     """Merge the manifests of main up to the table's ``commit.manifest.target-size-bytes``.
 
     Raises:
-        MaintenanceInProgressError: Another maintenance run holds the table.
+        MaintenanceInProgressError: Another maintenance run holds the table's lease.
     """
     with context.operation("iceberg.rewrite_manifests", target) as operation:
         before = load_table(context, target)
@@ -67,7 +67,7 @@ def rewrite_manifests(
 
 @dataclass
 class _PreparedMerge:
-    """Builds the merge on the current version of the table, so that no concurrent change is lost."""
+    """Builds the merge on the current version of the table, which keeps concurrent changes."""
 
     draft: SnapshotDraft
 

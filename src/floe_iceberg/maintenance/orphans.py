@@ -47,7 +47,7 @@ _MOST_FILES = 1_000_000
 
 @dataclass(frozen=True)
 class _Listed:
-    """A file found in storage; without a time if the store does not say when it was written."""
+    """A file found in storage; ``modified`` is None if the store does not report it."""
 
     location: str
     size: int
@@ -82,12 +82,12 @@ def sweep_orphans(  # noqa: PLR0913 - options by keyword
         allow_below_retention: Whether the given age may be shorter than ``retention.orphan_days``.
 
     Raises:
-        UnsafeRetentionError: The limit is more recent than ``retention.orphan_days`` allows; or so recent that a
-            running write could lose files, which no option allows.
-        MaintenanceInProgressError: Another maintenance run holds the table.
+        UnsafeRetentionError: The limit is more recent than ``retention.orphan_days`` allows, or more recent than
+            ``min_orphan_age_hours``, which protects the files of running writes and has no override.
+        MaintenanceInProgressError: Another maintenance run holds the table's lease.
         SharedFilesError: ``gc.enabled=false`` marks the files as shared with other tables.
         LegalHoldError: The table or one of its namespaces is under legal hold.
-        MaintenanceError: Another table is in this one's folder, or the store has several names.
+        MaintenanceError: The folder contains another table, or the metadata references the store by several names.
         CorruptFileError: A file of the table is damaged, so it is unknown which files are still needed.
     """
     with context.operation("iceberg.sweep_orphans", target, dry_run=dry_run) as operation:
@@ -130,7 +130,7 @@ def _limit(
             f"Files newer than {least:g} hours can belong to a write that is still running, and "
             f"{local_text(to_millis(limit))} is more recent than that."
         )
-        hint = f"Pass older_than_hours={least:g} or more. The setting min_orphan_age_hours is the lower bound."
+        hint = f"Pass older_than_hours={least:g} or more. The setting min_orphan_age_hours is the minimum."
         raise UnsafeRetentionError(msg, hint=hint, table=table)
     return limit
 

@@ -42,7 +42,7 @@ _MOST_WORKERS = 4
 
 @dataclass(frozen=True)
 class Rewritten:
-    """A group and the new files with its rows."""
+    """A group, and the new files that contain its rows."""
 
     group: FileGroup
     added: tuple[DataFile, ...]

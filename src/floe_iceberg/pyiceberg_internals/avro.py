@@ -79,7 +79,6 @@ def register_codec(name: str, codec: type[Codec]) -> None:
 def read_doubles_with(read: Callable[[DoubleReader, BinaryDecoder], float]) -> None:
     """Replace the function that reads doubles in Avro files.
 
-    Why: PyIceberg 0.12's compiled decoder returns a float of 32 bits, and cannot be subclassed where PyIceberg makes
-    it.
+    Why: PyIceberg 0.12's compiled decoder returns a 32-bit float, and PyIceberg has no way to use another decoder.
     """
     setattr(DoubleReader, "read", read)  # noqa: B010 - mypy refuses to assign a method

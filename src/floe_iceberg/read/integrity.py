@@ -189,12 +189,12 @@ def load_table(context: ManagerContext, target: TableTarget, *, within: bool = T
     """Load the current version of a table; the error for a damaged metadata file names the file.
 
     Args:
-        context: The manager's services.
+        context: The manager's context.
         target: The table.
-        within: Whether this load is part of another operation, which has a trace of its own.
+        within: Whether this load is part of another operation, which has its own span.
 
     Raises:
-        TableNotFoundError: The table does not exist; the error lists what is there.
+        TableNotFoundError: The table does not exist; the error lists the existing tables.
         CorruptFileError: The table's metadata file is damaged or missing.
     """
     identifier = identifier_of(target)

@@ -1,4 +1,4 @@
-"""Row filters and column lists from users, checked against a schema before anything is read."""
+"""Checks row filters and column lists against a schema before any data is read."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
 _SYNTAX = (
     "Write a predicate such as: status = 'active' and (id > 10 or name like 'A%') "
-    "and city in ('Oslo', 'Rome') and email is not null. Names with other characters go in backticks: `unit price` > 5."
+    "and city in ('Oslo', 'Rome') and email is not null. Quote other names with backticks: `unit price` > 5."
 )
 
 
 @dataclass(frozen=True)
 class RowPredicate:
-    """A row filter that fits a table; a row passes when it is true, not when it is null.
+    """A row filter bound to a table's schema; it selects the rows for which it is true, not those for which it is null.
 
     Attributes:
-        predicate: The filter as it was understood, before a schema.
-        bound: The filter on the columns of a schema.
-        text: What the user wrote, for messages.
+        predicate: The parsed filter, before it was bound to a schema.
+        bound: The filter, bound to the columns of a schema.
+        text: The user's text, for messages.
     """
 
     predicate: syntax.Predicate
@@ -47,42 +47,42 @@ class RowPredicate:
     text: str = ""
 
     def __str__(self) -> str:
-        """Show what the user wrote."""
+        """Return the user's text."""
         return self.text
 
     @property
     def always(self) -> bool:
-        """Whether every row passes."""
+        """Whether every row matches."""
         return self.bound == ALWAYS
 
     @cached_property
     def columns(self) -> list[Column]:
-        """The columns it looks at."""
+        """The columns that it uses."""
         return columns(self.bound)
 
     @cached_property
     def pushed_down(self) -> BooleanExpression:
-        """An expression for PyIceberg's reader that passes at least the rows the filter passes."""
+        """An expression for PyIceberg's reader that matches at least the rows that the filter matches."""
         return pushed_down(self.bound)
 
     def passing(self, rows: pa.Table | pa.RecordBatch) -> pa.Array | pa.ChunkedArray:
-        """Return a mask of the rows that pass."""
+        """Return a mask of the matching rows."""
         return passing(rows, self.bound)
 
     def pruner(self, metadata: TableMetadata) -> Pruner:
-        """Return what tells which files of a table hold rows that pass."""
+        """Return a pruner that finds the files of a table with matching rows."""
         return Pruner(self.bound, metadata)
 
     def and_(self, other: RowPredicate) -> RowPredicate:
-        """Require another filter as well."""
+        """Combine two filters with AND."""
         text = f"({self.text}) and ({other.text})"
         return RowPredicate(syntax.And((self.predicate, other.predicate)), all_of((self.bound, other.bound)), text)
 
     def on(self, schema: Schema, *, table: str) -> RowPredicate:
-        """Fit the filter to another schema of the table.
+        """Bind the filter to another schema of the table.
 
         Raises:
-            InvalidScanError: A column is gone, or of another type.
+            InvalidScanError: A column does not exist in the schema, or has an incompatible type.
         """
         return _fitted(self.predicate, schema, table, self.text)
 
@@ -91,10 +91,10 @@ RowFilter = str | BooleanExpression | RowPredicate
 
 
 def parse_row_filter(row_filter: RowFilter | None, schema: Schema, *, table: str) -> RowPredicate:
-    """Turn a filter into a predicate that fits the schema; None means every row.
+    """Parse a filter and bind it to a schema; None matches every row.
 
     Raises:
-        InvalidScanError: The text is no predicate, names an unknown column or compares with a value of another type.
+        InvalidScanError: The filter is invalid, refers to an unknown column or compares incompatible types.
     """
     if row_filter is None:
         return EVERY_ROW
@@ -125,10 +125,10 @@ EVERY_ROW = RowPredicate(syntax.Constant(value=True), ALWAYS)
 
 
 def check_columns(columns: Iterable[str], schema: Schema, *, table: str, role: str = "column list") -> None:
-    """Refuse columns the schema lacks.
+    """Require that columns exist in a schema.
 
     Raises:
-        InvalidScanError: Names the columns, the likely spelling and what is there.
+        InvalidScanError: A column does not exist; the error suggests the most similar name and lists all columns.
     """
     known = schema.column_names
     unknown = [column for column in columns if column not in known]
@@ -140,8 +140,8 @@ def _unknown(unknown: Sequence[str], schema: Schema, *, table: str, role: str) -
     known = schema.column_names
     near = [match for column in unknown for match in _nearest(column, known)]
     guess = f"Did you mean {', '.join(repr(name) for name in near)}? " if near else ""
-    msg = f"The {role} names {', '.join(repr(name) for name in unknown)}, which table '{table}' does not have."
-    return InvalidScanError(msg, hint=f"{guess}Columns there: {', '.join(known)}.", table=table)
+    msg = f"The {role} refers to {', '.join(repr(name) for name in unknown)}, which table '{table}' does not have."
+    return InvalidScanError(msg, hint=f"{guess}Existing columns: {', '.join(known)}.", table=table)
 
 
 def _nearest(column: str, known: Sequence[str]) -> list[str]:

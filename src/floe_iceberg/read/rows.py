@@ -1,4 +1,4 @@
-"""Reads rows from data files with PyIceberg's scan, and fixes errors in its projection.
+"""Reads rows from data files with PyIceberg's scan, and works around errors in its projection.
 
 PyIceberg 0.12 loses the validity of lists and maps with struct values, so null reads as empty.
 """

@@ -110,14 +110,14 @@ def incremental_scan(  # noqa: PLR0913 - options by keyword
 def frame(context: ManagerContext, target: TableTarget, **options: Unpack[FrameOptions]) -> Any:  # noqa: ANN401 - the engine's own lazy frame
     """Return the engine's lazy frame over the table, such as a PySpark DataFrame.
 
-    Options and errors are those of ``scan``.
+    Options and errors are the same as for ``scan``.
     """
     asked = _Asked(**options)
     with context.operation("iceberg.frame", target, **asked.attributes):
         try:
             table = load_table(context, target)
         except CapabilityError:
-            # Metadata that only the engine can read: it checks for itself what is asked for.
+            # Only the engine can read this metadata; it checks the request itself.
             return context.plane().frame(asked.unchecked(str(identifier_of(target))))
         version = asked.version(table)
         if asked.columns is not None:

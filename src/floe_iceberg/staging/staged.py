@@ -113,7 +113,7 @@ class StagedMark:
 
     Attributes:
         branch: The branch of the original write.
-        mode: What happens to the rows already there.
+        mode: How the write treats existing rows.
         row_filter: Rows that an overwrite replaces, as text; None for all.
         keys: Key columns of an upsert.
         columns: Columns that an upsert changes; other columns keep their current values on main.

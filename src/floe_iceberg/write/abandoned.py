@@ -1,4 +1,4 @@
-"""Cleanup of branches whose process was killed or whose host is gone.
+"""Cleanup of operation branches whose process was killed.
 
 A branch protects its snapshots and their files from expiry. The names of operation branches contain the process id, so
 branches of dead processes on this host can be removed. Whether a process on another host is alive is unknown here;

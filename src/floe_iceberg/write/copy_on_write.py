@@ -113,7 +113,7 @@ class Rewrite:
 
 
 def without_matching(branch: Branch, tasks: Iterable[FileScanTask], row_filter: RowFilter, layout: Layout) -> Rewrite:
-    """Remove the rows that match a filter; rows for which the filter is unknown stay."""
+    """Remove the rows that match a filter; rows for which the filter is null stay."""
     matched = branch.filter(row_filter, layout.metadata)
     pruner = matched.pruner(layout.metadata)
     removed: list[DataFile] = []

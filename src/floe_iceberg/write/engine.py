@@ -347,7 +347,7 @@ class _EngineLoop:
         require_unread(table.metadata, head, self._properties, table=str(identifier_of(self._target)))
 
     def _await_clock(self, table: Table) -> None:
-        """Wait until the table's timestamps have passed, so that the engine does not do work it would discard."""
+        """Wait until the engine will accept the table's timestamps; otherwise its work would be discarded."""
         seconds, name = seconds_until_java_writes(table.metadata), str(identifier_of(self._target))
         if seconds > self._context.config.commit_timeout_seconds:
             ahead = f"{seconds_ahead(table.metadata):.0f} s ahead"

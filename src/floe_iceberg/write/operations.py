@@ -96,7 +96,7 @@ def write_data(  # noqa: PLR0913 - options by keyword
         context: The manager's context.
         target: The table.
         data: PyArrow table or reader, pandas, Polars or PySpark DataFrame, or a list of dicts.
-        mode: What happens to the rows already there.
+        mode: How the write treats existing rows.
         keys: Key columns of an upsert; the table's own keys by default.
         overwrite_filter: Rows that an overwrite replaces; all by default.
         options: Settings of the write.
@@ -136,7 +136,7 @@ def write_table(  # noqa: PLR0913 - options by keyword
         context: The manager's context.
         target: The table.
         data: The data to write.
-        mode: What happens to the rows already there.
+        mode: How the write treats existing rows.
         options: Settings of the write.
         keys: Key columns of an upsert.
         overwrite_filter: Rows that an overwrite replaces.
@@ -167,7 +167,7 @@ def write_table(  # noqa: PLR0913 - options by keyword
 def delete(
     context: ManagerContext, target: TableTarget, row_filter: RowFilter, *, options: WriteSettings | None = None
 ) -> SnapshotInfo:
-    """Delete the rows a filter matches; rows for which it is unknown stay.
+    """Delete the rows that match a filter; rows for which it is null stay.
 
     Returns:
         The new snapshot, or the current one if no row matched.
@@ -378,7 +378,7 @@ def _has(schema: Schema, column: str) -> bool:
 
 
 def is_engine_frame(context: ManagerContext, data: object) -> bool:
-    """Whether data is a frame of the engine; types of known data libraries are not passed to the engine."""
+    """Whether data is a frame of the engine; data of PyArrow, pandas and Polars is recognized without an engine."""
     if is_plain(data):
         return False
     try:
@@ -386,7 +386,7 @@ def is_engine_frame(context: ManagerContext, data: object) -> bool:
     except MissingDependencyError:
         return False
     except FloeStorageError:
-        # An engine's frame names its columns; other data is refused for what it is, and a stream needs no engine.
+        # Engines' frames have columns. A stream needs no engine, and other data is rejected by its type.
         if is_stream(data) or not hasattr(type(data), "columns"):
             return False
         raise

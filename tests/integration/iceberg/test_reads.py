@@ -127,7 +127,7 @@ def test_a_filter_that_is_no_predicate_is_shown(context, orders):
 def test_a_filter_on_an_unknown_column_suggests_the_right_one(context, orders):
     with pytest.raises(InvalidScanError) as caught:
         reads.scan(context, "bronze.orders", row_filter="Amnt > 3")
-    assert "Did you mean 'amount'? Columns there: id, city, amount." in str(caught.value)
+    assert "Did you mean 'amount'? Existing columns: id, city, amount." in str(caught.value)
 
 
 def test_a_filter_with_a_value_of_another_type_is_refused(context, orders):

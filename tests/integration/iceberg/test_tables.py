@@ -213,7 +213,7 @@ def test_a_catalog_that_no_engine_opens_does_not_hide_that_data_is_no_frame(mana
 
 def test_a_frame_of_an_engine_that_cannot_open_the_catalog_is_refused_with_the_way_out(manager):
     manager.create_table("bronze.t", pa.schema([("id", pa.int64())]))
-    with pytest.raises(CapabilityError, match="Pass the plugin that connected it"):
+    with pytest.raises(CapabilityError, match="Pass the catalog plugin instead"):
         manager.append("bronze.t", FrameOfNobody())
 
 

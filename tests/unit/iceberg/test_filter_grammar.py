@@ -133,7 +133,7 @@ def test_a_text_outside_the_grammar_is_refused_with_its_place(row_filter, positi
 
 
 def test_an_unknown_column_is_named_with_its_likely_spelling():
-    with pytest.raises(InvalidScanError, match="names 'nmae'") as caught:
+    with pytest.raises(InvalidScanError, match="refers to 'nmae'") as caught:
         sql("nmae = 'x'")
     assert "Did you mean 'name'?" in str(caught.value)
     with pytest.raises(InvalidScanError, match=r"names 'tags\.element'"):

@@ -1,16 +1,16 @@
 r"""Parser for row filters: a subset of SQL that both engines interpret the same way.
 
 predicate:  [not] term {and | or [not] term}, with parentheses
-term:       column (= | == | != | <> | < | <= | > | >=) value, or the other way around
-column [not] in (value, …)
-column [not] between value and value
-column [not] like 'pattern'         (% any string, _ one character, \% and \_ for themselves)
-column is [not] null
-column is [not] nan, or isnan(column)
-column                              (a boolean column)
-true | false
+term:       column (= | == | != | <> | < | <= | > | >=) value, or the value first
+            column [not] in (value, …)
+            column [not] between value and value
+            column [not] like 'pattern'         (% any string, _ one character, \% and \_ literally)
+            column is [not] null
+            column is [not] nan, or isnan(column)
+            column                              (a boolean column)
+            true | false
 column:     name, `any name`, "any name"; dots select struct fields
-value:      12, -1.5, 2e9, 'text' ('' for a quote), true, false, X'00ff', date '2026-01-31', timestamp '…'
+value:      12, -1.5, 2e9, 'text' ('' is a quote), true, false, X'00ff', date '2026-01-31', timestamp '…'
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class Pruner:
         return self._some(self._bound, lambda leaf: self._of_file(file, leaf))
 
     def may_apply(self, file: DataFile) -> bool:
-        """Whether a delete file may apply to matching rows, judged by its partition only."""
+        """Whether a delete file may apply to matching rows, according to its partition only."""
         return self._some(self._bound, lambda leaf: self._of_partition(file, leaf))
 
     def may_list(self, manifest: ManifestFile) -> bool:

@@ -3,9 +3,9 @@
 Tables are listed through their own ``FileIO`` and not through the storage plugin's object store:
 
 - A REST catalog vends credentials per table. Only the table's ``FileIO`` has them and renews them; the project's own
-  credentials may not reach the table at all, or reach more than the table.
-- Files are read and deleted through that ``FileIO``, so the listing sees what these see, under the same names.
-- It needs no optional client: PyArrow lists S3 without obstore, and a manager made from a bare catalog has no plugin.
+  credentials may have no access to the table, or more access than they should.
+- Files are read and deleted through the same ``FileIO``, so the listing returns the same files under the same names.
+- It needs no optional client: PyArrow lists S3 without obstore, and a manager created from a catalog has no plugin.
 
 ``FileIO`` cannot create an object atomically, so this is an ``ObjectListing`` and not a whole ``ObjectStore``.
 """
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
     from pyiceberg.io import FileIO
 
-# Their FileIO needs the account, which is part of the host.
+# For these schemes, the file system needs the account, which is part of the host.
 _ACCOUNT_SCHEMES = frozenset({"abfs", "abfss", "wasb", "wasbs"})
-# How fsspec's file systems name the time of the last change.
+# Keys of the modification time in fsspec's file systems.
 _MODIFIED_KEYS = ("LastModified", "last_modified", "mtime", "updated")
 _NANOSECONDS = 1_000_000_000
 
-# Path below the folder, bytes, time of the last change.
+# Path below the folder, bytes, modification time.
 _Found = tuple[str, int, datetime | None]
 
 
@@ -53,7 +53,7 @@ class FileIOListing:
         """Use a FileIO's file system; ``table`` is named in errors.
 
         Raises:
-            CapabilityError: This FileIO has no file system that lists folders.
+            CapabilityError: The FileIO does not support listing.
         """
         if not isinstance(io, PyArrowFileIO) and not hasattr(io, "get_fs"):
             subject = f"table '{table}'" if table else location
@@ -70,7 +70,7 @@ class FileIOListing:
             self._files = io.fs_by_scheme(scheme, netloc)
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        """List every file below a folder, at any depth; PyArrow also lists local folders that are behind links."""
+        """List every file below a folder, at any depth; PyArrow also follows links to local folders."""
         folder = folder_prefix(prefix)
         files = self._files
         found = self._list_with_fsspec(folder) if files is None else self._list_with_pyarrow(files, folder)
@@ -82,9 +82,9 @@ class FileIOListing:
         return f"{self.location}/{key}"
 
     def remove_empty_folder(self, key: str = "") -> None:
-        """Remove a folder on a local disk if there is no file in it; other stores have no folders.
+        """Remove a local folder if it contains no files; other stores have no folders.
 
-        The folder itself (an empty key) is removed only if it contains nothing at all.
+        The location itself (an empty key) is removed only if it is empty.
         """
         if not isinstance(self._files, LocalFileSystem):
             return
@@ -136,7 +136,7 @@ class FileIOListing:
 
 
 def _path_in(files: Any, location: str) -> str:  # noqa: ANN401 - a file system of fsspec, which floe does not import
-    # A file system of fsspec answers with paths, and has no public way from a folder's URL to its path.
+    # fsspec's file systems return paths, and have no public API to convert a folder's URL to its path.
     return str(files._strip_protocol(location))  # noqa: SLF001 - pinned by tests/unit/iceberg/test_file_listing.py
 
 
@@ -151,7 +151,7 @@ def _modified(info: dict[str, Any]) -> datetime | None:
 
 
 def _moment(value: Any, *, unit: int = 1) -> datetime | None:  # noqa: ANN401 - a number or something unknown
-    # A file system accepts times that a datetime cannot hold.
+    # File systems support times outside the range of datetime.
     with contextlib.suppress(OverflowError, TypeError, ValueError, OSError):
         return datetime.fromtimestamp(float(value) / unit, UTC)
     return None

@@ -78,4 +78,4 @@ def require_no_hold(context: ManagerContext, table: Table, *, what: str) -> None
     holds |= namespace_holds(Namespaces(context.catalog), table.name()[:-1], in_sight=True)
     for place, reason in holds.items():
         msg = f"{what} of table '{name}' is refused: '{place}' is under legal hold ({reason})."
-        raise LegalHoldError(msg, hint=f"Remove the property {LEGAL_HOLD} once it is lifted.", table=name)
+        raise LegalHoldError(msg, hint=f"When the hold is lifted, remove the property {LEGAL_HOLD}.", table=name)

@@ -111,7 +111,7 @@ def _explicit(metadata: TableMetadata, refs: dict[str, SnapshotRef], snapshot_id
             raise SnapshotNotFoundError(msg)
         holding = sorted(name for name, ref in refs.items() if ref.snapshot_id == snapshot_id)
         if holding:
-            msg = f"Snapshot {snapshot_id} cannot expire: {', '.join(holding)} points to it."
+            msg = f"Snapshot {snapshot_id} cannot expire: it is referenced by {', '.join(holding)}."
             raise MaintenanceError(msg, hint="Remove or move that branch or tag first.")
     return set(snapshot_ids)
 
