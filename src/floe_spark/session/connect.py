@@ -97,7 +97,7 @@ class ConnectEngine:
         """Publish the session of an operation for other processes.
 
         Raises:
-            ConcurrencyConflictError: Another process, which may be dead, announced the operation and did not withdraw it.
+            ConcurrencyConflictError: Another process, which may be dead, has not withdrawn its announcement.
         """
         note = session.sql(f"SELECT {text_literal(_id_of(session))} AS session_id")
         try:

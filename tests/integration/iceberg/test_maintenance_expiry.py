@@ -96,7 +96,7 @@ def test_chosen_snapshots_expire_whatever_their_age(context, events):
 
 def test_the_current_snapshot_cannot_be_chosen(context, events):
     current = refs.current_snapshot(context, NAME)
-    with pytest.raises(MaintenanceError, match="main points to it"):
+    with pytest.raises(MaintenanceError, match="it is referenced by main"):
         maintenance.expire_snapshots(context, NAME, snapshot_ids=[current.snapshot_id])
 
 
