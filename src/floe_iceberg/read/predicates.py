@@ -138,7 +138,7 @@ def check_columns(columns: Iterable[str], schema: Schema, *, table: str, role: s
 
 def _unknown(unknown: Sequence[str], schema: Schema, *, table: str, role: str) -> InvalidScanError:
     known = schema.column_names
-    near = [match for column in unknown for match in _nearest(column, known)]
+    near = [match for column in unknown for match in _nearest(column, known) if match != column]
     guess = f"Did you mean {', '.join(repr(name) for name in near)}? " if near else ""
     msg = f"The {role} refers to {', '.join(repr(name) for name in unknown)}, which table '{table}' does not have."
     return InvalidScanError(msg, hint=f"{guess}Existing columns: {', '.join(known)}.", table=table)

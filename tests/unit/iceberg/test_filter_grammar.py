@@ -136,9 +136,9 @@ def test_an_unknown_column_is_named_with_its_likely_spelling():
     with pytest.raises(InvalidScanError, match="refers to 'nmae'") as caught:
         sql("nmae = 'x'")
     assert "Did you mean 'name'?" in str(caught.value)
-    with pytest.raises(InvalidScanError, match=r"names 'tags\.element'"):
+    with pytest.raises(InvalidScanError, match=r"refers to 'tags\.element'"):
         sql("tags.element = 'x'")
-    with pytest.raises(InvalidScanError, match=r"names 'address\.city'"):
+    with pytest.raises(InvalidScanError, match=r"refers to 'address\.city'"):
         sql("`address.city` = 'x'")
 
 
