@@ -14,7 +14,7 @@ from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRef
 from pyiceberg.table.snapshots import MetadataLogEntry, SnapshotLogEntry
 from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate, update_table_metadata
 
-from floe_iceberg.catalog.clocks import clocked, earliest_moment
+from floe_iceberg.catalog.clocks import earliest_timestamp, with_monotonic_timestamps
 
 if TYPE_CHECKING:
     from pyiceberg.table.update import TableUpdate
@@ -37,7 +37,7 @@ def with_updates(base: TableMetadata, location: str, updates: tuple[TableUpdate,
         KeyError: The updates refer to something that is not in the metadata.
     """
     _require_new_numbers(base, updates)
-    return update_table_metadata(base, clocked(updates), metadata_location=location)
+    return update_table_metadata(base, with_monotonic_timestamps(updates), metadata_location=location)
 
 
 def next_version(location: str) -> int:
@@ -69,16 +69,16 @@ def with_snapshot(base: TableMetadata, location: str, updates: tuple[TableUpdate
     keep = max(1, int(base.properties.get(_PREVIOUS_VERSIONS, _KEPT_METADATA_FILES)))
     log = [*base.metadata_log, MetadataLogEntry(metadata_file=location, timestamp_ms=base.last_updated_ms)][-keep:]
     # The table's metadata may have changed since the snapshot was written.
-    moment = max(snapshot.timestamp_ms, earliest_moment(base))
+    timestamp_ms = max(snapshot.timestamp_ms, earliest_timestamp(base))
     changes: dict[str, Any] = {
         "snapshots": [*base.snapshots, snapshot],
         "last_sequence_number": snapshot.sequence_number,
-        "last_updated_ms": moment,
+        "last_updated_ms": timestamp_ms,
         "refs": {**base.refs, moved.ref_name: ref},
         "metadata_log": log,
     }
     if moved.ref_name == MAIN_BRANCH:
-        entry = SnapshotLogEntry(snapshot_id=snapshot.snapshot_id, timestamp_ms=moment)
+        entry = SnapshotLogEntry(snapshot_id=snapshot.snapshot_id, timestamp_ms=timestamp_ms)
         changes |= {"current_snapshot_id": snapshot.snapshot_id, "snapshot_log": [*base.snapshot_log, entry]}
     return base.model_copy(update=changes)
 

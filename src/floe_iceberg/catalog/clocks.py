@@ -4,9 +4,9 @@ Iceberg's Java implementation rejects metadata whose last update is before an en
 of order. The timestamp of every change is therefore the writer's time, or just after the table's newest timestamp if
 that is later.
 
-For the embedded, Hive and Glue catalogs, PyIceberg uses the local time, and ``clocked`` corrects it. A REST catalog
-sets the time of a change itself and rejects a snapshot that is more than a minute ahead, so the timestamp of a snapshot
-follows the server's clock.
+For the embedded, Hive and Glue catalogs, PyIceberg uses the local time, which ``with_monotonic_timestamps`` corrects. A
+REST catalog sets the time of a change itself and rejects a snapshot that is more than a minute ahead, so the timestamp
+of a snapshot follows the server's clock.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from floe_iceberg.pyiceberg_internals.metadata import UpdateContext, register_up
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
-_JAVAS_TOLERANCE_SECONDS = 60
+_JAVA_TOLERANCE_SECONDS = 60
 
 
-def next_moment(metadata: TableMetadata, *, offset_ms: int = 0) -> int:
+def next_timestamp(metadata: TableMetadata, *, offset_ms: int = 0) -> int:
     """Return the timestamp in milliseconds for a change made now, later than all timestamps of the table.
 
     Args:
         metadata: The table's metadata.
         offset_ms: Milliseconds by which the catalog's clock is ahead of this machine's clock.
     """
-    return max(int(time.time() * 1000) + offset_ms, earliest_moment(metadata))
+    return max(int(time.time() * 1000) + offset_ms, earliest_timestamp(metadata))
 
 
-def earliest_moment(metadata: TableMetadata) -> int:
+def earliest_timestamp(metadata: TableMetadata) -> int:
     """Return the earliest valid timestamp for a change, later than all timestamps of the table."""
     logs = (metadata.snapshot_log[-1:], metadata.metadata_log[-1:])
     return 1 + max([metadata.last_updated_ms, *(entry.timestamp_ms for log in logs for entry in log)])
@@ -45,17 +45,17 @@ def earliest_moment(metadata: TableMetadata) -> int:
 
 def seconds_ahead(metadata: TableMetadata) -> float:
     """Return the seconds by which a table's timestamps are ahead of this machine's clock, at least 0."""
-    return max(0.0, earliest_moment(metadata) / 1000 - time.time())
+    return max(0.0, earliest_timestamp(metadata) / 1000 - time.time())
 
 
 def seconds_until_java_writes(metadata: TableMetadata) -> float:
     """Return the seconds until Iceberg's Java implementation accepts a write by this machine's clock; 0 if now."""
-    return max(0.0, seconds_ahead(metadata) - _JAVAS_TOLERANCE_SECONDS)
+    return max(0.0, seconds_ahead(metadata) - _JAVA_TOLERANCE_SECONDS)
 
 
-def in_order(base: TableMetadata, changed: TableMetadata) -> TableMetadata:
+def with_timestamps_after(base: TableMetadata, changed: TableMetadata) -> TableMetadata:
     """Return changed metadata with new timestamps moved after those of its base metadata."""
-    earliest = earliest_moment(base)
+    earliest = earliest_timestamp(base)
     known = {(entry.snapshot_id, entry.timestamp_ms) for entry in base.snapshot_log}
     log = [
         entry
@@ -64,8 +64,8 @@ def in_order(base: TableMetadata, changed: TableMetadata) -> TableMetadata:
         for entry in changed.snapshot_log
     ]
     unset = changed.last_updated_ms == base.last_updated_ms
-    moment = next_moment(base) if unset else max(changed.last_updated_ms, earliest)
-    return changed.model_copy(update={"last_updated_ms": moment, "snapshot_log": log})
+    timestamp = next_timestamp(base) if unset else max(changed.last_updated_ms, earliest)
+    return changed.model_copy(update={"last_updated_ms": timestamp, "snapshot_log": log})
 
 
 class _Begin(SetPropertiesUpdate):
@@ -80,13 +80,13 @@ class _End(SetPropertiesUpdate):
     updates: dict[str, str] = Field(default_factory=dict)
 
 
-class _Began(UpdateContext):
+class _BaseContext(UpdateContext):
     """Update context with the base metadata recorded by ``_Begin``."""
 
     base: TableMetadata
 
 
-def clocked(updates: tuple[TableUpdate, ...]) -> tuple[TableUpdate, ...]:
+def with_monotonic_timestamps(updates: tuple[TableUpdate, ...]) -> tuple[TableUpdate, ...]:
     """Wrap updates that PyIceberg applies in this process, so the table's timestamps stay monotonic.
 
     The fields specific to format version 1 are set to the current schema and spec.
@@ -97,7 +97,7 @@ def clocked(updates: tuple[TableUpdate, ...]) -> tuple[TableUpdate, ...]:
 @register_update(_Begin)
 def _(update: _Begin, base_metadata: TableMetadata, context: UpdateContext) -> TableMetadata:
     del update
-    cast("_Began", context).base = base_metadata
+    cast("_BaseContext", context).base = base_metadata
     return base_metadata
 
 
@@ -106,4 +106,4 @@ def _(update: _End, base_metadata: TableMetadata, context: UpdateContext) -> Tab
     del update
     if not context.has_changes():
         return base_metadata
-    return with_version_1_fields(in_order(cast("_Began", context).base, base_metadata))
+    return with_version_1_fields(with_timestamps_after(cast("_BaseContext", context).base, base_metadata))

@@ -83,7 +83,7 @@ def _numbered(manifest: ManifestFile, snapshot: Snapshot) -> ManifestFile:
         return manifest
     number = snapshot.sequence_number or 0
     # PyIceberg's copy shares its fields with the original, which the next attempt needs without a sequence number.
-    numbered = ManifestFile(*(manifest[place] for place in range(len(manifest))))
+    numbered = ManifestFile(*(manifest[position] for position in range(len(manifest))))
     numbered.sequence_number = number
     if numbered.min_sequence_number == UNASSIGNED_SEQ:
         numbered.min_sequence_number = number

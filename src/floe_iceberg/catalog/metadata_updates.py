@@ -35,15 +35,15 @@ class RemoveSnapshots(RemoveSnapshotsUpdate):
 # PyIceberg dispatches on the update's class, so only floe's updates are applied this way.
 @register_update(RemoveSnapshots)
 def _(update: RemoveSnapshots, base_metadata: TableMetadata, context: UpdateContext) -> TableMetadata:
-    gone = set(update.snapshot_ids)
-    if missing := sorted(gone - {snapshot.snapshot_id for snapshot in base_metadata.snapshots}):
+    expired = set(update.snapshot_ids)
+    if missing := sorted(expired - {snapshot.snapshot_id for snapshot in base_metadata.snapshots}):
         msg = f"Cannot remove unknown snapshots: {missing}"
         raise ValueError(msg)
     metadata = base_metadata
-    for along in _removed_along(metadata, gone):
-        metadata = apply_update(along, metadata, context)
+    for dependent in _dependent_removals(metadata, expired):
+        metadata = apply_update(dependent, metadata, context)
     context.add_update(update)
-    kept = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in gone]
+    kept = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in expired]
     return metadata.model_copy(
         update={
             "snapshots": kept,
@@ -52,19 +52,19 @@ def _(update: RemoveSnapshots, base_metadata: TableMetadata, context: UpdateCont
     )
 
 
-def _removed_along(metadata: TableMetadata, gone: set[int]) -> Iterator[TableUpdate]:
+def _dependent_removals(metadata: TableMetadata, expired: set[int]) -> Iterator[TableUpdate]:
     for name, ref in metadata.refs.items():
-        if ref.snapshot_id in gone:
+        if ref.snapshot_id in expired:
             yield RemoveSnapshotRefUpdate(ref_name=name)
-    for snapshot_id in {file.snapshot_id for file in metadata.statistics} & gone:
+    for snapshot_id in {file.snapshot_id for file in metadata.statistics} & expired:
         yield RemoveStatisticsUpdate(snapshot_id=snapshot_id)
-    for snapshot_id in {file.snapshot_id for file in metadata.partition_statistics} & gone:
+    for snapshot_id in {file.snapshot_id for file in metadata.partition_statistics} & expired:
         yield RemovePartitionStatisticsUpdate(snapshot_id=snapshot_id)
 
 
 def _unbroken(log: list[SnapshotLogEntry], kept: set[int]) -> list[SnapshotLogEntry]:
     """Return the log after its last missing snapshot, because time travel across a gap finds the wrong version."""
-    last_gap = max((place for place, entry in enumerate(log) if entry.snapshot_id not in kept), default=-1)
+    last_gap = max((position for position, entry in enumerate(log) if entry.snapshot_id not in kept), default=-1)
     return log[last_gap + 1 :]
 
 

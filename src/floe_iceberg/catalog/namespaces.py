@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 NamespaceName = str | tuple[str, ...]
 
-_SHOWN = 10
+_MAX_LISTED = 10
 
 
 def parse_namespace(namespace: NamespaceName) -> tuple[str, ...]:
@@ -74,8 +74,8 @@ def missing_parents(catalog: Catalog, parts: tuple[str, ...]) -> list[tuple[str,
 
 def _listed(names: Iterable[str]) -> str:
     names = sorted(names)
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+    return ", ".join(names[:_MAX_LISTED]) + more
 
 
 class Namespaces:
@@ -215,10 +215,10 @@ class Namespaces:
         """
         parts = parse_namespace(namespace)
         with self.operation("delete_namespace", parts):
-            self._refuse_unless_empty(parts)
+            self._require_empty(parts)
             self._catalog.drop_namespace(parts)
 
-    def _refuse_unless_empty(self, parts: tuple[str, ...]) -> None:
+    def _require_empty(self, parts: tuple[str, ...]) -> None:
         inside = [f"namespace {'.'.join(child)}" for child in self._catalog.list_namespaces(parts)]
         inside += [f"table {'.'.join(table)}" for table in self._catalog.list_tables(parts)]
         if inside:
@@ -255,14 +255,14 @@ class Namespaces:
     def _not_found(self, parts: tuple[str, ...]) -> NamespaceNotFoundError:
         name = ".".join(parts)
         msg = f"Namespace '{name}' not found in catalog '{self._catalog.name}'."
-        known = self._neighbours(parts)
+        known = self._neighbors(parts)
         if close := get_close_matches(name, known, n=1):
             hint = f"Did you mean '{close[0]}'? Existing namespaces: {_listed(known)}."
             return NamespaceNotFoundError(msg, hint=hint)
         hint = f"Existing namespaces: {_listed(known)}." if known else "The catalog has no namespaces."
         return NamespaceNotFoundError(msg, hint=hint)
 
-    def _neighbours(self, parts: tuple[str, ...]) -> list[str]:
+    def _neighbors(self, parts: tuple[str, ...]) -> list[str]:
         """List the siblings of a missing namespace, or else the children of its nearest existing parent."""
         for depth in range(len(parts) - 1, -1, -1):
             try:

@@ -69,7 +69,7 @@ DEFINITE = (
     TypeError,
 )
 # The catalog is unavailable and may be restarting.
-_AWAY = (CatalogUnavailableError, CircuitOpenError)
+_UNAVAILABLE = (CatalogUnavailableError, CircuitOpenError)
 # A reply can be lost while the server is still processing the call; these are the pauses before each read.
 PAUSES = (0.0, 0.2, 0.8)
 # Seconds to wait for an unavailable catalog that has answered before.
@@ -77,18 +77,18 @@ PATIENCE_SECONDS = 60.0
 _LONGEST_PAUSE = 5.0
 
 
-class Looks:
-    """Reads of a catalog after an ambiguous reply, spread over time.
+class OutcomeProbe:
+    """Reads a catalog repeatedly to determine the outcome of a call after an ambiguous reply.
 
     Attributes:
-        is_back: Whether the catalog was unavailable and is responding again.
+        recovered: Whether the catalog was unavailable and is responding again.
     """
 
     def __init__(self, pauses: tuple[float, ...] = PAUSES, *, patience: float = PATIENCE_SECONDS) -> None:
         """Read once after each pause; wait up to ``patience`` seconds for an unavailable catalog."""
         self._pauses = pauses
         self._until = time.monotonic() + patience
-        self.is_back = False
+        self.recovered = False
 
     def __iter__(self) -> Iterator[None]:
         """Pause, then yield for a read."""
@@ -96,20 +96,20 @@ class Looks:
             time.sleep(pause)
             yield
 
-    def reach(self, look: Callable[[], T]) -> T:
-        """Read, and wait while the catalog is unavailable."""
+    def read(self, call: Callable[[], T]) -> T:
+        """Call a function that reads the catalog, and wait while the catalog is unavailable."""
         pause = 0.2
-        away = False
+        unavailable = False
         while True:
             try:
-                found = look()
-            except _AWAY:
+                result = call()
+            except _UNAVAILABLE:
                 if time.monotonic() + pause > self._until:
                     raise
             else:
-                self.is_back = self.is_back or away
-                return found
-            away = True
+                self.recovered = self.recovered or unavailable
+                return result
+            unavailable = True
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -120,10 +120,10 @@ def landed(metadata: TableMetadata, updates: tuple[TableUpdate, ...]) -> bool:
         return all(metadata.snapshot_by_id(snapshot.snapshot_id) is not None for snapshot in snapshots)
     if created := [update for update in updates if isinstance(update, AssignUUIDUpdate)]:
         return all(update.uuid == metadata.table_uuid for update in created)
-    return bool(updates) and all(_holds(metadata, update) for update in updates)
+    return bool(updates) and all(_is_applied(metadata, update) for update in updates)
 
 
-def _holds(metadata: TableMetadata, update: TableUpdate) -> bool:  # noqa: C901, PLR0911 - one case per kind of update
+def _is_applied(metadata: TableMetadata, update: TableUpdate) -> bool:  # noqa: C901, PLR0911 - one case per kind of update
     match update:
         case AddSchemaUpdate():
             return any(schema == update.schema_ for schema in metadata.schemas)
@@ -155,7 +155,9 @@ def _holds(metadata: TableMetadata, update: TableUpdate) -> bool:  # noqa: C901,
             return False
 
 
-def guards_of_the_number(metadata: TableMetadata, updates: tuple[TableUpdate, ...]) -> tuple[AssertRefSnapshotId, ...]:
+def sequence_number_guards(
+    metadata: TableMetadata, updates: tuple[TableUpdate, ...]
+) -> tuple[AssertRefSnapshotId, ...]:
     """Return requirements which ensure that no commit to another branch takes a new snapshot's sequence number.
 
     Catalogs reject a snapshot with a used sequence number, except a snapshot without a parent, the first of a branch.
@@ -166,7 +168,7 @@ def guards_of_the_number(metadata: TableMetadata, updates: tuple[TableUpdate, ..
     return tuple(AssertRefSnapshotId(ref=name, snapshot_id=ref.snapshot_id) for name, ref in metadata.refs.items())
 
 
-def overtaken(metadata: TableMetadata, updates: tuple[TableUpdate, ...]) -> bool:
+def sequence_number_taken(metadata: TableMetadata, updates: tuple[TableUpdate, ...]) -> bool:
     """Whether a snapshot's sequence number has been used, so no catalog can add the snapshot any more."""
     added = [update.snapshot for update in updates if isinstance(update, AddSnapshotUpdate)]
     last = getattr(metadata, "last_sequence_number", 0)

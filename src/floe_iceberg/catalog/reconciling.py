@@ -28,15 +28,15 @@ from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate
 from floe_core.errors import ConfigurationError
 from floe_core.observing.metrics import timed_commit
 from floe_core.telemetry import traced
-from floe_iceberg.catalog.clocks import clocked
+from floe_iceberg.catalog.clocks import with_monotonic_timestamps
 from floe_iceberg.catalog.manifest_lists import ManifestLists
 from floe_iceberg.catalog.outcomes import (
     DEFINITE,
     PATIENCE_SECONDS,
-    Looks,
-    guards_of_the_number,
+    OutcomeProbe,
     landed,
-    overtaken,
+    sequence_number_guards,
+    sequence_number_taken,
 )
 from floe_iceberg.catalog.traits import answers_once, clock_offset_of, reports_outcomes
 from floe_iceberg.pyiceberg_internals.catalogs import FileIOHook, file_io_of
@@ -123,30 +123,32 @@ class ReconcilingCatalog(FileIOHook):
             except pyiceberg_errors.CommitStateUnknownException as err:
                 return self._reconcile(table, updates, err)
         in_process = isinstance(self.inner, MetastoreCatalog) and not creates
-        requirements = (*requirements, *guards_of_the_number(table.metadata, updates))
+        requirements = (*requirements, *sequence_number_guards(table.metadata, updates))
         try:
-            return self.inner.commit_table(table, requirements, clocked(updates) if in_process else updates)
+            return self.inner.commit_table(
+                table, requirements, with_monotonic_timestamps(updates) if in_process else updates
+            )
         except Exception as err:  # noqa: BLE001 - whatever went wrong, the table shows the outcome
             return self._reconcile(table, updates, err)
 
     def _reconcile(self, table: Table, updates: tuple[TableUpdate, ...], err: Exception) -> CommitTableResponse:
-        looks = self._looks()
+        probe = self._probe()
         name = ".".join(table.name())
-        for _ in looks:
+        for _ in probe:
             try:
-                current = looks.reach(lambda: self._load(table.name()))
+                current = probe.read(lambda: self._load(table.name()))
             except pyiceberg_errors.NoSuchTableError:
                 raise err from None
             except Exception:  # noqa: BLE001, S112 - an unreachable catalog is read again after the next pause
                 continue
             if landed(current.metadata, updates):
                 return self._confirmed(current, updates)
-            if overtaken(current.metadata, updates):
+            if sequence_number_taken(current.metadata, updates):
                 msg = f"A commit to another branch of {name} landed first"
                 raise pyiceberg_errors.CommitFailedException(msg) from err
-            if isinstance(err, DEFINITE) and not looks.is_back:
+            if isinstance(err, DEFINITE) and not probe.recovered:
                 raise err
-        if looks.is_back and _asserts_its_branch(updates):
+        if probe.recovered and _adds_snapshot(updates):
             # The catalog restarted and does not show the commit. If it lands late, the branch that it asserts has
             # moved by then, or the next attempt finds it.
             msg = f"The catalog was unavailable during a commit to {name}"
@@ -167,61 +169,61 @@ class ReconcilingCatalog(FileIOHook):
                     raise pyiceberg_errors.CommitStateUnknownException(msg) from unreadable
         return CommitTableResponse(metadata=current.metadata, metadata_location=current.metadata_location)
 
-    def _settled(
+    def _call_reconciled(
         self,
         call: Callable[[], T],
-        look: Callable[[], T | None],
+        read: Callable[[], T | None],
         *,
-        believed: tuple[type[Exception], ...] = (),
-        again: bool = True,
+        conclusive: tuple[type[Exception], ...] = (),
+        retry: bool = True,
     ) -> T:
         """Make a call; if it fails, check whether it still took effect.
 
         Args:
             call: The call.
-            look: Reads the catalog; returns the result of the call if it took effect, else None.
-            believed: Errors that are unambiguous.
-            again: Whether to repeat the call once if the catalog was unavailable and is responding again.
+            read: Reads the catalog; returns the result of the call if it took effect, else None.
+            conclusive: Errors that are unambiguous.
+            retry: Whether to repeat the call once if the catalog was unavailable and is responding again.
         """
         try:
             return call()
-        except believed:
+        except conclusive:
             raise
         except Exception as err:
-            looks = self._looks()
-            for _ in looks:
+            probe = self._probe()
+            for _ in probe:
                 try:
-                    found = looks.reach(look)
+                    found = probe.read(read)
                 except Exception:  # noqa: BLE001 - an unreachable catalog is read again after the next pause
                     found = None
                 if found is not None:
                     return found
                 if isinstance(err, DEFINITE):
                     break
-            if looks.is_back and again:
-                return self._settled(call, look, believed=believed, again=False)
+            if probe.recovered and retry:
+                return self._call_reconciled(call, read, conclusive=conclusive, retry=False)
             raise
 
-    def _looks(self) -> Looks:
+    def _probe(self) -> OutcomeProbe:
         # Only wait for a catalog that has answered before; one that never answered is probably down, not restarting.
-        return Looks(patience=self._patience if self._answered else 0.0)
+        return OutcomeProbe(patience=self._patience if self._answered else 0.0)
 
-    def _patiently(self, read: Callable[[], T]) -> T:
+    def _read_when_available(self, read: Callable[[], T]) -> T:
         """Read; wait while a catalog that has answered before is unavailable."""
-        found = self._looks().reach(read)
+        found = self._probe().read(read)
         self._answered = True
         return found
 
-    def _own(self, table: Table) -> Table:
+    def _bind(self, table: Table) -> Table:
         table.catalog = self
         return table
 
     def load_table(self, identifier: str | Identifier) -> Table:
         """Load a table; wait for a catalog that is restarting."""
-        return self._patiently(lambda: self._load(identifier))
+        return self._read_when_available(lambda: self._load(identifier))
 
     def _load(self, identifier: str | Identifier) -> Table:
-        return self._own(self.inner.load_table(identifier))
+        return self._bind(self.inner.load_table(identifier))
 
     def _uuid_of(self, identifier: str | Identifier) -> uuid.UUID | None:
         """Return the UUID of a table; None if it does not exist or is unreadable."""
@@ -247,7 +249,7 @@ class ReconcilingCatalog(FileIOHook):
         creation = uuid.uuid4().hex
         marked = {**(properties or {}), CREATION_ID_PROPERTY: creation}
 
-        def made() -> Table | None:
+        def created() -> Table | None:
             try:
                 current = self._load(identifier)
             except pyiceberg_errors.NoSuchTableError:
@@ -259,8 +261,9 @@ class ReconcilingCatalog(FileIOHook):
 
         taken: list[str] = []
         try:
-            table = self._settled(
-                lambda: self.inner.create_table(identifier, schema, location, partition_spec, sort_order, marked), made
+            table = self._call_reconciled(
+                lambda: self.inner.create_table(identifier, schema, location, partition_spec, sort_order, marked),
+                created,
             )
         except pyiceberg_errors.TableAlreadyExistsError:
             raise
@@ -269,7 +272,7 @@ class ReconcilingCatalog(FileIOHook):
                 msg = f"Table {taken[0]} already exists"
                 raise pyiceberg_errors.TableAlreadyExistsError(msg) from err
             raise
-        return self._own(table)
+        return self._bind(table)
 
     def create_table_transaction(
         self,
@@ -294,8 +297,10 @@ class ReconcilingCatalog(FileIOHook):
             current = None if taken else self._load(identifier)
             return current if current is not None and _descends_from(current, metadata_location) else None
 
-        return self._own(
-            self._settled(lambda: self.inner.register_table(identifier, metadata_location, **options), registered)
+        return self._bind(
+            self._call_reconciled(
+                lambda: self.inner.register_table(identifier, metadata_location, **options), registered
+            )
         )
 
     def rename_table(self, from_identifier: str | Identifier, to_identifier: str | Identifier) -> Table:
@@ -311,11 +316,13 @@ class ReconcilingCatalog(FileIOHook):
             current = self._load(to_identifier)
             return current if ours is not None and current.metadata.table_uuid == ours else None
 
-        return self._own(self._settled(lambda: self.inner.rename_table(from_identifier, to_identifier), renamed))
+        return self._bind(
+            self._call_reconciled(lambda: self.inner.rename_table(from_identifier, to_identifier), renamed)
+        )
 
     def table_exists(self, identifier: str | Identifier) -> bool:
         """Whether a table exists, even if its metadata is unreadable."""
-        return self._patiently(lambda: self._exists(identifier))
+        return self._read_when_available(lambda: self._exists(identifier))
 
     def _exists(self, identifier: str | Identifier) -> bool:
         try:
@@ -330,7 +337,7 @@ class ReconcilingCatalog(FileIOHook):
         Raises:
             NoSuchTableError: The table does not exist.
         """
-        self._settled(lambda: _done(self.inner.drop_table(identifier)), self._gone(identifier))
+        self._call_reconciled(lambda: _done(self.inner.drop_table(identifier)), self._drop_check(identifier))
 
     def purge_table(self, identifier: str | Identifier) -> None:
         """Drop a table and its files.
@@ -338,37 +345,37 @@ class ReconcilingCatalog(FileIOHook):
         Raises:
             NoSuchTableError: The table does not exist.
         """
-        self._settled(lambda: _done(self.inner.purge_table(identifier)), self._gone(identifier))
+        self._call_reconciled(lambda: _done(self.inner.purge_table(identifier)), self._drop_check(identifier))
 
-    def _seems_there(self, identifier: str | Identifier) -> bool:
+    def _may_exist(self, identifier: str | Identifier) -> bool:
         """Whether a table exists, or is so damaged that the catalog fails to respond."""
         try:
             return self.table_exists(identifier)
         except Exception:  # noqa: BLE001 - only a table that exists can be damaged
             return True
 
-    def _gone(self, identifier: str | Identifier) -> Callable[[], bool | None]:
+    def _drop_check(self, identifier: str | Identifier) -> Callable[[], bool | None]:
         """Return a function that checks later whether the current table of a name has been dropped."""
         ours = self._uuid_of(identifier)
-        there = ours is not None or self._seems_there(identifier)
+        existed = ours is not None or self._may_exist(identifier)
 
-        def gone() -> bool | None:
+        def dropped() -> bool | None:
             try:
                 current = self._load(identifier).metadata.table_uuid
             except pyiceberg_errors.NoSuchTableError:
-                return True if there else None
+                return True if existed else None
             # A new table of the same name belongs to another client and stays.
             return True if ours is not None and current != ours else None
 
-        return gone
+        return dropped
 
     def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
         """List the tables of a namespace."""
-        return self._patiently(lambda: self.inner.list_tables(namespace))
+        return self._read_when_available(lambda: self.inner.list_tables(namespace))
 
     def namespace_exists(self, namespace: str | Identifier) -> bool:
         """Whether a namespace exists."""
-        return self._patiently(lambda: self.inner.namespace_exists(namespace))
+        return self._read_when_available(lambda: self.inner.namespace_exists(namespace))
 
     def create_namespace(self, namespace: str | Identifier, properties: Properties | None = None) -> None:
         """Create a namespace.
@@ -376,16 +383,18 @@ class ReconcilingCatalog(FileIOHook):
         Raises:
             NamespaceAlreadyExistsError: The namespace existed before this call.
         """
-        there = self.namespace_exists(namespace)
+        existed = self.namespace_exists(namespace)
 
-        def made() -> bool | None:
-            if there or not self.inner.namespace_exists(namespace):
+        def created() -> bool | None:
+            if existed or not self.inner.namespace_exists(namespace):
                 return None
             current = self.inner.load_namespace_properties(namespace) if properties else {}
             return True if all(current.get(key) == value for key, value in (properties or {}).items()) else None
 
-        believed = (pyiceberg_errors.NamespaceAlreadyExistsError,) if answers_once(self.inner) else ()
-        self._settled(lambda: _done(self.inner.create_namespace(namespace, properties or {})), made, believed=believed)
+        conclusive = (pyiceberg_errors.NamespaceAlreadyExistsError,) if answers_once(self.inner) else ()
+        self._call_reconciled(
+            lambda: _done(self.inner.create_namespace(namespace, properties or {})), created, conclusive=conclusive
+        )
 
     def drop_namespace(self, namespace: str | Identifier) -> None:
         """Drop a namespace.
@@ -394,20 +403,20 @@ class ReconcilingCatalog(FileIOHook):
             NoSuchNamespaceError: The namespace does not exist.
             NamespaceNotEmptyError: The namespace contains tables, views or namespaces.
         """
-        there = self.namespace_exists(namespace)
+        existed = self.namespace_exists(namespace)
 
-        def gone() -> bool | None:
-            return True if there and not self.inner.namespace_exists(namespace) else None
+        def dropped() -> bool | None:
+            return True if existed and not self.inner.namespace_exists(namespace) else None
 
-        self._settled(lambda: _done(self.inner.drop_namespace(namespace)), gone)
+        self._call_reconciled(lambda: _done(self.inner.drop_namespace(namespace)), dropped)
 
     def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
         """List namespaces."""
-        return self._patiently(lambda: self.inner.list_namespaces(namespace))
+        return self._read_when_available(lambda: self.inner.list_namespaces(namespace))
 
     def load_namespace_properties(self, namespace: str | Identifier) -> Properties:
         """Load a namespace's properties."""
-        return self._patiently(lambda: self.inner.load_namespace_properties(namespace))
+        return self._read_when_available(lambda: self.inner.load_namespace_properties(namespace))
 
     def update_namespace_properties(
         self, namespace: str | Identifier, removals: set[str] | None = None, updates: Properties | None = None
@@ -425,7 +434,9 @@ class ReconcilingCatalog(FileIOHook):
                 return None
             return PropertiesUpdateSummary(removed=sorted(removed), updated=sorted(changed), missing=[])
 
-        return self._settled(lambda: self.inner.update_namespace_properties(namespace, removals, changed), updated)
+        return self._call_reconciled(
+            lambda: self.inner.update_namespace_properties(namespace, removals, changed), updated
+        )
 
     def list_views(self, namespace: str | Identifier) -> list[Identifier]:
         """List views."""
@@ -469,7 +480,7 @@ def _done(nothing: None) -> bool:
     return nothing is None
 
 
-def _asserts_its_branch(updates: tuple[TableUpdate, ...]) -> bool:
+def _adds_snapshot(updates: tuple[TableUpdate, ...]) -> bool:
     return any(isinstance(update, AddSnapshotUpdate) for update in updates)
 
 

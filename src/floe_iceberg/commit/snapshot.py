@@ -29,7 +29,7 @@ from pyiceberg.table.update import (
 )
 
 from floe_core.errors import WriteError
-from floe_iceberg.catalog.clocks import next_moment
+from floe_iceberg.catalog.clocks import next_timestamp
 from floe_iceberg.catalog.locations import location_provider
 from floe_iceberg.catalog.manifest_lists import ManifestLists
 from floe_iceberg.catalog.reconciling import ReconcilingCatalog
@@ -344,7 +344,7 @@ class _Build:
             parent_snapshot_id=self._parent.snapshot_id if self._parent else None,
             manifest_list=path,
             sequence_number=self._metadata.next_sequence_number(),
-            timestamp_ms=next_moment(self._metadata, offset_ms=self._clock_offset_ms),
+            timestamp_ms=next_timestamp(self._metadata, offset_ms=self._clock_offset_ms),
             summary=summarize(
                 self._metadata,
                 operation,

@@ -291,14 +291,14 @@ def test_the_first_snapshot_of_a_branch_takes_no_number_that_is_taken(catalog, o
 
 
 @pytest.mark.parametrize(
-    ("below", "requirements", "clocked"),
+    ("below", "requirements", "with_monotonic_timestamps"),
     [
         pytest.param(MetastoreCatalog, (), True, id="in process"),
         pytest.param(MetastoreCatalog, (AssertCreate(),), False, id="creation"),
         pytest.param(Catalog, (), False, id="by a server"),
     ],
 )
-def test_the_tables_clock_is_set_where_nobody_else_sets_it(orders, below, requirements, clocked):
+def test_the_tables_clock_is_set_where_nobody_else_sets_it(orders, below, requirements, with_monotonic_timestamps):
     remote = Mock(spec=below, properties={})
     remote.name = "remote"
     update = SetPropertiesUpdate(updates={"owner": "us"})
@@ -306,7 +306,7 @@ def test_the_tables_clock_is_set_where_nobody_else_sets_it(orders, below, requir
     [(_, asked, updates)] = [call.args for call in remote.commit_table.call_args_list]
     assert asked == requirements
     assert update in updates
-    assert (len(updates) == 3) is clocked
+    assert (len(updates) == 3) is with_monotonic_timestamps
 
 
 def test_the_clock_of_a_table_never_runs_backwards(catalog, orders, monkeypatch):
