@@ -104,7 +104,7 @@ TARGETS = {
             "tests/integration/iceberg/test_declared_retention.py",
             "tests/integration/iceberg/test_expiry_history.py",
             "tests/integration/iceberg/test_maintenance_expiry.py",
-            "tests/integration/iceberg/test_own_places.py",
+            "tests/integration/iceberg/test_file_ownership.py",
             "tests/integration/iceberg/test_retention_of_refs.py",
             "tests/unit/iceberg/test_expiry.py",
             "tests/unit/iceberg/test_retention.py",

@@ -17,7 +17,7 @@ _DIGITS = 16
 
 
 @dataclass(frozen=True)
-class Opened:
+class BranchCreator:
     """The process that created an operation branch, and when; unknown for branches of earlier versions of floe.
 
     Attributes:
@@ -36,12 +36,12 @@ class Opened:
 
 def operation_branch(operation_id: str, number: int) -> str:
     """Return the branch name for one attempt of an operation; it contains the operation and the process."""
-    return f"{OPERATION_PREFIX}{_digest(operation_id)}.{number}.{_opener()}"
+    return f"{OPERATION_PREFIX}{_digest(operation_id)}.{number}.{_creator_suffix()}"
 
 
 def first_branch(unique: str) -> str:
     """Return the name of the branch that creates an empty table's first snapshot."""
-    return f"{FIRST_PREFIX}{_digest(unique)}.0.{_opener()}"
+    return f"{FIRST_PREFIX}{_digest(unique)}.0.{_creator_suffix()}"
 
 
 def is_operation_branch(name: str) -> bool:
@@ -49,17 +49,17 @@ def is_operation_branch(name: str) -> bool:
     return name.startswith((OPERATION_PREFIX, FIRST_PREFIX))
 
 
-def opened(name: str) -> Opened:
+def branch_creator(name: str) -> BranchCreator:
     """Parse the creator of an operation branch from its name."""
     *_, mark, seconds = ["", *name.split(".")]
     process = ProcessMark.parse(mark)
     try:
-        return Opened(process, int(seconds, 16)) if process else Opened()
+        return BranchCreator(process, int(seconds, 16)) if process else BranchCreator()
     except ValueError:
-        return Opened()
+        return BranchCreator()
 
 
-def _opener() -> str:
+def _creator_suffix() -> str:
     return f"{ProcessMark.of_this()}.{int(time.time()):x}"
 
 

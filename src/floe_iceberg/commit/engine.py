@@ -33,7 +33,7 @@ from floe_iceberg.catalog.outcomes import landed
 from floe_iceberg.catalog.reconciling import ReconcilingCatalog
 from floe_iceberg.commit.branches import first_branch
 from floe_iceberg.models import Engine
-from floe_iceberg.read.capabilities import NEWEST_WRITTEN
+from floe_iceberg.read.capabilities import NEWEST_WRITABLE_VERSION
 from floe_iceberg.read.versions import ancestors, name_of
 
 if TYPE_CHECKING:
@@ -47,12 +47,12 @@ if TYPE_CHECKING:
 
 def engine_only(metadata: TableMetadata) -> bool:
     """Whether only an engine can write rows of the table."""
-    return metadata.format_version > NEWEST_WRITTEN
+    return metadata.format_version > NEWEST_WRITABLE_VERSION
 
 
 def commits_by_engine(context: ManagerContext, table: Table) -> bool:
     """Whether even metadata changes need an engine because no server applies them."""
-    return engine_only(table.metadata) and isinstance(_innermost(context), MetastoreCatalog)
+    return engine_only(table.metadata) and isinstance(_inner_catalog(context), MetastoreCatalog)
 
 
 def required_plane(context: ManagerContext, table: Table, engine: Engine | str | None = None) -> DataPlane:
@@ -113,7 +113,7 @@ def first_snapshot_by_engine(context: ManagerContext, table: Table) -> None:
         plane.remove_ref(name, branch, kind="branch")
 
 
-def _innermost(context: ManagerContext) -> object:
+def _inner_catalog(context: ManagerContext) -> object:
     catalog = context.catalog
     return catalog.inner if isinstance(catalog, ReconcilingCatalog) else catalog
 
@@ -150,7 +150,7 @@ class _EngineCommit:
             raise
         except Exception as err:
             # The engine may have committed the change before it failed.
-            if self._has_landed():
+            if self._landed():
                 return
             if isinstance(err, ConcurrencyConflictError) or not isinstance(err, FloeStorageError):
                 msg = f"The engine failed to change table '{self._name}': {err}"
@@ -160,7 +160,7 @@ class _EngineCommit:
     def _load(self) -> TableMetadata:
         return self._context.load(self._name).metadata
 
-    def _has_landed(self) -> bool:
+    def _landed(self) -> bool:
         wanted = tuple(update for update in self._updates if not isinstance(update, RemoveSnapshotsUpdate))
         return landed(self._load(), wanted)
 
@@ -187,12 +187,12 @@ class _EngineCommit:
                 raise CapabilityError(msg, hint="Make the change with Spark SQL.", table=self._name)
 
     def _set_ref(self, plane: DataPlane, metadata: TableMetadata, update: SetSnapshotRefUpdate) -> None:
-        name, goal = update.ref_name, update.snapshot_id
+        name, snapshot_id = update.ref_name, update.snapshot_id
         current = metadata.refs.get(name)
-        if current is not None and current.snapshot_id == goal:
+        if current is not None and current.snapshot_id == snapshot_id:
             return
         if update.type is SnapshotRefType.BRANCH and (current is not None or name == MAIN_BRANCH):
-            self._move_branch(plane, metadata, name, goal)
+            self._move_branch(plane, metadata, name, snapshot_id)
             return
         asserted = {r.ref: r.snapshot_id for r in self._requirements if isinstance(r, AssertRefSnapshotId)}
         plane.set_ref(
@@ -200,7 +200,7 @@ class _EngineCommit:
             RefRequest(
                 name=name,
                 kind=update.type.value,
-                snapshot_id=goal,
+                snapshot_id=snapshot_id,
                 replace=current is not None and asserted.get(name) is not None,
                 max_ref_age_ms=update.max_ref_age_ms,
                 max_snapshot_age_ms=update.max_snapshot_age_ms,
@@ -208,14 +208,16 @@ class _EngineCommit:
             ),
         )
 
-    def _move_branch(self, plane: DataPlane, metadata: TableMetadata, name: str, goal: int) -> None:
+    def _move_branch(self, plane: DataPlane, metadata: TableMetadata, name: str, snapshot_id: int) -> None:
         head = metadata.refs[name].snapshot_id if name in metadata.refs else None
-        grown = head is None or any(snapshot.snapshot_id == head for snapshot in ancestors(metadata, goal))
-        other = next((ref for ref, at in metadata.refs.items() if at.snapshot_id == goal), None)
-        if grown and other is not None:
+        is_fast_forward = head is None or any(
+            snapshot.snapshot_id == head for snapshot in ancestors(metadata, snapshot_id)
+        )
+        other = next((ref for ref, at in metadata.refs.items() if at.snapshot_id == snapshot_id), None)
+        if is_fast_forward and other is not None:
             # The engine checks again that the branch has not moved.
             plane.fast_forward(self._name, name, to=other)
         elif name == MAIN_BRANCH:
-            plane.roll_back(self._name, goal)
+            plane.roll_back(self._name, snapshot_id)
         else:
-            plane.set_ref(self._name, RefRequest(name, "branch", goal, replace=True))
+            plane.set_ref(self._name, RefRequest(name, "branch", snapshot_id, replace=True))

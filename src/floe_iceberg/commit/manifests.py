@@ -80,16 +80,16 @@ class _OrderedAsInJava(ManifestWriter):
     def to_manifest_file(self) -> ManifestFile:
         manifest = super().to_manifest_file()
         fields = self.partition_type.fields
-        for place, (field, summary) in enumerate(zip(fields, manifest.partitions or (), strict=True)):
+        for position, (field, summary) in enumerate(zip(fields, manifest.partitions or (), strict=True)):
             if isinstance(field.field_type, UUIDType) and summary[_LOWER] is not None:
                 known = sorted(
-                    (found[place] for found in self.partitions if found[place] is not None),
+                    (found[position] for found in self.partitions if found[position] is not None),
                     key=lambda value: value.int ^ _SIGNS,
                 )
                 summary[_LOWER], summary[_UPPER] = known[0].bytes, known[-1].bytes
             if not isinstance(field.field_type, DoubleType | FloatType):
                 continue
-            signs = {math.copysign(1.0, found[place]) for found in self.partitions if found[place] == 0}
+            signs = {math.copysign(1.0, found[position]) for found in self.partitions if found[position] == 0}
             for bound, sign in _BOUNDS.items():
                 zero: object = 0.0
                 if (

@@ -1,7 +1,7 @@
 """Ownership of files: deletions for a table only ever delete the table's own files.
 
 A table's metadata can reference files of other owners: a clone shares its source's files, ``add_files`` registers files
-in place, and a registered table brings the metadata log of another table. Files outside the table's location and its
+in location, and a registered table brings the metadata log of another table. Files outside the table's location and its
 declared paths are kept and reported, no matter what references them.
 """
 
@@ -33,14 +33,14 @@ class OwnFiles:
     """The locations whose files belong to one table.
 
     Attributes:
-        places: Locations as written in the table's metadata.
+        locations: Locations as written in the table's metadata.
         roots: The normalized locations, each ending in ``/``.
         decoded: The locations as seen by clients that decode names.
         others: Locations inside these that belong to other tables, in the form of ``roots``.
         refused: Locations that the table declares but does not own, with their owners.
     """
 
-    places: tuple[str, ...]
+    locations: tuple[str, ...]
     roots: tuple[str, ...]
     decoded: tuple[str, ...]
     others: tuple[str, ...] = ()
@@ -50,35 +50,35 @@ class OwnFiles:
     @classmethod
     def of(cls, metadata: TableMetadata) -> OwnFiles:
         """Return the locations of a table: its location and the paths that its properties declare."""
-        return cls.below(declared_places(metadata))
+        return cls.below(declared_locations(metadata))
 
     @classmethod
-    def below(cls, places: Iterable[str]) -> OwnFiles:
+    def below(cls, locations: Iterable[str]) -> OwnFiles:
         """Return the files below the given locations."""
-        named = tuple(dict.fromkeys(places))
+        named = tuple(dict.fromkeys(locations))
         compass = Compass()
-        found = [root for place in named if (root := _root(compass, place)) is not None]
+        destinations = [root for location in named if (root := _root(compass, location)) is not None]
         return cls(
             named,
-            tuple(plain for root in found for plain in root.plain),
-            tuple(decoded for root in found for decoded in root.decoded),
+            tuple(plain for root in destinations for plain in root.plain),
+            tuple(decoded for root in destinations for decoded in root.decoded),
             _compass=compass,
         )
 
-    def without(self, places: Iterable[str], refused: Mapping[str, str] | None = None) -> OwnFiles:
+    def without(self, locations: Iterable[str], refused: Mapping[str, str] | None = None) -> OwnFiles:
         """Return a copy that excludes locations of other tables."""
-        found = (_root(self._compass, place) for place in places)
-        others = {name for root in found if root for name in (*root.plain, *root.decoded)}
+        destinations = (_root(self._compass, location) for location in locations)
+        others = {name for root in destinations if root for name in (*root.plain, *root.decoded)}
         return replace(self, others=(*self.others, *others), refused=refused or self.refused)
 
     def __contains__(self, location: str) -> bool:
         """Whether a file belongs to the table under every interpretation of its name by clients."""
-        found = self._compass.destinations(location)
-        if found is None or not self._holds(found.plain, self.roots):
+        destinations = self._compass.destinations(location)
+        if destinations is None or not self._contains_all(destinations.plain, self.roots):
             return False
-        return found.decoded is found.plain or self._holds(found.decoded, self.decoded)
+        return destinations.decoded is destinations.plain or self._contains_all(destinations.decoded, self.decoded)
 
-    def _holds(self, names: tuple[str, ...], roots: tuple[str, ...]) -> bool:
+    def _contains_all(self, names: tuple[str, ...], roots: tuple[str, ...]) -> bool:
         return all(name.startswith(roots) and not name.startswith(self.others) for name in names)
 
     def split(self, locations: Iterable[str]) -> tuple[list[str], tuple[str, ...]]:
@@ -90,24 +90,26 @@ class OwnFiles:
         return own, tuple(sorted(foreign))
 
 
-def declared_places(metadata: TableMetadata) -> tuple[str, ...]:
+def declared_locations(metadata: TableMetadata) -> tuple[str, ...]:
     """Return the locations of files that a table declares, starting with the table location."""
     declared = (metadata.properties.get(name) for name in _DECLARED_PATHS)
-    return tuple(dict.fromkeys(place for place in (metadata.location, *declared) if place))
+    return tuple(dict.fromkeys(location for location in (metadata.location, *declared) if location))
 
 
-def root_of(place: str) -> str | None:
+def normalized_root(location: str) -> str | None:
     """Return a location normalized, ending in ``/``, with links resolved; None if it cannot be resolved."""
-    found = _root(Compass(), place)
-    return found.plain[0] if found else None
+    destinations = _root(Compass(), location)
+    return destinations.plain[0] if destinations else None
 
 
-def _root(compass: Compass, place: str) -> Destinations | None:
-    found = compass.destinations(f"{place.rstrip('/')}/_")
+def _root(compass: Compass, location: str) -> Destinations | None:
+    destinations = compass.destinations(f"{location.rstrip('/')}/_")
     # A location that clients resolve to different folders belongs to no table.
-    if found is None or len(found.plain) > 1 or len(found.decoded) > 1:
+    if destinations is None or len(destinations.plain) > 1 or len(destinations.decoded) > 1:
         return None
-    return Destinations(tuple(name[:-1] for name in found.plain), tuple(name[:-1] for name in found.decoded))
+    return Destinations(
+        tuple(name[:-1] for name in destinations.plain), tuple(name[:-1] for name in destinations.decoded)
+    )
 
 
 def is_collected(properties: Mapping[str, str]) -> bool:

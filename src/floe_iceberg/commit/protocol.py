@@ -29,9 +29,9 @@ from pyiceberg.table.update import update_table_metadata
 
 from floe_core.dataplane import OPERATION_ID_PROPERTY
 from floe_core.errors import CommitStateUnknownError, ConcurrencyConflictError, RefNotFoundError
-from floe_iceberg.catalog.clocks import clocked
+from floe_iceberg.catalog.clocks import with_monotonic_timestamps
+from floe_iceberg.commit.file_ownership import own_files
 from floe_iceberg.commit.own_files import is_collected
-from floe_iceberg.commit.own_places import own_files
 from floe_iceberg.models import SnapshotInfo
 from floe_iceberg.read.capabilities import require_writable
 from floe_iceberg.read.versions import ref_history
@@ -81,7 +81,7 @@ class _Recorder(NoopCatalog):
     def commit_table(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> CommitTableResponse:
-        metadata = update_table_metadata(table.metadata, clocked(updates))
+        metadata = update_table_metadata(table.metadata, with_monotonic_timestamps(updates))
         self.staged = Staged(updates, requirements, metadata)
         return CommitTableResponse(metadata=metadata, metadata_location=table.metadata_location)
 

@@ -79,7 +79,7 @@ class _Summaries(SnapshotSummaryCollector):
 
 
 def _partition(file: DataFile) -> tuple[object, ...]:
-    return (file.spec_id, *(repr(file.partition[place]) for place in range(len(file.partition))))
+    return (file.spec_id, *(repr(file.partition[position]) for position in range(len(file.partition))))
 
 
 def _totals(changes: Mapping[str, str], parent: Snapshot | None) -> dict[str, str]:

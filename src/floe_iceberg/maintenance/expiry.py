@@ -13,9 +13,9 @@ from floe_core.declaration.locations import links_below, spellings
 from floe_core.errors import SharedFilesError, UnsafeRetentionError
 from floe_iceberg.catalog.metadata_updates import RemoveSnapshots
 from floe_iceberg.commit.engine import commits_by_engine, required_plane
+from floe_iceberg.commit.file_ownership import own_files
 from floe_iceberg.commit.metadata import Change, commit_change
 from floe_iceberg.commit.own_files import require_collected
-from floe_iceberg.commit.own_places import own_files
 from floe_iceberg.context import identifier_of
 from floe_iceberg.maintenance.engines import plane_for
 from floe_iceberg.maintenance.lease import maintenance_lease
@@ -279,9 +279,9 @@ def _plane(context: ManagerContext, table: Table, engine: Engine | str | None, m
 def _foreign_files(context: ManagerContext, table: Table, plane: DataPlane) -> tuple[str, ...]:
     """Return files that an engine must not delete, or locations in which it must not delete files."""
     own = own_files(context, table)
-    if doubtful := (*own.refused, *own.others, *links_below(own.places)):
-        return doubtful
-    prefixes = [spelling for place in own.places for spelling in spellings(place)]
+    if unclear := (*own.refused, *own.others, *links_below(own.locations)):
+        return unclear
+    prefixes = [spelling for location in own.locations for spelling in spellings(location)]
     outside = plane.files_outside(name_of(table), prefixes=prefixes, limit=_MOST_OUTSIDE)
     foreign = own.split({*outside, *statistics_files(table.metadata)})[1]
     # At the limit, there may be more files that were not checked.

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from floe_core.declaration.locations import Compass, normal, path_alone
 from floe_core.errors import MaintenanceError, UnsafeRetentionError
+from floe_iceberg.commit.file_ownership import own_files
 from floe_iceberg.commit.own_files import require_collected
-from floe_iceberg.commit.own_places import own_files
 from floe_iceberg.commit.summaries import summary_of
 from floe_iceberg.context import identifier_of
 from floe_iceberg.maintenance.engines import plane_for
@@ -233,8 +233,10 @@ def _unreferenced(table: Table, files: list[_Listed]) -> list[_Listed]:
     orphans = [file for file in files if compass.real(file.location) not in referenced and not _is_hidden(table, file)]
     # The same path in a store with another name may be the same file.
     paths = {path_alone(path) for path in referenced} if orphans else set()
-    if doubtful := next((file for file in orphans if path_alone(file.location) in paths), None):
-        msg = f"The metadata of table '{name_of(table)}' references '{doubtful.location}' with another scheme or store."
+    if ambiguous := next((file for file in orphans if path_alone(file.location) in paths), None):
+        msg = (
+            f"The metadata of table '{name_of(table)}' references '{ambiguous.location}' with another scheme or store."
+        )
         hint = "These may be the same file, so nothing was deleted. Use one name for the store."
         raise MaintenanceError(msg, hint=hint, table=name_of(table))
     return orphans

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 # PyIceberg reads format version 3 but does not write it.
-NEWEST_WRITTEN = 2
+NEWEST_WRITABLE_VERSION = 2
 
 
 def require_writable(table: Table) -> None:
@@ -28,7 +28,7 @@ def require_writable(table: Table) -> None:
         CapabilityError: The table's format version is too new.
         ConfigurationError: The table's properties set an unsupported codec.
     """
-    if table.metadata.format_version > NEWEST_WRITTEN:
+    if table.metadata.format_version > NEWEST_WRITABLE_VERSION:
         msg = (
             f"Table '{name_of(table)}' has format version {table.metadata.format_version}, which only Spark can write."
         )

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from floe_core.errors import WriteError
-from floe_iceberg.commit.branches import STAGING_PREFIX, is_operation_branch, opened
+from floe_iceberg.commit.branches import STAGING_PREFIX, branch_creator, is_operation_branch
 from floe_iceberg.models import Value
 from floe_iceberg.read.versions import name_of, ref_history
 from floe_iceberg.staging.staged import discard_staged
@@ -43,10 +43,10 @@ def list_left(table: Table) -> list[LeftBranch]:
     found = []
     for name in table.metadata.refs:
         if is_operation_branch(name):
-            who = opened(name)
-            seconds = who.seconds if who.seconds is not None else _moment(table, name)
-            here = who.process.here if who.process else None
-            found.append(_left(table, name, seconds, here=here, abandoned=who.abandoned))
+            creator = branch_creator(name)
+            seconds = creator.seconds if creator.seconds is not None else _moment(table, name)
+            here = creator.process.here if creator.process else None
+            found.append(_left(table, name, seconds, here=here, abandoned=creator.abandoned))
         elif name.startswith(STAGING_PREFIX) and not own_snapshots(table, name, published):
             found.append(_left(table, name, _moment(table, name), here=None, abandoned=False))
     return found
@@ -69,7 +69,7 @@ def discard_left(manager: IcebergTableManager, target: TableTarget, branch: str)
     if not is_operation_branch(branch):
         discard_staged(manager, target, branch)
         return
-    process = opened(branch).process
+    process = branch_creator(branch).process
     if process is not None and process.here and not process.dead:
         table = name_of(manager.load_table(target))
         msg = f"The branch '{branch}' of table '{table}' is in use by process {process.pid}."

@@ -19,7 +19,7 @@ from floe_iceberg.errors import beyond_pyiceberg, namespace_not_found
 from floe_iceberg.models import NullKeys, PurgeResult
 from floe_iceberg.names import is_usable
 from floe_iceberg.pyiceberg_internals.catalogs import file_io_of
-from floe_iceberg.read.capabilities import NEWEST_WRITTEN
+from floe_iceberg.read.capabilities import NEWEST_WRITABLE_VERSION
 from floe_iceberg.read.integrity import load_table
 from floe_iceberg.table.column_names import require_names
 from floe_iceberg.table.history.keeping import keeping_of
@@ -105,7 +105,11 @@ def create_table(
 
 def _require_known_version(context: ManagerContext, identifier: TableIdentifier, properties: Mapping[str, str]) -> None:
     version = str(properties.get("format-version", ""))
-    if version.isdigit() and int(version) > NEWEST_WRITTEN and isinstance(_innermost(context), MetastoreCatalog):
+    if (
+        version.isdigit()
+        and int(version) > NEWEST_WRITABLE_VERSION
+        and isinstance(_inner_catalog(context), MetastoreCatalog)
+    ):
         msg = (
             f"Table '{identifier}' cannot be created with format version {version} on catalog '{context.catalog.name}'."
         )
@@ -200,7 +204,7 @@ def register_table(context: ManagerContext, target: TableTarget, metadata_locati
     """
     identifier = identifier_of(target)
     with context.operation("iceberg.register_table", identifier, metadata_location=metadata_location):
-        if isinstance(_innermost(context), MetastoreCatalog):
+        if isinstance(_inner_catalog(context), MetastoreCatalog):
             require_metadata(context, metadata_location, table=str(identifier))
         return context.catalog.register_table(identifier.parts, metadata_location)
 
@@ -262,7 +266,7 @@ def drop_table(
             remains = Remains(context, table)
         except CapabilityError as err:
             raise unknown_files(str(identifier), err) from err
-        on_server = not isinstance(_innermost(context), MetastoreCatalog)
+        on_server = not isinstance(_inner_catalog(context), MetastoreCatalog)
         if on_server and remains.server_may_purge:
             _purge_on_server(context, identifier)
             result = remains.delete_leftovers(context)
@@ -290,6 +294,6 @@ def _purge_on_server(context: ManagerContext, identifier: TableIdentifier) -> No
         raise CapabilityError(msg, hint=hint, table=str(identifier)) from err
 
 
-def _innermost(context: ManagerContext) -> object:
+def _inner_catalog(context: ManagerContext) -> object:
     catalog = context.catalog
     return catalog.inner if isinstance(catalog, ReconcilingCatalog) else catalog

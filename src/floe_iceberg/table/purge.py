@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from floe_core.declaration.locations import normal
 from floe_core.errors import CapabilityError, StorageError
 from floe_core.observing.redaction import redact_text
-from floe_iceberg.commit.own_places import own_files
+from floe_iceberg.commit.file_ownership import own_files
 from floe_iceberg.models import PurgeResult
 from floe_iceberg.read.versions import name_of
 from floe_iceberg.table.files.deletion import try_delete

@@ -21,7 +21,7 @@ from floe_core.errors import (
     TransientError,
 )
 from floe_iceberg.catalog.namespaces import Namespaces
-from floe_iceberg.commit.own_places import folder_of
+from floe_iceberg.commit.file_ownership import default_table_location_of
 from floe_iceberg.context import identifier_of
 from floe_iceberg.pyiceberg_internals.catalogs import file_io_of
 from floe_iceberg.read.integrity import metadata_location
@@ -64,7 +64,7 @@ def left_places(context: ManagerContext, target: TableTarget, err: FloeStorageEr
     if isinstance(err, CorruptFileError):
         folder = err.path.rpartition("/")[0]
         places.append(folder.removesuffix("/metadata"))
-    if (by_name := folder_of(context, identifier.parts)) is not None:
+    if (by_name := default_table_location_of(context, identifier.parts)) is not None:
         places.append(by_name)
     return tuple({normal(place): place for place in reversed(places)}.values())[::-1]
 

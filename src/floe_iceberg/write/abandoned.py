@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from floe_core.errors import FloeStorageError, RefNotFoundError
-from floe_iceberg.commit.branches import is_operation_branch, opened
+from floe_iceberg.commit.branches import branch_creator, is_operation_branch
 from floe_iceberg.read.versions import name_of, ref_history
 from floe_iceberg.table.refs import remove_branch
 
@@ -39,7 +39,7 @@ def clear_operations(context: ManagerContext, table: Table) -> list[str]:
     Errors are logged, not raised, because this cleanup runs at the start of another operation.
     """
     cleared = []
-    for name in [name for name in table.metadata.refs if is_operation_branch(name) and opened(name).abandoned]:
+    for name in [name for name in table.metadata.refs if is_operation_branch(name) and branch_creator(name).abandoned]:
         try:
             remove_branch(context, table, name)
         except RefNotFoundError:

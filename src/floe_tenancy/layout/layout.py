@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from floe_core.declaration.locations import lies_in
 from floe_core.errors import CorruptFileError, FloeStorageError, NamespaceNotFoundError, TransientError
 from floe_core.observing.redaction import redact_text
-from floe_iceberg.commit.own_files import OwnFiles, declared_places
+from floe_iceberg.commit.own_files import OwnFiles, declared_locations
 from floe_iceberg.names import is_usable
 from floe_iceberg.read.row_counts import RowCount
 from floe_tenancy.layout.contents import ContentKind, NamespaceContent, walk
@@ -109,7 +109,7 @@ def _described(manager: IcebergTableManager, name: str) -> TenantTable | None:
     summary = snapshot.summary if snapshot else None
     return TenantTable(
         name=name,
-        places=(*declared_places(table.metadata), table.metadata_location),
+        places=(*declared_locations(table.metadata), table.metadata_location),
         columns=tuple(table.schema().column_names),
         properties=dict(table.properties),
         snapshot_id=snapshot.snapshot_id if snapshot else None,
@@ -156,7 +156,7 @@ def _odd_places(manager: IcebergTableManager, parts: tuple[str, ...]) -> TablePl
         raise
     except Exception as err:  # noqa: BLE001 - an odd name can cause any error; report the table as unreadable
         return TablePlaces((), broken=redact_text(str(err)))
-    return TablePlaces((*declared_places(table.metadata), table.metadata_location))
+    return TablePlaces((*declared_locations(table.metadata), table.metadata_location))
 
 
 def intruders(config: IcebergCatalogConfig, tenant: str, all_tables: Mapping[str, TablePlaces]) -> list[str]:

@@ -65,7 +65,7 @@ class FileIOListing:
         self._table = table
         self._files: FileSystem | None = None
         if isinstance(io, PyArrowFileIO):
-            # Opened once: after a table is dropped, vended credentials cannot be renewed.
+            # BranchCreator once: after a table is dropped, vended credentials cannot be renewed.
             scheme, netloc, self._path = io.parse_location(self.location, io.properties)
             self._files = io.fs_by_scheme(scheme, netloc)
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from floe_core.errors import MaintenanceError
-from floe_iceberg.commit.own_places import own_files
+from floe_iceberg.commit.file_ownership import own_files
 
 SCHEMA = pa.schema([("id", pa.int64())])
 ALL = {"older_than_days": 0, "retain_last": 1}

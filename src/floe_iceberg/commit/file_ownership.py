@@ -26,7 +26,7 @@ from floe_core.errors import (
 )
 from floe_iceberg.catalog.namespaces import Namespaces
 from floe_iceberg.catalog.reconciling import ReconcilingCatalog
-from floe_iceberg.commit.own_files import OwnFiles, declared_places, root_of
+from floe_iceberg.commit.own_files import OwnFiles, declared_locations, normalized_root
 from floe_iceberg.models import TableIdentifier
 from floe_iceberg.pyiceberg_internals.catalogs import default_table_location
 from floe_iceberg.read.integrity import load_table
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _LOADS_AT_ONCE = 8
 _METADATA_FOLDER = "/metadata"
 # A namespace that this client cannot list contains nothing that it has to protect.
-_OUT_OF_SIGHT = (NamespaceNotFoundError, CatalogAuthorizationError, CapabilityError)
+_NOT_VISIBLE = (NamespaceNotFoundError, CatalogAuthorizationError, CapabilityError)
 
 
 @dataclass(frozen=True)
@@ -50,15 +50,15 @@ class _Claim:
 
     Attributes:
         owner: The table or namespace.
-        place: The normalized location, ending in ``/``, with links resolved.
+        location: The normalized location, ending in ``/``, with links resolved.
         fixed: Whether it is a table's location or metadata folder.
-        room: Whether it is a namespace's location.
+        is_namespace: Whether it is a namespace's location.
     """
 
     owner: str
-    place: str
+    location: str
     fixed: bool = False
-    room: bool = False
+    is_namespace: bool = False
 
 
 def own_files(context: ManagerContext, table: Table, *, shared: bool = False, search: bool = True) -> OwnFiles:
@@ -70,51 +70,57 @@ def own_files(context: ManagerContext, table: Table, *, shared: bool = False, se
         shared: Whether files of another table were found in the table's own folder.
         search: Whether to load other tables to decide; if not, only locations that certainly belong to the table count.
     """
-    places = declared_places(table.metadata)
-    home = home_of(context, table.name()[:-1])
-    if home is None and not shared:
-        return OwnFiles.below(places)
-    folder = f"{home.rstrip('/')}/{table.name()[-1]}" if home else None
-    certain = [] if shared or folder is None else [place for place in places if _within(place, folder)]
-    asked = [place for place in places if place not in certain]
-    if not asked or not search:
+    locations = declared_locations(table.metadata)
+    default_location = default_namespace_location(context, table.name()[:-1])
+    if default_location is None and not shared:
+        return OwnFiles.below(locations)
+    folder = f"{default_location.rstrip('/')}/{table.name()[-1]}" if default_location else None
+    certain = [] if shared or folder is None else [location for location in locations if _within(location, folder)]
+    undecided = [location for location in locations if location not in certain]
+    if not undecided or not search:
         return OwnFiles.below(certain)
-    nearby = home is not None and not shared and all(_within(place, home) for place in asked)
+    nearby = (
+        default_location is not None
+        and not shared
+        and all(_within(location, default_location) for location in undecided)
+    )
     claims = list(_claims(context, table, everywhere=not nearby))
     granted, refused = list(certain), {}
-    for place in asked:
-        owner = _owner(place, claims, declared=place != table.metadata.location)
+    for location in undecided:
+        owner = _owner(location, claims, declared=location != table.metadata.location)
         if owner is None:
-            granted.append(place)
+            granted.append(location)
         else:
-            refused[place] = owner
-    for place, owner in refused.items():
-        context.logger.warning("iceberg.own_files", table=".".join(table.name()), kept=place, belongs_to=owner)
+            refused[location] = owner
+    for location, owner in refused.items():
+        context.logger.warning("iceberg.own_files", table=".".join(table.name()), kept=location, belongs_to=owner)
     own = OwnFiles.below(granted)
-    inside = (claim.place for claim in claims if claim.place not in own.roots and claim.place.startswith(own.roots))
+    inside = (
+        claim.location for claim in claims if claim.location not in own.roots and claim.location.startswith(own.roots)
+    )
     return own.without(inside, refused=refused)
 
 
-def home_of(context: ManagerContext, namespace: tuple[str, ...]) -> str | None:
+def default_namespace_location(context: ManagerContext, namespace: tuple[str, ...]) -> str | None:
     """Return the default location of the tables of a namespace; None if only the server knows it."""
     namespaces = Namespaces(context.catalog)
-    home: str | None = None
+    default_location: str | None = None
     for depth in range(1, len(namespace) + 1):
         location = None
-        with contextlib.suppress(*_OUT_OF_SIGHT):
+        with contextlib.suppress(*_NOT_VISIBLE):
             location = namespaces.properties(namespace[:depth]).get("location")
         # A namespace must not choose a location outside its parent's location.
-        if location and (home is None or lies_in(location, [home])):
-            home = location
-        elif home is not None:
-            home = f"{home.rstrip('/')}/{namespace[depth - 1]}"
-    return home or _below_warehouse(context, namespace)
+        if location and (default_location is None or lies_in(location, [default_location])):
+            default_location = location
+        elif default_location is not None:
+            default_location = f"{default_location.rstrip('/')}/{namespace[depth - 1]}"
+    return default_location or _below_warehouse(context, namespace)
 
 
-def folder_of(context: ManagerContext, name: tuple[str, ...]) -> str | None:
+def default_table_location_of(context: ManagerContext, name: tuple[str, ...]) -> str | None:
     """Return the default location of a table; None if only the server knows it."""
-    home = home_of(context, name[:-1])
-    return f"{home.rstrip('/')}/{name[-1]}" if home else None
+    default_location = default_namespace_location(context, name[:-1])
+    return f"{default_location.rstrip('/')}/{name[-1]}" if default_location else None
 
 
 def _below_warehouse(context: ManagerContext, namespace: tuple[str, ...]) -> str | None:
@@ -124,23 +130,23 @@ def _below_warehouse(context: ManagerContext, namespace: tuple[str, ...]) -> str
         return None
     # Without a warehouse, there is no default location.
     with contextlib.suppress(ValueError, KeyError, NoSuchNamespaceError):
-        place = default_table_location(catalog, ".".join(namespace), "_")
-        return place.removesuffix("/_")
+        location = default_table_location(catalog, ".".join(namespace), "_")
+        return location.removesuffix("/_")
     return None
 
 
-def _within(place: str, folder: str) -> bool:
-    inner, outer = root_of(place), root_of(folder)
+def _within(location: str, folder: str) -> bool:
+    inner, outer = normalized_root(location), normalized_root(folder)
     return inner is not None and outer is not None and inner.startswith(outer)
 
 
-def _owner(place: str, claims: list[_Claim], *, declared: bool) -> str | None:
+def _owner(location: str, claims: list[_Claim], *, declared: bool) -> str | None:
     """Return the owner of a location: the first claim that equals or contains it."""
-    root = root_of(place)
+    root = normalized_root(location)
     if root is None:
         return "unknown"
     # A rename to another namespace does not move files: a location inside another namespace proves nothing.
-    found = (claim for claim in claims if root.startswith(claim.place) and (declared or not claim.room))
+    found = (claim for claim in claims if root.startswith(claim.location) and (declared or not claim.is_namespace))
     return next((claim.owner for claim in found), None)
 
 
@@ -151,45 +157,45 @@ def _claims(context: ManagerContext, table: Table, *, everywhere: bool) -> Itera
     seen = [".".join(own)]
     for parent in (None, ".".join(own)) if everywhere else (".".join(own),):
         # A tenant sees only its own namespace, and its storage keys are limited to it as well.
-        with contextlib.suppress(*_OUT_OF_SIGHT):
+        with contextlib.suppress(*_NOT_VISIBLE):
             seen += namespaces.tree(parent)
     names: list[tuple[str, ...]] = []
     for namespace in dict.fromkeys(seen):
         parts = tuple(namespace.split("."))
-        if everywhere and not _same_line(parts, own):
-            yield from _room(context, namespaces, parts)
-        with contextlib.suppress(*_OUT_OF_SIGHT):
+        if everywhere and not _are_related(parts, own):
+            yield from _namespace_claims(context, namespaces, parts)
+        with contextlib.suppress(*_NOT_VISIBLE):
             names += context.catalog.list_tables(parts)
     with ThreadPoolExecutor(max_workers=_LOADS_AT_ONCE, thread_name_prefix="floe-neighbors") as pool:
         others = [name for name in names if name != table.name()]
-        for found in pool.map(lambda name: list(_places(context, name)), others):
+        for found in pool.map(lambda name: list(_table_claims(context, name)), others):
             for claim in found:
                 # Tables of one owner may share a folder; their file names are unique.
                 if claim.fixed or claim.owner.split(".")[: len(own)] != list(own):
                     yield claim
 
 
-def _same_line(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+def _are_related(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     """Whether one namespace equals, contains or is inside the other."""
     shared = min(len(one), len(other))
     return one[:shared] == other[:shared]
 
 
-def _room(context: ManagerContext, namespaces: Namespaces, parts: tuple[str, ...]) -> Iterator[_Claim]:
-    with contextlib.suppress(*_OUT_OF_SIGHT):
+def _namespace_claims(context: ManagerContext, namespaces: Namespaces, parts: tuple[str, ...]) -> Iterator[_Claim]:
+    with contextlib.suppress(*_NOT_VISIBLE):
         location = namespaces.properties(parts).get("location") or _below_warehouse(context, parts)
-        if location and (root := root_of(location)):
-            yield _Claim(".".join(parts), root, room=True)
+        if location and (root := normalized_root(location)):
+            yield _Claim(".".join(parts), root, is_namespace=True)
 
 
-def _places(context: ManagerContext, name: tuple[str, ...]) -> Iterator[_Claim]:
+def _table_claims(context: ManagerContext, name: tuple[str, ...]) -> Iterator[_Claim]:
     owner = ".".join(name)
-    for place, fixed in _declared(context, name):
-        if root := root_of(place):
+    for location, fixed in _locations_of(context, name):
+        if root := normalized_root(location):
             yield _Claim(owner, root, fixed=fixed)
 
 
-def _declared(context: ManagerContext, name: tuple[str, ...]) -> Iterable[tuple[str, bool]]:
+def _locations_of(context: ManagerContext, name: tuple[str, ...]) -> Iterable[tuple[str, bool]]:
     identifier = TableIdentifier(namespace=".".join(name[:-1]), name=name[-1])
     try:
         table = load_table(context, identifier)
@@ -200,8 +206,8 @@ def _declared(context: ManagerContext, name: tuple[str, ...]) -> Iterable[tuple[
         folder = err.path.rpartition("/")[0]
         return [(folder, True), (folder.removesuffix(_METADATA_FOLDER), True)]
     except Exception:  # noqa: BLE001 - a table that fails to load still owns its folder
-        by_name = folder_of(context, name)
+        by_name = default_table_location_of(context, name)
         return [(by_name, True)] if by_name else []
-    location, *paths = declared_places(table.metadata)
+    location, *paths = declared_locations(table.metadata)
     folder = table.metadata_location.rpartition("/")[0]
     return [(location, True), (folder, True), *((path, False) for path in paths)]
