@@ -13,7 +13,7 @@ from pyiceberg.table import Table
 from floe_core.declaration.declared import declared_orphan_days, declared_retention
 from floe_core.telemetry import Operation, traced
 from floe_iceberg.errors import translated
-from floe_iceberg.formats.avro_doubles import read_doubles_whole
+from floe_iceberg.formats.avro_doubles import read_full_doubles
 from floe_iceberg.models import IcebergTableManagerConfig, TableIdentifier
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class ManagerContext:
 
     def __post_init__(self) -> None:
         """Fix PyIceberg's manifest decoder before the first manifest is read."""
-        read_doubles_whole()
+        read_full_doubles()
 
     def for_project(self, connection: ProjectConnection) -> Self:
         """Return a context with the settings that a project declares for its tables."""

@@ -77,8 +77,8 @@ def test_s16_a_rollback_that_comes_first_is_honoured(site, context, new_table, n
     waiting = [lambda: snapshots.rollback(other, name, snapshot_id=first.snapshot_id)]
 
     def late(context, target, plan, *, what):
-        def planned(table, doubtful):
-            change = plan(table, doubtful)
+        def planned(table, uncertain):
+            change = plan(table, uncertain)
             if waiting:
                 waiting.pop()()
             return change

@@ -16,7 +16,7 @@ from floe_dagster.assets.partitions import ColumnChoice, tie
 from floe_dagster.assets.upsert_keys import DeclaredKeys, missing_keys, require_keys_for_new_table
 from floe_dagster.io.frames import plane_of
 from floe_iceberg.commit.protocol import describe, find_operation
-from floe_iceberg.formats.arrow_types import normalised, to_arrow
+from floe_iceberg.formats.arrow_types import normalized, to_arrow
 from floe_iceberg.models import Engine, NullKeys, SnapshotInfo, WriteMode
 from floe_iceberg.read.integrity import find_table
 from floe_iceberg.read.scan import plain_arrow_schema
@@ -369,7 +369,7 @@ class _Write:
 
 def _arrow(data: object) -> pa.Table | pa.RecordBatchReader:
     frame = to_arrow(data)
-    return normalised(frame) if isinstance(frame, pa.Table) else frame
+    return normalized(frame) if isinstance(frame, pa.Table) else frame
 
 
 def _comparable(data: pa.Schema, table: Table, column: str) -> bool:
@@ -382,7 +382,7 @@ def _comparable(data: pa.Schema, table: Table, column: str) -> bool:
 
 def _guarded(reader: pa.RecordBatchReader, predicate: Any, output: Materialization) -> Iterator[pa.RecordBatch]:  # noqa: ANN401
     for batch in reader:
-        _require_all(normalised(pa.Table.from_batches([batch])), predicate, output)
+        _require_all(normalized(pa.Table.from_batches([batch])), predicate, output)
         yield batch
 
 

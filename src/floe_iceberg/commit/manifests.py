@@ -116,18 +116,18 @@ class _Deletes(_Version2):
         return ManifestContent.DELETES
 
     def new_writer(self) -> AvroOutputFile[ManifestEntry]:
-        usual = super().new_writer()
+        writer = super().new_writer()
         return AvroOutputFile[ManifestEntry](
-            output_file=usual.output_file,
+            output_file=writer.output_file,
             file_schema=self._schema_without(_ONLY_IN_VERSION_3),
             record_schema=self._schema_without(frozenset()),
-            schema_name=usual.schema_name,
-            metadata={**usual.metadata, "content": "deletes"},
+            schema_name=writer.schema_name,
+            metadata={**writer.metadata, "content": "deletes"},
         )
 
-    def _schema_without(self, left_out: frozenset[int]) -> Schema:
-        whole = data_file_with_partition(partition_type=self.partition_type, format_version=_WITH_REFERENCE)
-        kept = StructType(*(field for field in whole.fields if field.field_id not in left_out))
+    def _schema_without(self, omitted: frozenset[int]) -> Schema:
+        full = data_file_with_partition(partition_type=self.partition_type, format_version=_WITH_REFERENCE)
+        kept = StructType(*(field for field in full.fields if field.field_id not in omitted))
         return manifest_entry_schema_with_data_file(format_version=2, data_file=kept)
 
 

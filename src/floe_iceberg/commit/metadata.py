@@ -65,10 +65,10 @@ def commit_change(
         CommitStateUnknownError: The catalog's reply was lost, and the table cannot be loaded either.
     """
     backoff = Backoff(context.config.commit_timeout_seconds)
-    doubtful = False
+    uncertain = False
     while True:
         table, loaded = loaded or load_table(context, target), None
-        change = plan(table, doubtful)
+        change = plan(table, uncertain)
         if change is None:
             return table
         try:
@@ -79,7 +79,7 @@ def commit_change(
                 hint = "Try again when fewer writers are active."
                 raise ConcurrencyConflictError(msg, hint=hint, table=name_of(table)) from err
         except CommitStateUnknownException as err:
-            doubtful = True
+            uncertain = True
             if not backoff.wait():
                 msg = f"The catalog did not confirm whether {what} on table '{name_of(table)}' was committed."
                 raise CommitStateUnknownError(msg, operation_id=what, table=name_of(table)) from err

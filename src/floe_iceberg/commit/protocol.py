@@ -235,16 +235,16 @@ class _CommitLoop:
         self._prepared = prepared
         self._scope = scope
         self._table = table
-        self._lost: list[CommitAttempt] = []
+        self._failed: list[CommitAttempt] = []
         self._may_have_landed = False
-        self._refused: tuple[str, ...] = ()
+        self._rejected_files: tuple[str, ...] = ()
         self._uuid = table.metadata.table_uuid
 
     def run(self) -> Outcome:
         backoff = Backoff(self._context.config.commit_timeout_seconds)
         try:
             while True:
-                if (outcome := self._once()) is not None:
+                if (outcome := self._attempt_once()) is not None:
                     return outcome
                 waited = backoff.wait()
                 self._table = self._context.load(self._target)
@@ -257,11 +257,11 @@ class _CommitLoop:
             self._clean_up()
             raise
 
-    def _once(self) -> Outcome | None:
+    def _attempt_once(self) -> Outcome | None:
         """Make one attempt; return None if another writer committed first."""
         table, branch = self._table, self._scope.branch
         require_branch(table, branch)
-        if self._scope.may_be_repeated or self._lost:
+        if self._scope.may_be_repeated or self._failed:
             found = find_operation(table.metadata, self._scope.operation_id, branch)
             if found is not None:
                 return self._already_done(found)
@@ -271,16 +271,16 @@ class _CommitLoop:
             return Outcome(table, None)
         before = table.metadata
         if not self._commit(attempt):
-            self._context.logger.debug("commit conflict", table=".".join(table.name()), attempt=len(self._lost))
+            self._context.logger.debug("commit conflict", table=".".join(table.name()), attempt=len(self._failed))
             return None
         landed = table.metadata.snapshot_by_id(attempt.snapshot.snapshot_id) or attempt.snapshot
-        discard_files(table.io, self._left_over(attempt, landed))
+        discard_files(table.io, self._leftover_files(attempt, landed))
         delete_old_metadata(self._context, table, before)
         return Outcome(table, landed)
 
-    def _left_over(self, last: CommitAttempt, landed: Snapshot) -> set[str]:
+    def _leftover_files(self, last: CommitAttempt, landed: Snapshot) -> set[str]:
         """Return the files of attempts that did not land; attempts share a snapshot id but not a manifest list."""
-        attempts = [*self._lost, last]
+        attempts = [*self._failed, last]
         kept = {
             path
             for attempt in attempts
@@ -295,7 +295,7 @@ class _CommitLoop:
         try:
             response = self._context.catalog.commit_table(self._table, attempt.requirements, attempt.updates)
         except CommitFailedException:
-            self._lost.append(attempt)
+            self._failed.append(attempt)
             self._may_have_landed = False
             return False
         except CommitStateUnknownException as err:
@@ -303,14 +303,14 @@ class _CommitLoop:
         except Exception:
             # The catalog has already checked: this attempt did not land.
             self._may_have_landed = False
-            self._refused = attempt.files
+            self._rejected_files = attempt.files
             raise
         self._table.metadata, self._table.metadata_location = response.metadata, response.metadata_location
         return True
 
     def _already_done(self, found: Snapshot) -> Outcome:
         # An attempt that seemed to fail may have landed; it has the snapshot id that all attempts share.
-        ours = any(attempt.snapshot.snapshot_id == found.snapshot_id for attempt in self._lost)
+        ours = any(attempt.snapshot.snapshot_id == found.snapshot_id for attempt in self._failed)
         if not ours:
             # Another call with the same id did the write, so nothing references the files of this call.
             self._clean_up()
@@ -324,7 +324,7 @@ class _CommitLoop:
             raise ConcurrencyConflictError(msg, hint="To write to the new table, restart the write.", table=name)
 
     def _give_up(self) -> None:
-        name, tries = ".".join(self._table.name()), len(self._lost)
+        name, tries = ".".join(self._table.name()), len(self._failed)
         msg = f"The commit to table '{name}' conflicted with other writers (attempts: {tries}). Nothing was written."
         raise ConcurrencyConflictError(msg, hint="Try again, or raise commit_timeout_seconds.", table=name)
 
@@ -334,9 +334,13 @@ class _CommitLoop:
             return
         metadata = self._table.metadata
         replaced = metadata.table_uuid != self._uuid
-        dead = replaced or all(_dead(attempt, metadata, self._scope.branch) for attempt in self._lost)
-        if dead:
-            discard_files(self._table.io, {*self._refused, *(path for attempt in self._lost for path in attempt.files)})
+        unreachable = replaced or all(
+            _can_never_land(attempt, metadata, self._scope.branch) for attempt in self._failed
+        )
+        if unreachable:
+            discard_files(
+                self._table.io, {*self._rejected_files, *(path for attempt in self._failed for path in attempt.files)}
+            )
             self._prepared.discard(self._table.io)
 
 
@@ -355,7 +359,7 @@ def _find_landed(context: ManagerContext, table: Table, scope: WriteScope, err: 
     raise CommitStateUnknownError(msg, operation_id=operation_id, hint=hint, table=name) from err
 
 
-def _dead(attempt: CommitAttempt, metadata: TableMetadata, branch: str | None) -> bool:
+def _can_never_land(attempt: CommitAttempt, metadata: TableMetadata, branch: str | None) -> bool:
     """Whether an attempt can never land: its branch has moved, and the table does not have its snapshot."""
     ref = metadata.refs.get(branch or MAIN_BRANCH)
     head = ref.snapshot_id if ref else None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 READ_PREFIX = "floe.read."
 _SINCE_PREFIX = "floe.read-since."
-_THE_BEGINNING = "the beginning"
+_FROM_START = "the beginning"
 
 
 def read_mark(source: str, snapshot_id: int) -> dict[str, str]:
@@ -35,10 +35,10 @@ def read_mark(source: str, snapshot_id: int) -> dict[str, str]:
 
 def since_mark(source: str, snapshot_id: int | None) -> dict[str, str]:
     """Return the snapshot property that records where the read of a source started; None for its beginning."""
-    return {f"{_SINCE_PREFIX}{source}": _THE_BEGINNING if snapshot_id is None else str(snapshot_id)}
+    return {f"{_SINCE_PREFIX}{source}": _FROM_START if snapshot_id is None else str(snapshot_id)}
 
 
-def reads_on(properties: Mapping[str, str]) -> bool:
+def continues_read(properties: Mapping[str, str]) -> bool:
     """Whether a snapshot with these properties continues an incremental read."""
     return any(key.startswith(_SINCE_PREFIX) for key in properties)
 
@@ -55,7 +55,7 @@ def require_unread(
         if not key.startswith(_SINCE_PREFIX):
             continue
         source = key.removeprefix(_SINCE_PREFIX)
-        if since_mark(source, _noted(metadata, parent_id, source))[key] != since:
+        if since_mark(source, _last_mark(metadata, parent_id, source))[key] != since:
             msg = f"Another run has already read the same rows of '{source}' into table '{table}'; nothing was written."
             raise ConcurrencyConflictError(msg, hint="Run it again to continue after those rows.", table=table)
 
@@ -63,14 +63,14 @@ def require_unread(
 def last_read(table: Table, source: str) -> int | None:
     """Return the last source snapshot that was read into a table's main branch; None if none is recorded."""
     main = table.metadata.refs.get(MAIN_BRANCH)
-    return _noted(table.metadata, main.snapshot_id if main else None, source)
+    return _last_mark(table.metadata, main.snapshot_id if main else None, source)
 
 
-def _noted(metadata: TableMetadata, snapshot_id: int | None, source: str) -> int | None:
+def _last_mark(metadata: TableMetadata, snapshot_id: int | None, source: str) -> int | None:
     for snapshot in ancestors(metadata, snapshot_id):
-        noted = _marks(snapshot).get(f"{READ_PREFIX}{source}")
-        if noted is not None:
-            return int(noted)
+        mark = _marks(snapshot).get(f"{READ_PREFIX}{source}")
+        if mark is not None:
+            return int(mark)
     return None
 
 

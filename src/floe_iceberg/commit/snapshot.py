@@ -193,8 +193,8 @@ class _Build:
         live = [manifest for manifest in existing if manifest.has_added_files() or manifest.has_existing_files()]
         kept = live
         for content in (ManifestContent.DATA, ManifestContent.DELETES):
-            if gone := [file for file in removed if _listed_as(file) is content]:
-                kept = self._without(kept, gone, content)
+            if removed_entries := [file for file in removed if _listed_as(file) is content]:
+                kept = self._without(kept, removed_entries, content)
         if self._draft.merge:
             return self._merged(added, kept)
         return [*self._added_manifests(added), *kept]
@@ -250,26 +250,29 @@ class _Build:
         missing = {file.file_path for file in removed}
         specs = {file.spec_id for file in removed}
         kept: list[ManifestFile] = []
-        gone: dict[int, list[ManifestEntry]] = {}
+        removed_entries: dict[int, list[ManifestEntry]] = {}
         for manifest in manifests:
             spec_id = manifest.partition_spec_id
             if manifest.content != content or spec_id not in specs or not missing:
                 kept.append(manifest)
                 continue
             entries = self._read(manifest, discard_deleted=True)
-            hit = [entry for entry in entries if entry.data_file.file_path in missing]
-            left = [entry for entry in entries if entry.data_file.file_path not in missing]
-            missing -= {entry.data_file.file_path for entry in hit}
-            gone.setdefault(spec_id, []).extend(hit)
-            if not hit:
+            matched = [entry for entry in entries if entry.data_file.file_path in missing]
+            remaining = [entry for entry in entries if entry.data_file.file_path not in missing]
+            missing -= {entry.data_file.file_path for entry in matched}
+            removed_entries.setdefault(spec_id, []).extend(matched)
+            if not matched:
                 kept.append(manifest)
-            elif left:
-                kept.append(self._write(spec_id, _marked(left, ManifestEntryStatus.EXISTING), content))
+            elif remaining:
+                kept.append(self._write(spec_id, _marked(remaining, ManifestEntryStatus.EXISTING), content))
         if missing:
             msg = f"Files to remove are not part of the table: {', '.join(sorted(missing))}"
             raise FileGoneError(msg, table=".".join(self._table.name()))
         # One manifest for all removals of a spec: a compaction empties hundreds of manifests at once.
-        return [*kept, *(self._removals(spec_id, entries, content) for spec_id, entries in gone.items() if entries)]
+        return [
+            *kept,
+            *(self._removals(spec_id, entries, content) for spec_id, entries in removed_entries.items() if entries),
+        ]
 
     def _removals(self, spec_id: int, entries: list[ManifestEntry], content: ManifestContent) -> ManifestFile:
         for entry in entries:
@@ -280,7 +283,7 @@ class _Build:
         """Merge manifests of one spec up to the target size each; the first also lists the new files."""
         properties = self._metadata.properties
         target = int(properties.get(_TARGET_BYTES, 8 * 1024 * 1024))
-        least = max(2, int(properties.get(_MIN_COUNT, 2)))
+        min_count = max(2, int(properties.get(_MIN_COUNT, 2)))
         by_spec = _by_spec(added)
         groups: dict[int, list[ManifestFile]] = {spec_id: [] for spec_id in by_spec}
         merged = []
@@ -291,7 +294,7 @@ class _Build:
                 merged.append(manifest)
         for spec_id, group in groups.items():
             new = self._added_entries(by_spec.get(spec_id, ()))
-            if len(group) + bool(new) < least:
+            if len(group) + bool(new) < min_count:
                 merged += [*([self._write(spec_id, new)] if new else ()), *group]
                 continue
             first, *others = _packed(group, target)

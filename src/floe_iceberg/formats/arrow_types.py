@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _UINT64_DECIMAL = pa.decimal128(20, 0)
-_MOST_DIGITS = 38
+_MAX_DIGITS = 38
 _FIELD_ID = b"PARQUET:field_id"
 _DOC = b"doc"
 
@@ -119,8 +119,8 @@ def to_arrow(data: object) -> pa.Table | pa.RecordBatchReader:
         InvalidDataError: The data type is not supported, or column names are not unique.
     """
     frame = _as_arrow(data)
-    if twice := sorted(_repeated(list(frame.schema))):
-        raise _two_of_one_name(twice)
+    if duplicates := sorted(_find_duplicates(list(frame.schema))):
+        raise _duplicate_names(duplicates)
     if isinstance(frame, pa.RecordBatchReader):
         return pa.RecordBatchReader.from_batches(frame.schema, _read(frame))
     return frame
@@ -147,19 +147,19 @@ def _reading() -> Iterator[None]:
         raise WriteError(msg, hint="Check the data source. The table was not changed.") from err
 
 
-def _two_of_one_name(names: list[str]) -> InvalidDataError:
+def _duplicate_names(names: list[str]) -> InvalidDataError:
     msg = f"The data has duplicate column names: {', '.join(names)}."
     return InvalidDataError(msg, hint="Rename one of them.")
 
 
-def _repeated(fields: list[pa.Field], prefix: str = "") -> set[str]:
+def _find_duplicates(fields: list[pa.Field], prefix: str = "") -> set[str]:
     """Return the names shared by several columns, or by several fields of a struct."""
     names = [field.name for field in fields]
     found = {prefix + name for name in names if names.count(name) > 1}
     for field in fields:
-        inner = [field.type.field(place) for place in range(field.type.num_fields)]
+        inner = [field.type.field(position) for position in range(field.type.num_fields)]
         if inner:
-            found |= _repeated(inner, f"{prefix}{field.name}.")
+            found |= _find_duplicates(inner, f"{prefix}{field.name}.")
     return found
 
 
@@ -229,8 +229,8 @@ def _with_index(frame: Any) -> Any:  # noqa: ANN401 - pandas is optional
             the columns have several levels.
     """
     index = frame.index
-    if twice := sorted({str(name) for name in frame.columns[frame.columns.duplicated()]}):
-        raise _two_of_one_name(twice)
+    if duplicates := sorted({str(name) for name in frame.columns[frame.columns.duplicated()]}):
+        raise _duplicate_names(duplicates)
     if frame.columns.nlevels > 1:
         msg = f"The pandas frame has {frame.columns.nlevels} levels of column names."
         hint = "Give each column one name, for example with agg(total=('amount', 'sum'))."
@@ -250,44 +250,44 @@ def _with_index(frame: Any) -> Any:  # noqa: ANN401 - pandas is optional
     return frame.droplevel(repeated).reset_index() if len(repeated) < index.nlevels else numbered
 
 
-def known_type(dtype: pa.DataType, column: str) -> pa.DataType:
+def supported_type(dtype: pa.DataType, column: str) -> pa.DataType:
     """Return the supported type for an Arrow type.
 
     Raises:
         InvalidDataError: Iceberg has no equivalent type.
     """
     if isinstance(dtype, pa.DictionaryType | pa.RunEndEncodedType):
-        return known_type(dtype.value_type, column)
+        return supported_type(dtype.value_type, column)
     if isinstance(dtype, pa.BaseExtensionType):
-        return dtype if isinstance(dtype, pa.UuidType) else known_type(dtype.storage_type, column)
+        return dtype if isinstance(dtype, pa.UuidType) else supported_type(dtype.storage_type, column)
     if types.is_nested(dtype):
-        return _known_nested(dtype, column)
+        return _supported_nested(dtype, column)
     if types.is_duration(dtype) or types.is_interval(dtype):
         msg = f"Column '{column}' has type {dtype}, which Iceberg does not support."
         raise InvalidDataError(msg, hint="Cast it to int64 (microseconds) or write two timestamps.")
-    return _known_plain(dtype, column)
+    return _supported_plain(dtype, column)
 
 
-def _known_plain(dtype: pa.DataType, column: str) -> pa.DataType:
+def _supported_plain(dtype: pa.DataType, column: str) -> pa.DataType:
     if types.is_timestamp(dtype):
         return pa.timestamp("us", tz="UTC" if dtype.tz else None)
     if types.is_decimal(dtype):
-        return _known_decimal(dtype, column)
+        return _supported_decimal(dtype, column)
     return _SIMPLE.get(dtype.id, dtype)
 
 
-def _known_decimal(dtype: pa.DataType, column: str) -> pa.DataType:
-    if dtype.precision > _MOST_DIGITS or dtype.scale < 0:
+def _supported_decimal(dtype: pa.DataType, column: str) -> pa.DataType:
+    if dtype.precision > _MAX_DIGITS or dtype.scale < 0:
         msg = (
-            f"Column '{column}' has type {dtype}; Iceberg supports at most {_MOST_DIGITS} digits and no negative scale."
+            f"Column '{column}' has type {dtype}; Iceberg supports at most {_MAX_DIGITS} digits and no negative scale."
         )
         raise InvalidDataError(msg, hint="Cast it to a smaller decimal or a string.")
     return pa.decimal128(dtype.precision, dtype.scale)
 
 
-def _known_nested(dtype: pa.DataType, column: str) -> pa.DataType:
+def _supported_nested(dtype: pa.DataType, column: str) -> pa.DataType:
     def inner(field: pa.Field, name: str | None = None) -> pa.Field:
-        return field.with_type(known_type(field.type, f"{column}.{name or field.name}"))
+        return field.with_type(supported_type(field.type, f"{column}.{name or field.name}"))
 
     if isinstance(dtype, pa.StructType):
         return pa.struct([inner(field) for field in dtype])
@@ -301,18 +301,18 @@ def _known_nested(dtype: pa.DataType, column: str) -> pa.DataType:
     raise InvalidDataError(msg, hint="Split it into columns of one type each.")
 
 
-def known_schema(schema: pa.Schema) -> pa.Schema:
+def supported_schema(schema: pa.Schema) -> pa.Schema:
     """Return the schema with every type replaced by a supported one; null columns stay null."""
-    return pa.schema([field.with_type(known_type(field.type, field.name)) for field in schema])
+    return pa.schema([field.with_type(supported_type(field.type, field.name)) for field in schema])
 
 
-def normalised(table: pa.Table) -> pa.Table:
+def normalized(table: pa.Table) -> pa.Table:
     """Return the table with every column cast to a supported type.
 
     Raises:
         InvalidDataError: A value does not fit.
     """
-    schema = known_schema(table.schema)
+    schema = supported_schema(table.schema)
     columns = [cast_column(table.column(i), field.type, field.name) for i, field in enumerate(schema)]
     return pa.table(columns, schema=schema)
 
@@ -400,13 +400,13 @@ def without_list_views(values: pa.ChunkedArray) -> pa.ChunkedArray:
     if not _has_list_view(values.type):
         return values
     chunks = [_without_list_views(chunk) for chunk in values.chunks]
-    return pa.chunked_array(chunks, None if chunks else known_type(values.type, ""))
+    return pa.chunked_array(chunks, None if chunks else supported_type(values.type, ""))
 
 
 def _has_list_view(dtype: pa.DataType) -> bool:
     if isinstance(dtype, pa.ListViewType | pa.LargeListViewType):
         return True
-    return any(_has_list_view(dtype.field(place).type) for place in range(dtype.num_fields))
+    return any(_has_list_view(dtype.field(position).type) for position in range(dtype.num_fields))
 
 
 def _without_list_views(values: pa.Array) -> pa.Array:
@@ -414,8 +414,8 @@ def _without_list_views(values: pa.Array) -> pa.Array:
     if not _has_list_view(kind):
         return values
     if isinstance(kind, pa.StructType):
-        parts = [_without_list_views(values.field(place)) for place in range(kind.num_fields)]
-        fields = [kind.field(place).with_type(part.type) for place, part in enumerate(parts)]
+        parts = [_without_list_views(values.field(position)) for position in range(kind.num_fields)]
+        fields = [kind.field(position).with_type(part.type) for position, part in enumerate(parts)]
         return pa.StructArray.from_arrays(parts, fields=fields, mask=values.is_null())
     if isinstance(kind, pa.MapType):
         keys, items = _without_list_views(values.keys), _without_list_views(values.items)

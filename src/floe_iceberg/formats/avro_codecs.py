@@ -62,8 +62,8 @@ class SnappyCodec(Codec):
 def _snappy_length(packed: bytes) -> int:
     """Return the length at the start of the block, seven bits per byte in little-endian order."""
     length = 0
-    for place, byte in enumerate(packed):
-        length |= (byte & 0x7F) << 7 * place
+    for position, byte in enumerate(packed):
+        length |= (byte & 0x7F) << 7 * position
         if byte < 0x80:  # noqa: PLR2004 - the highest bit marks a continuation
             return length
     msg = "A snappy block has no length"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyiceberg.avro.reader import DoubleReader
 
 
-def read_doubles_whole() -> None:
+def read_full_doubles() -> None:
     """Make PyIceberg read doubles with full precision; idempotent."""
     read_doubles_with(_read)
 

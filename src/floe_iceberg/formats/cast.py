@@ -15,7 +15,7 @@ from floe_iceberg.formats.arrow_types import cast_column, with_children, with_fi
 if TYPE_CHECKING:
     from pyiceberg.types import IcebergType
 
-_FILL_IN = "Fill them in, or make the column optional first."
+_NULLS_HINT = "Fill them in, or make the column optional first."
 
 
 def arrow_type(iceberg_type: IcebergType, like: pa.DataType | None = None) -> pa.DataType:
@@ -80,36 +80,38 @@ def stored_names(schema: Schema) -> Schema | None:
 
 def as_stored(rows: pa.Table, stored: Schema) -> pa.Table:
     """Rename the columns of fitted rows to the names used in data files."""
-    fields = [_respelled(rows.schema.field(i), field) for i, field in enumerate(stored.fields)]
+    fields = [_with_stored_name(rows.schema.field(i), field) for i, field in enumerate(stored.fields)]
     columns = [
-        pa.chunked_array([_relabelled(chunk, field.type) for chunk in rows.column(i).chunks], field.type)
+        pa.chunked_array([_with_field_names(chunk, field.type) for chunk in rows.column(i).chunks], field.type)
         for i, field in enumerate(fields)
     ]
     return pa.table(columns, schema=pa.schema(fields))
 
 
-def _respelled(field: pa.Field, stored: NestedField) -> pa.Field:
+def _with_stored_name(field: pa.Field, stored: NestedField) -> pa.Field:
     kind, dtype = stored.field_type, field.type
     if isinstance(kind, StructType):
-        dtype = pa.struct([_respelled(part, inner) for part, inner in zip(dtype, kind.fields, strict=True)])
+        dtype = pa.struct([_with_stored_name(part, inner) for part, inner in zip(dtype, kind.fields, strict=True)])
     elif isinstance(kind, MapType):
-        dtype = pa.map_(_respelled(dtype.key_field, kind.key_field), _respelled(dtype.item_field, kind.value_field))
+        dtype = pa.map_(
+            _with_stored_name(dtype.key_field, kind.key_field), _with_stored_name(dtype.item_field, kind.value_field)
+        )
     elif isinstance(kind, ListType):
         plain = pa.large_list if isinstance(dtype, pa.LargeListType) else pa.list_
-        dtype = plain(_respelled(dtype.value_field, kind.element_field))
+        dtype = plain(_with_stored_name(dtype.value_field, kind.element_field))
     return field.with_type(dtype).with_name(stored.name)
 
 
-def _relabelled(values: pa.Array, target: pa.DataType) -> pa.Array:
+def _with_field_names(values: pa.Array, target: pa.DataType) -> pa.Array:
     if isinstance(target, pa.StructType):
-        parts = [_relabelled(values.field(i), field.type) for i, field in enumerate(target)]
+        parts = [_with_field_names(values.field(i), field.type) for i, field in enumerate(target)]
         return pa.StructArray.from_arrays(parts, fields=list(target), mask=values.is_null())
     if isinstance(target, pa.MapType):
-        parts = [_relabelled(values.keys, target.key_type), _relabelled(values.items, target.item_type)]
+        parts = [_with_field_names(values.keys, target.key_type), _with_field_names(values.items, target.item_type)]
         entries = pa.StructArray.from_arrays(parts, fields=[target.key_field, target.item_field])
         return with_children(values, target, entries)
     if isinstance(target, pa.ListType | pa.LargeListType):
-        return with_children(values, target, _relabelled(values.values, target.value_type))
+        return with_children(values, target, _with_field_names(values.values, target.value_type))
     return values
 
 
@@ -120,29 +122,29 @@ def _column(values: pa.ChunkedArray | None, field: NestedField, target: pa.DataT
         values = cast_column(values, target, field.name)
     else:
         chunks = without_list_views(values).chunks
-        values = pa.chunked_array([_shaped(chunk, target, field.name) for chunk in chunks], target)
+        values = pa.chunked_array([_rebuilt(chunk, target, field.name) for chunk in chunks], target)
     if field.required and values.null_count:
         msg = f"Column '{field.name}' is required but contains {values.null_count} nulls."
-        raise InvalidDataError(msg, hint=_FILL_IN)
-    if isinstance(field.field_type, ListType | MapType | StructType) and _requires(field.field_type):
+        raise InvalidDataError(msg, hint=_NULLS_HINT)
+    if isinstance(field.field_type, ListType | MapType | StructType) and _has_required_items(field.field_type):
         for chunk in values.chunks:
-            _check_inside(chunk, field.field_type, field.name)
+            _check_nested(chunk, field.field_type, field.name)
     return values
 
 
-def _requires(kind: IcebergType) -> bool:
+def _has_required_items(kind: IcebergType) -> bool:
     """Whether a nested list or map has required elements or values; structs are checked when they are cast."""
     if isinstance(kind, StructType):
-        return any(_requires(field.field_type) for field in kind.fields)
+        return any(_has_required_items(field.field_type) for field in kind.fields)
     if isinstance(kind, MapType):
-        return kind.value_required or _requires(kind.value_type)
-    return isinstance(kind, ListType) and (kind.element_required or _requires(kind.element_type))
+        return kind.value_required or _has_required_items(kind.value_type)
+    return isinstance(kind, ListType) and (kind.element_required or _has_required_items(kind.element_type))
 
 
-def _check_inside(values: pa.Array, kind: IcebergType, column: str) -> None:
+def _check_nested(values: pa.Array, kind: IcebergType, column: str) -> None:
     if isinstance(kind, StructType):
         for part, field in zip(values.flatten(), kind.fields, strict=True):
-            _check_inside(part, field.field_type, f"{column}.{field.name}")
+            _check_nested(part, field.field_type, f"{column}.{field.name}")
         return
     if not isinstance(kind, ListType | MapType):
         return
@@ -153,8 +155,8 @@ def _check_inside(values: pa.Array, kind: IcebergType, column: str) -> None:
     field = kind.element_field if isinstance(kind, ListType) else kind.value_field
     if field.required and items.null_count:
         msg = f"Column '{column}.{field.name}' is required but contains {items.null_count} nulls."
-        raise InvalidDataError(msg, hint=_FILL_IN)
-    _check_inside(items, field.field_type, f"{column}.{field.name}")
+        raise InvalidDataError(msg, hint=_NULLS_HINT)
+    _check_nested(items, field.field_type, f"{column}.{field.name}")
 
 
 def _same_fields(source: pa.DataType, target: pa.DataType) -> bool:
@@ -169,29 +171,29 @@ def _same_fields(source: pa.DataType, target: pa.DataType) -> bool:
     return True
 
 
-def _shaped(values: pa.Array, target: pa.DataType, column: str) -> pa.Array:
+def _rebuilt(values: pa.Array, target: pa.DataType, column: str) -> pa.Array:
     """Rebuild nested values field by field; missing fields become null."""
     if isinstance(target, pa.StructType):
         parts = dict(zip([field.name for field in values.type], values.flatten(), strict=True))
         children = [
-            _shaped(parts[field.name], field.type, f"{column}.{field.name}")
+            _rebuilt(parts[field.name], field.type, f"{column}.{field.name}")
             if field.name in parts
             else pa.nulls(len(values), field.type)
             for field in target
         ]
         return pa.StructArray.from_arrays(children, fields=list(target), mask=values.is_null())
     if isinstance(target, pa.MapType | pa.ListType | pa.LargeListType):
-        return _shaped_items(values, target, column)
+        return _rebuilt_items(values, target, column)
     return cast_column(pa.chunked_array([values]), target, column).combine_chunks()
 
 
-def _shaped_items(values: pa.Array, target: pa.DataType, column: str) -> pa.Array:
+def _rebuilt_items(values: pa.Array, target: pa.DataType, column: str) -> pa.Array:
     if isinstance(target, pa.MapType):
-        keys = _shaped(values.keys, target.key_type, f"{column}.key")
-        items = _shaped(values.items, target.item_type, f"{column}.value")
+        keys = _rebuilt(values.keys, target.key_type, f"{column}.key")
+        items = _rebuilt(values.items, target.item_type, f"{column}.value")
         entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
         return with_children(values, target, entries)
     large = isinstance(target, pa.LargeListType)
     if not isinstance(values.type, pa.LargeListType if large else pa.ListType):
         values = values.cast((pa.large_list if large else pa.list_)(values.type.value_field))
-    return with_children(values, target, _shaped(values.values, target.value_type, f"{column}.element"))
+    return with_children(values, target, _rebuilt(values.values, target.value_type, f"{column}.element"))

@@ -50,7 +50,7 @@ _INFERRED_PROPERTY = "write.metadata.metrics.max-inferred-column-defaults"
 _INFERRED_COLUMNS = 100
 _TRUNCATE = re.compile(r"^truncate\((\d+)\)$")
 # Parquet does not store a longer minimum or maximum.
-_LONGEST_IN_PARQUET = 4096
+_MAX_PARQUET_BOUND_BYTES = 4096
 _LAST_CODE_POINT = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
 _EIGHT_BYTES = (
@@ -86,10 +86,10 @@ DEFAULT = Mode(length=16)
 
 def parse_mode(text: str | None, fallback: Mode) -> Mode:
     """Parse a metrics mode; an invalid mode becomes the fallback, as in Iceberg's Java implementation."""
-    spelled = (text or "").strip().lower()
-    if match := _TRUNCATE.match(spelled):
+    text = (text or "").strip().lower()
+    if match := _TRUNCATE.match(text):
         return Mode(length=int(match[1])) if int(match[1]) else fallback
-    return {"none": NONE, "counts": COUNTS, "full": FULL}.get(spelled, fallback)
+    return {"none": NONE, "counts": COUNTS, "full": FULL}.get(text, fallback)
 
 
 def column_modes(metadata: TableMetadata) -> dict[int, Mode]:
@@ -97,7 +97,7 @@ def column_modes(metadata: TableMetadata) -> dict[int, Mode]:
     schema, properties = metadata.schema(), metadata.properties
     chosen: dict[int, Mode] = {}
     default = parse_mode(properties.get(_DEFAULT_PROPERTY), DEFAULT)
-    limit = _whole_number(properties.get(_INFERRED_PROPERTY), _INFERRED_COLUMNS)
+    limit = _parse_int(properties.get(_INFERRED_PROPERTY), _INFERRED_COLUMNS)
     if _DEFAULT_PROPERTY not in properties and len(schema.field_ids) > limit:
         # In a very wide table, the metrics of all columns would make every manifest large.
         chosen = dict.fromkeys(_first_leaves(schema.as_struct(), limit), DEFAULT)
@@ -111,7 +111,7 @@ def column_modes(metadata: TableMetadata) -> dict[int, Mode]:
     return {field_id: chosen.get(field_id, default) for field_id in schema.field_ids}
 
 
-def _whole_number(text: str | None, default: int) -> int:
+def _parse_int(text: str | None, default: int) -> int:
     return int(text) if text and text.lstrip("-").isdigit() else default
 
 
@@ -196,7 +196,7 @@ class ColumnMetrics:
 
     def _observe_long(self, field_id: int, values: pa.ChunkedArray) -> None:
         longest = pc.max(pc.binary_length(values)).as_py()
-        if longest is None or longest <= _LONGEST_IN_PARQUET:
+        if longest is None or longest <= _MAX_PARQUET_BOUND_BYTES:
             return
         if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
             values = values.cast(pa.binary() if pa.types.is_string(values.type) else pa.large_binary())

@@ -139,7 +139,7 @@ class _Columns:
             if entry is None or entry.field_id is None:
                 continue
             name, kind = f"{parent}{field.name}", field.type
-            children = self.by_name(_spelled(kind), entry.fields, f"{name}.")
+            children = self.by_name(_with_standard_names(kind), entry.fields, f"{name}.")
             if not isinstance(kind, pa.StructType) and len(children) < len(_children(kind)):
                 raise self._incomplete(name)
             number = {PYARROW_PARQUET_FIELD_ID_KEY: str(entry.field_id).encode()}
@@ -151,7 +151,7 @@ class _Columns:
         return CapabilityError(msg, hint=f"Complete the table property {NAME_MAPPING}, or pass engine='spark'.")
 
 
-def _spelled(kind: pa.DataType) -> list[pa.Field]:
+def _with_standard_names(kind: pa.DataType) -> list[pa.Field]:
     """Return a type's children with the standard names of name mappings instead of the writer's names."""
     children = _children(kind)
     if isinstance(kind, pa.MapType):

@@ -17,7 +17,7 @@ from floe_iceberg.formats.partitioning import column_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_SHOWN = 3
+_MAX_EXAMPLES = 3
 _SOURCE = "__floe_source"
 
 
@@ -46,7 +46,7 @@ def repeated_keys(rows: pa.Table, keys: Sequence[str], *, null_keys: NullKeys = 
     if counts.num_rows == rows_by_number.num_rows:
         return None
     repeated = counts.filter(pc.field(f"{_SOURCE}_count") > 1)
-    examples = pa.table(given).take(repeated.slice(0, _SHOWN)[f"{_SOURCE}_min"]).to_pylist()
+    examples = pa.table(given).take(repeated.slice(0, _MAX_EXAMPLES)[f"{_SOURCE}_min"]).to_pylist()
     return RepeatedKeys(repeated.num_rows, examples)
 
 

@@ -58,7 +58,9 @@ def with_statistics(schema: pa.Schema) -> bool | list[str]:
 
 def _leaves(path: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
     if pa.types.is_struct(kind):
-        children = [(f"{path}.{kind.field(place).name}", kind.field(place).type) for place in range(kind.num_fields)]
+        children = [
+            (f"{path}.{kind.field(position).name}", kind.field(position).type) for position in range(kind.num_fields)
+        ]
     elif pa.types.is_map(kind):
         children = [(f"{path}.key_value.key", kind.key_type), (f"{path}.key_value.value", kind.item_type)]
     elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
@@ -70,7 +72,7 @@ def _leaves(path: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
         yield from _leaves(child, inner)
 
 
-def whole_number(properties: Mapping[str, str], key: str, default: int) -> int:
+def positive_int(properties: Mapping[str, str], key: str, default: int) -> int:
     """Parse a property that must be a positive integer.
 
     Raises:
@@ -97,9 +99,9 @@ def writer_options(properties: Mapping[str, str]) -> dict[str, Any]:
     return {
         "compression": codec,
         "compression_level": _level(properties.get(_LEVEL), codec),
-        "data_page_size": whole_number(properties, "write.parquet.page-size-bytes", _MIB),
-        "dictionary_pagesize_limit": whole_number(properties, "write.parquet.dict-size-bytes", 2 * _MIB),
-        "write_batch_size": whole_number(properties, "write.parquet.page-row-limit", 20_000),
+        "data_page_size": positive_int(properties, "write.parquet.page-size-bytes", _MIB),
+        "dictionary_pagesize_limit": positive_int(properties, "write.parquet.dict-size-bytes", 2 * _MIB),
+        "write_batch_size": positive_int(properties, "write.parquet.page-row-limit", 20_000),
         # Costs about 1 % of a write, and detects every byte that a disk or network corrupts later.
         "write_page_checksum": True,
     }
@@ -121,7 +123,7 @@ def _level(spelled: str | None, codec: str) -> int | None:
 
 def row_group_rows(rows: pa.Table, properties: Mapping[str, str]) -> int:
     """Return the number of rows per row group."""
-    limit = whole_number(properties, _ROW_GROUP_ROWS, _ROW_GROUP_LIMIT)
-    group_bytes = whole_number(properties, _ROW_GROUP_BYTES, 128 * _MIB)
+    limit = positive_int(properties, _ROW_GROUP_ROWS, _ROW_GROUP_LIMIT)
+    group_bytes = positive_int(properties, _ROW_GROUP_BYTES, 128 * _MIB)
     width = max(1.0, rows.nbytes / max(1, rows.num_rows))
     return max(1, min(limit, int(group_bytes / width)))

@@ -42,18 +42,18 @@ if TYPE_CHECKING:
     from pyiceberg.types import IcebergType
 
 # Rows that are already adjacent are sliced without copying, up to this many slices per partition.
-_CUTS_PER_PARTITION = 8
+_MAX_SLICES_PER_PARTITION = 8
 # One pass over all rows is faster than one per partition, but needs memory for a copy.
-_SORTED_AT_ONCE = 2 * 1024**3
+_MAX_SORT_BYTES = 2 * 1024**3
 # Counting is faster than sorting while the counters fit into the cache.
-_COUNTABLE = 1_000_000
+_MAX_COUNTERS = 1_000_000
 # File systems allow 255 bytes for a folder name.
-_LONGEST_FOLDER = 200
-_NO_ROOM = (
+_MAX_FOLDER_LENGTH = 200
+_UNDERFLOW_HINT = (
     "Correct the value, or partition and sort by another term. engine='spark' does not help: it wraps the number "
     "around, and range filters then miss the row."
 )
-_NO_ROOM_DECIMAL = (
+_DECIMAL_UNDERFLOW_HINT = (
     "Correct the value, or partition and sort by another term. engine='spark' does not help: it fails as well."
 )
 _HOUR = {"s": 3600, "ms": 3_600_000, "us": 3_600_000_000, "ns": 3_600_000_000_000}
@@ -83,19 +83,19 @@ def partition_path(spec: PartitionSpec, schema: Schema, record: Record) -> str:
 
 def _folder(field: PartitionField, value: Any, schema: Schema) -> str:  # noqa: ANN401 - of the field's type
     kind = field.transform.result_type(schema.find_type(field.source_id))
-    text = quote_plus(_readable(field.transform, value, kind), safe="")
+    text = quote_plus(_display_value(field.transform, value, kind), safe="")
     folder = f"{quote_plus(field.name, safe='')}={text}"
-    if len(folder) <= _LONGEST_FOLDER:
+    if len(folder) <= _MAX_FOLDER_LENGTH:
         return folder
     # The folder name is only informational; the manifest has the partition values.
-    return f"{folder[:_LONGEST_FOLDER].rpartition('%')[0] or folder[:_LONGEST_FOLDER]}-{_digest(folder)}"
+    return f"{folder[:_MAX_FOLDER_LENGTH].rpartition('%')[0] or folder[:_MAX_FOLDER_LENGTH]}-{_digest(folder)}"
 
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _readable(transform: Transform[Any, Any], value: Any, source: IcebergType) -> str:  # noqa: ANN401 - as above
+def _display_value(transform: Transform[Any, Any], value: Any, source: IcebergType) -> str:  # noqa: ANN401 - as above
     try:
         return transform.to_human_string(source, value)
     except (OverflowError, ValueError):
@@ -145,15 +145,15 @@ def column_path(fields: pa.Schema | pa.StructType, name: str) -> list[str] | Non
     A dot separates a struct from its field, unless it is part of a name.
     """
     parts = name.split(".")
-    for taken in range(len(parts), 0, -1):
-        head = ".".join(parts[:taken])
+    for length in range(len(parts), 0, -1):
+        head = ".".join(parts[:length])
         position = fields.get_field_index(head)
         if position < 0:
             continue
         kind = fields.field(position).type
-        if taken == len(parts):
+        if length == len(parts):
             return [head]
-        rest = column_path(kind, ".".join(parts[taken:])) if isinstance(kind, pa.StructType) else None
+        rest = column_path(kind, ".".join(parts[length:])) if isinstance(kind, pa.StructType) else None
         if rest is not None:
             return [head, *rest]
     return None
@@ -175,12 +175,12 @@ def split(table: pa.Table, spec: PartitionSpec, schema: Schema) -> Iterator[Part
         return
     codes, values = partition_codes(table, spec, schema)
     cuts = np.flatnonzero(np.diff(codes)) + 1
-    if len(cuts) < _CUTS_PER_PARTITION * len(values):
+    if len(cuts) < _MAX_SLICES_PER_PARTITION * len(values):
         yield from _slices(table, codes, cuts, values)
         return
     order = np.argsort(codes, kind="stable")
     bounds = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=len(values)))])
-    ordered = _taken(table, order) if table.nbytes < _SORTED_AT_ONCE else None
+    ordered = _reordered(table, order) if table.nbytes < _MAX_SORT_BYTES else None
     if ordered is None:
         table = table.combine_chunks()
     for code, record in enumerate(values):
@@ -189,7 +189,7 @@ def split(table: pa.Table, spec: PartitionSpec, schema: Schema) -> Iterator[Part
         yield PartitionRows(record, rows)
 
 
-def _taken(table: pa.Table, order: np.ndarray[Any, Any]) -> pa.Table:
+def _reordered(table: pa.Table, order: np.ndarray[Any, Any]) -> pa.Table:
     indices = pa.array(order)
     columns = ExecutorFactory.get_or_create().map(lambda column: column.take(indices), table.columns)
     return pa.table(list(columns), schema=table.schema)
@@ -226,7 +226,7 @@ def partition_codes(table: pa.Table, spec: PartitionSpec, schema: Schema) -> tup
 
 
 def _compact(codes: np.ndarray[Any, Any], possible: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    if possible > _COUNTABLE:
+    if possible > _MAX_COUNTERS:
         present, compact = np.unique(codes, return_inverse=True)
         return present, compact.astype(np.min_scalar_type(len(present)))
     present = np.flatnonzero(np.bincount(codes, minlength=possible))
@@ -258,7 +258,7 @@ def transformed(
     if isinstance(transform, TruncateTransform):
         if isinstance(source, BinaryType):
             return pc.binary_slice(values, 0, transform.width)
-        _require_room(values, transform, source, column)
+        _require_no_underflow(values, transform, source, column)
     return transform.pyarrow_transform(source)(values)
 
 
@@ -271,21 +271,25 @@ def _require_hours(values: pa.ChunkedArray, column: str) -> None:
             raise InvalidDataError(msg, hint="Partition by day, month or year, or correct the value.")
 
 
-def _require_room(values: pa.ChunkedArray, transform: TruncateTransform[Any], source: IcebergType, column: str) -> None:
+def _require_no_underflow(
+    values: pa.ChunkedArray, transform: TruncateTransform[Any], source: IcebergType, column: str
+) -> None:
     """Reject numbers whose truncation underflows their type: Java wraps them, so range filters miss the row."""
     if isinstance(source, DecimalType):
-        least = 1 - 10**source.precision
+        minimum = 1 - 10**source.precision
     elif isinstance(source, IntegerType | LongType):
-        least = -(2**31) if isinstance(source, IntegerType) else -(2**63)
+        minimum = -(2**31) if isinstance(source, IntegerType) else -(2**63)
     else:
         return
     lowest = pc.min(values).as_py()
     if lowest is None:
         return
     number = decimal_to_unscaled(lowest) if isinstance(source, DecimalType) else lowest
-    if number - number % transform.width < least:
+    if number - number % transform.width < minimum:
         msg = f"{transform} of {lowest} in column '{column}' is below the minimum of {source}."
-        raise InvalidDataError(msg, hint=_NO_ROOM_DECIMAL if isinstance(source, DecimalType) else _NO_ROOM)
+        raise InvalidDataError(
+            msg, hint=_DECIMAL_UNDERFLOW_HINT if isinstance(source, DecimalType) else _UNDERFLOW_HINT
+        )
 
 
 def _encoded(table: pa.Table, field: PartitionField, schema: Schema) -> tuple[np.ndarray[Any, Any], list[Any]]:
@@ -301,13 +305,11 @@ def _encoded(table: pa.Table, field: PartitionField, schema: Schema) -> tuple[np
         return _indices(bits), list(float_bits.as_floats(bits.dictionary))
     if isinstance(source, DateType) and not isinstance(field.transform, IdentityTransform):
         # There are far fewer days than rows, so each day is transformed once.
-        days = _in_one_piece(values).dictionary_encode(null_encoding="encode")
-        few = transformed(pa.chunked_array([days.dictionary]), field.transform, source, name)
-        encoded = _in_one_piece(few).dictionary_encode(null_encoding="encode")
+        days = _combined(values).dictionary_encode(null_encoding="encode")
+        distinct = transformed(pa.chunked_array([days.dictionary]), field.transform, source, name)
+        encoded = _combined(distinct).dictionary_encode(null_encoding="encode")
         return _indices(encoded)[_indices(days)], _physical(encoded.dictionary)
-    encoded = _in_one_piece(transformed(values, field.transform, source, name)).dictionary_encode(
-        null_encoding="encode"
-    )
+    encoded = _combined(transformed(values, field.transform, source, name)).dictionary_encode(null_encoding="encode")
     physical = _physical(encoded.dictionary)
     if isinstance(source, UUIDType) and isinstance(field.transform, IdentityTransform):
         physical = [None if value is None else uuid.UUID(bytes=value) for value in physical]
@@ -328,7 +330,7 @@ def _physical(values: pa.Array) -> list[Any]:
     return list(values.to_pylist())
 
 
-def _in_one_piece(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+def _combined(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     if isinstance(values, pa.ChunkedArray):  # more than 2 GiB of strings cannot be combined

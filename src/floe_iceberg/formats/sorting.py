@@ -24,15 +24,15 @@ def sorted_rows(rows: pa.Table, order: SortOrder, schema: Schema) -> pa.Table:
     """
     keys: dict[str, pa.Array | pa.ChunkedArray] = {}
     directions = []
-    for place, term in enumerate(order.fields):
+    for position, term in enumerate(order.fields):
         source = schema.find_field(term.source_id)
         name = str(schema.find_column_name(term.source_id))
         values = transformed(column_of(rows, name), term.transform, source.field_type, name)
         if values.null_count:
             # Arrow has one null placement for all keys, so a separate key places the nulls of this column.
-            keys[f"{place} null"] = pc.is_null(values)
+            keys[f"{position} null"] = pc.is_null(values)
             first = term.null_order == NullOrder.NULLS_FIRST
-            directions.append((f"{place} null", "descending" if first else "ascending"))
-        keys[f"{place} value"] = float_bits.ordered(values) if pa.types.is_floating(values.type) else values
-        directions.append((f"{place} value", "ascending" if term.direction == SortDirection.ASC else "descending"))
+            directions.append((f"{position} null", "descending" if first else "ascending"))
+        keys[f"{position} value"] = float_bits.ordered(values) if pa.types.is_floating(values.type) else values
+        directions.append((f"{position} value", "ascending" if term.direction == SortDirection.ASC else "descending"))
     return rows.take(pc.sort_indices(pa.table(keys), sort_keys=directions))

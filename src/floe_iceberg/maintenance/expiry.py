@@ -196,8 +196,8 @@ def _require_process(context: ManagerContext, table: Table, more: set[int]) -> N
 def _in_process(context: ManagerContext, target: TableTarget, rule: _Rule) -> ExpiredSnapshots:
     planned: list[tuple[Table, Expiry, FileReader]] = []
 
-    def plan(table: Table, doubtful: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
-        if doubtful and planned and not _still_there(table, planned[-1][1]):
+    def plan(table: Table, uncertain: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
+        if uncertain and planned and not _still_there(table, planned[-1][1]):
             return None
         expiry = _plan(table, rule)
         reader = planned[-1][2] if planned else FileReader(table)

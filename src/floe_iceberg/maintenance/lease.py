@@ -148,7 +148,7 @@ class _Lease:
         expires = int((time.time() + self._seconds) * 1000)
         return Holder(self._id, self._owner, self._operation, expires)
 
-    def _plan_acquire(self, table: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
+    def _plan_acquire(self, table: Table, _uncertain: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
         current = table.metadata.current_snapshot_id
         holder = holder_of(table)
         if current is None or (holder is not None and holder.lease_id == self._id):
@@ -173,13 +173,13 @@ class _Lease:
             ),
         )
 
-    def _plan_renew(self, table: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
+    def _plan_renew(self, table: Table, _uncertain: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
         holder = holder_of(table)
         if holder is None or holder.lease_id != self._id:
             return None
         return Change((_written(self._holder()),), _asserted(self._own_refs(table)))
 
-    def _plan_release(self, table: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
+    def _plan_release(self, table: Table, _uncertain: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
         holder = holder_of(table)
         if holder is None or holder.lease_id != self._id:
             return None

@@ -29,8 +29,8 @@ def require_data_names(schema: pa.Schema) -> None:
         position = next(place for place, name in enumerate(names, 1) if not name.strip())
         msg = f"Column {position} of the data has no name."
         raise InvalidDataError(msg, hint="Give every column a name.")
-    twice = sorted({name for name in names if names.count(name) > 1})
-    msg = f"The data has duplicate column names: {', '.join(twice)}."
+    duplicates = sorted({name for name in names if names.count(name) > 1})
+    msg = f"The data has duplicate column names: {', '.join(duplicates)}."
     raise InvalidDataError(msg, hint="Give each column a unique name.")
 
 

@@ -29,7 +29,7 @@ def set_properties(
     """
     require_free(updates, removals)
 
-    def plan(table: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
+    def plan(table: Table, _uncertain: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
         set_now = {key: value for key, value in updates.items() if table.properties.get(key) != value}
         gone = [key for key in removals if key in table.properties]
         changes: tuple[TableUpdate, ...] = (SetPropertiesUpdate(updates=set_now),) if set_now else ()

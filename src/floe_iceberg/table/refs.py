@@ -86,7 +86,7 @@ def rollback(
             raise InvalidScanError(msg)
         goal: list[Snapshot] = []
 
-        def plan(table: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
+        def plan(table: Table, _uncertain: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
             # The first goal is kept: otherwise a retry by time could go further back.
             found = goal[0] if goal else _rollback_goal(table, snapshot_id, to)
             goal[:] = [snapshot_by_id(table, found.snapshot_id)]
@@ -249,8 +249,8 @@ def publish_branch(  # noqa: PLR0913 - options by keyword
     with failing_as_writes(), context.operation("iceberg.publish_branch", target, ref=branch, to=to) as operation:
         goal: list[Snapshot] = []
 
-        def plan(table: Table, doubtful: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
-            if doubtful and goal and _head(table, to) == goal[0].snapshot_id:
+        def plan(table: Table, uncertain: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
+            if uncertain and goal and _head(table, to) == goal[0].snapshot_id:
                 return None
             head = _branch(table, branch)
             goal[:] = [snapshot_by_id(table, head.snapshot_id)]
@@ -339,9 +339,9 @@ def _with_ref(  # noqa: PLR0913 - the ref, and where it starts
         msg = f"The catalog '{context.catalog.name}' does not support branches and tags."
         raise CapabilityError(msg, hint="Use a catalog that does, such as polaris or sql.")
 
-    def plan(table: Table, doubtful: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
+    def plan(table: Table, uncertain: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
         existing = table.metadata.refs.get(name)
-        if doubtful and existing is not None and _ref_info(name, existing).kind == update.type:
+        if uncertain and existing is not None and _ref_info(name, existing).kind == update.type:
             return None
         if existing is not None:
             msg = f"Table '{name_of(table)}' already has a {existing.snapshot_ref_type.value} '{name}'."
@@ -359,9 +359,9 @@ def _with_ref(  # noqa: PLR0913 - the ref, and where it starts
 
 
 def _remove_ref(context: ManagerContext, target: TableTarget, name: str, kind: SnapshotRefType) -> None:
-    def plan(table: Table, doubtful: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
+    def plan(table: Table, uncertain: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
         ref = visible_refs(table).get(name)
-        if ref is None and doubtful:
+        if ref is None and uncertain:
             return None
         if ref is None or ref.snapshot_ref_type != kind:
             raise ref_not_found(table, name, kind=kind.value)

@@ -30,7 +30,7 @@ from floe_core.dataplane import ColumnRequest
 from floe_core.errors import ColumnMismatch, SchemaEvolutionError
 from floe_iceberg.commit.metadata import Change, commit_change
 from floe_iceberg.commit.protocol import Staged, stage
-from floe_iceberg.formats.arrow_types import known_schema, known_type, to_iceberg_fields, to_iceberg_type
+from floe_iceberg.formats.arrow_types import supported_schema, supported_type, to_iceberg_fields, to_iceberg_type
 from floe_iceberg.models import SchemaChange, SchemaChangeKind
 from floe_iceberg.table.column_names import require_data_names, require_names
 from floe_iceberg.table.keys.column_followers import followers
@@ -57,7 +57,7 @@ def iceberg_schema(schema: pa.Schema | Schema) -> Schema:
         return schema
     require_data_names(schema)
     counter = itertools.count(1)
-    return Schema(*to_iceberg_fields(list(known_schema(schema)), lambda: next(counter)))
+    return Schema(*to_iceberg_fields(list(supported_schema(schema)), lambda: next(counter)))
 
 
 def declared_schema(columns: Sequence[ColumnConfig]) -> Schema:
@@ -94,7 +94,7 @@ def compare(table: Schema, data: pa.Schema) -> Difference:
     """Compare a table's schema with the schema of data by column names; order does not matter."""
     require_data_names(data)
     counter = itertools.count(1)
-    fields = [field for field in known_schema(data) if not pa.types.is_null(field.type)]
+    fields = [field for field in supported_schema(data) if not pa.types.is_null(field.type)]
     nulls = {field.name for field in data if pa.types.is_null(field.type)}
     incoming = StructType(*to_iceberg_fields(fields, lambda: next(counter)))
     changes: list[SchemaChange] = []
@@ -257,9 +257,9 @@ def evolve_schema(
     with context.operation("iceberg.evolve_schema", target, changes=len(changes)) as operation:
         wanted: Schema | None = None
 
-        def plan(table: Table, doubtful: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
+        def plan(table: Table, uncertain: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
             nonlocal wanted
-            if doubtful and table.schema() == wanted:
+            if uncertain and table.schema() == wanted:
                 return None
             staged = stage_changes(table, changes, allow_incompatible=allow_incompatible_changes)
             wanted = staged.metadata.schema()
@@ -432,7 +432,7 @@ def _find(schema: Schema, column: str) -> NestedField | None:
 
 def _wanted_type(change: SchemaChange) -> IcebergType | None:
     if isinstance(change.type, pa.DataType):
-        return to_iceberg_type(known_type(change.type, change.column), change.column, itertools.count(1).__next__)
+        return to_iceberg_type(supported_type(change.type, change.column), change.column, itertools.count(1).__next__)
     return parse_type(change.type) if isinstance(change.type, str) else cast("IcebergType | None", change.type)
 
 

@@ -24,7 +24,7 @@ from floe_iceberg.catalog.locations import location_provider
 from floe_iceberg.commit.protocol import discard_files
 from floe_iceberg.formats.cast import as_stored, fit, stored_names
 from floe_iceberg.formats.column_metrics import ColumnMetrics, column_modes, leaves
-from floe_iceberg.formats.parquet_options import row_group_rows, whole_number, with_statistics, writer_options
+from floe_iceberg.formats.parquet_options import positive_int, row_group_rows, with_statistics, writer_options
 from floe_iceberg.formats.partitioning import Partition, PartitionRows, record_values, split
 from floe_iceberg.formats.sorting import sorted_rows
 
@@ -101,7 +101,7 @@ class Layout:
     @property
     def target_bytes(self) -> int:
         """File size on disk at which a new file is started."""
-        return whole_number(self.metadata.properties, _TARGET_BYTES, 512 * _MIB)
+        return positive_int(self.metadata.properties, _TARGET_BYTES, 512 * _MIB)
 
     def new_path(self, record: Record | None = None) -> str:
         """Return the path for another data file, and record it."""

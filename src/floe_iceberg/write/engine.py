@@ -40,7 +40,7 @@ from floe_iceberg.commit.branches import STAGING_PREFIX, operation_branch
 from floe_iceberg.commit.engine import commit_metadata
 from floe_iceberg.commit.metadata import Change, commit_change
 from floe_iceberg.commit.protocol import Backoff, Outcome, WriteScope, find_operation, require_branch
-from floe_iceberg.commit.read_marks import reads_on, require_unread
+from floe_iceberg.commit.read_marks import continues_read, require_unread
 from floe_iceberg.commit.summaries import summary_of
 from floe_iceberg.context import identifier_of
 from floe_iceberg.read.capabilities import require_known_partitions
@@ -136,7 +136,7 @@ def _run_write(
     loop = _EngineLoop(context, table, write, scope, properties)
     if scope.branch is not None and scope.branch.startswith(STAGING_PREFIX):
         return loop.on_private_branch(table)
-    if context.branches and (write.kind in _ROW_LEVEL or reads_on(properties)):
+    if context.branches and (write.kind in _ROW_LEVEL or continues_read(properties)):
         return loop.on_branch()
     if write.kind in _ROW_LEVEL:
         _require_isolation(context, table)
@@ -146,7 +146,7 @@ def _run_write(
 def _require_isolation(context: ManagerContext, target: TableTarget) -> None:
     """Make row-level operations safe on main, where no branch hides a partly lost write from readers."""
 
-    def plan(table: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
+    def plan(table: Table, _uncertain: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
         missing = {key: value for key, value in _SAFE_ROW_LEVEL.items() if table.properties.get(key) != value}
         return Change((SetPropertiesUpdate(updates=missing),)) if missing else None
 
@@ -173,7 +173,7 @@ def is_readable(table: Table, snapshot: Snapshot) -> bool:
 
 def _evolve(context: ManagerContext, loaded: Table, write: EngineWrite, schema: pa.Schema, *, evolve: bool) -> Table:
     # The engine does not evolve schemas; every column must exist before it writes.
-    def plan(table: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
+    def plan(table: Table, _uncertain: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
         # For an engine's frame, only columns of the null type are known to contain nothing but null.
         rows = write.data if isinstance(write.data, pa.Table) else schema.empty_table()
         freed = freed_by_nulls(table, rows, kept=write.kept, known=write.nulls) if evolve else ()
@@ -201,7 +201,7 @@ def _relax_null_columns(context: ManagerContext, target: TableTarget, write: Eng
         return False
     freed = optional(plane.columns_with_nulls(write.data, candidates))
 
-    def plan(table: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
+    def plan(table: Table, _uncertain: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
         left = [change for change in freed if table.schema().find_field(change.column).required]
         staged = stage_changes(table, left)
         return Change(staged.updates, staged.requirements, column_requests(table, left)) if left else None

@@ -18,7 +18,7 @@ from floe_iceberg.commit.protocol import Outcome, WriteScope, commit, describe, 
 from floe_iceberg.commit.snapshot import SnapshotDraft
 from floe_iceberg.commit.summaries import summary_of
 from floe_iceberg.context import identifier_of
-from floe_iceberg.formats.arrow_types import is_plain, is_stream, normalised, to_arrow
+from floe_iceberg.formats.arrow_types import is_plain, is_stream, normalized, to_arrow
 from floe_iceberg.formats.partitioning import column_path, require_partitions
 from floe_iceberg.models import CommitStrategy, Engine, NullKeys, SnapshotInfo, WriteMode
 from floe_iceberg.read.predicates import parse_row_filter
@@ -291,7 +291,7 @@ class _Write:
         return outcome
 
     def _upsert(self, frame: pa.Table | pa.RecordBatchReader, keys: Sequence[str] | None) -> Outcome:
-        table = normalised(frame.read_all() if isinstance(frame, pa.RecordBatchReader) else frame)
+        table = normalized(frame.read_all() if isinstance(frame, pa.RecordBatchReader) else frame)
         keys = self._keys(keys, table.schema)
         require_keys(table, keys, table=str(identifier_of(self._target)), null_keys=self._null_keys())
         self.num_rows = table.num_rows

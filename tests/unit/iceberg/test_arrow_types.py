@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 from floe_core.errors import InvalidDataError
-from floe_iceberg.formats.arrow_types import known_type, normalised, to_arrow
+from floe_iceberg.formats.arrow_types import normalized, supported_type, to_arrow
 from floe_iceberg.table.schema import iceberg_schema
 
 
@@ -46,7 +46,7 @@ from floe_iceberg.table.schema import iceberg_schema
     ids=str,
 )
 def test_a_type_iceberg_does_not_know_is_replaced(given, expected):
-    assert known_type(given, "c") == expected
+    assert supported_type(given, "c") == expected
 
 
 @pytest.mark.parametrize(
@@ -56,24 +56,24 @@ def test_a_type_iceberg_does_not_know_is_replaced(given, expected):
 )
 def test_a_type_without_a_replacement_is_refused_by_column(given):
     with pytest.raises(InvalidDataError, match="'c'"):
-        known_type(given, "c")
+        supported_type(given, "c")
 
 
 def test_nanoseconds_that_microseconds_cannot_hold_are_refused():
     table = pa.table({"ts": pa.array([1_000_000_001], pa.timestamp("ns"))})
     with pytest.raises(InvalidDataError, match="microseconds"):
-        normalised(table)
+        normalized(table)
 
 
 def test_whole_microseconds_pass():
-    table = normalised(
+    table = normalized(
         pa.table({"ts": pa.array([1_000_000], pa.timestamp("ns")), "d": pa.array([86_400_000], pa.date64())})
     )
     assert table.to_pylist() == [{"ts": dt.datetime(1970, 1, 1, 0, 0, 0, 1000), "d": dt.date(1970, 1, 2)}]  # noqa: DTZ001
 
 
 def test_values_survive():
-    table = normalised(
+    table = normalized(
         pa.table(
             {
                 "big": pa.array([2**64 - 1], pa.uint64()),
@@ -111,7 +111,7 @@ def test_values_survive():
 def test_every_frame_becomes_arrow(frame):
     arrow = to_arrow(frame)
     table = arrow.read_all() if isinstance(arrow, pa.RecordBatchReader) else arrow
-    assert normalised(table).to_pylist() == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
+    assert normalized(table).to_pylist() == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
 
 
 def totals():
@@ -249,11 +249,11 @@ LISTS = [[1, 2], [3], None, [], [None, 6], [7]]
 @pytest.mark.parametrize(("start", "length"), [(0, 6), (1, 4), (3, 3), (2, 1)])
 def test_list_views_keep_their_elements(view, column, start, length):
     array = column(view(pa.int16())).slice(start, length)
-    table = normalised(pa.table({"c": array}))
+    table = normalized(pa.table({"c": array}))
     table.validate(full=True)
     assert table["c"].to_pylist() == array.to_pylist()
 
 
 def test_elements_of_list_views_in_any_order_are_found():
     array = pa.ListViewArray.from_arrays([2, 0, 1], [2, 1, 0], pa.array([1, 2, 3, 4]))
-    assert normalised(pa.table({"c": array}))["c"].to_pylist() == [[3, 4], [1], []]
+    assert normalized(pa.table({"c": array}))["c"].to_pylist() == [[3, 4], [1], []]

@@ -215,9 +215,9 @@ def test_doubles_are_read_with_the_given_function():
     from pyiceberg.avro.decoder import new_decoder
     from pyiceberg.avro.reader import DoubleReader
 
-    from floe_iceberg.formats.avro_doubles import read_doubles_whole
+    from floe_iceberg.formats.avro_doubles import read_full_doubles
 
-    read_doubles_whole()
+    read_full_doubles()
     found = DoubleReader().read(new_decoder(struct.pack("<d", 0.1)))
     assert found == 0.1, broken("reads doubles with DoubleReader.read", "avro.read_doubles_with")
 

@@ -58,7 +58,7 @@ _MOMENT = re.compile(
 )
 _CLOCK = re.compile(r"(?P<clock>\d\d:\d\d(?::\d\d)?)(?:\.(?P<fraction>\d{1,6}))?")
 _EPOCH = date(1970, 1, 1)
-_MOST_DIGITS = 80
+_MAX_DIGITS = 80
 _USE_IS_NAN = "Use 'is nan' to test for NaN."
 _BEYOND = Fraction(10**400)
 
@@ -131,7 +131,7 @@ def stored(value: Any, kind: IcebergType) -> Any:  # noqa: ANN401, C901, PLR0911
 def unscaled(digits: int, scale: int) -> Decimal:
     """Return the decimal with the given unscaled value and scale."""
     with localcontext() as context:
-        context.prec = _MOST_DIGITS
+        context.prec = _MAX_DIGITS
         return Decimal(digits).scaleb(-scale)
 
 

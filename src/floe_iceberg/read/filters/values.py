@@ -57,7 +57,7 @@ class Order:
     limits: tuple[int, int] | None = None
     has_nan: bool = False
 
-    def normalised(self, spans: Iterable[Span]) -> tuple[Span, ...]:
+    def normalized(self, spans: Iterable[Span]) -> tuple[Span, ...]:
         """Sort spans and merge adjacent or overlapping ones."""
         joined: list[Span] = []
         for span in sorted(filter(None, map(self._clipped, spans)), key=_by_low):
@@ -122,7 +122,7 @@ class ValueSet:
     def __post_init__(self) -> None:
         """Normalize the spans."""
         if not self._normal:
-            object.__setattr__(self, "spans", self.order.normalised(self.spans))
+            object.__setattr__(self, "spans", self.order.normalized(self.spans))
             object.__setattr__(self, "_normal", True)
 
     @classmethod
@@ -138,7 +138,7 @@ class ValueSet:
     @property
     def has_all_values(self) -> bool:
         """Whether it contains every value, regardless of null."""
-        whole = self.order.normalised([EVERYTHING])
+        whole = self.order.normalized([EVERYTHING])
         return self.spans == whole and self.nan == self.order.has_nan
 
     def complement(self) -> ValueSet:

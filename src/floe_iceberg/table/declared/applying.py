@@ -135,7 +135,7 @@ def apply_declaration(
     first: DeclaredPlan | None = None
     done = False
 
-    def plan(table: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
+    def plan(table: Table, _uncertain: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
         nonlocal first, done
         change = DeclaredChange(context, table, declared, drop_columns)
         found = _plan(change)
@@ -188,7 +188,7 @@ def follow_declaration(context: ManagerContext, table: Table, declared: TableCon
     """
     wanted = declared.model_copy(update={"keys": (), "null_keys": None, "location": None})
 
-    def plan(current: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
+    def plan(current: Table, _uncertain: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
         change = DeclaredChange(context, current, wanted)
         _require_writable(change, str(identifier_of(current)))
         kept = {item.path for item in change.made if item.remedy is DriftRemedy.CONFIRM}

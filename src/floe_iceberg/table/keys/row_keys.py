@@ -91,7 +91,7 @@ def set_keys(
         raise ConfigurationError(msg, hint="Pass the columns that identify a row.")
     wanted = tuple(keys)
 
-    def plan(table: Table, _doubtful: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
+    def plan(table: Table, _uncertain: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
         if records_keys(table, wanted, null_keys):
             return None
         return _Step(context, table, wanted, NullKeys(null_keys or recorded_null_keys(table))).change()
