@@ -55,8 +55,8 @@ def test_sort_terms_put_nulls_where_sql_does():
 @pytest.mark.parametrize("at_once", [0, 2**40], ids=["a-take-a-partition", "sorted-at-once"])
 @pytest.mark.parametrize("clustered", [True, False])
 def test_every_row_lands_in_its_partition_in_its_order(monkeypatch, at_once, clustered):
-    monkeypatch.setattr(partitioning, "_SORTED_AT_ONCE", at_once)
-    monkeypatch.setattr(partitioning, "_CUTS_PER_PARTITION", 8 if clustered else 0)
+    monkeypatch.setattr(partitioning, "_MAX_SORT_BYTES", at_once)
+    monkeypatch.setattr(partitioning, "_MAX_SLICES_PER_PARTITION", 8 if clustered else 0)
     schema = iceberg_schema(pa.schema([("p", pa.string()), ("q", pa.int64()), ("n", pa.int64())]))
     spec = partition_spec(["p", "truncate(10, q)"], schema)
     values = [("a", 1), ("b", 15), ("a", 2), (None, 1), ("a", None), ("b", 15)] * 3
@@ -69,7 +69,7 @@ def test_every_row_lands_in_its_partition_in_its_order(monkeypatch, at_once, clu
 
 
 def test_many_distinct_partitions_are_told_apart(monkeypatch):
-    monkeypatch.setattr(partitioning, "_COUNTABLE", 5)
+    monkeypatch.setattr(partitioning, "_MAX_COUNTERS", 5)
     schema = iceberg_schema(pa.schema([("a", pa.int64()), ("b", pa.int64())]))
     rows = pa.table({"a": [1, 2, 3, 1], "b": [7, 8, 9, 7]})
     parts = list(split(rows, partition_spec(["a", "b"], schema), schema))
