@@ -11,7 +11,14 @@ from pyiceberg.expressions import BooleanExpression
 
 from floe_core.errors import InvalidScanError
 from floe_iceberg.read.filters import syntax
-from floe_iceberg.read.filters.binding import ALWAYS, UnfitComparisonError, UnknownColumnError, all_of, bind, columns
+from floe_iceberg.read.filters.binding import (
+    ALWAYS,
+    IncompatibleComparisonError,
+    UnknownColumnError,
+    all_of,
+    bind,
+    columns,
+)
 from floe_iceberg.read.filters.masks import passing
 from floe_iceberg.read.filters.parser import FilterSyntaxError, parse
 from floe_iceberg.read.filters.pruning import Pruner
@@ -84,7 +91,7 @@ class RowPredicate:
         Raises:
             InvalidScanError: A column does not exist in the schema, or has an incompatible type.
         """
-        return _fitted(self.predicate, schema, table, self.text)
+        return _bound_predicate(self.predicate, schema, table, self.text)
 
 
 RowFilter = str | BooleanExpression | RowPredicate
@@ -103,21 +110,21 @@ def parse_row_filter(row_filter: RowFilter | None, schema: Schema, *, table: str
     try:
         predicate = parse(row_filter) if isinstance(row_filter, str) else predicate_of(row_filter)
     except FilterSyntaxError as err:
-        msg = f"The row filter {_shown(row_filter)} is not a valid predicate: {err} at position {err.position}."
+        msg = f"The row filter {_quoted(row_filter)} is not a valid predicate: {err} at position {err.position}."
         raise InvalidScanError(msg, hint=_SYNTAX, table=table) from err
     except UnsupportedExpressionError as err:
-        msg = f"The row filter {_shown(row_filter)} is not a valid predicate: {err}."
+        msg = f"The row filter {_quoted(row_filter)} is not a valid predicate: {err}."
         raise InvalidScanError(msg, hint=_SYNTAX, table=table) from err
-    return _fitted(predicate, schema, table, str(row_filter))
+    return _bound_predicate(predicate, schema, table, str(row_filter))
 
 
-def _fitted(predicate: syntax.Predicate, schema: Schema, table: str, text: str) -> RowPredicate:
+def _bound_predicate(predicate: syntax.Predicate, schema: Schema, table: str, text: str) -> RowPredicate:
     try:
         return RowPredicate(predicate, bind(predicate, schema), text)
     except UnknownColumnError as err:
-        raise _unknown([err.name], schema, table=table, role=f"row filter {_shown(text)}") from err
-    except UnfitComparisonError as err:
-        msg = f"The row filter {_shown(text)} does not fit table '{table}': {err}."
+        raise _unknown([err.name], schema, table=table, role=f"row filter {_quoted(text)}") from err
+    except IncompatibleComparisonError as err:
+        msg = f"The row filter {_quoted(text)} does not fit table '{table}': {err}."
         raise InvalidScanError(msg, hint=err.hint, table=table) from err
 
 
@@ -149,5 +156,5 @@ def _nearest(column: str, known: Sequence[str]) -> list[str]:
     return [by_folded[match] for match in get_close_matches(column.casefold(), list(by_folded), n=1)]
 
 
-def _shown(row_filter: RowFilter | str) -> str:
+def _quoted(row_filter: RowFilter | str) -> str:
     return f'"{row_filter}"'

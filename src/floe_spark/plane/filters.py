@@ -30,7 +30,7 @@ from pyiceberg.types import (
 
 from floe_core.errors import CapabilityError
 from floe_iceberg.read.filters.binding import AllOf, AnyOf, In, Matches
-from floe_iceberg.read.filters.domains import MICROS_A_DAY, is_bytes, is_float, unscaled
+from floe_iceberg.read.filters.domains import MICROS_PER_DAY, is_bytes, is_float, unscaled
 from floe_iceberg.read.filters.syntax import Wildcard
 from floe_iceberg.read.predicates import RowPredicate
 from floe_spark.plane.sql import quoted_path
@@ -174,7 +174,7 @@ def _literal(value: Any, kind: IcebergType) -> str:  # noqa: ANN401, PLR0911 - o
 
 
 def _timestamp(micros: int, *, zoned: bool) -> str:
-    if not _FIRST_DAY * MICROS_A_DAY <= micros < (_LAST_DAY + 1) * MICROS_A_DAY:
+    if not _FIRST_DAY * MICROS_PER_DAY <= micros < (_LAST_DAY + 1) * MICROS_PER_DAY:
         found = f"timestamp_micros({micros}L)"
         return found if zoned else f"cast({found} AS timestamp_ntz)"
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)

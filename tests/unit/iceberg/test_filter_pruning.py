@@ -126,12 +126,14 @@ def test_whatever_is_known_of_a_file_no_matching_row_is_left_out(data):
         file = described(data, kind, group, partition)
         truths = [evaluate(predicate, {"c": row}) for row in group]
         if True in truths:
-            assert pruner.may_have(file), (filter_text(predicate), transform, group)
-            assert pruner.may_apply(file)
-        if pruner.passes_all(file):
+            assert pruner.may_match(file), (filter_text(predicate), transform, group)
+            assert pruner.may_match_deletes(file)
+        if pruner.matches_all(file):
             assert set(truths) == {True}, (filter_text(predicate), transform, group)
     if any(evaluate(predicate, {"c": row}) is True for row in rows):
-        assert pruner.may_list(summarised(data, transform.result_type(kind), partitions)), filter_text(predicate)
+        assert pruner.may_match_manifest(summarised(data, transform.result_type(kind), partitions)), filter_text(
+            predicate
+        )
 
 
 def described(data, kind, group, partition):
@@ -203,9 +205,9 @@ def test_a_filter_leaves_files_out_where_it_can():
         "not (c between 5 and 9)": False, "c is not null and c > 100": False,
     }.items():  # fmt: skip
         pruner = Pruner(parse_row_filter(text, schema, table="t").bound, Metadata(spec))
-        assert pruner.may_have(file) is found, text
+        assert pruner.may_match(file) is found, text
         # Bounds are taken for hints, never for proof that a file may go unread.
-        assert not pruner.passes_all(file)
+        assert not pruner.matches_all(file)
 
 
 def test_nan_beyond_the_bounds_of_a_manifest_is_left_out_only_when_it_is_known_to_be_absent():
@@ -220,4 +222,4 @@ def test_nan_beyond_the_bounds_of_a_manifest_is_left_out_only_when_it_is_known_t
         manifest = ManifestFile.from_args(
             manifest_path="m", manifest_length=1, partition_spec_id=3, partitions=[summary]
         )
-        assert pruner.may_list(manifest) is found
+        assert pruner.may_match_manifest(manifest) is found

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyiceberg.types import BooleanType, StringType, StructType
 
-from floe_iceberg.read.filters.domains import UnfitLiteralError, is_float, order_of, point
+from floe_iceberg.read.filters.domains import IncompatibleLiteralError, is_float, order_of, point
 from floe_iceberg.read.filters.syntax import (
     Among,
     And,
@@ -54,7 +54,7 @@ class UnknownColumnError(ValueError):
         self.name = name
 
 
-class UnfitComparisonError(ValueError):
+class IncompatibleComparisonError(ValueError):
     """A filter compares a column with an incompatible value."""
 
     def __init__(self, message: str, hint: str) -> None:
@@ -132,7 +132,7 @@ def bind(predicate: Predicate, schema: Schema) -> Bound:
 
     Raises:
         UnknownColumnError: A column does not exist in the schema.
-        UnfitComparisonError: A column is compared with a value of another type.
+        IncompatibleComparisonError: A column is compared with a value of another type.
     """
     return _Binder(schema).bound(predicate, negated=False)
 
@@ -184,7 +184,7 @@ class _Binder:
             case Flag():
                 if not isinstance(column.type, BooleanType):
                     msg = f"column '{'.'.join(column.path)}' of type {column.type} is not a predicate"
-                    raise UnfitComparisonError(msg, "Compare it with a value.")
+                    raise IncompatibleComparisonError(msg, "Compare it with a value.")
                 found = _compared(Operator.EQ, Fraction(1), order or Order())
             case Compare(_, operator, literal):
                 found = _compared(operator, self._point(column, literal), self._ordered(column, literal))
@@ -207,21 +207,21 @@ class _Binder:
         order = order_of(column.type)
         if order is None:
             msg = f"column '{'.'.join(column.path)}' of type {column.type} cannot be compared with {literal.shown}"
-            raise UnfitComparisonError(msg, "Only 'is null' and 'is not null' are supported for it.")
+            raise IncompatibleComparisonError(msg, "Only 'is null' and 'is not null' are supported for it.")
         return order
 
     def _point(self, column: Column, literal: Literal) -> Fraction | float | bytes:
         self._ordered(column, literal)
         try:
             return point(literal, column.type)
-        except UnfitLiteralError as err:
+        except IncompatibleLiteralError as err:
             msg = f"column '{'.'.join(column.path)}' of type {column.type} cannot be compared with {literal.shown}"
-            raise UnfitComparisonError(msg, err.hint) from err
+            raise IncompatibleComparisonError(msg, err.hint) from err
 
     def _like(self, column: Column, pattern: tuple[str | Wildcard, ...], *, negated: bool) -> Bound:
         if not isinstance(column.type, StringType):
             msg = f"column '{'.'.join(column.path)}' of type {column.type} cannot be matched with LIKE"
-            raise UnfitComparisonError(msg, "LIKE requires a string column.")
+            raise IncompatibleComparisonError(msg, "LIKE requires a string column.")
         order = Order()
         wildcards = sum(isinstance(part, Wildcard) for part in pattern)
         prefix = pattern[0] if pattern and not isinstance(pattern[0], Wildcard) else ""

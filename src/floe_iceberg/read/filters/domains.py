@@ -38,7 +38,7 @@ from pyiceberg.types import (
 from floe_iceberg.read.filters.syntax import Kind, Literal
 from floe_iceberg.read.filters.values import Order
 
-MICROS_A_DAY = 86_400_000_000
+MICROS_PER_DAY = 86_400_000_000
 _INT32, _INT64 = (-(2**31), 2**31 - 1), (-(2**63), 2**63 - 1)
 _FLOATS = (FloatType, DoubleType)
 _BYTES = (StringType, BinaryType, FixedType, UUIDType)
@@ -50,9 +50,9 @@ _LIMITS: dict[type[IcebergType], tuple[int, int]] = {
     IntegerType: _INT32,
     LongType: _INT64,
     DateType: _INT32,
-    TimeType: (0, MICROS_A_DAY - 1),
+    TimeType: (0, MICROS_PER_DAY - 1),
 }
-_MOMENT = re.compile(
+_TIMESTAMP = re.compile(
     r"(?P<day>\d{4}-\d\d-\d\d)"
     r"(?:[T ](?P<clock>\d\d:\d\d(?::\d\d)?)(?:\.(?P<fraction>\d{1,9}))?\s*(?P<zone>Z|z|[+-]\d\d:?\d\d)?)?"
 )
@@ -60,10 +60,10 @@ _CLOCK = re.compile(r"(?P<clock>\d\d:\d\d(?::\d\d)?)(?:\.(?P<fraction>\d{1,6}))?
 _EPOCH = date(1970, 1, 1)
 _MAX_DIGITS = 80
 _USE_IS_NAN = "Use 'is nan' to test for NaN."
-_BEYOND = Fraction(10**400)
+_OUT_OF_RANGE = Fraction(10**400)
 
 
-class UnfitLiteralError(ValueError):
+class IncompatibleLiteralError(ValueError):
     """A literal that cannot be compared with a column; the hint has the correct syntax."""
 
     def __init__(self, *, hint: str) -> None:
@@ -79,8 +79,8 @@ def order_of(kind: IcebergType) -> Order | None:
     if isinstance(kind, _BYTES):
         return Order()
     if isinstance(kind, DecimalType):
-        most = 10**kind.precision - 1
-        return Order((-most, most))
+        limit = 10**kind.precision - 1
+        return Order((-limit, limit))
     if isinstance(kind, (*_NAIVE, *_ZONED)):
         return Order(_INT64)
     limits = _LIMITS.get(type(kind))
@@ -168,7 +168,7 @@ def point(literal: Literal, kind: IcebergType) -> Fraction | float | bytes:  # n
     """Convert a literal exactly; a literal between two values of the type is not rounded.
 
     Raises:
-        UnfitLiteralError: The literal cannot be compared with the type.
+        IncompatibleLiteralError: The literal cannot be compared with the type.
     """
     if isinstance(kind, _FLOATS):
         return _as_float(literal)
@@ -180,7 +180,7 @@ def point(literal: Literal, kind: IcebergType) -> Fraction | float | bytes:  # n
         return _as_bytes(literal)
     if isinstance(kind, BooleanType):
         if literal.kind is not Kind.BOOLEAN:
-            raise UnfitLiteralError(hint="Compare it with true or false.")
+            raise IncompatibleLiteralError(hint="Compare it with true or false.")
         return Fraction(int(literal.value))
     if isinstance(kind, DateType):
         return _as_date(literal)
@@ -194,13 +194,13 @@ def point(literal: Literal, kind: IcebergType) -> Fraction | float | bytes:  # n
 
 def _as_number(literal: Literal) -> Fraction:
     if literal.kind is not Kind.NUMBER:
-        raise UnfitLiteralError(hint="Compare it with a number, without quotes.")
+        raise IncompatibleLiteralError(hint="Compare it with a number, without quotes.")
     value = literal.value
     if isinstance(value, float) and math.isnan(value):
-        raise UnfitLiteralError(hint=_USE_IS_NAN)
+        raise IncompatibleLiteralError(hint=_USE_IS_NAN)
     if isinstance(value, float):
         if math.isinf(value):
-            return _BEYOND if value > 0 else -_BEYOND
+            return _OUT_OF_RANGE if value > 0 else -_OUT_OF_RANGE
         # A float from a caller means its decimal representation: 1.1, not the nearest binary fraction.
         return Fraction(repr(value))
     return Fraction(value)  # type: ignore[arg-type]
@@ -208,29 +208,29 @@ def _as_number(literal: Literal) -> Fraction:
 
 def _as_float(literal: Literal) -> float:
     if literal.kind is not Kind.NUMBER:
-        raise UnfitLiteralError(hint=f"Compare it with a number, without quotes. {_USE_IS_NAN}")
+        raise IncompatibleLiteralError(hint=f"Compare it with a number, without quotes. {_USE_IS_NAN}")
     value = literal.value
     try:
         found = float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf  # type: ignore[operator]
     if math.isnan(found):
-        raise UnfitLiteralError(hint=_USE_IS_NAN)
+        raise IncompatibleLiteralError(hint=_USE_IS_NAN)
     return found
 
 
 def _as_text(literal: Literal) -> bytes:
     if literal.kind is not Kind.TEXT:
-        raise UnfitLiteralError(hint="Compare it with a string in single quotes.")
+        raise IncompatibleLiteralError(hint="Compare it with a string in single quotes.")
     try:
         return str(literal.value).encode()
     except UnicodeEncodeError as err:
-        raise UnfitLiteralError(hint="The string is not valid Unicode.") from err
+        raise IncompatibleLiteralError(hint="The string is not valid Unicode.") from err
 
 
 def _as_bytes(literal: Literal) -> bytes:
     if literal.kind is not Kind.BYTES:
-        raise UnfitLiteralError(hint="Compare it with bytes, such as X'00ff'.")
+        raise IncompatibleLiteralError(hint="Compare it with bytes, such as X'00ff'.")
     return bytes(literal.value)  # type: ignore[arg-type]
 
 
@@ -240,18 +240,20 @@ def _as_uuid(literal: Literal) -> bytes:
     try:
         return uuid.UUID(str(literal.value) if literal.kind is Kind.TEXT else "").bytes
     except ValueError as err:
-        raise UnfitLiteralError(hint="Compare it with a UUID, such as 'f79c3e09-677c-4bbd-a479-3f349cb785e7'.") from err
+        raise IncompatibleLiteralError(
+            hint="Compare it with a UUID, such as 'f79c3e09-677c-4bbd-a479-3f349cb785e7'."
+        ) from err
 
 
 def _as_date(literal: Literal) -> Fraction:
     if literal.kind is Kind.DATE:
         return Fraction(literal.value)  # type: ignore[arg-type]
     if literal.kind is Kind.TIMESTAMP:
-        return Fraction(literal.value, MICROS_A_DAY)  # type: ignore[arg-type]
+        return Fraction(literal.value, MICROS_PER_DAY)  # type: ignore[arg-type]
     try:
         return Fraction((date.fromisoformat(_text(literal)) - _EPOCH).days)
     except ValueError as err:
-        raise UnfitLiteralError(hint="Compare it with a date, such as '2026-01-31'.") from err
+        raise IncompatibleLiteralError(hint="Compare it with a date, such as '2026-01-31'.") from err
 
 
 def _as_time(literal: Literal) -> Fraction:
@@ -261,7 +263,7 @@ def _as_time(literal: Literal) -> Fraction:
     try:
         clock = time.fromisoformat(match["clock"] if match else "")
     except ValueError as err:
-        raise UnfitLiteralError(hint="Compare it with a time, such as '23:59:59.5'.") from err
+        raise IncompatibleLiteralError(hint="Compare it with a time, such as '23:59:59.5'.") from err
     fraction = (match["fraction"] or "") if match else ""
     return Fraction(_clock_micros(clock) + int(fraction.ljust(6, "0")))
 
@@ -272,28 +274,28 @@ def _as_timestamp(literal: Literal, kind: IcebergType) -> Fraction:
         return Fraction(literal.value) * units  # type: ignore[arg-type]
     zoned = isinstance(kind, _ZONED)
     if literal.kind is Kind.DATE and not zoned:
-        return Fraction(literal.value) * MICROS_A_DAY * units  # type: ignore[arg-type]
+        return Fraction(literal.value) * MICROS_PER_DAY * units  # type: ignore[arg-type]
     example = "2026-01-31T12:00:00Z" if zoned else "2026-01-31T12:00:00"
     hint = f"Compare it with a timestamp {'with' if zoned else 'without'} a time zone, such as '{example}'."
-    match = _MOMENT.fullmatch(_text(literal).strip())
+    match = _TIMESTAMP.fullmatch(_text(literal).strip())
     if match is None or bool(match["zone"]) != zoned:
-        raise UnfitLiteralError(hint=hint)
+        raise IncompatibleLiteralError(hint=hint)
     try:
         zone = (match["zone"] or "+00:00").upper()
-        moment = datetime.fromisoformat(f"{match['day']}T{match['clock'] or '00:00'}{zone}")
+        timestamp = datetime.fromisoformat(f"{match['day']}T{match['clock'] or '00:00'}{zone}")
     except ValueError as err:
-        raise UnfitLiteralError(hint=hint) from err
-    return (_micros(moment) + Fraction(f"0.{match['fraction'] or 0}") * 1_000_000) * units
+        raise IncompatibleLiteralError(hint=hint) from err
+    return (_micros(timestamp) + Fraction(f"0.{match['fraction'] or 0}") * 1_000_000) * units
 
 
 def _text(literal: Literal) -> str:
     return str(literal.value) if literal.kind is Kind.TEXT else ""
 
 
-def _micros(moment: datetime) -> int:
+def _micros(timestamp: datetime) -> int:
     """Return the microseconds since 1970; a naive datetime is taken as UTC."""
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    timestamp = timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)
+    return (timestamp - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 def _clock_micros(clock: time) -> int:

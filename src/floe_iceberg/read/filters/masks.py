@@ -63,9 +63,9 @@ def _spans(values: Any, column: Column, wanted: ValueSet) -> Any:  # noqa: ANN40
     if wanted.has_all_values:
         return values.is_valid()
     others = wanted.complement()
-    left_out = others.spans
-    if len(left_out) < len(wanted.spans) and all(span.is_point for span in left_out):
-        mask = pc.and_(pc.invert(_points(values, column, left_out)), values.is_valid())
+    excluded = others.spans
+    if len(excluded) < len(wanted.spans) and all(span.is_point for span in excluded):
+        mask = pc.and_(pc.invert(_points(values, column, excluded)), values.is_valid())
         if is_float(column.type) and not wanted.nan:
             mask = pc.and_(mask, pc.invert(pc.is_nan(values)))
         return mask

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from floe_iceberg.read.filters.syntax import Predicate
 
 # No real filter is nested deeper, and deeper nesting could exhaust the stack.
-_DEEPEST = 100
-_LONGEST_NUMBER = 400
+_MAX_DEPTH = 100
+_MAX_NUMBER_DIGITS = 400
 _TOKEN = re.compile(
     r"""\s*(?:
         (?P<bytes>[xX]'(?:[^']*)')
@@ -91,22 +91,22 @@ def parse(text: str) -> Predicate:
     Raises:
         FilterSyntaxError: The text is not a valid filter.
     """
-    return _Parser(_tokens(text)).whole()
+    return _Parser(_tokens(text)).parse()
 
 
 def _tokens(text: str) -> list[_Token]:
-    tokens, place = [], 0
+    tokens, position = [], 0
     end = len(text.rstrip())
-    while place < end:
-        match = _TOKEN.match(text, place)
+    while position < end:
+        match = _TOKEN.match(text, position)
         if match is None or match.lastgroup is None:
-            start = place + len(text[place:]) - len(text[place:].lstrip())
+            start = position + len(text[position:]) - len(text[position:].lstrip())
             found = text[start]
             what = {"'": "unterminated string", ";": "unexpected ';'"}.get(found)
             msg = what or f"unexpected character {found!r}"
             raise FilterSyntaxError(msg, start + 1)
         tokens.append(_Token(match.lastgroup, match[match.lastgroup], match.start(match.lastgroup) + 1))
-        place = match.end()
+        position = match.end()
     return [*tokens, _Token("end", "", len(text) + 1)]
 
 
@@ -115,32 +115,32 @@ class _Parser:
 
     def __init__(self, tokens: list[_Token]) -> None:
         self._tokens = tokens
-        self._at = 0
+        self._position = 0
         self._depth = 0
 
-    def whole(self) -> Predicate:
+    def parse(self) -> Predicate:
         found = self._or()
-        if self._now.kind != "end":
+        if self._current.kind != "end":
             self._fail("'and', 'or' or the end of the filter")
         return found
 
     @property
-    def _now(self) -> _Token:
-        return self._tokens[self._at]
+    def _current(self) -> _Token:
+        return self._tokens[self._position]
 
     @property
     def _next(self) -> _Token:
-        return self._tokens[min(self._at + 1, len(self._tokens) - 1)]
+        return self._tokens[min(self._position + 1, len(self._tokens) - 1)]
 
     def _take(self) -> _Token:
-        token = self._now
-        self._at += 1
+        token = self._current
+        self._position += 1
         return token
 
     def _accept(self, *, word: str = "", sign: str = "") -> bool:
-        found = self._now.word == word if word else self._now.kind == "sign" and self._now.text == sign
+        found = self._current.word == word if word else self._current.kind == "sign" and self._current.text == sign
         if found:
-            self._at += 1
+            self._position += 1
         return found
 
     def _expect(self, sign: str) -> None:
@@ -148,8 +148,8 @@ class _Parser:
             self._fail(f"'{sign}'")
 
     def _fail(self, expected: str) -> NoReturn:
-        msg = f"expected {expected}, found {self._now.shown}"
-        raise FilterSyntaxError(msg, self._now.position)
+        msg = f"expected {expected}, found {self._current.shown}"
+        raise FilterSyntaxError(msg, self._current.position)
 
     def _or(self) -> Predicate:
         operands = [self._and()]
@@ -165,9 +165,9 @@ class _Parser:
 
     def _not(self) -> Predicate:
         self._depth += 1
-        if self._depth > _DEEPEST:
-            msg = f"nested more than {_DEEPEST} levels deep"
-            raise FilterSyntaxError(msg, self._now.position)
+        if self._depth > _MAX_DEPTH:
+            msg = f"nested more than {_MAX_DEPTH} levels deep"
+            raise FilterSyntaxError(msg, self._current.position)
         found: Predicate
         if self._accept(word="not"):
             found = Not(self._not())
@@ -180,12 +180,12 @@ class _Parser:
         return found
 
     def _term(self) -> Predicate:
-        now = self._now
+        now = self._current
         if now.word in {"true", "false"} and self._next.kind != "operator":
             self._take()
             return Constant(now.word == "true")
         if now.word == "isnan" and self._next.text == "(":
-            self._at += 2
+            self._position += 2
             column = self._column()
             self._expect(")")
             return NaN(column)
@@ -193,15 +193,15 @@ class _Parser:
         if literal is not None:
             operator = self._operator()
             return Compare(self._column(), operator.mirrored, literal)
-        return self._of(self._column())
+        return self._column_predicate(self._column())
 
-    def _of(self, column: Name) -> Predicate:
-        if self._now.kind == "operator":
+    def _column_predicate(self, column: Name) -> Predicate:
+        if self._current.kind == "operator":
             operator = self._operator()
             return Compare(column, operator, self._value())
         if self._accept(word="is"):
             negated = self._accept(word="not")
-            return _negated(self._state(column), negated=negated)
+            return _negated(self._null_or_nan(column), negated=negated)
         negated = self._accept(word="not")
         if self._accept(word="in"):
             return _negated(self._among(column), negated=negated)
@@ -215,12 +215,12 @@ class _Parser:
             return _negated(Like(column, self._pattern()), negated=negated)
         if negated:
             self._fail("'in', 'between' or 'like'")
-        if self._now.text == "(":
+        if self._current.text == "(":
             msg = f"functions such as {column.dotted}() are not supported"
-            raise FilterSyntaxError(msg, self._now.position)
+            raise FilterSyntaxError(msg, self._current.position)
         return Flag(column)
 
-    def _state(self, column: Name) -> Predicate:
+    def _null_or_nan(self, column: Name) -> Predicate:
         if self._accept(word="null"):
             return Null(column)
         if self._accept(word="nan"):
@@ -242,7 +242,7 @@ class _Parser:
         return Among(column, tuple(literals), unknown)
 
     def _operator(self) -> Operator:
-        if self._now.kind != "operator":
+        if self._current.kind != "operator":
             self._fail("a comparison such as '='")
         text = self._take().text
         return _OPERATORS.get(text) or Operator(text)
@@ -250,7 +250,7 @@ class _Parser:
     def _column(self) -> Name:
         parts, quoted = [], False
         while True:
-            token = self._now
+            token = self._current
             if token.kind == "quoted":
                 quote = token.text[0]
                 parts.append(token.text[1:-1].replace(quote * 2, quote))
@@ -264,16 +264,16 @@ class _Parser:
                 return Name(tuple(parts), whole=not quoted)
 
     def _value(self) -> Literal:
-        if self._now.word == "null":
+        if self._current.word == "null":
             msg = "comparisons with null are never true; use 'is null' or 'is not null'"
-            raise FilterSyntaxError(msg, self._now.position)
+            raise FilterSyntaxError(msg, self._current.position)
         literal = self._literal()
         if literal is None:
             self._fail("a value")
         return literal
 
     def _literal(self) -> Literal | None:
-        token = self._now
+        token = self._current
         if token.kind == "text":
             return Literal(Kind.TEXT, _unquoted(self._take()), token.text)
         if token.kind == "bytes":
@@ -287,11 +287,11 @@ class _Parser:
             return Literal(Kind.TEXT, _unquoted(self._take()), token.text)
         if token.kind == "number" or (token.kind == "sign" and token.text in "+-" and self._next.kind == "number"):
             sign = self._take().text if token.kind == "sign" else ""
-            return _number(sign, self._take(), self._now)
+            return _number(sign, self._take(), self._current)
         return None
 
     def _pattern(self) -> tuple[str | Wildcard, ...]:
-        token = self._now
+        token = self._current
         if token.kind != "text":
             self._fail("a string")
         return pattern_of(_unquoted(self._take()), token.position)
@@ -322,8 +322,8 @@ def _number(sign: str, token: _Token, following: _Token) -> Literal:
     except InvalidOperation as err:
         msg = f"'{token.text}' is not a number"
         raise FilterSyntaxError(msg, token.position) from err
-    if len(token.text) > _LONGEST_NUMBER or abs(value.adjusted()) > _LONGEST_NUMBER:
-        msg = f"numbers must have at most {_LONGEST_NUMBER} digits"
+    if len(token.text) > _MAX_NUMBER_DIGITS or abs(value.adjusted()) > _MAX_NUMBER_DIGITS:
+        msg = f"numbers must have at most {_MAX_NUMBER_DIGITS} digits"
         raise FilterSyntaxError(msg, token.position)
     return Literal(Kind.NUMBER, value, sign + token.text)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from floe_iceberg.read.filters.binding import AllOf, AnyOf, In, Matches, leaves
-from floe_iceberg.read.filters.holdings import by_partition, by_statistics, by_summary
+from floe_iceberg.read.filters.possible_values import by_partition, by_statistics, by_summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
     from floe_iceberg.read.filters.binding import Bound, Leaf
-    from floe_iceberg.read.filters.holdings import Holding
+    from floe_iceberg.read.filters.possible_values import PossibleValues
 
 
 class Pruner:
@@ -27,30 +27,30 @@ class Pruner:
         self._specs: dict[int, PartitionSpec] = metadata.specs()
         self._fields: dict[int, dict[int, list[tuple[int, PartitionField]]]] = {}
 
-    def may_have(self, file: DataFile) -> bool:
+    def may_match(self, file: DataFile) -> bool:
         """Whether a data file may have a matching row."""
         return self._some(self._bound, lambda leaf: self._of_file(file, leaf))
 
-    def may_apply(self, file: DataFile) -> bool:
+    def may_match_deletes(self, file: DataFile) -> bool:
         """Whether a delete file may apply to matching rows, according to its partition only."""
         return self._some(self._bound, lambda leaf: self._of_partition(file, leaf))
 
-    def may_list(self, manifest: ManifestFile) -> bool:
+    def may_match_manifest(self, manifest: ManifestFile) -> bool:
         """Whether a manifest may list files with a matching row."""
         return self._some(self._bound, lambda leaf: self._of_manifest(manifest, leaf))
 
-    def passes_all(self, file: DataFile) -> bool:
+    def matches_all(self, file: DataFile) -> bool:
         """Whether every row of a file matches, proven by its partition."""
         return self._every(self._bound, file)
 
-    def _some(self, bound: Bound, holdings: Callable[[Leaf], Iterator[Holding]]) -> bool:
+    def _some(self, bound: Bound, values_of: Callable[[Leaf], Iterator[PossibleValues]]) -> bool:
         match bound:
             case AllOf(operands):
-                return all(self._some(operand, holdings) for operand in operands)
+                return all(self._some(operand, values_of) for operand in operands)
             case AnyOf(operands):
-                return any(self._some(operand, holdings) for operand in operands)
+                return any(self._some(operand, values_of) for operand in operands)
             case _:
-                return all(holding.may_meet(bound.values, bound.column) for holding in holdings(bound))
+                return all(possible.may_intersect(bound.values, bound.column) for possible in values_of(bound))
 
     def _every(self, bound: Bound, file: DataFile) -> bool:
         match bound:
@@ -59,19 +59,19 @@ class Pruner:
             case AnyOf(operands):
                 return any(self._every(operand, file) for operand in operands)
             case In(_, values):
-                return any(holding.lies_in(values) for holding in self._of_partition(file, bound))
+                return any(possible.is_within(values) for possible in self._of_partition(file, bound))
             case Matches():
                 return False
 
-    def _of_file(self, file: DataFile, leaf: Leaf) -> Iterator[Holding]:
+    def _of_file(self, file: DataFile, leaf: Leaf) -> Iterator[PossibleValues]:
         yield from self._of_partition(file, leaf)
         yield by_statistics(file, leaf.column)
 
-    def _of_partition(self, file: DataFile, leaf: Leaf) -> Iterator[Holding]:
+    def _of_partition(self, file: DataFile, leaf: Leaf) -> Iterator[PossibleValues]:
         for position, field in self._fields_of(file.spec_id, leaf):
             yield by_partition(field, file.partition[position], leaf.column)
 
-    def _of_manifest(self, manifest: ManifestFile, leaf: Leaf) -> Iterator[Holding]:
+    def _of_manifest(self, manifest: ManifestFile, leaf: Leaf) -> Iterator[PossibleValues]:
         summaries = manifest.partitions or []
         for position, field in self._fields_of(manifest.partition_spec_id, leaf):
             if position < len(summaries):

@@ -108,7 +108,7 @@ _PUSHED: dict[type[IcebergType], Callable[[Any], Any]] = {
     StringType: lambda value: StringLiteral(value.decode()),
 }
 # An expression with more spans costs more than it saves.
-_MOST_SPANS = 32
+_MAX_SPANS = 32
 
 
 class UnsupportedExpressionError(ValueError):
@@ -203,7 +203,7 @@ def pushed_down(bound: Bound) -> BooleanExpression:
         case In(column, values) | Matches(column, values=values):
             make = _PUSHED.get(type(column.type))
             # PyIceberg would interpret a dot in a name as a struct field.
-            if make is None or column.is_nested or "." in column.path[0] or len(values.spans) > _MOST_SPANS:
+            if make is None or column.is_nested or "." in column.path[0] or len(values.spans) > _MAX_SPANS:
                 return AlwaysTrue()
             name = column.path[0]
             either = IsNull(term=Reference(name)) if values.nulls else AlwaysFalse()

@@ -183,7 +183,7 @@ class ValueSet:
             return self.spans[number - 2] if number > 1 else None
         return span
 
-    def meets(self, low: Any, high: Any) -> bool:  # noqa: ANN401 - values of the order
+    def intersects(self, low: Any, high: Any) -> bool:  # noqa: ANN401 - values of the order
         """Whether it contains any value from low to high; None means unbounded."""
         # Spans are disjoint and sorted: of those that start early enough, the last one ends highest.
         span = self._last_from(high)

@@ -29,7 +29,7 @@ from pyiceberg.types import (
 )
 
 from floe_iceberg.read.filters.binding import Column, prefix_span
-from floe_iceberg.read.filters.domains import MICROS_A_DAY, bound, is_float, stored, unscaled
+from floe_iceberg.read.filters.domains import MICROS_PER_DAY, bound, is_float, stored, unscaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     from floe_iceberg.read.filters.values import ValueSet
 
 # With more values than this, hashing each costs more than reading a file.
-_MOST_HASHED = 1_000
-_HOURS_A_DAY = 24
+_MAX_HASHED = 1_000
+_HOURS_PER_DAY = 24
 
 
 @dataclass(frozen=True)
-class Holding:
+class PossibleValues:
     """Values that a column may contain.
 
     Attributes:
@@ -62,46 +62,46 @@ class Holding:
     nan: bool = True
     buckets: tuple[int, int, int] | None = None
 
-    def may_meet(self, values: ValueSet, column: Column) -> bool:
+    def may_intersect(self, values: ValueSet, column: Column) -> bool:
         """Whether any of the values may be in a set."""
         if (self.nulls and values.nulls) or (self.nan and values.nan):
             return True
-        if not any(values.meets(low, high) for low, high in self.ranges):
+        if not any(values.intersects(low, high) for low, high in self.ranges):
             return False
         return self.buckets is None or _in_buckets(values, column, *self.buckets)
 
-    def lies_in(self, values: ValueSet) -> bool:
+    def is_within(self, values: ValueSet) -> bool:
         """Whether all values are certainly in a set."""
         if (self.nulls and not values.nulls) or (self.nan and not values.nan):
             return False
         return all(values.covers(low, high) for low, high in self.ranges)
 
 
-UNKNOWN = Holding()
+UNKNOWN = PossibleValues()
 
 
-def by_partition(field: PartitionField, value: Any, column: Column) -> Holding:  # noqa: ANN401, PLR0911 - one case per transform
+def by_partition(field: PartitionField, value: Any, column: Column) -> PossibleValues:  # noqa: ANN401, PLR0911 - one case per transform
     """Return what a file may contain in a column, given its partition value."""
     transform = field.transform
     if isinstance(transform, VoidTransform):
         return UNKNOWN
     if value is None:
-        return Holding((), nulls=True, nan=False) if _keeps_null(transform) else UNKNOWN
+        return PossibleValues((), nulls=True, nan=False) if _keeps_null(transform) else UNKNOWN
     if isinstance(transform, IdentityTransform):
         exact = stored(value, column.type)
         if exact != exact:  # noqa: PLR0124 - only NaN
-            return Holding((), nulls=False, nan=True)
-        return Holding(((exact, exact),), nulls=False, nan=False)
+            return PossibleValues((), nulls=False, nan=True)
+        return PossibleValues(((exact, exact),), nulls=False, nan=False)
     if isinstance(transform, BucketTransform):
-        return Holding(nulls=False, nan=False, buckets=(transform.num_buckets, int(value), int(value)))
-    ends = _ends(transform, column.type)
-    if ends is None:
+        return PossibleValues(nulls=False, nan=False, buckets=(transform.num_buckets, int(value), int(value)))
+    to_ranges = _column_ranges(transform, column.type)
+    if to_ranges is None:
         return UNKNOWN
     exact = stored(value, transform.result_type(column.type))
-    return Holding(ends(exact, exact), nulls=False, nan=False)
+    return PossibleValues(to_ranges(exact, exact), nulls=False, nan=False)
 
 
-def by_summary(field: PartitionField, summary: PartitionFieldSummary, column: Column) -> Holding:
+def by_summary(field: PartitionField, summary: PartitionFieldSummary, column: Column) -> PossibleValues:
     """Return what a manifest's files may contain in a column, given the range of partition values."""
     transform = field.transform
     if isinstance(transform, VoidTransform) or not _keeps_null(transform):
@@ -111,16 +111,16 @@ def by_summary(field: PartitionField, summary: PartitionFieldSummary, column: Co
     nulls = bool(summary.contains_null)
     nan = is_float(column.type) and summary.contains_nan is not False
     if low is None or high is None:
-        return Holding(nulls=nulls, nan=nan)
+        return PossibleValues(nulls=nulls, nan=nan)
     if isinstance(transform, IdentityTransform):
-        return Holding(((low, high),), nulls=nulls, nan=nan)
+        return PossibleValues(((low, high),), nulls=nulls, nan=nan)
     if isinstance(transform, BucketTransform):
-        return Holding(nulls=nulls, nan=nan, buckets=(transform.num_buckets, low, high))
-    ends = _ends(transform, column.type)
-    return Holding(ends(low, high), nulls=nulls, nan=nan) if ends else UNKNOWN
+        return PossibleValues(nulls=nulls, nan=nan, buckets=(transform.num_buckets, low, high))
+    to_ranges = _column_ranges(transform, column.type)
+    return PossibleValues(to_ranges(low, high), nulls=nulls, nan=nan) if to_ranges else UNKNOWN
 
 
-def by_statistics(file: DataFile, column: Column) -> Holding:
+def by_statistics(file: DataFile, column: Column) -> PossibleValues:
     """Return what a file may contain in a column, given its counts and bounds."""
     number = column.field_id
     nulls = _count(file.null_value_counts, number)
@@ -131,7 +131,7 @@ def by_statistics(file: DataFile, column: Column) -> Holding:
     # Writers differ in whether a null struct counts as a null of its fields.
     known = nulls is not None and not column.is_nested
     empty = known and nulls is not None and nans is not None and nulls + nans >= file.record_count
-    return Holding(
+    return PossibleValues(
         () if empty else ((low, high),),
         nulls=not (known and nulls == 0),
         nan=floats and nans != 0,
@@ -160,7 +160,7 @@ def _keeps_null(transform: Transform[Any, Any]) -> bool:
     return isinstance(transform, known)
 
 
-def _ends(
+def _column_ranges(
     transform: Transform[Any, Any], kind: IcebergType
 ) -> Callable[[Any, Any], tuple[tuple[Any, Any], ...]] | None:
     """Return a function that maps a range of partition values to a range of column values; None if unknown."""
@@ -188,11 +188,11 @@ def _truncated(low: int, high: int, width: int, kind: IcebergType) -> tuple[tupl
 def _period(transform: Transform[Any, Any], kind: IcebergType, low: int, high: int) -> tuple[tuple[int, int], ...]:
     # Old writers rounded times before 1970 toward 1970, so these rows are one partition later.
     first = low - 1 if low <= 0 else low
-    units = 1 if isinstance(kind, DateType) else MICROS_A_DAY
+    units = 1 if isinstance(kind, DateType) else MICROS_PER_DAY
     if isinstance(kind, (TimestampNanoType, TimestamptzNanoType)):
         units *= 1000
     if isinstance(transform, HourTransform):
-        hour = units // _HOURS_A_DAY
+        hour = units // _HOURS_PER_DAY
         return ((first * hour, (high + 1) * hour - 1),)
     return ((_first_day(transform, first) * units, _first_day(transform, high + 1) * units - 1),)
 
@@ -215,7 +215,7 @@ def _days(year: int, month: int) -> int:
 
 
 def _in_buckets(values: ValueSet, column: Column, count: int, first: int, last: int) -> bool:
-    if len(values.spans) > _MOST_HASHED or not all(span.is_point for span in values.spans):
+    if len(values.spans) > _MAX_HASHED or not all(span.is_point for span in values.spans):
         return True
     bucket = BucketTransform(num_buckets=count).transform(column.type)
     return any(first <= (bucket(_hashed(span.low, column.type)) or 0) <= last for span in values.spans)
