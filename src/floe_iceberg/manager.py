@@ -79,7 +79,7 @@ if TYPE_CHECKING:
         WriteOptions,
     )
     from floe_iceberg.read.predicates import RowFilter
-    from floe_iceberg.read.versions import Moment
+    from floe_iceberg.read.versions import TimestampLike
     from floe_iceberg.table.declared.applying import DeclaredPlan
 
 
@@ -360,7 +360,7 @@ class IcebergTableManager:
         snapshot_id: int | None = None,
         limit: int | None = None,
         *,
-        as_of: Moment | None = None,
+        as_of: TimestampLike | None = None,
         ref: str | None = None,
     ) -> pa.Table:
         """Read rows into memory; see ``scan.scan``."""
@@ -402,7 +402,7 @@ class IcebergTableManager:
         return refs.current_snapshot(self._context, identifier, ref=ref)
 
     def rollback(
-        self, identifier: TableTarget, snapshot_id: int | None = None, *, to: Moment | None = None
+        self, identifier: TableTarget, snapshot_id: int | None = None, *, to: TimestampLike | None = None
     ) -> SnapshotInfo:
         """Make an earlier snapshot current again; see ``refs.rollback``."""
         return refs.rollback(self._context, identifier, snapshot_id=snapshot_id, to=to)
@@ -436,7 +436,7 @@ class IcebergTableManager:
     def expire_snapshots(
         self,
         identifier: TableTarget,
-        older_than: Moment | None = None,
+        older_than: TimestampLike | None = None,
         retain_last: int | None = None,
         **options: Unpack[ExpiryOptions],
     ) -> ExpiredSnapshots:

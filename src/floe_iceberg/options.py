@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from floe_core.plugins import ComputePlugin
     from floe_iceberg.models import CommitStrategy, Engine, IcebergTableManagerConfig, NullKeys
     from floe_iceberg.read.predicates import RowFilter
-    from floe_iceberg.read.versions import Moment
+    from floe_iceberg.read.versions import TimestampLike
 
 
 class ManagerOptions(TypedDict, total=False):
@@ -95,7 +95,7 @@ class ScanOptions(TypedDict, total=False):
     columns: Sequence[str] | None
     row_filter: RowFilter | None
     snapshot_id: int | None
-    as_of: Moment | None
+    as_of: TimestampLike | None
     ref: str | None
     limit: int | None
 
@@ -110,7 +110,7 @@ class VersionOptions(TypedDict, total=False):
     """
 
     snapshot_id: int | None
-    as_of: Moment | None
+    as_of: TimestampLike | None
     ref: str | None
 
 
@@ -120,7 +120,7 @@ class FrameOptions(TypedDict, total=False):
     columns: Sequence[str] | None
     row_filter: RowFilter | None
     snapshot_id: int | None
-    as_of: Moment | None
+    as_of: TimestampLike | None
     ref: str | None
     limit: int | None
 
@@ -198,7 +198,7 @@ class CompactionOptions(TypedDict, total=False):
 class SweepOptions(TypedDict, total=False):
     """Options of orphan removal; see ``maintenance.sweep_orphans``."""
 
-    older_than: Moment | None
+    older_than: TimestampLike | None
     older_than_hours: float | None
     dry_run: bool
     engine: Engine | None

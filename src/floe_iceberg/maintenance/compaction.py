@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _TARGET_PROPERTY = "write.target-file-size-bytes"
 _DEFAULT_TARGET = 512 * 1024 * 1024
 # Each pass retries the files that writers changed; a table that changes faster is left for the next compaction.
-_MOST_PASSES = 5
+_MAX_PASSES = 5
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class _Files:
 
 
 @dataclass
-class _Done:
+class _Progress:
     """Totals of the files that have been replaced so far."""
 
     rewritten_files: int = 0
@@ -119,16 +119,18 @@ def compact_table(  # noqa: PLR0913 - options by keyword
     with context.operation("iceberg.compact_table", target, strategy=kind.value) as operation:
         table = load_table(context, target)
         job = _job(table, kind, target_file_size, row_filter, sort_order)
-        plane = _only_plane(context, table, engine, job)
+        plane = _required_plane(context, table, engine, job)
         by_engine = plane is not None or Engine(engine or context.config.engine) is Engine.SPARK
         before = _files(table, by_engine=by_engine)
         if plane is None:
             plane = _plane_by_size(context, engine, before)
-        done = _Done()
+        progress = _Progress()
         if plane is not None or job.row_filter is not None or _has_work(table, job, before.tasks):
             with maintenance_lease(context, target, f"compact_table ({kind.value})"):
-                done = _by_engine(context, target, plane, job) if plane else _in_process(context, target, job, before)
-        result = _result(kind, before, done, load_table(context, target), by_engine=by_engine)
+                progress = (
+                    _by_engine(context, target, plane, job) if plane else _in_process(context, target, job, before)
+                )
+        result = _result(kind, before, progress, load_table(context, target), by_engine=by_engine)
         operation.set(engine=plane.name if plane else "arrow", **result.model_dump(exclude={"strategy"}))
         return result
 
@@ -160,7 +162,7 @@ def _job(
     return _Job(kind, size, row_filter, given, order, expression)
 
 
-def _only_plane(context: ManagerContext, table: Table, engine: Engine | str | None, job: _Job) -> DataPlane | None:
+def _required_plane(context: ManagerContext, table: Table, engine: Engine | str | None, job: _Job) -> DataPlane | None:
     """Return the engine if the compaction requires it; None if floe can do it in process."""
     if engine_only(table.metadata):
         return required_plane(context, table, engine)
@@ -175,7 +177,7 @@ def _only_plane(context: ManagerContext, table: Table, engine: Engine | str | No
 
 
 def _plane_by_size(context: ManagerContext, engine: Engine | str | None, files: _Files) -> DataPlane | None:
-    return plane_for(context, engine, size=files.size, largest=context.config.spark_threshold_bytes, what="bytes")
+    return plane_for(context, engine, size=files.size, limit=context.config.spark_threshold_bytes, what="bytes")
 
 
 def _files(table: Table, *, by_engine: bool) -> _Files:
@@ -200,22 +202,22 @@ def _has_work(table: Table, job: _Job, tasks: list[FileScanTask]) -> bool:
     return bool(_groups(table, job, tasks) or dangling_deletes(table, tasks))
 
 
-def _in_process(context: ManagerContext, target: TableTarget, job: _Job, known: _Files) -> _Done:
-    done = _Done()
+def _in_process(context: ManagerContext, target: TableTarget, job: _Job, before: _Files) -> _Progress:
+    progress = _Progress()
     finished: set[str] = set()
-    for number in range(_MOST_PASSES):
+    for number in range(_MAX_PASSES):
         table = load_table(context, target)
-        unchanged = job.row_filter is None and table.metadata.current_snapshot_id == known.snapshot_id
-        tasks = known.tasks if unchanged else live_tasks(table, job.expression)
+        unchanged = job.row_filter is None and table.metadata.current_snapshot_id == before.snapshot_id
+        tasks = before.tasks if unchanged else live_tasks(table, job.expression)
         groups = _groups(table, job, [task for task in tasks if task.file.file_path not in finished])
         # The first pass may only have delete files to remove.
-        if (number and not groups) or not _pass(context, target, table, job, groups, done, finished):
-            return done
-    if done.snapshot_id is None:
+        if (number and not groups) or not _pass(context, target, table, job, groups, progress, finished):
+            return progress
+    if progress.snapshot_id is None:
         msg = f"Writers to table '{name_of(table)}' changed its files faster than they could be compacted."
         hint = "Try again when fewer writers are active, or pass a row filter for partitions without writers."
         raise ConcurrencyConflictError(msg, hint=hint, table=name_of(table))
-    return done
+    return progress
 
 
 def _pass(  # noqa: PLR0913, PLR0917 - one step of the loop above
@@ -224,7 +226,7 @@ def _pass(  # noqa: PLR0913, PLR0917 - one step of the loop above
     table: Table,
     job: _Job,
     groups: list[FileGroup],
-    done: _Done,
+    progress: _Progress,
     finished: set[str],
 ) -> bool:
     """Rewrite and replace groups; return True if some could not be replaced and need another pass."""
@@ -234,22 +236,22 @@ def _pass(  # noqa: PLR0913, PLR0917 - one step of the loop above
     draft = SnapshotDraft({OPERATION_ID_PROPERTY: operation_id})
     prepared = PreparedReplace(rewritten, table.metadata.current_snapshot_id, draft)
     outcome = commit(context, target, prepared, WriteScope(operation_id, may_be_repeated=False))
-    taken = prepared.taken if outcome.snapshot is not None else []
-    dropped = [entry for entry in rewritten if entry not in taken]
-    for entry in dropped:
+    replaced = prepared.replaced if outcome.snapshot is not None else []
+    skipped = [entry for entry in rewritten if entry not in replaced]
+    for entry in skipped:
         discard(table.io, entry)
-    for entry in taken:
-        done.rewritten_files += len(entry.group.tasks)
-        done.rewritten_bytes += entry.group.size
-        done.added_files += len(entry.added)
-        done.added_bytes += sum(file.file_size_in_bytes for file in entry.added)
+    for entry in replaced:
+        progress.rewritten_files += len(entry.group.tasks)
+        progress.rewritten_bytes += entry.group.size
+        progress.added_files += len(entry.added)
+        progress.added_bytes += sum(file.file_size_in_bytes for file in entry.added)
         finished.update(file.file_path for file in entry.added)
     if outcome.snapshot is not None:
-        done.snapshot_id = outcome.snapshot.snapshot_id
-    return bool(dropped)
+        progress.snapshot_id = outcome.snapshot.snapshot_id
+    return bool(skipped)
 
 
-def _by_engine(context: ManagerContext, target: TableTarget, plane: DataPlane, job: _Job) -> _Done:
+def _by_engine(context: ManagerContext, target: TableTarget, plane: DataPlane, job: _Job) -> _Progress:
     options = {
         "target-file-size-bytes": str(job.target_size),
         "min-input-files": "2",
@@ -260,7 +262,7 @@ def _by_engine(context: ManagerContext, target: TableTarget, plane: DataPlane, j
         options["rewrite-all"] = "true"
     rows = None if job.row_filter is None else job.expression
     before = load_table(context, target).metadata.current_snapshot_id
-    figures = plane.rewrite_data_files(
+    result = plane.rewrite_data_files(
         str(identifier_of(target)), kind=job.kind, order=job.terms, row_filter=rows, options=options
     )
     table = load_table(context, target)
@@ -269,12 +271,12 @@ def _by_engine(context: ManagerContext, target: TableTarget, plane: DataPlane, j
         plane.rewrite_position_deletes(str(identifier_of(target)))
         table = load_table(context, target)
     after = table.metadata.current_snapshot_id
-    return _Done(
-        rewritten_files=figures.rewritten_files,
-        added_files=figures.added_files,
-        rewritten_bytes=figures.rewritten_bytes,
-        added_bytes=figures.added_bytes,
-        snapshot_id=after if after != before and figures.rewritten_files else None,
+    return _Progress(
+        rewritten_files=result.rewritten_files,
+        added_files=result.added_files,
+        rewritten_bytes=result.rewritten_bytes,
+        added_bytes=result.added_bytes,
+        snapshot_id=after if after != before and result.rewritten_files else None,
     )
 
 
@@ -284,15 +286,17 @@ def _position_deletes(table: Table) -> bool:
     return summary.get("total-position-deletes", "0") != "0"
 
 
-def _result(kind: CompactionKind, before: _Files, done: _Done, table: Table, *, by_engine: bool) -> CompactionResult:
+def _result(
+    kind: CompactionKind, before: _Files, progress: _Progress, table: Table, *, by_engine: bool
+) -> CompactionResult:
     current = table.metadata.current_snapshot()
     ours = current is not None and (current.snapshot_id, current.parent_snapshot_id) == (
-        done.snapshot_id,
+        progress.snapshot_id,
         before.snapshot_id,
     )
-    if ours and done.added_bytes:
-        files = before.count - done.rewritten_files + done.added_files
-        size = before.size - done.rewritten_bytes + done.added_bytes
+    if ours and progress.added_bytes:
+        files = before.count - progress.rewritten_files + progress.added_files
+        size = before.size - progress.rewritten_bytes + progress.added_bytes
     else:
         unchanged = table.metadata.current_snapshot_id == before.snapshot_id
         after = before if unchanged else _files(table, by_engine=by_engine)
@@ -303,7 +307,7 @@ def _result(kind: CompactionKind, before: _Files, done: _Done, table: Table, *, 
         files_after=files,
         bytes_before=before.size,
         bytes_after=size,
-        rewritten_files=done.rewritten_files,
-        added_files=done.added_files,
-        snapshot_id=done.snapshot_id,
+        rewritten_files=progress.rewritten_files,
+        added_files=progress.added_files,
+        snapshot_id=progress.snapshot_id,
     )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def plane_for(
-    context: ManagerContext, engine: Engine | str | None, *, size: int, largest: int, what: str
+    context: ManagerContext, engine: Engine | str | None, *, size: int, limit: int, what: str
 ) -> DataPlane | None:
     """Return the data plane that should do the work, or None to do it in process.
 
@@ -21,20 +21,20 @@ def plane_for(
         context: The manager's context.
         engine: The requested engine; None for the manager's setting.
         size: Size of the work.
-        largest: Largest size that auto runs in process.
+        limit: Largest size that auto runs in process.
         what: Unit of ``size``, for the log.
     """
-    asked = Engine(engine) if engine else context.config.engine
-    if asked is Engine.ARROW:
+    requested = Engine(engine) if engine else context.config.engine
+    if requested is Engine.ARROW:
         return None
-    if asked is Engine.SPARK:
+    if requested is Engine.SPARK:
         return context.plane()
-    if size <= largest:
+    if size <= limit:
         return None
     try:
         plane = context.plane()
     except MissingDependencyError:
         context.logger.warning("iceberg.engine", chosen="arrow", reason="no engine is installed; this may be slow")
         return None
-    context.logger.info("iceberg.engine", chosen=plane.name, reason=f"{size} {what}, more than {largest}")
+    context.logger.info("iceberg.engine", chosen=plane.name, reason=f"{size} {what}, more than {limit}")
     return plane

@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from floe_core.governance import RetentionDays
     from floe_iceberg.context import ManagerContext, TableTarget
     from floe_iceberg.models import Engine
-    from floe_iceberg.read.versions import Moment
+    from floe_iceberg.read.versions import TimestampLike
     from floe_iceberg.table.history.keeping import Keeping
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # With more manifests than this, a cluster reads them faster than one process.
-_MOST_MANIFESTS = 2_000
+_MAX_MANIFESTS_IN_PROCESS = 2_000
 # Maximum number of files outside the table's locations to check before an engine expires snapshots.
-_MOST_OUTSIDE = 1_000
+_MAX_OUTSIDE = 1_000
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def expire_snapshots(  # noqa: PLR0913 - options by keyword
     context: ManagerContext,
     target: TableTarget,
     *,
-    older_than: Moment | None = None,
+    older_than: TimestampLike | None = None,
     older_than_days: float | None = None,
     retain_last: int | None = None,
     snapshot_ids: Collection[int] = (),
@@ -120,8 +120,8 @@ def expire_snapshots(  # noqa: PLR0913 - options by keyword
             return ExpiredSnapshots(len(plan.snapshot_ids), snapshot_ids=plan.snapshot_ids)
         manifests = manifests_of(table, table.metadata.current_snapshot(), to_read=False)
         plane = _plane(context, table, engine, len(manifests))
-        if plane is not None and (more := _beyond(table, rule, plan)):
-            _require_process(context, table, more)
+        if plane is not None and (extra := _expired_only_by_engine(table, rule, plan)):
+            _require_in_process(context, table, extra)
             plane = None
         with maintenance_lease(context, target, "expire_snapshots"):
             expired = _by_engine(context, target, plane, rule) if plane else _in_process(context, target, rule)
@@ -138,7 +138,7 @@ def expire_snapshots(  # noqa: PLR0913 - options by keyword
 def _rule(  # noqa: PLR0913, PLR0917 - the caller's options
     table: Table,
     keeping: Keeping,
-    older_than: Moment | None,
+    older_than: TimestampLike | None,
     older_than_days: float | None,
     retain_last: int | None,
     snapshot_ids: tuple[int, ...],
@@ -153,13 +153,13 @@ def _rule(  # noqa: PLR0913, PLR0917 - the caller's options
     if older_than_days is not None and not 0 <= older_than_days <= LONGEST_DAYS:
         msg = f"older_than_days must be between 0 and {LONGEST_DAYS}, not {older_than_days}."
         raise UnsafeRetentionError(msg, table=name_of(table))
-    least = retain_last or least_snapshots(table)
+    minimum = retain_last or least_snapshots(table)
     if older_than is not None:
-        return _Rule(to_utc(older_than), least, snapshot_ids)
+        return _Rule(to_utc(older_than), minimum, snapshot_ids)
     if snapshot_ids and older_than_days is None:
-        return _Rule(None, least, snapshot_ids)
+        return _Rule(None, minimum, snapshot_ids)
     age = keeping.age if older_than_days is None else timedelta(days=older_than_days)
-    return _Rule(moment_before(age), least, snapshot_ids)
+    return _Rule(moment_before(age), minimum, snapshot_ids)
 
 
 def _plan(table: Table, rule: _Rule) -> Expiry:
@@ -173,31 +173,31 @@ def _plan(table: Table, rule: _Rule) -> Expiry:
     )
 
 
-def _beyond(table: Table, rule: _Rule, plan: Expiry) -> set[int]:
+def _expired_only_by_engine(table: Table, rule: _Rule, plan: Expiry) -> set[int]:
     """Return the snapshots that the plan keeps but an engine would expire, because it only uses the refs' ages."""
     by_engine = _plan(table, replace(rule, older_than=rule.older_than or _EPOCH, floor=Floor()))
     return set(by_engine.snapshot_ids) - set(plan.snapshot_ids)
 
 
-def _require_process(context: ManagerContext, table: Table, more: set[int]) -> None:
+def _require_in_process(context: ManagerContext, table: Table, extra: set[int]) -> None:
     """Require that the expiry can run in process, because an engine would expire too many snapshots.
 
     Raises:
         UnsafeRetentionError: Only an engine can expire the table.
     """
     if commits_by_engine(context, table):
-        msg = f"Spark would expire snapshots of table '{name_of(table)}' that must be kept, such as {min(more)}: "
+        msg = f"Spark would expire snapshots of table '{name_of(table)}' that must be kept, such as {min(extra)}: "
         msg += "it only applies the ages of branches and tags."
         hint = "Remove or replace those branches and tags, or pass allow_below_retention=True."
         raise UnsafeRetentionError(msg, hint=hint, table=name_of(table))
-    context.logger.warning("iceberg.engine", chosen="arrow", reason="ages of branches and tags", kept=len(more))
+    context.logger.warning("iceberg.engine", chosen="arrow", reason="ages of branches and tags", kept=len(extra))
 
 
 def _in_process(context: ManagerContext, target: TableTarget, rule: _Rule) -> ExpiredSnapshots:
     planned: list[tuple[Table, Expiry, FileReader]] = []
 
     def plan(table: Table, uncertain: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
-        if uncertain and planned and not _still_there(table, planned[-1][1]):
+        if uncertain and planned and not _any_remaining(table, planned[-1][1]):
             return None
         expiry = _plan(table, rule)
         reader = planned[-1][2] if planned else FileReader(table)
@@ -215,7 +215,7 @@ def _in_process(context: ManagerContext, target: TableTarget, rule: _Rule) -> Ex
     return _delete_unreachable(context, before, after, expiry, reader)
 
 
-def _still_there(table: Table, expiry: Expiry) -> bool:
+def _any_remaining(table: Table, expiry: Expiry) -> bool:
     return any(table.metadata.snapshot_by_id(snapshot_id) is not None for snapshot_id in expiry.snapshot_ids) or any(
         ref in table.metadata.refs for ref in expiry.refs
     )
@@ -225,8 +225,10 @@ def _change(table: Table, expiry: Expiry) -> Change:
     updates = tuple(RemoveSnapshotRefUpdate(ref_name=name) for name in expiry.refs)
     expired = (RemoveSnapshots(snapshot_ids=list(expiry.snapshot_ids)),) if expiry.snapshot_ids else ()
     # Otherwise a ref that has since moved to one of these snapshots would be removed with it.
-    unmoved = (AssertRefSnapshotId(ref=name, snapshot_id=ref.snapshot_id) for name, ref in table.metadata.refs.items())
-    return Change((*updates, *expired), tuple(unmoved))
+    unchanged_refs = (
+        AssertRefSnapshotId(ref=name, snapshot_id=ref.snapshot_id) for name, ref in table.metadata.refs.items()
+    )
+    return Change((*updates, *expired), tuple(unchanged_refs))
 
 
 def _delete_unreachable(
@@ -244,16 +246,16 @@ def _delete_unreachable(
     if foreign:
         context.logger.warning("iceberg.expire_snapshots", kept_foreign_files=len(foreign), first=foreign[0])
     # Delete from the leaves up: after a killed run, the remaining metadata still identifies unneeded files.
-    gone_files = delete_files(context, after.io, files.keys() - set(foreign))
-    gone_manifests = delete_files(context, after.io, manifests.keys() - set(foreign))
-    gone_others = delete_files(context, after.io, (lists | statistics) - set(foreign))
+    deleted_files = delete_files(context, after.io, files.keys() - set(foreign))
+    deleted_manifests = delete_files(context, after.io, manifests.keys() - set(foreign))
+    deleted_others = delete_files(context, after.io, (lists | statistics) - set(foreign))
     return ExpiredSnapshots(
         len(expired),
-        deleted_data_files=len(gone_files),
-        deleted_manifests=len(gone_manifests),
-        deleted_manifest_lists=len(gone_others & lists),
-        deleted_statistics_files=len(gone_others & statistics),
-        deleted_bytes=sum(files[path] for path in gone_files) + sum(manifests[path] for path in gone_manifests),
+        deleted_data_files=len(deleted_files),
+        deleted_manifests=len(deleted_manifests),
+        deleted_manifest_lists=len(deleted_others & lists),
+        deleted_statistics_files=len(deleted_others & statistics),
+        deleted_bytes=sum(files[path] for path in deleted_files) + sum(manifests[path] for path in deleted_manifests),
         snapshot_ids=tuple(snapshot.snapshot_id for snapshot in expired),
         foreign_files=foreign,
     )
@@ -264,7 +266,7 @@ def _plane(context: ManagerContext, table: Table, engine: Engine | str | None, m
     if only_engine:
         plane: DataPlane | None = required_plane(context, table, engine)
     else:
-        plane = plane_for(context, engine, size=manifests, largest=_MOST_MANIFESTS, what="manifests")
+        plane = plane_for(context, engine, size=manifests, limit=_MAX_MANIFESTS_IN_PROCESS, what="manifests")
     if plane is None or not (foreign := _foreign_files(context, table, plane)):
         return plane
     # An engine's procedure deletes every file that only expired snapshots reference.
@@ -282,27 +284,27 @@ def _foreign_files(context: ManagerContext, table: Table, plane: DataPlane) -> t
     if unclear := (*own.refused, *own.others, *links_below(own.locations)):
         return unclear
     prefixes = [spelling for location in own.locations for spelling in spellings(location)]
-    outside = plane.files_outside(name_of(table), prefixes=prefixes, limit=_MOST_OUTSIDE)
+    outside = plane.files_outside(name_of(table), prefixes=prefixes, limit=_MAX_OUTSIDE)
     foreign = own.split({*outside, *statistics_files(table.metadata)})[1]
     # At the limit, there may be more files that were not checked.
-    return foreign or (outside if len(outside) >= _MOST_OUTSIDE else ())
+    return foreign or (outside if len(outside) >= _MAX_OUTSIDE else ())
 
 
 def _by_engine(context: ManagerContext, target: TableTarget, plane: DataPlane, rule: _Rule) -> ExpiredSnapshots:
     before = load_table(context, target)
-    figures = plane.expire_snapshots(
+    result = plane.expire_snapshots(
         str(identifier_of(target)),
         older_than=rule.older_than or _EPOCH,
         retain_last=rule.retain_last,
         snapshot_ids=rule.snapshot_ids,
     )
     kept = {snapshot.snapshot_id for snapshot in load_table(context, target).snapshots()}
-    gone = tuple(snapshot.snapshot_id for snapshot in before.snapshots() if snapshot.snapshot_id not in kept)
+    expired = tuple(snapshot.snapshot_id for snapshot in before.snapshots() if snapshot.snapshot_id not in kept)
     return ExpiredSnapshots(
-        len(gone),
-        deleted_data_files=figures.deleted_data_files + figures.deleted_delete_files,
-        deleted_manifests=figures.deleted_manifests,
-        deleted_manifest_lists=figures.deleted_manifest_lists,
-        deleted_statistics_files=figures.deleted_statistics_files,
-        snapshot_ids=gone,
+        len(expired),
+        deleted_data_files=result.deleted_data_files + result.deleted_delete_files,
+        deleted_manifests=result.deleted_manifests,
+        deleted_manifest_lists=result.deleted_manifest_lists,
+        deleted_statistics_files=result.deleted_statistics_files,
+        snapshot_ids=expired,
     )

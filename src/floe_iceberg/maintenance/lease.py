@@ -156,20 +156,20 @@ class _Lease:
         if holder is not None and not holder.expired:
             raise _in_progress(table, holder)
         stale = _lease_refs(table)
-        mine = self._holder()
+        holder_now = self._holder()
         if not self._context.branches:
             # Without refs there is no compare-and-swap: two runs that start at the same time both continue.
-            return Change((_written(mine),))
+            return Change((_lease_update(holder_now),))
         return Change(
             (
                 *(RemoveSnapshotRefUpdate(ref_name=name) for name in stale if name != _FIXED_REF),
                 self._tag(_FIXED_REF, current),
-                self._tag(mine.ref, current),
-                _written(mine),
+                self._tag(holder_now.ref, current),
+                _lease_update(holder_now),
             ),
             (
                 AssertRefSnapshotId(ref=_FIXED_REF, snapshot_id=stale.get(_FIXED_REF)),
-                *_asserted({name: snapshot for name, snapshot in stale.items() if name != _FIXED_REF}),
+                *_assert_unmoved({name: snapshot for name, snapshot in stale.items() if name != _FIXED_REF}),
             ),
         )
 
@@ -177,7 +177,7 @@ class _Lease:
         holder = holder_of(table)
         if holder is None or holder.lease_id != self._id:
             return None
-        return Change((_written(self._holder()),), _asserted(self._own_refs(table)))
+        return Change((_lease_update(self._holder()),), _assert_unmoved(self._own_refs(table)))
 
     def _plan_release(self, table: Table, _uncertain: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
         holder = holder_of(table)
@@ -185,7 +185,7 @@ class _Lease:
             return None
         refs = self._own_refs(table)
         removed = tuple(RemoveSnapshotRefUpdate(ref_name=name) for name in refs)
-        return Change((*removed, RemovePropertiesUpdate(removals=[LEASE_PROPERTY])), _asserted(refs))
+        return Change((*removed, RemovePropertiesUpdate(removals=[LEASE_PROPERTY])), _assert_unmoved(refs))
 
     def _own_refs(self, table: Table) -> dict[str, int]:
         # Another engine's expiry may have removed them because of their age.
@@ -211,11 +211,11 @@ def _lease_refs(table: Table) -> dict[str, int]:
     return {name: ref.snapshot_id for name, ref in table.metadata.refs.items() if name.startswith(RESERVED_REF_PREFIX)}
 
 
-def _asserted(refs: dict[str, int]) -> tuple[AssertRefSnapshotId, ...]:
+def _assert_unmoved(refs: dict[str, int]) -> tuple[AssertRefSnapshotId, ...]:
     return tuple(AssertRefSnapshotId(ref=name, snapshot_id=snapshot) for name, snapshot in refs.items())
 
 
-def _written(holder: Holder) -> SetPropertiesUpdate:
+def _lease_update(holder: Holder) -> SetPropertiesUpdate:
     return SetPropertiesUpdate(updates={LEASE_PROPERTY: json.dumps(asdict(holder))})
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from floe_iceberg.models import Engine
 
 # With more manifests than this, a cluster is faster.
-_MOST_MANIFESTS = 2_000
+_MAX_MANIFESTS_IN_PROCESS = 2_000
 
 
 def rewrite_manifests(
@@ -46,7 +46,7 @@ def rewrite_manifests(
         if engine_only(before.metadata):
             plane: DataPlane | None = required_plane(context, before, engine)
         else:
-            plane = plane_for(context, engine, size=manifests, largest=_MOST_MANIFESTS, what="manifests")
+            plane = plane_for(context, engine, size=manifests, limit=_MAX_MANIFESTS_IN_PROCESS, what="manifests")
         with maintenance_lease(context, target, "rewrite_manifests"):
             if plane is not None:
                 plane.rewrite_manifests(str(identifier_of(target)))

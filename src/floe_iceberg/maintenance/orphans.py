@@ -22,7 +22,7 @@ from floe_iceberg.table.files.file_listing import FileIOListing
 from floe_iceberg.table.files.live_files import (
     METADATA_FILE,
     FileReader,
-    holds_another_table,
+    contains_another_table,
     metadata_folders,
     statistics_files,
 )
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from floe_core.dataplane import DataPlane
     from floe_iceberg.commit.own_files import OwnFiles
     from floe_iceberg.context import ManagerContext, TableTarget
-    from floe_iceberg.read.versions import Moment
+    from floe_iceberg.read.versions import TimestampLike
 
 _DEFAULT_HOURS = 72.0
 # Tolerance for a limit that the caller computed just before the call.
 _GRACE = timedelta(seconds=1)
 # With more files than this in the current snapshot, a cluster lists and compares faster.
-_MOST_FILES = 1_000_000
+_MAX_FILES_IN_PROCESS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def sweep_orphans(  # noqa: PLR0913 - options by keyword
     context: ManagerContext,
     target: TableTarget,
     *,
-    older_than: Moment | None = None,
+    older_than: TimestampLike | None = None,
     older_than_hours: float | None = None,
     dry_run: bool = True,
     engine: Engine | str | None = None,
@@ -92,7 +92,11 @@ def sweep_orphans(  # noqa: PLR0913 - options by keyword
     """
     with context.operation("iceberg.sweep_orphans", target, dry_run=dry_run) as operation:
         limit = _limit(
-            context, older_than, older_than_hours, str(identifier_of(target)), undercut=allow_below_retention
+            context,
+            older_than,
+            older_than_hours,
+            str(identifier_of(target)),
+            allow_below_retention=allow_below_retention,
         )
         table = load_table(context, target)
         require_collected(table.metadata, table=name_of(table), what="A sweep")
@@ -109,28 +113,33 @@ def sweep_orphans(  # noqa: PLR0913 - options by keyword
 
 
 def _limit(
-    context: ManagerContext, older_than: Moment | None, hours: float | None, table: str, *, undercut: bool
+    context: ManagerContext,
+    older_than: TimestampLike | None,
+    hours: float | None,
+    table: str,
+    *,
+    allow_below_retention: bool,
 ) -> datetime:
     if older_than is not None and hours is not None:
         msg = "Pass either older_than or older_than_hours, not both."
         raise UnsafeRetentionError(msg, table=table)
     now = datetime.now(UTC)
     days = context.orphan_days(table)
-    usual = _DEFAULT_HOURS if days is None else days * 24.0
-    limit = to_utc(older_than) if older_than is not None else now - timedelta(hours=hours or usual)
+    default = _DEFAULT_HOURS if days is None else days * 24.0
+    limit = to_utc(older_than) if older_than is not None else now - timedelta(hours=hours or default)
     if hours is not None and hours <= 0:
         limit = now
-    least = context.config.min_orphan_age_hours
-    if days is not None and not undercut and limit > now - timedelta(days=days) + _GRACE:
+    minimum = context.config.min_orphan_age_hours
+    if days is not None and not allow_below_retention and limit > now - timedelta(days=days) + _GRACE:
         msg = f"Orphan files of table '{table}' must be kept for {days} days, as set by its retention.orphan_days."
         hint = "Use a longer age, or pass allow_below_retention=True (--allow-below-retention)."
         raise UnsafeRetentionError(msg, hint=hint, table=table)
-    if limit > now - timedelta(hours=least) + _GRACE:
+    if limit > now - timedelta(hours=minimum) + _GRACE:
         msg = (
-            f"Files newer than {least:g} hours can belong to a write that is still running, and "
+            f"Files newer than {minimum:g} hours can belong to a write that is still running, and "
             f"{local_text(to_millis(limit))} is more recent than that."
         )
-        hint = f"Pass older_than_hours={least:g} or more. The setting min_orphan_age_hours is the minimum."
+        hint = f"Pass older_than_hours={minimum:g} or more. The setting min_orphan_age_hours is the minimum."
         raise UnsafeRetentionError(msg, hint=hint, table=table)
     return limit
 
@@ -139,7 +148,7 @@ def _plane(context: ManagerContext, table: Table, engine: Engine | str | None) -
     snapshot = table.metadata.current_snapshot()
     summary = summary_of(snapshot)
     files = int(summary.get("total-data-files", "0") or 0)
-    return plane_for(context, engine, size=files, largest=_MOST_FILES, what="files")
+    return plane_for(context, engine, size=files, limit=_MAX_FILES_IN_PROCESS, what="files")
 
 
 def _sweep(
@@ -150,17 +159,17 @@ def _sweep(
     # The folder is listed before the metadata is read, so a file committed in between is referenced by then.
     listed = _list_files(load_table(context, target))
     table = load_table(context, target)
-    _require_folder_of_its_own(table, [file.location for file in listed])
+    _require_exclusive_folder(table, [file.location for file in listed])
     old = [file for file in listed if file.is_older_than(limit)]
     found = {file.location: file for file in _unreferenced(table, old)}
     own, foreign = _own_files(context, table, found).split(found)
     orphans = [found[location] for location in own]
-    _tell(context, table, foreign)
+    _log_foreign_files(context, table, foreign)
     if orphans and not dry_run:
         # Files committed while the manifests were read are referenced too.
         orphans = _unreferenced(load_table(context, target), orphans)
-        gone = delete_files(context, table.io, [file.location for file in orphans])
-        orphans = [file for file in orphans if file.location in gone]
+        deleted = delete_files(context, table.io, [file.location for file in orphans])
+        orphans = [file for file in orphans if file.location in deleted]
     return OrphanSweepResult(
         files=tuple(sorted(file.location for file in orphans)),
         total_bytes=sum(file.size for file in orphans),
@@ -177,9 +186,9 @@ def _sweep_by_engine(
     # An engine would delete everything below the location, so first it only lists.
     found = plane.remove_orphan_files(name, older_than=limit, dry_run=True).orphan_files
     table = load_table(context, target)
-    _require_folder_of_its_own(table, found)
+    _require_exclusive_folder(table, found)
     own, foreign = _own_files(context, table, found).split(found)
-    _tell(context, table, foreign)
+    _log_foreign_files(context, table, foreign)
     orphans: Iterable[str] = own
     if own and not dry_run:
         orphans = (
@@ -198,7 +207,7 @@ def _own_files(context: ManagerContext, table: Table, orphans: Iterable[str]) ->
     Raises:
         MaintenanceError: The location belongs to another table.
     """
-    own = own_files(context, table, shared=holds_another_table(table, orphans))
+    own = own_files(context, table, shared=contains_another_table(table, orphans))
     if owner := own.refused.get(table.location()):
         msg = f"The location of table '{name_of(table)}', {table.location()}, belongs to '{owner}'."
         hint = "The other table's files would look like orphans. Move the tables to separate folders first."
@@ -206,7 +215,7 @@ def _own_files(context: ManagerContext, table: Table, orphans: Iterable[str]) ->
     return own
 
 
-def _tell(context: ManagerContext, table: Table, foreign: tuple[str, ...]) -> None:
+def _log_foreign_files(context: ManagerContext, table: Table, foreign: tuple[str, ...]) -> None:
     if foreign:
         context.logger.warning("iceberg.sweep_orphans", table=name_of(table), kept_foreign_files=len(foreign))
 
@@ -216,7 +225,7 @@ def _list_files(table: Table) -> list[_Listed]:
     return [_Listed(listing.location_of(found.key), found.size, found.modified) for found in listing.list()]
 
 
-def _require_folder_of_its_own(table: Table, listed: Iterable[str]) -> None:
+def _require_exclusive_folder(table: Table, listed: Iterable[str]) -> None:
     own = metadata_folders(table)
     for file in listed:
         match = METADATA_FILE.match(normal(file))

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from floe_iceberg.table.files.groups import FileGroup
 
 _TARGET_BYTES = "write.target-file-size-bytes"
-_MOST_WORKERS = 4
+_MAX_WORKERS = 4
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Rewriter:
 
     def rewrite(self, groups: Sequence[FileGroup]) -> list[Rewritten]:
         """Write the new files of all groups; on an error, delete them."""
-        workers = min(_MOST_WORKERS, os.cpu_count() or 1)
+        workers = min(_MAX_WORKERS, os.cpu_count() or 1)
         try:
             with ThreadPoolExecutor(max_workers=workers, thread_name_prefix="floe-compact") as pool:
                 return list(pool.map(self._group, groups))
@@ -92,9 +92,9 @@ class Rewriter:
         layout = Layout(metadata, self.table.io, self.order)
         try:
             if group.spec_id != self.table.metadata.default_spec_id:
-                added = write_rows(layout, self._whole(group))
+                added = write_rows(layout, self._all_rows(group))
             elif self.order is not None:
-                rows = sorted_rows(self._whole(group), self.order, self.table.schema())
+                rows = sorted_rows(self._all_rows(group), self.order, self.table.schema())
                 added = list(self._write(layout, group, _slices(rows, self.chunk_bytes)))
             else:
                 added = list(self._write(layout, group, self._chunks(group)))
@@ -115,7 +115,7 @@ class Rewriter:
         except Exception as err:
             raise explain(err, self.table, self.table.metadata.current_snapshot(), tasks) from err
 
-    def _fitted(self, group: FileGroup) -> Iterator[pa.Table]:
+    def _tables(self, group: FileGroup) -> Iterator[pa.Table]:
         """Read the group's files with a single Arrow schema."""
         like: pa.Schema | None = None
         for batch in self._batches(group):
@@ -123,39 +123,39 @@ class Rewriter:
             like = rows.schema
             yield rows
 
-    def _whole(self, group: FileGroup) -> pa.Table:
-        tables = list(self._fitted(group))
+    def _all_rows(self, group: FileGroup) -> pa.Table:
+        tables = list(self._tables(group))
         return pa.concat_tables(tables) if tables else fit(pa.table({}), self.table.schema())
 
     def _chunks(self, group: FileGroup) -> Iterator[pa.Table]:
-        held: list[pa.Table] = []
+        buffered: list[pa.Table] = []
         size = 0
-        for rows in self._fitted(group):
-            held.append(rows)
+        for rows in self._tables(group):
+            buffered.append(rows)
             size += rows.nbytes
             if size >= self.chunk_bytes:
-                yield pa.concat_tables(held)
-                held, size = [], 0
-        if held:
-            yield pa.concat_tables(held)
+                yield pa.concat_tables(buffered)
+                buffered, size = [], 0
+        if buffered:
+            yield pa.concat_tables(buffered)
 
     def _write(self, layout: Layout, group: FileGroup, chunks: Iterable[pa.Table]) -> Iterator[DataFile]:
         record = None if layout.spec.is_unpartitioned() else group.partition
         order_id = self.order.order_id if self.order is not None and self.order == self.table.sort_order() else None
-        full = -(-group.rows // group.files)
+        rows_per_file = -(-group.rows // group.files)
         writer: DataFileWriter | None = None
-        room = full
+        remaining = rows_per_file
         try:
             for chunk in chunks:
                 start = 0
                 while start < chunk.num_rows:
                     writer = writer or DataFileWriter(layout, record, sort_order_id=order_id)
-                    part = chunk.slice(start, min(room, chunk.num_rows - start))
+                    part = chunk.slice(start, min(remaining, chunk.num_rows - start))
                     writer.write(part)
-                    start, room = start + part.num_rows, room - part.num_rows
-                    if room == 0:
+                    start, remaining = start + part.num_rows, remaining - part.num_rows
+                    if remaining == 0:
                         yield writer.close()
-                        writer, room = None, full
+                        writer, remaining = None, rows_per_file
             if writer is not None:
                 yield writer.close()
                 writer = None
@@ -184,20 +184,20 @@ class PreparedReplace:
         rewritten: The groups.
         planned_on: Snapshot the groups were planned on.
         draft: Draft of the new snapshot.
-        taken: Groups in the last attempt.
+        replaced: Groups in the last attempt.
     """
 
     rewritten: list[Rewritten]
     planned_on: int | None
     draft: SnapshotDraft
-    taken: list[Rewritten] = field(default_factory=list)
+    replaced: list[Rewritten] = field(default_factory=list)
 
     def attempt(self, table: Table) -> CommitAttempt | None:
         """Build the commit on the current table; return None if no group is left."""
-        self.taken = self._untouched(table)
-        removed = [task.file for entry in self.taken for task in entry.group.tasks]
-        added = [file for entry in self.taken for file in entry.added]
-        removed += dangling_deletes(table, _others(table, {file.file_path for file in removed}))
+        self.replaced = self._unchanged(table)
+        removed = [task.file for entry in self.replaced for task in entry.group.tasks]
+        added = [file for entry in self.replaced for file in entry.added]
+        removed += dangling_deletes(table, _other_tasks(table, {file.file_path for file in removed}))
         if not removed:
             return None
         try:
@@ -206,7 +206,7 @@ class PreparedReplace:
             msg = f"Table '{name_of(table)}' lists a file that is not in its manifests: {err}."
             raise MaintenanceError(msg, table=name_of(table)) from err
 
-    def _untouched(self, table: Table) -> list[Rewritten]:
+    def _unchanged(self, table: Table) -> list[Rewritten]:
         if table.metadata.current_snapshot_id == self.planned_on:
             return self.rewritten
         live = {task.file.file_path: _deletes(task) for task in live_tasks(table)}
@@ -239,7 +239,7 @@ def as_replace(attempt: CommitAttempt) -> CommitAttempt:
     return replace(attempt, updates=updates, snapshot=snapshot)
 
 
-def _others(table: Table, paths: set[str]) -> Iterator[FileScanTask]:
+def _other_tasks(table: Table, paths: set[str]) -> Iterator[FileScanTask]:
     """Lazily plan the files of main that are not in ``paths``."""
     yield from (task for task in live_tasks(table) if task.file.file_path not in paths)
 

@@ -47,13 +47,13 @@ if TYPE_CHECKING:
     from floe_iceberg.read.predicates import RowPredicate
 
 _MAGIC = b"Obj\x01"
-_MARKER = 16
+_MARKER_BYTES = 16
 # Arrow uses the same exception class for damaged files and unreachable stores; only the message differs.
-_OUT_OF_REACH = re.compile(
+_UNREACHABLE = re.compile(
     r"AWS Error|curlCode|\btime(?:d ?out|out)\b|\bconnect(?:ion|ing)?\b|google::cloud|Azure::|HTTP (?:status )?5\d\d",
     re.IGNORECASE,
 )
-_RESTORE = (
+_RESTORE_HINT = (
     "Restore the file from a backup, or roll the table back to a snapshot that does not need it; "
     "'floe tables snapshots' lists them."
 )
@@ -109,51 +109,51 @@ class _CheckedInput(InputFile):
             content = stream.read()
         if self._expected is not None and len(content) != self._expected:
             raise wrong_length(self.location, expected=self._expected, actual=len(content), table=self._table)
-        if not _is_whole(content):
+        if not _is_complete(content):
             msg = f"'{self.location}' of table '{self._table}' is damaged: it is not a complete Avro file."
-            raise CorruptFileError(msg, path=self.location, hint=_RESTORE, table=self._table)
+            raise CorruptFileError(msg, path=self.location, hint=_RESTORE_HINT, table=self._table)
         return BytesIO(content)
 
 
-def _is_whole(content: bytes) -> bool:
+def _is_complete(content: bytes) -> bool:
     """Whether an Avro file ends with a complete block, which ends with the sync marker from the header."""
     try:
-        place = _after_header(content)
+        position = _after_header(content)
     except IndexError:
         return False
-    marker = content[place : place + _MARKER]
-    return content.startswith(_MAGIC) and len(marker) == _MARKER and content.endswith(marker)
+    marker = content[position : position + _MARKER_BYTES]
+    return content.startswith(_MAGIC) and len(marker) == _MARKER_BYTES and content.endswith(marker)
 
 
 def _after_header(content: bytes) -> int:
-    place = len(_MAGIC)
+    position = len(_MAGIC)
     while True:
-        count, place = _varint(content, place)
+        count, position = _varint(content, position)
         if count == 0:
-            return place
+            return position
         if count < 0:
-            count, (_, place) = -count, _varint(content, place)
+            count, (_, position) = -count, _varint(content, position)
         for _ in range(2 * count):
-            size, place = _varint(content, place)
-            place += size
-            if size < 0 or place > len(content):
+            size, position = _varint(content, position)
+            position += size
+            if size < 0 or position > len(content):
                 raise IndexError
 
 
-def _varint(content: bytes, place: int) -> tuple[int, int]:
+def _varint(content: bytes, position: int) -> tuple[int, int]:
     value = shift = 0
     while True:
-        byte = content[place]
-        place += 1
+        byte = content[position]
+        position += 1
         value |= (byte & 0x7F) << shift
         shift += 7
         if byte < 0x80:  # noqa: PLR2004 - the highest bit marks a continuation
-            return (value >> 1) ^ -(value & 1), place
+            return (value >> 1) ^ -(value & 1), position
 
 
-def _way_out(path: str, table: str) -> str:
+def _recovery_hint(path: str, table: str) -> str:
     if not path.endswith((".metadata.json", ".metadata.json.gz")):
-        return _RESTORE
+        return _RESTORE_HINT
     # Without its metadata, a table has no snapshots to roll back to.
     return f"Repair it with: floe tables register {table} --replace; or drop it with: floe tables drop {table}."
 
@@ -161,7 +161,7 @@ def _way_out(path: str, table: str) -> str:
 def wrong_length(path: str, *, expected: int, actual: int, table: str) -> CorruptFileError:
     """Return the error for a file whose size differs from the table's metadata."""
     msg = f"'{path}' of table '{table}' is damaged: it has {actual} bytes, but the table expects {expected}."
-    return CorruptFileError(msg, path=path, hint=_RESTORE, table=table)
+    return CorruptFileError(msg, path=path, hint=_RESTORE_HINT, table=table)
 
 
 def unreadable(path: str, *, table: str, err: Exception) -> FloeStorageError:
@@ -170,18 +170,18 @@ def unreadable(path: str, *, table: str, err: Exception) -> FloeStorageError:
         return err
     if isinstance(err, FileNotFoundError):
         return CorruptFileError(
-            f"'{path}' of table '{table}' is missing.", path=path, hint=_way_out(path, table), table=table
+            f"'{path}' of table '{table}' is missing.", path=path, hint=_recovery_hint(path, table), table=table
         )
     if isinstance(err, PermissionError):
         hint = "Check the storage credentials and the file's permissions."
         return StorageError(f"Access to '{path}' of table '{table}' was denied.", hint=hint, table=table)
-    if isinstance(err, OSError) and isinstance(refused := storage_error(err, table=table), StorageAuthenticationError):
-        return refused
-    if isinstance(err, OSError) and _OUT_OF_REACH.search(str(err)):
+    if isinstance(err, OSError) and isinstance(denied := storage_error(err, table=table), StorageAuthenticationError):
+        return denied
+    if isinstance(err, OSError) and _UNREACHABLE.search(str(err)):
         msg = f"'{path}' of table '{table}' could not be read: {redact_text(str(err))}"
         return StorageError(msg, hint="The store failed or is unreachable. Try again.", table=table)
     return CorruptFileError(
-        f"'{path}' of table '{table}' is damaged.", path=path, hint=_way_out(path, table), table=table
+        f"'{path}' of table '{table}' is damaged.", path=path, hint=_recovery_hint(path, table), table=table
     )
 
 
@@ -308,18 +308,18 @@ def planned(
     planner = ManifestGroupPlanner(metadata, io)
     pruner = None if row_filter.always else row_filter.pruner(metadata)
     if pruner is not None:
-        manifests = [manifest for manifest in manifests if pruner.may_list(manifest)]
+        manifests = [manifest for manifest in manifests if pruner.may_match_manifest(manifest)]
     data: list[ManifestEntry] = []
     deletes = DeleteFileIndex()
     for entry in chain.from_iterable(planner.plan_manifest_entries(manifests)):
         file = entry.data_file
         if file.content == DataFileContent.DATA:
-            if pruner is None or pruner.may_have(file):
+            if pruner is None or pruner.may_match(file):
                 data.append(entry)
         elif file.content == DataFileContent.POSITION_DELETES:
-            if pruner is None or pruner.may_apply(file):
+            if pruner is None or pruner.may_match_deletes(file):
                 deletes.add_delete_file(entry, partition_key=_partition_key(file))
-        elif pruner is None or pruner.may_apply(file):
+        elif pruner is None or pruner.may_match_deletes(file):
             msg = "PyIceberg does not apply equality deletes"
             raise ValueError(msg)
     if deletes.is_empty():
@@ -350,7 +350,7 @@ def check_manifest_list(table: Table, snapshot: Snapshot, manifests: int) -> Non
     files = summary.additional_properties.get("total-data-files", "0") if summary else "0"
     if not manifests and files not in {"", "0"}:
         msg = f"'{snapshot.manifest_list}' of table '{name_of(table)}' is damaged: it lists none of {files} files."
-        raise CorruptFileError(msg, path=snapshot.manifest_list, hint=_RESTORE, table=name_of(table))
+        raise CorruptFileError(msg, path=snapshot.manifest_list, hint=_RESTORE_HINT, table=name_of(table))
 
 
 def explain(

@@ -52,8 +52,8 @@ _READ_OPTIONS: dict[str, Any] = {
     "buffer_size": 8 * 1024 * 1024,
     "coerce_int96_timestamp_unit": "us",
 }
-_NEWEST_IN_MICROSECONDS = 2
-_UUID = 16
+_LAST_VERSION_WITHOUT_NANOSECONDS = 2
+_UUID_BYTES = 16
 
 
 def require_readable(tasks: Iterable[FileScanTask], *, table: str) -> None:
@@ -94,7 +94,7 @@ class RowScan(ScanHook):
         metadata = self.table_metadata
         downcast = Config().get_bool(DOWNCAST_NS_TIMESTAMP_TO_US_ON_WRITE)
         if downcast is None:
-            downcast = metadata.format_version <= _NEWEST_IN_MICROSECONDS
+            downcast = metadata.format_version <= _LAST_VERSION_WITHOUT_NANOSECONDS
         with self.io.new_input(task.file.file_path).open() as stream:
             fragment = _format_of(task).make_fragment(stream)
             physical = fragment.physical_schema
@@ -124,7 +124,7 @@ class RowScan(ScanHook):
             for batch in scanner.to_batches():
                 rows = batch
                 if deletes:
-                    rows = _surviving(batch, deletes, position, condition)
+                    rows = _without_deleted(batch, deletes, position, condition)
                     position += batch.num_rows
                 if rows.num_rows:
                     yield projection.of(self.projected_schema, rows)
@@ -154,7 +154,7 @@ def _format_of(task: FileScanTask) -> ds.FileFormat:
     return ds.OrcFileFormat() if task.file.file_format == FileFormat.ORC else ds.ParquetFileFormat(**_READ_OPTIONS)
 
 
-def _surviving(
+def _without_deleted(
     batch: pa.RecordBatch, deletes: list[pa.ChunkedArray], position: int, condition: pc.Expression | None
 ) -> pa.RecordBatch:
     rows = pa.Table.from_batches([batch.take(surviving_positions(deletes, position, position + batch.num_rows))])
@@ -208,7 +208,7 @@ class Projection(ProjectionHook):
         if isinstance(kind, FixedType | UUIDType) and (
             pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type)
         ):
-            sized = values.cast(pa.binary(len(kind) if isinstance(kind, FixedType) else _UUID))
+            sized = values.cast(pa.binary(len(kind) if isinstance(kind, FixedType) else _UUID_BYTES))
             return sized if isinstance(kind, FixedType) else pa.ExtensionArray.from_storage(pa.uuid(), sized)
         return super().cast(field, values)
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from floe_iceberg.context import ManagerContext, TableTarget
     from floe_iceberg.options import FrameOptions, IncrementOptions, ScanOptions
     from floe_iceberg.read.predicates import RowFilter, RowPredicate
-    from floe_iceberg.read.versions import Moment, Version
+    from floe_iceberg.read.versions import TimestampLike, Version
 
 
 def scan(context: ManagerContext, target: TableTarget, **options: Unpack[ScanOptions]) -> pa.Table:
@@ -45,21 +45,21 @@ def scan(context: ManagerContext, target: TableTarget, **options: Unpack[ScanOpt
         RefNotFoundError: The branch or tag does not exist.
         CorruptFileError: A file of the table is damaged or missing; results are never partial.
     """
-    asked = _Asked(**options)
-    with context.operation("iceberg.scan", target, **asked.attributes) as operation:
-        plan = asked.planned(load_table(context, target))
-        rows = plan.read(asked.limit)
+    query = _Query(**options)
+    with context.operation("iceberg.scan", target, **query.attributes) as operation:
+        plan = query.plan(load_table(context, target))
+        rows = plan.read(query.limit)
         operation.set(snapshot_id=plan.snapshot_id, num_rows=rows.num_rows, num_files=len(plan.tasks))
         return rows
 
 
 def scan_batches(context: ManagerContext, target: TableTarget, **options: Unpack[ScanOptions]) -> pa.RecordBatchReader:
     """Stream rows with one batch in memory at a time; options and errors are the same as for ``scan``."""
-    asked = _Asked(**options)
-    with context.operation("iceberg.scan", target, **asked.attributes) as operation:
-        plan = asked.planned(load_table(context, target))
+    query = _Query(**options)
+    with context.operation("iceberg.scan", target, **query.attributes) as operation:
+        plan = query.plan(load_table(context, target))
         operation.set(snapshot_id=plan.snapshot_id, num_files=len(plan.tasks), streamed=True)
-        return pa.RecordBatchReader.from_batches(plan.arrow_schema, plan.stream(asked.limit))
+        return pa.RecordBatchReader.from_batches(plan.arrow_schema, plan.stream(query.limit))
 
 
 def incremental_scan(  # noqa: PLR0913 - options by keyword
@@ -112,24 +112,24 @@ def frame(context: ManagerContext, target: TableTarget, **options: Unpack[FrameO
 
     Options and errors are the same as for ``scan``.
     """
-    asked = _Asked(**options)
-    with context.operation("iceberg.frame", target, **asked.attributes):
+    query = _Query(**options)
+    with context.operation("iceberg.frame", target, **query.attributes):
         try:
             table = load_table(context, target)
         except CapabilityError:
             # Only the engine can read this metadata; it checks the request itself.
-            return context.plane().frame(asked.unchecked(str(identifier_of(target))))
-        version = asked.version(table)
-        if asked.columns is not None:
-            check_columns(asked.columns, version.schema, table=name_of(table))
+            return context.plane().frame(query.unchecked(str(identifier_of(target))))
+        version = query.version(table)
+        if query.columns is not None:
+            check_columns(query.columns, version.schema, table=name_of(table))
         request = ReadRequest(
             table=str(identifier_of(target)),
-            columns=tuple(asked.columns) if asked.columns is not None else None,
-            row_filter=_engine_filter(asked.row_filter, version.schema, name_of(table)),
+            columns=tuple(query.columns) if query.columns is not None else None,
+            row_filter=_engine_filter(query.row_filter, version.schema, name_of(table)),
             # The time is resolved to a snapshot here, so both engines read the same snapshot.
-            snapshot_id=version.snapshot_id if asked.as_of is not None else asked.snapshot_id,
-            ref=asked.ref,
-            limit=asked.limit,
+            snapshot_id=version.snapshot_id if query.as_of is not None else query.snapshot_id,
+            ref=query.ref,
+            limit=query.limit,
         )
         return context.plane().frame(request)
 
@@ -162,13 +162,13 @@ def _engine_filter(row_filter: RowFilter | None, schema: Schema, table: str) -> 
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Query:
     """A requested read."""
 
     columns: Sequence[str] | None = None
     row_filter: RowFilter | None = None
     snapshot_id: int | None = None
-    as_of: Moment | None = None
+    as_of: TimestampLike | None = None
     ref: str | None = None
     limit: int | None = None
 
@@ -204,7 +204,7 @@ class _Asked:
             raise InvalidScanError(msg, table=name_of(table))
         return resolve(table, snapshot_id=self.snapshot_id, as_of=self.as_of, ref=self.ref)
 
-    def planned(self, table: Table) -> Plan:
+    def plan(self, table: Table) -> Plan:
         """Find the files to read."""
         version = self.version(table)
         return _plan(table, version, _select(table, version, self.columns, self.row_filter))
@@ -265,21 +265,21 @@ class Plan:
         """Read into memory: all files in parallel, or, with a limit, one after the other until it is reached."""
         if limit is not None:
             return pa.Table.from_batches(self.stream(limit), schema=self.arrow_schema)
-        return pa.Table.from_batches(self._guarded(self._at_once), schema=self.arrow_schema)
+        return pa.Table.from_batches(self._guarded(self._in_parallel), schema=self.arrow_schema)
 
     def stream(self, limit: int | None) -> Iterator[pa.RecordBatch]:
         """Read file by file, batch by batch."""
         if limit == 0:
             return
-        left = limit
+        remaining = limit
         for batch in self._guarded(self._sequential):
-            if left is not None and batch.num_rows >= left:
-                yield batch.slice(0, left)
+            if remaining is not None and batch.num_rows >= remaining:
+                yield batch.slice(0, remaining)
                 return
             yield batch
-            left = None if left is None else left - batch.num_rows
+            remaining = None if remaining is None else remaining - batch.num_rows
 
-    def _at_once(self) -> Iterator[pa.RecordBatch]:
+    def _in_parallel(self) -> Iterator[pa.RecordBatch]:
         for tasks, selection in self._parts():
             yield from selection.passing(self._scanner(selection).to_record_batches(tasks))
 
@@ -294,7 +294,7 @@ class Plan:
             yield self.tasks, self.selection
             return
         pruner = self.selection.row_filter.pruner(self.metadata)
-        for whole, tasks in groupby(self.tasks, key=lambda task: pruner.passes_all(task.file)):
+        for whole, tasks in groupby(self.tasks, key=lambda task: pruner.matches_all(task.file)):
             yield list(tasks), replace(self.selection, row_filter=EVERY_ROW) if whole else self.selection
 
     def _scanner(self, selection: Selection) -> RowScan:
@@ -382,7 +382,7 @@ def _plan_increment(
             to_snapshot_id=end.snapshot_id,
         )
         pruner = selection.row_filter.pruner(table.metadata)
-        tasks = [task for task in planner.plan_files() if pruner.may_have(task.file)]
+        tasks = [task for task in planner.plan_files() if pruner.may_match(task.file)]
     except Exception as err:
         raise explain(err, table, end) from err
     return Plan(table, table.metadata, io, end, selection, tasks)
@@ -408,13 +408,13 @@ def _appends_between(table: Table, start: int | None, end: Snapshot) -> list[Sna
             hint = "Swap the two." if later else "They are on different branches; read each with scan."
             raise ScanError(msg, hint=hint, table=name_of(table))
         history = history[: ids.index(start)]
-    elif history and (gone := history[-1].parent_snapshot_id) is not None:
-        msg = f"The history of table '{name_of(table)}' starts with snapshot {gone}, which has expired."
+    elif history and (expired := history[-1].parent_snapshot_id) is not None:
+        msg = f"The history of table '{name_of(table)}' starts with snapshot {expired}, which has expired."
         hint = f"Pass from_snapshot={history[-1].snapshot_id} or later, or read the whole table with scan."
         raise ScanError(msg, hint=hint, table=name_of(table))
     # A replace (compaction) changes files, not rows.
-    harmless = {Operation.APPEND, Operation.REPLACE}
-    changed = [s for s in history if s.summary is not None and s.summary.operation not in harmless]
+    row_preserving = {Operation.APPEND, Operation.REPLACE}
+    changed = [s for s in history if s.summary is not None and s.summary.operation not in row_preserving]
     if changed:
         listed = ", ".join(f"{s.snapshot_id} ({s.summary.operation.value})" for s in changed if s.summary)
         msg = f"Rows of table '{name_of(table)}' were changed or deleted in between by: {listed}."

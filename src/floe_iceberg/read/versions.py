@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
-Moment = datetime | int
+TimestampLike = datetime | int
 
 # Refs with this prefix are internal to floe and are not shown to users.
 RESERVED_REF_PREFIX = "floe.maintenance"
 
-_SHOWN = 10
+_MAX_LISTED = 10
 
 
 @dataclass(frozen=True)
@@ -46,24 +46,24 @@ class Version:
         return self.snapshot.snapshot_id if self.snapshot else None
 
 
-def to_millis(moment: Moment) -> int:
+def to_millis(timestamp: TimestampLike) -> int:
     """Return milliseconds since the epoch; a datetime without a time zone is local time."""
-    if isinstance(moment, datetime):
-        return int(moment.astimezone().timestamp() * 1000)
-    if isinstance(moment, bool) or not isinstance(moment, Integral):
-        msg = f"{moment!r} is not a valid time. Pass a datetime or milliseconds since the epoch."
+    if isinstance(timestamp, datetime):
+        return int(timestamp.astimezone().timestamp() * 1000)
+    if isinstance(timestamp, bool) or not isinstance(timestamp, Integral):
+        msg = f"{timestamp!r} is not a valid time. Pass a datetime or milliseconds since the epoch."
         raise ConfigurationError(msg, hint="For example datetime(2026, 5, 4, tzinfo=UTC).")
-    return int(moment)
+    return int(timestamp)
 
 
-def to_utc(moment: Moment) -> datetime:
+def to_utc(timestamp: TimestampLike) -> datetime:
     """Return a time as a datetime in UTC; a datetime without a time zone is local time."""
     try:
-        if isinstance(moment, datetime):
-            return moment.astimezone(UTC)
-        return datetime.fromtimestamp(to_millis(moment) / 1000, tz=UTC)
+        if isinstance(timestamp, datetime):
+            return timestamp.astimezone(UTC)
+        return datetime.fromtimestamp(to_millis(timestamp) / 1000, tz=UTC)
     except (OSError, OverflowError, ValueError) as err:
-        msg = f"{moment} is outside the supported range of dates."
+        msg = f"{timestamp} is outside the supported range of dates."
         raise ConfigurationError(msg, hint="Numbers must be milliseconds since the epoch.") from err
 
 
@@ -79,7 +79,7 @@ def name_of(table: Table) -> str:
 
 def newest_first(metadata: TableMetadata) -> list[Snapshot]:
     """Order snapshots by commit, newest first, independent of the writers' clocks."""
-    order = {snapshot.snapshot_id: place for place, snapshot in enumerate(metadata.snapshots)}
+    order = {snapshot.snapshot_id: position for position, snapshot in enumerate(metadata.snapshots)}
     # Format version 1 has no sequence numbers; its order in the metadata is the commit order.
     return sorted(metadata.snapshots, key=lambda s: (s.sequence_number or 0, order[s.snapshot_id]), reverse=True)
 
@@ -99,7 +99,7 @@ def ref_history(metadata: TableMetadata, ref: str | None = None) -> Iterator[Sna
 
 
 def resolve(
-    table: Table, *, snapshot_id: int | None = None, as_of: Moment | None = None, ref: str | None = None
+    table: Table, *, snapshot_id: int | None = None, as_of: TimestampLike | None = None, ref: str | None = None
 ) -> Version:
     """Resolve the requested version; the current one by default.
 
@@ -119,9 +119,9 @@ def resolve(
     if ref is not None:
         return _by_ref(table, ref)
     if snapshot_id is not None:
-        return _historic(table, snapshot_by_id(table, snapshot_id))
+        return _at_snapshot(table, snapshot_by_id(table, snapshot_id))
     if as_of is not None:
-        return _historic(table, snapshot_as_of(table, as_of))
+        return _at_snapshot(table, snapshot_as_of(table, as_of))
     return Version(snapshot=table.metadata.current_snapshot(), schema=table.schema())
 
 
@@ -134,27 +134,27 @@ def snapshot_by_id(table: Table, snapshot_id: int) -> Snapshot:
     if snapshot := table.metadata.snapshot_by_id(snapshot_id):
         return snapshot
     msg = f"Table '{name_of(table)}' has no snapshot {snapshot_id}."
-    raise SnapshotNotFoundError(msg, hint=_snapshots_there(table), table=name_of(table))
+    raise SnapshotNotFoundError(msg, hint=_existing_snapshots(table), table=name_of(table))
 
 
-def snapshot_as_of(table: Table, moment: Moment) -> Snapshot:
+def snapshot_as_of(table: Table, timestamp: TimestampLike) -> Snapshot:
     """Find the snapshot that was current at a time.
 
     Raises:
         SnapshotNotFoundError: The table's history starts later, or the snapshot of that time has expired.
     """
-    millis, metadata = to_millis(moment), table.metadata
+    millis, metadata = to_millis(timestamp), table.metadata
     log = metadata.snapshot_log
     logged = next((entry for entry in reversed(log) if entry.timestamp_ms <= millis), None)
     # If the snapshot of the entry has expired, an earlier one would be wrong: it was no longer current then.
     if logged is not None and (snapshot := metadata.snapshot_by_id(logged.snapshot_id)):
         return snapshot
-    gone = f"has no snapshot at or before {local_text(millis)}"
+    reason = f"has no snapshot at or before {local_text(millis)}"
     if logged is not None:
-        gone = f"no longer has the snapshot that was current at {local_text(millis)}"
+        reason = f"no longer has the snapshot that was current at {local_text(millis)}"
     kept = [entry.timestamp_ms for entry in log if metadata.snapshot_by_id(entry.snapshot_id)]
     hint = f"Its history starts at {local_text(min(kept))}." if kept else "The table has no snapshots."
-    msg = f"Table '{name_of(table)}' {gone}."
+    msg = f"Table '{name_of(table)}' {reason}."
     raise SnapshotNotFoundError(msg, hint=hint, table=name_of(table))
 
 
@@ -177,18 +177,18 @@ def _by_ref(table: Table, ref: str) -> Version:
     snapshot = snapshot_by_id(table, found.snapshot_id)
     if found.snapshot_ref_type == SnapshotRefType.BRANCH:
         return Version(snapshot=snapshot, schema=table.schema())
-    return _historic(table, snapshot)
+    return _at_snapshot(table, snapshot)
 
 
-def _historic(table: Table, snapshot: Snapshot) -> Version:
+def _at_snapshot(table: Table, snapshot: Snapshot) -> Version:
     schema = table.schemas().get(snapshot.schema_id) if snapshot.schema_id is not None else None
     return Version(snapshot=snapshot, schema=schema or table.schema())
 
 
-def _snapshots_there(table: Table) -> str:
+def _existing_snapshots(table: Table) -> str:
     newest = newest_first(table.metadata)
     if not newest:
         return "The table has no snapshots."
-    listed = ", ".join(str(snapshot.snapshot_id) for snapshot in newest[:_SHOWN])
-    more = f" and {len(newest) - _SHOWN} older" if len(newest) > _SHOWN else ""
+    listed = ", ".join(str(snapshot.snapshot_id) for snapshot in newest[:_MAX_LISTED])
+    more = f" and {len(newest) - _MAX_LISTED} older" if len(newest) > _MAX_LISTED else ""
     return f"Existing snapshots, newest first: {listed}{more}."

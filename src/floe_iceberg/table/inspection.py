@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from floe_iceberg.context import ManagerContext, TableTarget
-    from floe_iceberg.read.versions import Moment, Version
+    from floe_iceberg.read.versions import TimestampLike, Version
 
 _CONTENT = {
     DataFileContent.DATA: "data",
@@ -43,7 +43,7 @@ def files(
     target: TableTarget,
     *,
     snapshot_id: int | None = None,
-    as_of: Moment | None = None,
+    as_of: TimestampLike | None = None,
     ref: str | None = None,
 ) -> list[FileInfo]:
     """List the data and delete files of a version, by default the current one."""
@@ -60,7 +60,7 @@ def partitions(
     target: TableTarget,
     *,
     snapshot_id: int | None = None,
-    as_of: Moment | None = None,
+    as_of: TimestampLike | None = None,
     ref: str | None = None,
 ) -> list[PartitionInfo]:
     """Summarize the partitions of a version by name; an unpartitioned table has one partition without a name."""
@@ -78,7 +78,7 @@ def manifests(
     target: TableTarget,
     *,
     snapshot_id: int | None = None,
-    as_of: Moment | None = None,
+    as_of: TimestampLike | None = None,
     ref: str | None = None,
 ) -> list[ManifestInfo]:
     """List the manifests of a version."""
@@ -127,7 +127,7 @@ def find_snapshot(
     target: TableTarget,
     *,
     snapshot_id: int | None = None,
-    as_of: Moment | None = None,
+    as_of: TimestampLike | None = None,
     ref: str | None = None,
 ) -> SnapshotInfo | None:
     """Return the snapshot for an id, a timestamp, a branch or a tag; None if the table has no snapshots.

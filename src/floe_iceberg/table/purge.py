@@ -16,7 +16,7 @@ from floe_iceberg.table.files.file_listing import FileIOListing
 from floe_iceberg.table.files.live_files import (
     METADATA_FILE,
     FileReader,
-    holds_another_table,
+    contains_another_table,
     metadata_folders,
     statistics_files,
 )
@@ -51,7 +51,7 @@ class Remains:
         named = _named_files(table, reader)
         self._table = table
         self._folder = _Folder(table)
-        owned = own_files(context, table, shared=holds_another_table(table, self._folder.leftovers))
+        owned = own_files(context, table, shared=contains_another_table(table, self._folder.leftovers))
         inside = (f"{other}/{folder}" for other in self._folder.tables for folder in _FOLDERS)
         self._named, self.foreign = owned.without(inside).split(named)
         self._leftovers = owned.without(self._folder.tables).split(self._folder.leftovers - named)[0]

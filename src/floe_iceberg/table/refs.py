@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
     from floe_iceberg.context import ManagerContext, TableTarget
-    from floe_iceberg.read.versions import Moment
+    from floe_iceberg.read.versions import TimestampLike
 
 Age = timedelta | int
 
@@ -66,7 +66,7 @@ def current_snapshot(context: ManagerContext, target: TableTarget, *, ref: str |
 
 
 def rollback(
-    context: ManagerContext, target: TableTarget, *, snapshot_id: int | None = None, to: Moment | None = None
+    context: ManagerContext, target: TableTarget, *, snapshot_id: int | None = None, to: TimestampLike | None = None
 ) -> SnapshotInfo:
     """Make an earlier snapshot of main current again; later snapshots stay readable until they expire.
 
@@ -382,7 +382,7 @@ def _require_ref_name(name: str) -> None:
         raise InvalidIdentifierError(msg, hint=hint)
 
 
-def _rollback_goal(table: Table, snapshot_id: int | None, to: Moment | None) -> Snapshot:
+def _rollback_goal(table: Table, snapshot_id: int | None, to: TimestampLike | None) -> Snapshot:
     if snapshot_id is not None:
         return snapshot_by_id(table, snapshot_id)
     millis = to_millis(to if to is not None else 0)

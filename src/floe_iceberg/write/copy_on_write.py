@@ -120,7 +120,7 @@ def without_matching(branch: Branch, tasks: Iterable[FileScanTask], row_filter: 
     added: list[DataFile] = []
     for task in tasks:
         # The partition values alone prove that every row matches.
-        if pruner.passes_all(task.file):
+        if pruner.matches_all(task.file):
             removed.append(task.file)
             continue
         rows = branch.rows(task, layout)

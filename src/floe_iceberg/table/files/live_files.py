@@ -163,7 +163,7 @@ def statistics_files(metadata: TableMetadata) -> set[str]:
     return whole | {file.statistics_path for file in metadata.partition_statistics}
 
 
-def holds_another_table(table: Table, files: Iterable[str]) -> bool:
+def contains_another_table(table: Table, files: Iterable[str]) -> bool:
     """Whether any of the files is metadata of another table, because a recreated or renamed table reuses a folder."""
     known = {normal(entry.metadata_file) for entry in table.metadata.metadata_log} | {normal(table.metadata_location)}
     strange = [file for file in files if METADATA_FILE.match(file) and normal(file) not in known]

@@ -109,9 +109,9 @@ def _explicit(metadata: TableMetadata, refs: dict[str, SnapshotRef], snapshot_id
         if metadata.snapshot_by_id(snapshot_id) is None:
             msg = f"Snapshot {snapshot_id} does not exist, so it cannot expire."
             raise SnapshotNotFoundError(msg)
-        holding = sorted(name for name, ref in refs.items() if ref.snapshot_id == snapshot_id)
-        if holding:
-            msg = f"Snapshot {snapshot_id} cannot expire: it is referenced by {', '.join(holding)}."
+        referencing = sorted(name for name, ref in refs.items() if ref.snapshot_id == snapshot_id)
+        if referencing:
+            msg = f"Snapshot {snapshot_id} cannot expire: it is referenced by {', '.join(referencing)}."
             raise MaintenanceError(msg, hint="Remove or move that branch or tag first.")
     return set(snapshot_ids)
 
