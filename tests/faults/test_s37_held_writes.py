@@ -10,7 +10,7 @@ import pytest
 from floe_core.errors import ConcurrencyConflictError, WriteError
 from floe_iceberg import Engine, WriteMode
 from floe_iceberg.commit.read_marks import read_mark, since_mark
-from floe_iceberg.staging.staged import StagedMark, list_staged, open_staged, publish_staged, retire_older
+from floe_iceberg.staging.staged import StagedMark, discard_superseded, list_staged, open_staged, publish_staged
 
 FIRST, RERUN, OTHER = "audit.orders.mon.run1", "audit.orders.mon.run2", "audit.orders.tue.run3"
 
@@ -130,7 +130,7 @@ def test_s37_a_published_rerun_retires_older_writes_of_its_partitions(manager, n
         hold_rows(manager, name, branch, days((1, day)), WriteMode.APPEND, partitions=(day,))
     [rerun] = [held for held in list_staged(manager, name) if held.branch == RERUN]
     publish_staged(manager, name, RERUN, outdated=True)
-    assert retire_older(manager, name, rerun) == [FIRST]
+    assert discard_superseded(manager, name, rerun) == [FIRST]
     assert [held.branch for held in list_staged(manager, name)] == [OTHER]
 
 
@@ -140,7 +140,7 @@ def test_s37_without_partitions_only_what_replaces_all_rows_retires_older_writes
         hold_rows(manager, name, f"audit.orders.{run}", days((1, "mon")), mode)
     [_, newer] = list_staged(manager, name)
     publish_staged(manager, name, newer.branch)
-    assert retire_older(manager, name, newer) == retired
+    assert discard_superseded(manager, name, newer) == retired
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from floe_core.schemas import CompiledArtifacts
     from floe_iceberg import IcebergTableManager
-    from floe_iceberg.staging.left_branches import LeftBranch
+    from floe_iceberg.staging.leftover_branches import LeftoverBranch
 
 # No write takes this long, so the process that created an older branch is gone.
 OLD_BRANCH = timedelta(days=1)
@@ -29,7 +29,7 @@ def check_runs(artifacts: CompiledArtifacts, tenant: str | None = None) -> Check
         tenant: Tenant whose tables are checked; None for all tables.
     """
     from floe_iceberg import IcebergTableManager
-    from floe_iceberg.staging.left_branches import list_left
+    from floe_iceberg.staging.leftover_branches import list_leftovers
     from floe_iceberg.write.abandoned import clear_operations
     from floe_tenancy import tenant_namespace
 
@@ -46,7 +46,7 @@ def check_runs(artifacts: CompiledArtifacts, tenant: str | None = None) -> Check
             if branches := clear_operations(manager.context, table):
                 done.append(f"Removed {count(len(branches), 'branch', 'branches')} of {name} left by a killed process.")
         # Reload the tables, because branches were removed above.
-        old = [left for table in _tables(manager, place).values() for left in list_left(table) if _is_old(left)]
+        old = [left for table in _tables(manager, place).values() for left in list_leftovers(table) if _is_old(left)]
     if old:
         lines = [f"{left.branch} of {left.table}, created {ago(left.since)}" for left in old[:_SHOWN]]
         more = [f"… and {len(old) - _SHOWN} more"] if len(old) > _SHOWN else []
@@ -87,6 +87,6 @@ def _clear_runs(artifacts: CompiledArtifacts, manager: IcebergTableManager, tabl
     return [str(run) for run in cleared]
 
 
-def _is_old(left: LeftBranch) -> bool:
+def _is_old(left: LeftoverBranch) -> bool:
     # A live process on this host is still writing, however long it takes.
     return left.here is not True and datetime.now(UTC) - left.since > OLD_BRANCH

@@ -26,12 +26,12 @@ from floe_dagster.gate.results import CheckRecord, results_operation
 from floe_dagster.tenants import Scope, own_partitions
 from floe_iceberg.read.integrity import find_table
 from floe_iceberg.staging.staged import (
+    current_branch,
     discard_staged,
+    discard_superseded,
     find_published,
     list_staged,
     publish_staged,
-    retire_older,
-    settled_branch,
     staged_writes,
 )
 
@@ -167,7 +167,7 @@ class _Audit(Checker):
             yield from self._nothing()
             return
         branch = audit_branch(self.plan.spec.key, self.scope.keys, self._origin())
-        waiting = settled_branch(self.manager, table, branch)
+        waiting = current_branch(self.manager, table, branch)
         results = self.check(waiting, table)
         published: dict[str, Any] = {}
         unpublished: str | None = None
@@ -225,7 +225,7 @@ class _Audit(Checker):
         except _HeldBackError:
             return latest, last, {}
         published: dict[str, Any] = {"snapshot_id": snapshot.snapshot_id}
-        if unpublished is not None and (retired := retire_older(self.manager, self.table, unpublished)):
+        if unpublished is not None and (retired := discard_superseded(self.manager, self.table, unpublished)):
             published[RETIRED] = ", ".join(retired)
         return latest, None, published
 

@@ -20,7 +20,7 @@ from floe_iceberg.formats.arrow_types import normalized, to_arrow
 from floe_iceberg.models import Engine, NullKeys, SnapshotInfo, WriteMode
 from floe_iceberg.read.integrity import find_table
 from floe_iceberg.read.scan import plain_arrow_schema
-from floe_iceberg.staging.left_branches import remove_unwritten
+from floe_iceberg.staging.leftover_branches import remove_empty_branch
 from floe_iceberg.staging.staged import StagedMark, open_staged, require_branches
 from floe_iceberg.table.declared.applying import follow_declaration
 from floe_iceberg.table.keys.row_keys import recorded_keys, recorded_null_keys, records_keys
@@ -301,7 +301,7 @@ class _Write:
             return
         # The error of the write is the one to report.
         with contextlib.suppress(Exception):
-            remove_unwritten(self._manager, self._output.table, self._output.branch)
+            remove_empty_branch(self._manager, self._output.table, self._output.branch)
 
     def _write(self, table: Table, mode: WriteMode, replaced: RowSelection | None) -> Outcome:
         output = self._output

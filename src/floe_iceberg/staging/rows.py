@@ -47,7 +47,7 @@ def base_of(table: Table, branch: str) -> Snapshot:
     raise CapabilityError(msg, hint="Discard the branch and repeat the write.", table=name)
 
 
-def brought_rows(manager: IcebergTableManager, table: Table, staged: StagedWrite) -> Any:  # noqa: ANN401 - the engine's frame
+def staged_rows(manager: IcebergTableManager, table: Table, staged: StagedWrite) -> Any:  # noqa: ANN401 - the engine's frame
     """Return the rows of a staged write.
 
     Raises:
@@ -76,7 +76,7 @@ def replaced_rows_changed(manager: IcebergTableManager, table: Table, staged: St
     keyed = None
     if staged.mode is WriteMode.UPSERT:
         keys = staged.keys or recorded_keys(table)
-        keyed = brought_rows(manager, table, staged)
+        keyed = staged_rows(manager, table, staged)
     elif staged.row_filter is not None:
         read = replace(read, row_filter=parse_row_filter(staged.row_filter, table.schema(), table=staged.table))
     return manager.context.plane().rows_changed(

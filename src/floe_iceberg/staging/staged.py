@@ -21,8 +21,8 @@ from floe_iceberg.commit.summaries import summary_of
 from floe_iceberg.context import identifier_of
 from floe_iceberg.models import NullKeys, SnapshotInfo, Value, WriteMode
 from floe_iceberg.read.versions import ref_history, ref_not_found
-from floe_iceberg.staging.movements import require_current
-from floe_iceberg.staging.rows import WRITTEN_PROPERTY, brought_rows, written_at
+from floe_iceberg.staging.main_changes import require_current
+from floe_iceberg.staging.rows import WRITTEN_PROPERTY, staged_rows, written_at
 from floe_iceberg.table.keys.key_property import keys_text, parse_keys
 from floe_iceberg.table.refs import branch_off, publish_branch
 
@@ -43,19 +43,19 @@ _NULL_KEYS = "floe.audit.null-keys"
 _PARTITIONS = "floe.audit.partitions"
 _ASSET = "dagster.asset-key"
 _PARTITION = "dagster.partition-key"
-_LONGEST_MARK = 8192
+_MAX_MARK_LENGTH = 8192
 # audit.asset.partition.run; without a partition there are two.
 _DOTS_WITH_PARTITION = 3
-_OWN = (_BRANCH, _MODE, _FILTER, _KEYS, _COLUMNS, _NULL_KEYS, _PARTITIONS, OPERATION_ID_PROPERTY)
+_MARK_PROPERTIES = (_BRANCH, _MODE, _FILTER, _KEYS, _COLUMNS, _NULL_KEYS, _PARTITIONS, OPERATION_ID_PROPERTY)
 
 
 # Metrics and engine of a write, which a repeated write recomputes.
 _COMPUTED = frozenset(
     {
         *(
-            f"{what}-{figure}"
+            f"{what}-{metric}"
             for what in ("added", "deleted", "removed", "total")
-            for figure in (
+            for metric in (
                 *("data-files", "records", "files-size", "delete-files", "dvs"),
                 *("position-deletes", "position-delete-files", "equality-deletes", "equality-delete-files"),
             )
@@ -99,7 +99,7 @@ class StagedWrite(Value):
         other = summary.get(_BRANCH, "")
         if other == self.first_branch or summary.get(OPERATION_ID_PROPERTY) == self.operation_id:
             return False
-        if other and _work(other) == _work(self.first_branch):
+        if other and _work_name(other) == _work_name(self.first_branch):
             return True
         if _ASSET not in summary or summary[_ASSET] != self.summary.get(_ASSET):
             return False
@@ -140,7 +140,7 @@ class StagedMark:
             marks[_COLUMNS] = json.dumps(self.columns)
         if self.null_keys is not None:
             marks[_NULL_KEYS] = self.null_keys.value
-        if self.partitions and len(text := json.dumps(self.partitions)) <= _LONGEST_MARK:
+        if self.partitions and len(text := json.dumps(self.partitions)) <= _MAX_MARK_LENGTH:
             marks[_PARTITIONS] = text
         return marks
 
@@ -164,8 +164,8 @@ def open_staged(
     """
     require_branches(manager, target)
     table = loaded or manager.load_table(target)
-    if left := branches_of(table, branch):
-        for name in left:
+    if leftovers := branches_of(table, branch):
+        for name in leftovers:
             manager.remove_branch(table, name)
         table = manager.load_table(table)
     return branch_off(manager.context, table, branch)
@@ -189,7 +189,7 @@ def branches_of(table: Table, branch: str) -> list[str]:
     return sorted(own, key=lambda name: _number(name, branch))
 
 
-def settled_branch(manager: IcebergTableManager, table: Table, branch: str) -> str | None:
+def current_branch(manager: IcebergTableManager, table: Table, branch: str) -> str | None:
     """Return the branch of a staged write: the original one, or the last on which it was repeated; None if missing.
 
     A process that dies while it repeats a write leaves two branches: either a new one without the rows, or an obsolete
@@ -198,10 +198,10 @@ def settled_branch(manager: IcebergTableManager, table: Table, branch: str) -> s
     own = branches_of(table, branch)
     written = [name for name in own if _staged(table, name) is not None]
     last = (written or own)[-1] if own else None
-    for left in own:
-        if left != last:
+    for other in own:
+        if other != last:
             with suppress(RefNotFoundError):
-                manager.remove_branch(table, left)
+                manager.remove_branch(table, other)
     return last
 
 
@@ -266,7 +266,7 @@ def publish_staged(  # noqa: PLR0913 - options by keyword
         table, loaded = loaded or manager.load_table(target), None
         staged = _staged(table, branch)
         if staged is None:
-            return _drop_unwritten(manager, table, branch)
+            return _drop_empty_branch(manager, table, branch)
         if not outdated:
             require_current(manager, table, staged)
         try:
@@ -274,12 +274,12 @@ def publish_staged(  # noqa: PLR0913 - options by keyword
         except ConcurrencyConflictError:
             if not backoff.wait():
                 raise
-        branch = _redo(manager, table, staged)
+        branch = _repeat(manager, table, staged)
         if audit is not None:
             audit(branch)
 
 
-def retire_older(manager: IcebergTableManager, target: TableTarget, published: StagedWrite) -> list[str]:
+def discard_superseded(manager: IcebergTableManager, target: TableTarget, published: StagedWrite) -> list[str]:
     """Discard the older staged writes that a published one supersedes, and return their branches.
 
     These are writes of the same asset to the same partitions. Without partitions, an append or upsert may have rows
@@ -290,7 +290,7 @@ def retire_older(manager: IcebergTableManager, target: TableTarget, published: S
     older = [
         staged
         for staged in list_staged(manager, target)
-        if staged.timestamp_ms < published.timestamp_ms and _replaced_by(staged, published)
+        if staged.timestamp_ms < published.timestamp_ms and _superseded_by(staged, published)
     ]
     for staged in older:
         with suppress(RefNotFoundError):
@@ -298,10 +298,10 @@ def retire_older(manager: IcebergTableManager, target: TableTarget, published: S
     return [staged.branch for staged in older]
 
 
-def _replaced_by(staged: StagedWrite, published: StagedWrite) -> bool:
+def _superseded_by(staged: StagedWrite, published: StagedWrite) -> bool:
     if staged.first_branch == published.first_branch:
         return False
-    if _work(staged.first_branch) == _work(published.first_branch):
+    if _work_name(staged.first_branch) == _work_name(published.first_branch):
         return True
     same_asset = _ASSET in staged.summary and staged.summary[_ASSET] == published.summary.get(_ASSET)
     return same_asset and bool(staged.partitions) and set(staged.partitions) <= set(published.partitions)
@@ -314,7 +314,7 @@ def partitions_of(summary: Mapping[str, str]) -> tuple[str, ...]:
     return (summary[_PARTITION],) if _PARTITION in summary else ()
 
 
-def _work(branch: str) -> str:
+def _work_name(branch: str) -> str:
     """Return the name of a staged branch without the run id."""
     return branch.rpartition(".")[0]
 
@@ -331,10 +331,10 @@ def discard_staged(manager: IcebergTableManager, target: TableTarget, branch: st
 
 
 def _no_staged(manager: IcebergTableManager, target: TableTarget, branch: str) -> RefNotFoundError:
-    waiting = ", ".join(write.branch for write in list_staged(manager, target)) or "none"
+    staged_branches = ", ".join(write.branch for write in list_staged(manager, target)) or "none"
     name = str(identifier_of(target))
     msg = f"Table '{name}' has no staged write on a branch '{branch}'."
-    return RefNotFoundError(msg, hint=f"Staged writes: {waiting}.", table=name)
+    return RefNotFoundError(msg, hint=f"Staged writes: {staged_branches}.", table=name)
 
 
 def _staged(table: Table, branch: str) -> StagedWrite | None:
@@ -362,19 +362,19 @@ def _staged(table: Table, branch: str) -> StagedWrite | None:
     return None
 
 
-def _drop_unwritten(manager: IcebergTableManager, table: Table, branch: str) -> SnapshotInfo:
+def _drop_empty_branch(manager: IcebergTableManager, table: Table, branch: str) -> SnapshotInfo:
     """Remove a branch without a staged write."""
     if branch not in table.metadata.refs:
         raise ref_not_found(table, branch, kind="branch")
-    ahead = {snapshot.snapshot_id for snapshot in ref_history(table.metadata)}
-    if table.metadata.refs[branch].snapshot_id not in ahead:
+    published = {snapshot.snapshot_id for snapshot in ref_history(table.metadata)}
+    if table.metadata.refs[branch].snapshot_id not in published:
         return manager.publish_branch(table, branch, remove=True)
     manager.remove_branch(table, branch)
     current = table.metadata.current_snapshot()
     return SnapshotInfo.of(current) if current else SnapshotInfo.nothing()
 
 
-def _redo(manager: IcebergTableManager, table: Table, staged: StagedWrite) -> str:
+def _repeat(manager: IcebergTableManager, table: Table, staged: StagedWrite) -> str:
     """Repeat a staged write on a new branch at the current head of main, and remove the old branch."""
     first = staged.summary[_BRANCH]
     branch = f"{first}.redo{_number(staged.branch, first) + 1}"
@@ -394,7 +394,7 @@ def _redo(manager: IcebergTableManager, table: Table, staged: StagedWrite) -> st
     )
     manager.write_data(
         table,
-        brought_rows(manager, table, staged),
+        staged_rows(manager, table, staged),
         staged.mode,
         keys=staged.keys or None,
         null_keys=staged.null_keys,
@@ -402,7 +402,7 @@ def _redo(manager: IcebergTableManager, table: Table, staged: StagedWrite) -> st
         operation_id=staged.operation_id,
         branch=branch,
         snapshot_properties={
-            **_foreign(staged.summary),
+            **_caller_properties(staged.summary),
             **mark.properties(),
             WRITTEN_PROPERTY: str(staged.timestamp_ms),
         },
@@ -411,7 +411,7 @@ def _redo(manager: IcebergTableManager, table: Table, staged: StagedWrite) -> st
     return branch
 
 
-def _foreign(summary: dict[str, str]) -> dict[str, str]:
+def _caller_properties(summary: dict[str, str]) -> dict[str, str]:
     """Return the snapshot properties that the caller of the write had set."""
-    own = {key: value for key, value in summary.items() if key not in _OWN and key not in _COMPUTED}
+    own = {key: value for key, value in summary.items() if key not in _MARK_PROPERTIES and key not in _COMPUTED}
     return {key: value for key, value in own.items() if not key.startswith("partitions.")}

@@ -13,7 +13,7 @@ import pytest
 from floe_core.errors import RefNotFoundError, WriteError
 from floe_core.runtime.processes import ProcessMark
 from floe_iceberg.commit.branches import first_branch, opened, operation_branch
-from floe_iceberg.staging.left_branches import discard_left, list_left
+from floe_iceberg.staging.leftover_branches import discard_leftover, list_leftovers
 from floe_iceberg.write.abandoned import clear_operations
 
 NAME_OF_A_BRANCH = "from floe_iceberg.commit.branches import operation_branch; print(operation_branch('x', 0))"
@@ -84,22 +84,22 @@ def test_expiry_clears_them_first(manager, table, dead):
 def test_what_nobody_here_can_judge_is_listed_and_can_be_discarded(manager, table, dead):
     for branch in (foreign(dead), "audit.t.0a1b2c3d", "floe.operation.0123456789abcdef.0"):
         manager.create_branch(table, branch)
-    left = {found.branch: found for found in list_left(manager.load_table(table))}
+    left = {found.branch: found for found in list_leftovers(manager.load_table(table))}
     assert left[foreign(dead)].here is False
     assert left["audit.t.0a1b2c3d"].here is None
     assert not any(found.abandoned for found in left.values())
     for branch in left:
-        discard_left(manager, table, branch)
+        discard_leftover(manager, table, branch)
     assert branches(manager, table) == set()
     with pytest.raises(RefNotFoundError):
-        discard_left(manager, table, foreign(dead))
+        discard_leftover(manager, table, foreign(dead))
 
 
 def test_a_branch_in_use_and_a_branch_of_the_user_are_not_discarded(manager, table):
     manager.create_branch(table, mine := operation_branch("x", 0))
     manager.create_branch(table, "repair")
     with pytest.raises(WriteError, match=f"in use by process {os.getpid()}"):
-        discard_left(manager, table, mine)
+        discard_leftover(manager, table, mine)
     with pytest.raises(RefNotFoundError):
-        discard_left(manager, table, "repair")
+        discard_leftover(manager, table, "repair")
     assert branches(manager, table) == {mine, "repair"}

@@ -207,7 +207,7 @@ def main_moves(tables, monkeypatch):
     """
 
     def arrange(*numbers, waiting):
-        monkeypatch.setattr(held, "brought_rows", lambda *_: pa.table({"id": pa.array(waiting, pa.int64())}))
+        monkeypatch.setattr(held, "staged_rows", lambda *_: pa.table({"id": pa.array(waiting, pa.int64())}))
         original, moved = held.publish_branch, []
 
         def late(context, table, branch, **options):
@@ -258,7 +258,7 @@ def test_a_run_publishes_what_it_has_just_written_whatever_main_got_since(run, t
 
     assert run(orders_asset(1, metadata=OVERWRITE)).success
     monkeypatch.setattr(IcebergIOManager, "handle_output", staged)
-    monkeypatch.setattr(held, "brought_rows", lambda *_: pa.table({"id": pa.array([3], pa.int64())}))
+    monkeypatch.setattr(held, "staged_rows", lambda *_: pa.table({"id": pa.array([3], pa.int64())}))
     assert run(orders_asset(3, metadata=OVERWRITE), meanwhile).success
     assert moved
     assert ids(tables) == [3]
@@ -359,7 +359,7 @@ def test_a_gate_that_died_after_it_wrote_its_rows_again_goes_on_with_those(faile
     """Both branches are there: the rows as they were first written, and on top of a main that moved."""
     [waiting] = list_staged(tables, TABLE)
     tables.append(TABLE, pa.table({"id": pa.array([9], pa.int64())}))
-    monkeypatch.setattr(held, "brought_rows", lambda *_: pa.table({"id": pa.array([1], pa.int64())}))
+    monkeypatch.setattr(held, "staged_rows", lambda *_: pa.table({"id": pa.array([1], pa.int64())}))
     with monkeypatch.context() as killed:
         killed.setattr(tables, "remove_branch", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):

@@ -31,7 +31,7 @@ def discard(
         floe discard silver.orders
         floe discard silver.orders audit.silver_orders.2026-01-31.1a2b3c4d --yes
     """
-    from floe_iceberg.staging.left_branches import discard_left
+    from floe_iceberg.staging.leftover_branches import discard_leftover
 
     with workspace.tables() as manager:
         if table is None:
@@ -41,16 +41,16 @@ def discard(
             return _report(table, chosen, f"Would discard the rows on {chosen}; nothing was changed.")
         workspace.confirm(f"Discard the rows on {chosen} of {table}?", yes=yes)
         with working("Discarding"):
-            discard_left(manager, table, chosen)
+            discard_leftover(manager, table, chosen)
     done = f"Discarded {chosen}; its files are deleted when snapshots expire. {table} is unchanged."
     return _report(table, chosen, done)
 
 
 def _branch(manager: "IcebergTableManager", table: str, branch: str | None) -> str:
     """Return the branch to discard: one left by a killed run, or one with a staged write."""
-    from floe_iceberg.staging.left_branches import list_left
+    from floe_iceberg.staging.leftover_branches import list_leftovers
 
-    left = {found.branch for found in list_left(manager.load_table(table))} if branch else set()
+    left = {found.branch for found in list_leftovers(manager.load_table(table))} if branch else set()
     return branch if branch in left and branch is not None else waiting_write(manager, table, branch).branch
 
 

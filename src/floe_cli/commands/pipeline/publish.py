@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from floe_iceberg import IcebergTableManager
     from floe_iceberg.models import SnapshotInfo
-    from floe_iceberg.staging.movements import Movement
+    from floe_iceberg.staging.main_changes import MainChange
     from floe_iceberg.staging.staged import StagedWrite
 
 app = single_command()
@@ -57,8 +57,8 @@ def publish(
         floe publish silver.orders --dry-run
         floe publish silver.orders audit.silver_orders.2026-01-31.1a2b3c4d --yes
     """
-    from floe_iceberg.staging.movements import require_current
-    from floe_iceberg.staging.staged import retire_older
+    from floe_iceberg.staging.main_changes import require_current
+    from floe_iceberg.staging.staged import discard_superseded
 
     with workspace.tables() as manager:
         if table is None:
@@ -72,7 +72,7 @@ def publish(
         workspace.confirm(f"Publish the rows on {staged.branch} to {table}?", yes=yes)
         with working("Publishing"):
             snapshot = _publish(workspace, manager, staged, moved)
-            retired = retire_older(manager, table, staged)
+            retired = discard_superseded(manager, table, staged)
     return Report(
         data=data | {"snapshot_id": snapshot.snapshot_id, "retired": retired},
         text=[
@@ -83,7 +83,7 @@ def publish(
     )
 
 
-def _preview(staged: "StagedWrite", moved: "Sequence[Movement]") -> list[str]:
+def _preview(staged: "StagedWrite", moved: "Sequence[MainChange]") -> list[str]:
     lines = [f"Would publish the rows on {staged.branch} to {staged.table}; nothing was changed."]
     if moved:
         lines += [
@@ -94,12 +94,12 @@ def _preview(staged: "StagedWrite", moved: "Sequence[Movement]") -> list[str]:
     return lines
 
 
-def _snapshots(moved: "Sequence[Movement]") -> str:
+def _snapshots(moved: "Sequence[MainChange]") -> str:
     return count(len(moved), "snapshot")
 
 
 def _publish(
-    workspace: Workspace, manager: "IcebergTableManager", staged: "StagedWrite", moved: "Sequence[Movement]"
+    workspace: Workspace, manager: "IcebergTableManager", staged: "StagedWrite", moved: "Sequence[MainChange]"
 ) -> "SnapshotInfo":
     from floe_iceberg.staging.staged import publish_staged
 

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from floe_iceberg.manager import IcebergTableManager
     from floe_iceberg.staging.staged import StagedWrite
 
-_SHOWN = 5
+_MAX_LISTED = 5
 _RUN_DIGITS = 8
 
 
-class Movement(Value):
+class MainChange(Value):
     """One snapshot on main that is newer than the base of a staged write.
 
     Attributes:
@@ -61,15 +61,15 @@ class Movement(Value):
 
     def __str__(self) -> str:
         """Format it for error messages."""
-        moment = datetime.fromtimestamp(self.timestamp_ms / 1000, UTC)
+        time = datetime.fromtimestamp(self.timestamp_ms / 1000, UTC)
         by = f" by run {self.run_id[:_RUN_DIGITS]}" if self.run_id else ""
         of = f" of {self.asset}" if self.asset else ""
         partition = f", partition {self.partition}" if self.partition else ""
         branch = f", from branch '{self.branch}'" if self.branch else ""
-        return f"snapshot {self.snapshot_id} ({self.operation}{by}{of}{partition}{branch}, {moment:%Y-%m-%d %H:%M} UTC)"
+        return f"snapshot {self.snapshot_id} ({self.operation}{by}{of}{partition}{branch}, {time:%Y-%m-%d %H:%M} UTC)"
 
 
-def movements_since(table: Table, staged: StagedWrite) -> tuple[Movement, ...]:
+def main_changes_since(table: Table, staged: StagedWrite) -> tuple[MainChange, ...]:
     """List the snapshots added to main since a staged write, oldest first.
 
     Raises:
@@ -77,10 +77,10 @@ def movements_since(table: Table, staged: StagedWrite) -> tuple[Movement, ...]:
     """
     base = base_of(table, staged.branch)
     since = takewhile(lambda snapshot: snapshot.snapshot_id != base.snapshot_id, ref_history(table.metadata))
-    return tuple(_movement(table, snapshot, staged) for snapshot in reversed(list(since)))
+    return tuple(_describe(table, snapshot, staged) for snapshot in reversed(list(since)))
 
 
-def require_current(manager: IcebergTableManager, table: Table, staged: StagedWrite) -> tuple[Movement, ...]:
+def require_current(manager: IcebergTableManager, table: Table, staged: StagedWrite) -> tuple[MainChange, ...]:
     """Require that a staged write would not replace newer rows; return the snapshots added to main since.
 
     Raises:
@@ -88,24 +88,24 @@ def require_current(manager: IcebergTableManager, table: Table, staged: StagedWr
         CapabilityError: The history in between has expired.
     """
     _require_keys(table, staged)
-    moved = movements_since(table, staged)
-    outdated = [movement for movement in moved if movement.rerun]
+    changes = main_changes_since(table, staged)
+    outdated = [change for change in changes if change.rerun]
     if not outdated:
-        outdated = [movement for movement in moved if movement.touches]
-        if outdated and _may_be_untouched(staged) and not replaced_rows_changed(manager, table, staged):
+        outdated = [change for change in changes if change.touches]
+        if outdated and _rows_can_be_compared(staged) and not replaced_rows_changed(manager, table, staged):
             outdated = []
     if outdated:
         raise _outdated(staged, outdated)
-    return moved
+    return changes
 
 
-def _movement(table: Table, snapshot: Snapshot, staged: StagedWrite) -> Movement:
+def _describe(table: Table, snapshot: Snapshot, staged: StagedWrite) -> MainChange:
     summary = summary_of(snapshot)
     changes = changes_anything(snapshot) and _operation(snapshot) != Operation.REPLACE.value
     same_work = staged.is_rerun_by(summary)
     # An earlier run that was published late does not make the staged one outdated.
     rerun = changes and same_work and written_at(snapshot) > staged.timestamp_ms
-    return Movement(
+    return MainChange(
         snapshot_id=snapshot.snapshot_id,
         timestamp_ms=snapshot.timestamp_ms,
         operation=_operation(snapshot),
@@ -137,7 +137,7 @@ def _touches(table: Table, snapshot: Snapshot, staged: StagedWrite) -> bool:
     return before != after
 
 
-def _may_be_untouched(staged: StagedWrite) -> bool:
+def _rows_can_be_compared(staged: StagedWrite) -> bool:
     """Whether comparing rows can prove that only other rows in the files have changed."""
     return staged.mode is WriteMode.UPSERT or (staged.mode is WriteMode.OVERWRITE and staged.row_filter is not None)
 
@@ -150,16 +150,16 @@ def _require_keys(table: Table, staged: StagedWrite) -> None:
             f"The write on branch '{staged.branch}' of table '{staged.table}' matched rows by "
             f"{keys_shown(staged.keys)}, but the keys of the table are now {keys_shown(recorded)}."
         )
-        raise WriteError(msg, hint=_way_out(staged), table=staged.table)
+        raise WriteError(msg, hint=_discard_hint(staged), table=staged.table)
 
 
-def _outdated(staged: StagedWrite, by: Sequence[Movement]) -> WriteError:
+def _outdated(staged: StagedWrite, by: Sequence[MainChange]) -> WriteError:
     why = "a later run of the same work was published" if by[0].rerun else "the rows it replaces have changed on main"
-    more = f" and {len(by) - _SHOWN} more" if len(by) > _SHOWN else ""
-    shown = "; ".join(str(movement) for movement in by[:_SHOWN])
+    more = f" and {len(by) - _MAX_LISTED} more" if len(by) > _MAX_LISTED else ""
+    shown = "; ".join(str(change) for change in by[:_MAX_LISTED])
     msg = f"The write on branch '{staged.branch}' of table '{staged.table}' is outdated: {why}: {shown}{more}."
-    return WriteError(msg, hint=_way_out(staged), table=staged.table)
+    return WriteError(msg, hint=_discard_hint(staged), table=staged.table)
 
 
-def _way_out(staged: StagedWrite) -> str:
+def _discard_hint(staged: StagedWrite) -> str:
     return f"Discard it with: floe discard {staged.table} {staged.branch}. To write its rows, run the asset again."

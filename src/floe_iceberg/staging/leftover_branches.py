@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from floe_iceberg.manager import IcebergTableManager
 
 
-class LeftBranch(Value):
+class LeftoverBranch(Value):
     """A leftover branch, neither published nor staged.
 
     Attributes:
@@ -37,29 +37,29 @@ class LeftBranch(Value):
     abandoned: bool
 
 
-def list_left(table: Table) -> list[LeftBranch]:
+def list_leftovers(table: Table) -> list[LeftoverBranch]:
     """List operation branches and empty staging branches, including those of running writes."""
     published = {snapshot.snapshot_id for snapshot in ref_history(table.metadata)}
     found = []
     for name in table.metadata.refs:
         if is_operation_branch(name):
             creator = branch_creator(name)
-            seconds = creator.seconds if creator.seconds is not None else _moment(table, name)
+            seconds = creator.seconds if creator.seconds is not None else _head_seconds(table, name)
             here = creator.process.here if creator.process else None
-            found.append(_left(table, name, seconds, here=here, abandoned=creator.abandoned))
+            found.append(_describe(table, name, seconds, here=here, abandoned=creator.abandoned))
         elif name.startswith(STAGING_PREFIX) and not own_snapshots(table, name, published):
-            found.append(_left(table, name, _moment(table, name), here=None, abandoned=False))
+            found.append(_describe(table, name, _head_seconds(table, name), here=None, abandoned=False))
     return found
 
 
-def remove_unwritten(manager: IcebergTableManager, target: TableTarget, branch: str) -> None:
+def remove_empty_branch(manager: IcebergTableManager, target: TableTarget, branch: str) -> None:
     """Remove a staging branch to which nothing was written."""
     table = manager.load_table(target)
     if branch in table.metadata.refs and not own_snapshots(table, branch):
         manager.remove_branch(target, branch)
 
 
-def discard_left(manager: IcebergTableManager, target: TableTarget, branch: str) -> None:
+def discard_leftover(manager: IcebergTableManager, target: TableTarget, branch: str) -> None:
     """Remove a leftover or staged branch; its files are deleted when its snapshots expire.
 
     Raises:
@@ -77,11 +77,11 @@ def discard_left(manager: IcebergTableManager, target: TableTarget, branch: str)
     manager.remove_branch(target, branch)
 
 
-def _left(table: Table, name: str, seconds: float, *, here: bool | None, abandoned: bool) -> LeftBranch:
+def _describe(table: Table, name: str, seconds: float, *, here: bool | None, abandoned: bool) -> LeftoverBranch:
     since = datetime.fromtimestamp(seconds, UTC)
-    return LeftBranch(table=name_of(table), branch=name, since=since, here=here, abandoned=abandoned)
+    return LeftoverBranch(table=name_of(table), branch=name, since=since, here=here, abandoned=abandoned)
 
 
-def _moment(table: Table, branch: str) -> float:
+def _head_seconds(table: Table, branch: str) -> float:
     head = table.snapshot_by_id(table.metadata.refs[branch].snapshot_id)
     return (head.timestamp_ms if head else table.metadata.last_updated_ms) / 1000
