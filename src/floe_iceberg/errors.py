@@ -94,7 +94,7 @@ def _translation(err: Exception, catalog: Catalog, identifier: TableIdentifier) 
         case pyiceberg_errors.RESTError():
             return _rest_translation(err, catalog, name)
         case _:
-            return _of_client(err, catalog, identifier) or beyond_pyiceberg(err, name)
+            return _of_client(err, catalog, identifier) or unsupported_metadata(err, name)
 
 
 def _of_client(err: Exception, catalog: Catalog, identifier: TableIdentifier) -> CatalogConnectionError | None:
@@ -116,7 +116,7 @@ def _commit_translation(err: Exception, name: str) -> FloeStorageError:
     return CommitStateUnknownError(msg, operation_id="", hint="Check the table, then try again.", table=name)
 
 
-def beyond_pyiceberg(err: Exception, name: str) -> CapabilityError | None:
+def unsupported_metadata(err: Exception, name: str) -> CapabilityError | None:
     """Return the error for valid metadata that PyIceberg does not support; only the message shows it is not damaged."""
     text = str(err)
     hint = f"Read it with Spark: manager.frame('{name}'), or Spark SQL."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from floe_core.dataplane import NullKeys
 from floe_core.errors import ConfigurationError
-from floe_iceberg.table.keys.row_keys import keys_shown, same_keys
+from floe_iceberg.table.keys.row_keys import format_keys, same_keys
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -39,7 +39,7 @@ class DeclaredKeys:
         """
         of_table = cls.of_table(declared)
         if of_table.keys and settings.keys and not same_keys(of_table.keys, settings.keys):
-            raise _disagreement(asset, table, "upsert_keys", keys_shown(settings.keys), keys_shown(of_table.keys))
+            raise _disagreement(asset, table, "upsert_keys", format_keys(settings.keys), format_keys(of_table.keys))
         if of_table.null_keys and settings.null_keys and of_table.null_keys is not settings.null_keys:
             raise _disagreement(asset, table, "null_keys", settings.null_keys, of_table.null_keys)
         keys = of_table.keys or settings.keys
@@ -74,7 +74,7 @@ def require_keys_for_new_table(keys: Sequence[str], columns: Collection[str], *,
         raise missing_keys(asset, table)
     if missing := [key for key in keys if key not in columns]:
         msg = (
-            f"Asset '{asset}' upserts into table '{table}' by {keys_shown(keys)}, but its data has no column "
+            f"Asset '{asset}' upserts into table '{table}' by {format_keys(keys)}, but its data has no column "
             f"{', '.join(missing)}. The table was not created."
         )
         raise ConfigurationError(msg, hint=f"Columns of the data: {', '.join(columns)}.", table=table)

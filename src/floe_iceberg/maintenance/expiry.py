@@ -24,7 +24,7 @@ from floe_iceberg.read.integrity import load_table, manifests_of
 from floe_iceberg.read.versions import name_of, to_millis, to_utc
 from floe_iceberg.table.files.deletion import delete_files
 from floe_iceberg.table.files.live_files import FileReader, statistics_files
-from floe_iceberg.table.history.keeping import LONGEST_DAYS, keeping_of, least_snapshots, moment_before
+from floe_iceberg.table.history.keeping import MAX_DAYS, keeping_of, min_snapshots, time_before
 from floe_iceberg.table.history.legal_hold import require_no_hold
 from floe_iceberg.table.history.retention import Expiry, Floor, plan_expiry
 from floe_iceberg.write.abandoned import clear_operations
@@ -150,16 +150,16 @@ def _rule(  # noqa: PLR0913, PLR0917 - the caller's options
         msg = f"retain_last must be 1 or more, not {retain_last}; the current snapshot is always kept."
         raise UnsafeRetentionError(msg, table=name_of(table))
     # The condition also rejects NaN, which fails every comparison.
-    if older_than_days is not None and not 0 <= older_than_days <= LONGEST_DAYS:
-        msg = f"older_than_days must be between 0 and {LONGEST_DAYS}, not {older_than_days}."
+    if older_than_days is not None and not 0 <= older_than_days <= MAX_DAYS:
+        msg = f"older_than_days must be between 0 and {MAX_DAYS}, not {older_than_days}."
         raise UnsafeRetentionError(msg, table=name_of(table))
-    minimum = retain_last or least_snapshots(table)
+    minimum = retain_last or min_snapshots(table)
     if older_than is not None:
         return _Rule(to_utc(older_than), minimum, snapshot_ids)
     if snapshot_ids and older_than_days is None:
         return _Rule(None, minimum, snapshot_ids)
     age = keeping.age if older_than_days is None else timedelta(days=older_than_days)
-    return _Rule(moment_before(age), minimum, snapshot_ids)
+    return _Rule(time_before(age), minimum, snapshot_ids)
 
 
 def _plan(table: Table, rule: _Rule) -> Expiry:

@@ -163,9 +163,9 @@ def ref_not_found(table: Table, ref: str, *, kind: str = "branch or tag") -> Ref
     names = sorted(name for name in table.metadata.refs if not name.startswith(RESERVED_REF_PREFIX))
     near = get_close_matches(ref, names, n=1)
     guess = f"Did you mean '{near[0]}'? " if near else ""
-    there = f"Existing branches and tags: {', '.join(names)}." if names else "The table has no branches or tags."
+    existing = f"Existing branches and tags: {', '.join(names)}." if names else "The table has no branches or tags."
     msg = f"Table '{name_of(table)}' has no {kind} '{ref}'."
-    return RefNotFoundError(msg, hint=guess + there, table=name_of(table))
+    return RefNotFoundError(msg, hint=guess + existing, table=name_of(table))
 
 
 def _by_ref(table: Table, ref: str) -> Version:

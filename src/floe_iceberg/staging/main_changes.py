@@ -17,7 +17,7 @@ from floe_iceberg.commit.summaries import summary_of
 from floe_iceberg.models import Value, WriteMode
 from floe_iceberg.read.versions import ref_history
 from floe_iceberg.staging.rows import base_of, replaced_rows_changed, written_at
-from floe_iceberg.table.keys.row_keys import keys_shown, recorded_keys, same_keys
+from floe_iceberg.table.keys.row_keys import format_keys, recorded_keys, same_keys
 from floe_iceberg.write.copy_on_write import Branch, read_set
 from floe_iceberg.write.engine import changes_anything
 
@@ -148,7 +148,7 @@ def _require_keys(table: Table, staged: StagedWrite) -> None:
     if staged.mode is WriteMode.UPSERT and staged.keys and recorded and not same_keys(staged.keys, recorded):
         msg = (
             f"The write on branch '{staged.branch}' of table '{staged.table}' matched rows by "
-            f"{keys_shown(staged.keys)}, but the keys of the table are now {keys_shown(recorded)}."
+            f"{format_keys(staged.keys)}, but the keys of the table are now {format_keys(recorded)}."
         )
         raise WriteError(msg, hint=_discard_hint(staged), table=staged.table)
 

@@ -26,7 +26,7 @@ def require_data_names(schema: pa.Schema) -> None:
     if len(set(names)) == len(names) and all(name.strip() for name in names):
         return
     if any(not name.strip() for name in names):
-        position = next(place for place, name in enumerate(names, 1) if not name.strip())
+        position = next(position for position, name in enumerate(names, 1) if not name.strip())
         msg = f"Column {position} of the data has no name."
         raise InvalidDataError(msg, hint="Give every column a name.")
     duplicates = sorted({name for name in names if names.count(name) > 1})

@@ -106,7 +106,7 @@ def history(context: ManagerContext, target: TableTarget) -> list[HistoryEntry]:
     """List which snapshot was current when, newest first; a rolled-back snapshot is no longer an ancestor."""
     with context.operation("iceberg.history", target):
         table = load_table(context, target)
-        line = {snapshot.snapshot_id for snapshot in ref_history(table.metadata)}
+        main_ids = {snapshot.snapshot_id for snapshot in ref_history(table.metadata)}
         entries = []
         for logged in reversed(table.metadata.snapshot_log):
             snapshot = table.metadata.snapshot_by_id(logged.snapshot_id)
@@ -116,7 +116,7 @@ def history(context: ManagerContext, target: TableTarget) -> list[HistoryEntry]:
                     snapshot_id=logged.snapshot_id,
                     parent_snapshot_id=snapshot.parent_snapshot_id if snapshot else None,
                     operation=snapshot.summary.operation.value if snapshot and snapshot.summary else None,
-                    is_current_ancestor=logged.snapshot_id in line,
+                    is_current_ancestor=logged.snapshot_id in main_ids,
                 )
             )
         return entries
@@ -147,16 +147,16 @@ def health(context: ManagerContext, target: TableTarget) -> TableHealth:
         table = load_table(context, target)
         version = resolve(table)
         found = manifests_of(table, version.snapshot)
-        held = [entry.data_file for entry in _entries(table, version, found)]
-        data = [file for file in held if file.content == DataFileContent.DATA]
+        listed = [entry.data_file for entry in _entries(table, version, found)]
+        data = [file for file in listed if file.content == DataFileContent.DATA]
         refs = visible_refs(table).values()
-        figures = TableHealth(
+        stats = TableHealth(
             table=name_of(table),
             rows=_rows(version, data),
             data_files=len(data),
             data_bytes=sum(file.file_size_in_bytes for file in data),
             small_files=_worth_compacting(table, data),
-            delete_files=len(held) - len(data),
+            delete_files=len(listed) - len(data),
             snapshots=len(table.metadata.snapshots),
             branches=sum(ref.snapshot_ref_type is SnapshotRefType.BRANCH for ref in refs),
             tags=sum(ref.snapshot_ref_type is SnapshotRefType.TAG for ref in refs),
@@ -164,8 +164,8 @@ def health(context: ManagerContext, target: TableTarget) -> TableHealth:
             metadata_bytes=_metadata_bytes(table, found),
             partitions=len({(file.spec_id, file.partition) for file in data}),
         )
-        operation.set(**figures.model_dump(exclude={"table", "advice"}))
-        return figures.model_copy(update={"advice": _advice(context, table, figures)})
+        operation.set(**stats.model_dump(exclude={"table", "advice"}))
+        return stats.model_copy(update={"advice": _advice(context, table, stats)})
 
 
 def _entries(table: Table, version: Version, found: list[ManifestFile]) -> list[ManifestEntry]:
@@ -239,17 +239,15 @@ def _metadata_bytes(table: Table, found: list[ManifestFile]) -> int:
     return written + sum(manifest.manifest_length for manifest in found)
 
 
-def _advice(context: ManagerContext, table: Table, figures: TableHealth) -> tuple[str, ...]:
-    name, lines = figures.table, []
-    if figures.small_files >= _MANY_SMALL_FILES:
+def _advice(context: ManagerContext, table: Table, stats: TableHealth) -> tuple[str, ...]:
+    name, lines = stats.table, []
+    if stats.small_files >= _MANY_SMALL_FILES:
         lines.append(
-            f"{figures.small_files} of {figures.data_files} data files are worth compacting; "
+            f"{stats.small_files} of {stats.data_files} data files are worth compacting; "
             f"run: floe tables compact {name}"
         )
-    if figures.delete_files:
-        lines.append(
-            f"{figures.delete_files} delete files slow down reads; apply them with: floe tables compact {name}"
-        )
+    if stats.delete_files:
+        lines.append(f"{stats.delete_files} delete files slow down reads; apply them with: floe tables compact {name}")
     keeping = keeping_of(context, table)
     limit = to_millis(datetime.now(UTC) - keeping.age)
     old = sum(snapshot.timestamp_ms < limit for snapshot in table.metadata.snapshots)
@@ -257,9 +255,9 @@ def _advice(context: ManagerContext, table: Table, figures: TableHealth) -> tupl
         lines.append(
             f"{old} snapshots are older than {keeping.days:g} days; expire them with: floe tables expire {name}"
         )
-    if figures.manifests >= _MANY_MANIFESTS:
+    if stats.manifests >= _MANY_MANIFESTS:
         lines.append(
-            f"Planning a read opens {figures.manifests} manifests; "
+            f"Planning a read opens {stats.manifests} manifests; "
             f"merge them with: floe tables compact {name} --manifests"
         )
     return tuple(lines)

@@ -15,7 +15,7 @@ from floe_iceberg.catalog.namespaces import Namespaces
 from floe_iceberg.catalog.reconciling import ReconcilingCatalog
 from floe_iceberg.commit.own_files import require_collected
 from floe_iceberg.context import identifier_of
-from floe_iceberg.errors import beyond_pyiceberg, namespace_not_found
+from floe_iceberg.errors import namespace_not_found, unsupported_metadata
 from floe_iceberg.models import NullKeys, PurgeResult
 from floe_iceberg.names import is_usable
 from floe_iceberg.pyiceberg_internals.catalogs import file_io_of
@@ -25,7 +25,7 @@ from floe_iceberg.table.column_names import require_names
 from floe_iceberg.table.history.keeping import keeping_of
 from floe_iceberg.table.history.legal_hold import require_no_hold
 from floe_iceberg.table.keys.key_property import KEYS_PROPERTY, NULL_KEYS_PROPERTY, keys_text
-from floe_iceberg.table.purge import Remains
+from floe_iceberg.table.purge import PurgePlan
 from floe_iceberg.table.schema import declared_schema, iceberg_schema
 from floe_iceberg.table.specs import check_spec, partition_spec, sort_order
 
@@ -186,12 +186,12 @@ def rename_table(context: ManagerContext, target: TableTarget, new_name: TableTa
     source = identifier_of(target)
     if isinstance(new_name, str) and "." not in new_name:
         new_name = f"{source.namespace}.{new_name}"
-    goal = identifier_of(new_name)
-    with context.operation("iceberg.rename_table", source, new_name=str(goal)):
+    destination = identifier_of(new_name)
+    with context.operation("iceberg.rename_table", source, new_name=str(destination)):
         context.load(source)
         # From here on, errors refer to the new name.
-        with context.naming(goal):
-            return context.catalog.rename_table(source.parts, goal.parts)
+        with context.naming(destination):
+            return context.catalog.rename_table(source.parts, destination.parts)
 
 
 def register_table(context: ManagerContext, target: TableTarget, metadata_location: str) -> Table:
@@ -221,8 +221,8 @@ def require_metadata(context: ManagerContext, location: str, *, table: str) -> N
         io = file_io_of(context.catalog, location)
         FromInputFile.table_metadata(io.new_input(location))
     except (OSError, ValueError, ValidationError) as err:
-        if beyond := beyond_pyiceberg(err, table):
-            raise beyond from err
+        if unsupported := unsupported_metadata(err, table):
+            raise unsupported from err
         msg = f"No table metadata found at {location}."
         raise ConfigurationError(msg, hint="Pass the full location of a …metadata.json file.") from err
 
@@ -263,22 +263,22 @@ def drop_table(
             if not allow_below_retention:
                 keeping_of(context, table).require_end(table)
             # Collected before the drop: afterwards nothing references the files.
-            remains = Remains(context, table)
+            plan = PurgePlan(context, table)
         except CapabilityError as err:
-            raise unknown_files(str(identifier), err) from err
+            raise unlisted_files(str(identifier), err) from err
         on_server = not isinstance(_inner_catalog(context), MetastoreCatalog)
-        if on_server and remains.server_may_purge:
+        if on_server and plan.server_may_purge:
             _purge_on_server(context, identifier)
-            result = remains.delete_leftovers(context)
+            result = plan.delete_leftovers(context)
         else:
             # A server deletes every referenced file, so the client purges tables with foreign files.
             context.catalog.drop_table(identifier.parts)
-            result = remains.delete(context)
+            result = plan.delete(context)
         operation.set(deleted_files=result.deleted_files, kept_foreign_files=len(result.foreign_files))
         return result
 
 
-def unknown_files(table: str, err: CapabilityError) -> CapabilityError:
+def unlisted_files(table: str, err: CapabilityError) -> CapabilityError:
     """Return the error for a purge of a table whose files only Spark can list."""
     msg = f"Table '{table}' cannot be purged in process. {err.message}"
     hint = "Drop it without purge and delete its folder, or purge it with Spark SQL: DROP TABLE … PURGE."

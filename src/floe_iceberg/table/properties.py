@@ -8,7 +8,7 @@ from pyiceberg.table.update import AssertTableUUID, RemovePropertiesUpdate, SetP
 
 from floe_core.errors import ConfigurationError
 from floe_iceberg.commit.metadata import Change, commit_change
-from floe_iceberg.table.keys.owned_properties import owner_of
+from floe_iceberg.table.keys.owned_properties import reserved_reason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,20 +27,20 @@ def set_properties(
     Raises:
         ConfigurationError: floe or Iceberg manages a property, or a property is both set and removed.
     """
-    require_free(updates, removals)
+    require_settable(updates, removals)
 
     def plan(table: Table, _uncertain: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
-        set_now = {key: value for key, value in updates.items() if table.properties.get(key) != value}
-        gone = [key for key in removals if key in table.properties]
-        changes: tuple[TableUpdate, ...] = (SetPropertiesUpdate(updates=set_now),) if set_now else ()
-        changes = (*changes, RemovePropertiesUpdate(removals=gone)) if gone else changes
+        changed = {key: value for key, value in updates.items() if table.properties.get(key) != value}
+        removed = [key for key in removals if key in table.properties]
+        changes: tuple[TableUpdate, ...] = (SetPropertiesUpdate(updates=changed),) if changed else ()
+        changes = (*changes, RemovePropertiesUpdate(removals=removed)) if removed else changes
         return Change(changes, (AssertTableUUID(uuid=table.metadata.table_uuid),)) if changes else None
 
     with context.operation("iceberg.set_properties", target, properties=len(updates) + len(removals)):
         return commit_change(context, target, plan, what="the property change")
 
 
-def require_free(updates: Mapping[str, str], removals: Sequence[str]) -> None:
+def require_settable(updates: Mapping[str, str], removals: Sequence[str]) -> None:
     """Require that users may change the given properties.
 
     Raises:
@@ -53,6 +53,6 @@ def require_free(updates: Mapping[str, str], removals: Sequence[str]) -> None:
         if not key.strip():
             msg = "A property name is empty."
             raise ConfigurationError(msg)
-        if owner := owner_of(key):
+        if reason := reserved_reason(key):
             msg = f"The property '{key}' cannot be set manually."
-            raise ConfigurationError(msg, hint=owner)
+            raise ConfigurationError(msg, hint=reason)

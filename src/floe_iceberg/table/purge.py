@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 _FOLDERS = ("data", "metadata")
 # A server's purge counts as finished after it has deleted nothing for this long.
-_PATIENCE_SECONDS = 3.0
-_LOOK_SECONDS = 0.2
+_STALL_SECONDS = 3.0
+_POLL_SECONDS = 0.2
 
 
-class Remains:
+class PurgePlan:
     """The files of a table, recorded before it is dropped, because a new table of the same name gets the same folder.
 
     Files outside the table's own locations are kept, and so are tables in folders below this one. Missing or damaged
@@ -48,49 +48,49 @@ class Remains:
     def __init__(self, context: ManagerContext, table: Table) -> None:
         """Read the metadata and list the folder."""
         reader = FileReader(table)
-        named = _named_files(table, reader)
+        referenced = _referenced_files(table, reader)
         self._table = table
         self._folder = _Folder(table)
         owned = own_files(context, table, shared=contains_another_table(table, self._folder.leftovers))
         inside = (f"{other}/{folder}" for other in self._folder.tables for folder in _FOLDERS)
-        self._named, self.foreign = owned.without(inside).split(named)
-        self._leftovers = owned.without(self._folder.tables).split(self._folder.leftovers - named)[0]
+        self._referenced, self.foreign = owned.without(inside).split(referenced)
+        self._leftovers = owned.without(self._folder.tables).split(self._folder.leftovers - referenced)[0]
         # Iceberg's purge also deletes the files of deleted entries.
         safe = not reader.skipped and not owned.refused and not owned.others
-        self.server_may_purge = safe and not owned.split(named | reader.removed)[1]
+        self.server_may_purge = safe and not owned.split(referenced | reader.removed)[1]
 
     def delete(self, context: ManagerContext) -> PurgeResult:
         """Delete the table's own files, and everything else in its data and metadata folders."""
         if kept := self.foreign:
             name = name_of(self._table)
             context.logger.warning("iceberg.purge", table=name, kept_foreign_files=len(kept), first=kept[0])
-        return self._deleted(context, [*self._named, *self._leftovers])
+        return self._deleted(context, [*self._referenced, *self._leftovers])
 
     def delete_leftovers(self, context: ManagerContext) -> PurgeResult:
-        """Delete files that the server left, and unreferenced files in the table's folders."""
-        return self._deleted(context, [*self._left_by_server(), *self._leftovers])
+        """Delete files that the server did not delete, and unreferenced files in the table's folders."""
+        return self._deleted(context, [*self._remaining_after_server(), *self._leftovers])
 
-    def _left_by_server(self) -> list[str]:
-        """Wait for a server that deletes in the background, as long as it makes progress; return what is left."""
-        left = self._still_there(self._named)
-        patience = time.monotonic() + _PATIENCE_SECONDS
-        while left and time.monotonic() < patience:
-            time.sleep(_LOOK_SECONDS)
-            now = self._still_there(left)
-            if len(now) < len(left):
-                patience = time.monotonic() + _PATIENCE_SECONDS
-            left = now
-        return left
+    def _remaining_after_server(self) -> list[str]:
+        """Wait for a server that deletes in the background, as long as it makes progress; return the remaining files."""
+        remaining = self._existing(self._referenced)
+        deadline = time.monotonic() + _STALL_SECONDS
+        while remaining and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+            now = self._existing(remaining)
+            if len(now) < len(remaining):
+                deadline = time.monotonic() + _STALL_SECONDS
+            remaining = now
+        return remaining
 
     def _deleted(self, context: ManagerContext, files: list[str]) -> PurgeResult:
         refused = try_delete(context, self._table.io, files)
         self._folder.remove_empty()
         # A store may also ignore a request without an error.
-        if left := self._still_there(files):
-            raise self._incomplete(left, len(files), next(iter(refused.values()), None))
+        if remaining := self._existing(files):
+            raise self._incomplete(remaining, len(files), next(iter(refused.values()), None))
         return PurgeResult(deleted_files=len(files), foreign_files=self.foreign)
 
-    def _still_there(self, files: Iterable[str]) -> list[str]:
+    def _existing(self, files: Iterable[str]) -> list[str]:
         """Return the files that still exist; those at the table's location are found with one listing."""
         try:
             listed = self._folder.present()
@@ -98,7 +98,11 @@ class Remains:
             return [
                 file
                 for file in files
-                if (normal(file) in listed if listed is not None and normal(file).startswith(start) else self._is(file))
+                if (
+                    normal(file) in listed
+                    if listed is not None and normal(file).startswith(start)
+                    else self._exists(file)
+                )
             ]
         except (OSError, StorageError) as err:
             name = name_of(self._table)
@@ -106,18 +110,18 @@ class Remains:
             hint = f"Check {self._table.location()}."
             raise StorageError(redact_text(msg), hint=hint, table=name) from err
 
-    def _is(self, file: str) -> bool:
+    def _exists(self, file: str) -> bool:
         return self._table.io.new_input(file).exists()
 
-    def _incomplete(self, left: list[str], number: int, reason: Exception | None) -> StorageError:
-        name, place = name_of(self._table), self._table.location()
+    def _incomplete(self, remaining: list[str], number: int, reason: Exception | None) -> StorageError:
+        name, location = name_of(self._table), self._table.location()
         why = f": {redact_text(str(reason))}" if reason is not None else "."
-        msg = f"Table '{name}' was dropped, but {len(left)} of its {number} files are still in {place}{why}"
+        msg = f"Table '{name}' was dropped, but {len(remaining)} of its {number} files are still in {location}{why}"
         hint = "Allow deletes there (permissions, bucket policy, object lock), then delete that folder."
         return StorageError(msg, hint=hint, table=name)
 
 
-def _named_files(table: Table, reader: FileReader) -> set[str]:
+def _referenced_files(table: Table, reader: FileReader) -> set[str]:
     """Return every file that the table's metadata references, and the metadata files themselves."""
     metadata = table.metadata
     manifests = reader.manifests(metadata.snapshots, lenient=True)
@@ -158,7 +162,7 @@ class _Folder:
         return None if listing is None else [listing.location_of(found.key) for found in listing.list()]
 
     def remove_empty(self) -> None:
-        """Remove the table's folders if no file is left in them."""
+        """Remove the table's folders if they contain no files."""
         if self._listing is not None:
             for key in (*_FOLDERS, ""):
                 self._listing.remove_empty_folder(key)

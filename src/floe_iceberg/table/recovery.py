@@ -45,7 +45,7 @@ def is_broken(err: FloeStorageError) -> bool:
     return isinstance(err, ScanError | StorageError | CatalogConnectionError)
 
 
-def concerns_it_alone(context: ManagerContext, target: TableTarget, err: FloeStorageError) -> bool:
+def affects_only_table(context: ManagerContext, target: TableTarget, err: FloeStorageError) -> bool:
     """Whether a table cannot be read while the catalog responds; some servers read a damaged file for minutes."""
     if is_broken(err):
         return True
@@ -57,16 +57,16 @@ def concerns_it_alone(context: ManagerContext, target: TableTarget, err: FloeSto
         return False
 
 
-def left_places(context: ManagerContext, target: TableTarget, err: FloeStorageError) -> tuple[str, ...]:
+def likely_locations(context: ManagerContext, target: TableTarget, err: FloeStorageError) -> tuple[str, ...]:
     """Return the likely locations of an unreadable table: from its metadata file, and from its name."""
     identifier = identifier_of(target)
-    places = []
+    locations = []
     if isinstance(err, CorruptFileError):
         folder = err.path.rpartition("/")[0]
-        places.append(folder.removesuffix("/metadata"))
+        locations.append(folder.removesuffix("/metadata"))
     if (by_name := default_table_location_of(context, identifier.parts)) is not None:
-        places.append(by_name)
-    return tuple({normal(place): place for place in reversed(places)}.values())[::-1]
+        locations.append(by_name)
+    return tuple({normal(location): location for location in reversed(locations)}.values())[::-1]
 
 
 def newest_metadata(context: ManagerContext, target: TableTarget, broken: CorruptFileError | None) -> str:
@@ -101,7 +101,7 @@ def newest_metadata(context: ManagerContext, target: TableTarget, broken: Corrup
     raise ConfigurationError(msg, hint="Restore one from a backup, or drop the table.", table=name)
 
 
-def register_again(manager: IcebergTableManager, target: TableTarget, location: str) -> Table:
+def reregister_table(manager: IcebergTableManager, target: TableTarget, location: str) -> Table:
     """Register a broken table again with another metadata file.
 
     Raises:

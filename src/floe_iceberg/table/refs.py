@@ -84,20 +84,20 @@ def rollback(
         if (snapshot_id is None) == (to is None):
             msg = "Pass either the snapshot or the time to roll back to."
             raise InvalidScanError(msg)
-        goal: list[Snapshot] = []
+        selected: list[Snapshot] = []
 
         def plan(table: Table, _uncertain: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
-            # The first goal is kept: otherwise a retry by time could go further back.
-            found = goal[0] if goal else _rollback_goal(table, snapshot_id, to)
-            goal[:] = [snapshot_by_id(table, found.snapshot_id)]
+            # Retries keep the first selection: by time, they could otherwise go further back.
+            found = selected[0] if selected else _rollback_snapshot(table, snapshot_id, to)
+            selected[:] = [snapshot_by_id(table, found.snapshot_id)]
             _require_ancestor(table, found.snapshot_id)
             if table.metadata.current_snapshot_id == found.snapshot_id:
                 return None
             return move_ref(table, MAIN_BRANCH, found.snapshot_id)
 
         commit_change(context, target, plan, what="the rollback")
-        operation.set(snapshot_id=goal[0].snapshot_id)
-        return SnapshotInfo.of(goal[0])
+        operation.set(snapshot_id=selected[0].snapshot_id)
+        return SnapshotInfo.of(selected[0])
 
 
 def create_tag(
@@ -247,13 +247,13 @@ def publish_branch(  # noqa: PLR0913 - options by keyword
         ConcurrencyConflictError: The target has snapshots that are not on the branch.
     """
     with failing_as_writes(), context.operation("iceberg.publish_branch", target, ref=branch, to=to) as operation:
-        goal: list[Snapshot] = []
+        selected: list[Snapshot] = []
 
         def plan(table: Table, uncertain: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
-            if uncertain and goal and _head(table, to) == goal[0].snapshot_id:
+            if uncertain and selected and _head(table, to) == selected[0].snapshot_id:
                 return None
             head = _branch(table, branch)
-            goal[:] = [snapshot_by_id(table, head.snapshot_id)]
+            selected[:] = [snapshot_by_id(table, head.snapshot_id)]
             current = _head(table, to)
             _require_fast_forward(table, branch, head.snapshot_id, to, current)
             moved = move_ref(table, to, head.snapshot_id) if current != head.snapshot_id else Change(())
@@ -265,8 +265,8 @@ def publish_branch(  # noqa: PLR0913 - options by keyword
             )
 
         commit_change(context, target, plan, what=f"publishing branch '{branch}'", loaded=loaded)
-        operation.set(snapshot_id=goal[0].snapshot_id)
-        return SnapshotInfo.of(goal[0])
+        operation.set(snapshot_id=selected[0].snapshot_id)
+        return SnapshotInfo.of(selected[0])
 
 
 def ensure_snapshot(context: ManagerContext, table: Table) -> Table:
@@ -346,13 +346,13 @@ def _with_ref(  # noqa: PLR0913 - the ref, and where it starts
         if existing is not None:
             msg = f"Table '{name_of(table)}' already has a {existing.snapshot_ref_type.value} '{name}'."
             raise RefExistsError(msg, hint="Choose another name, or remove it first.", table=name_of(table))
-        goal = snapshot_id if snapshot_id is not None else table.metadata.current_snapshot_id
-        if goal is None:
+        selected = snapshot_id if snapshot_id is not None else table.metadata.current_snapshot_id
+        if selected is None:
             msg = f"Table '{name_of(table)}' has no snapshots, so '{name}' cannot be created."
             raise SnapshotNotFoundError(msg, hint="Write to it first.", table=name_of(table))
-        snapshot_by_id(table, goal)
+        snapshot_by_id(table, selected)
         return Change(
-            (update.model_copy(update={"snapshot_id": goal}),), (AssertRefSnapshotId(ref=name, snapshot_id=None),)
+            (update.model_copy(update={"snapshot_id": selected}),), (AssertRefSnapshotId(ref=name, snapshot_id=None),)
         )
 
     return commit_change(context, target, plan, what=f"creating {update.type.value} '{name}'", loaded=loaded)
@@ -382,25 +382,25 @@ def _require_ref_name(name: str) -> None:
         raise InvalidIdentifierError(msg, hint=hint)
 
 
-def _rollback_goal(table: Table, snapshot_id: int | None, to: TimestampLike | None) -> Snapshot:
+def _rollback_snapshot(table: Table, snapshot_id: int | None, to: TimestampLike | None) -> Snapshot:
     if snapshot_id is not None:
         return snapshot_by_id(table, snapshot_id)
     millis = to_millis(to if to is not None else 0)
-    line = list(ref_history(table.metadata))
-    for snapshot in line:
+    history = list(ref_history(table.metadata))
+    for snapshot in history:
         if snapshot.timestamp_ms <= millis:
             return snapshot
     msg = f"The history of table '{name_of(table)}' has no snapshot at or before {local_text(millis)}."
-    hint = f"The oldest is from {local_text(line[-1].timestamp_ms)}." if line else "The table has no snapshots."
+    hint = f"The oldest is from {local_text(history[-1].timestamp_ms)}." if history else "The table has no snapshots."
     raise SnapshotNotFoundError(msg, hint=hint, table=name_of(table))
 
 
 def _require_ancestor(table: Table, snapshot_id: int) -> None:
-    line = [snapshot.snapshot_id for snapshot in ref_history(table.metadata)]
-    if snapshot_id in line:
+    history = [snapshot.snapshot_id for snapshot in ref_history(table.metadata)]
+    if snapshot_id in history:
         return
     msg = f"Snapshot {snapshot_id} is not in the history of 'main' of table '{name_of(table)}'."
-    hint = f"Available snapshots, newest first: {', '.join(map(str, line[:10]))}."
+    hint = f"Available snapshots, newest first: {', '.join(map(str, history[:10]))}."
     raise SnapshotNotFoundError(msg, hint=hint, table=name_of(table))
 
 
@@ -418,10 +418,10 @@ def _head(table: Table, branch: str) -> int | None:
 
 
 def _require_fast_forward(table: Table, branch: str, head: int, to: str, current: int | None) -> None:
-    line = {snapshot.snapshot_id for snapshot in ancestors(table.metadata, head)}
-    if current is None or current in line:
+    history = {snapshot.snapshot_id for snapshot in ancestors(table.metadata, head)}
+    if current is None or current in history:
         return
-    behind = [s.snapshot_id for s in ancestors(table.metadata, current) if s.snapshot_id not in line]
+    behind = [s.snapshot_id for s in ancestors(table.metadata, current) if s.snapshot_id not in history]
     msg = (
         f"Branch '{branch}' of table '{name_of(table)}' cannot be published: '{to}' has "
         f"{len(behind)} newer snapshot{'s' if len(behind) != 1 else ''} that are not on the branch."

@@ -33,7 +33,7 @@ from floe_iceberg.commit.protocol import Staged, stage
 from floe_iceberg.formats.arrow_types import supported_schema, supported_type, to_iceberg_fields, to_iceberg_type
 from floe_iceberg.models import SchemaChange, SchemaChangeKind
 from floe_iceberg.table.column_names import require_data_names, require_names
-from floe_iceberg.table.keys.column_followers import followers
+from floe_iceberg.table.keys.dependent_properties import property_changes
 from floe_iceberg.table.keys.key_property import KEYS_PROPERTY, parse_keys
 from floe_iceberg.table.types import parse_type, type_text
 
@@ -265,8 +265,8 @@ def evolve_schema(
             wanted = staged.metadata.schema()
             columns = column_requests(table, changes)
             requirements = (*staged.requirements, *_rows_looked_at(table, changes))
-            along = followers(table.schema(), wanted, table.properties).table_updates()
-            return Change((*staged.updates, *along), requirements, columns) if staged.updates else None
+            dependent = property_changes(table.schema(), wanted, table.properties).table_updates()
+            return Change((*staged.updates, *dependent), requirements, columns) if staged.updates else None
 
         table = commit_change(context, target, plan, what="the schema change")
         operation.set(schema_id=table.metadata.current_schema_id)

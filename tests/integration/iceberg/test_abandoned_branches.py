@@ -12,7 +12,7 @@ import pytest
 
 from floe_core.errors import RefNotFoundError, WriteError
 from floe_core.runtime.processes import ProcessMark
-from floe_iceberg.commit.branches import first_branch, opened, operation_branch
+from floe_iceberg.commit.branches import branch_creator, first_branch, operation_branch
 from floe_iceberg.staging.leftover_branches import discard_leftover, list_leftovers
 from floe_iceberg.write.abandoned import clear_operations
 
@@ -35,7 +35,7 @@ def table(manager):
 
 
 def foreign(dead):
-    process = opened(dead).process
+    process = branch_creator(dead).process
     return dead.replace(f".{process.host}-", ".0a0b0c0d-")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from floe_core.errors import CorruptFileError, FloeStorageError
 from floe_iceberg import IcebergTableManager
-from floe_iceberg.table.recovery import is_broken, left_places
+from floe_iceberg.table.recovery import is_broken, likely_locations
 
 SCHEMA = pa.schema([("id", pa.int64())])
 
@@ -29,7 +29,7 @@ def test_a_broken_table_is_told_from_a_broken_server_and_can_be_dropped(manager,
         manager.load_table(name)
     assert is_broken(broken.value)
     assert broken.value.table == name
-    assert left_places(manager.context, name, broken.value) == (table.location(),)
+    assert likely_locations(manager.context, name, broken.value) == (table.location(),)
     assert manager.load_table(f"{namespace}.sound").name()
     manager.drop_table(name)
     assert manager.list_tables(namespace) == ["sound"]

@@ -363,7 +363,7 @@ def test_a_gate_that_died_after_it_wrote_its_rows_again_goes_on_with_those(faile
     with monkeypatch.context() as killed:
         killed.setattr(tables, "remove_branch", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            held._redo(tables, tables.load_table(TABLE), waiting)
+            held._repeat(tables, tables.load_table(TABLE), waiting)
     assert len(list_staged(tables, TABLE)) == 2
     seen = []
     assert again(failed, "orders__gate", check=few(seen)).passed

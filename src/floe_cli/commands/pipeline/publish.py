@@ -128,7 +128,7 @@ def _stop(staged: "StagedWrite", redone: str, failing: "Sequence[str]") -> None:
 
 def waiting_report(workspace: Workspace, manager: "IcebergTableManager", tenant: str | None) -> Report:
     """List the staged writes of all tables in the catalog, or of a tenant."""
-    from floe_iceberg.table.recovery import concerns_it_alone
+    from floe_iceberg.table.recovery import affects_only_table
 
     staged, failures = [], {}
     for table in _tables_of(workspace, manager, tenant):
@@ -136,7 +136,7 @@ def waiting_report(workspace: Workspace, manager: "IcebergTableManager", tenant:
             staged += _staged(manager, table)
         except FloeStorageError as err:
             # A table that cannot be read does not hide the staged writes of the others.
-            if not (isinstance(err, CapabilityError) or concerns_it_alone(manager.context, table, err)):
+            if not (isinstance(err, CapabilityError) or affects_only_table(manager.context, table, err)):
                 raise
             failures[table] = err
     rows = [

@@ -72,14 +72,14 @@ def _table_names(manager: "IcebergTableManager", namespace: str | None) -> list[
 
 def _listed(manager: "IcebergTableManager", name: str, declared: bool, *, long: bool) -> dict[str, Any]:  # noqa: FBT001
     from floe_iceberg.read.row_counts import RowCount
-    from floe_iceberg.table.recovery import concerns_it_alone
+    from floe_iceberg.table.recovery import affects_only_table
 
     entry: dict[str, Any] = {"table": name, "exists": True, "declared": declared}
     if long:
         try:
             snapshot = manager.get_current_snapshot(name)
         except FloeStorageError as err:
-            broken = concerns_it_alone(manager.context, name, err)
+            broken = affects_only_table(manager.context, name, err)
             if not broken and not isinstance(err, CapabilityError):
                 raise
             # A table that cannot be opened does not stop the others from being listed.
@@ -317,20 +317,20 @@ def _found(manager: "IcebergTableManager", artifacts: "CompiledArtifacts", table
     Raises:
         ConfigurationError: A purge was requested, but the table cannot be read.
     """
-    from floe_iceberg.table.recovery import is_broken, left_places
+    from floe_iceberg.table.recovery import is_broken, likely_locations
 
     try:
         loaded = manager.load_table(table)
     except CapabilityError as err:
         if not purge:
             return _Found()
-        from floe_iceberg.table.lifecycle import unknown_files
+        from floe_iceberg.table.lifecycle import unlisted_files
 
-        raise unknown_files(table, err) from err
+        raise unlisted_files(table, err) from err
     except FloeStorageError as err:
         if not is_broken(err):
             raise
-        places = left_places(manager.context, table, err)
+        places = likely_locations(manager.context, table, err)
         if not purge:
             return _Found(places, err.message)
         where = f" in {' and '.join(places)}" if places else ""

@@ -29,7 +29,7 @@ def drift(
         floe tables drift bronze.orders
     """
     from floe_iceberg.table.declared.drift import DriftDetector
-    from floe_iceberg.table.recovery import concerns_it_alone
+    from floe_iceberg.table.recovery import affects_only_table
 
     artifacts = workspace.artifacts
     wanted = {table: declared_table(artifacts, name_in_project(artifacts, table))} if table else dict(artifacts.tables)
@@ -41,7 +41,7 @@ def drift(
                 reports.append(detector.detect(name, config))
             except FloeStorageError as err:
                 # A table that cannot be read does not stop the others from being compared.
-                if table or not (isinstance(err, CapabilityError) or concerns_it_alone(manager.context, name, err)):
+                if table or not (isinstance(err, CapabilityError) or affects_only_table(manager.context, name, err)):
                     raise
                 failures[name] = err
     rows = [

@@ -35,19 +35,19 @@ def set_properties(
         floe tables set bronze.events owner=sales write.parquet.compression-codec=zstd
         floe tables set bronze.events --unset comment --dry-run
     """
-    from floe_iceberg.table.keys.owned_properties import danger_of
-    from floe_iceberg.table.properties import require_free
+    from floe_iceberg.table.keys.owned_properties import change_risk
+    from floe_iceberg.table.properties import require_settable
 
     updates, removals = _pairs(properties or []), unset or []
     if not updates and not removals:
         msg = "No changes given."
         raise ConfigurationError(msg, hint="Pass KEY=VALUE or --unset KEY.")
-    require_free(updates, removals)
+    require_settable(updates, removals)
     with workspace.tables() as manager:
         before = dict(manager.load_table(table).properties)
         wanted: dict[str, str | None] = {**updates, **dict.fromkeys(removals)}
         changes = {key: value for key, value in wanted.items() if before.get(key) != value}
-        dangers = {key: why for key, value in changes.items() if (why := danger_of(key, before, value))}
+        dangers = {key: why for key, value in changes.items() if (why := change_risk(key, before, value))}
         if changes and not dry_run:
             if dangers:
                 whys = " ".join(f"{key}: {why}." for key, why in dangers.items())

@@ -37,7 +37,7 @@ def register(
         floe tables register bronze.orders s3://lake/bronze/orders/metadata/00041.metadata.json
         floe tables register bronze.orders --replace --dry-run  # recover a broken table
     """
-    from floe_iceberg.table.recovery import newest_metadata, register_again
+    from floe_iceberg.table.recovery import newest_metadata, reregister_table
 
     with workspace.tables() as manager:
         broken = _broken(manager, table)
@@ -51,7 +51,7 @@ def register(
         if broken is not None:
             workspace.confirm(f"Register {table} again from {chosen}? Commits after that file are lost.", yes=yes)
         with working("Registering"):
-            made = register_again(manager, table, chosen) if broken else manager.register_table(table, chosen)
+            made = reregister_table(manager, table, chosen) if broken else manager.register_table(table, chosen)
         snapshot = made.metadata.current_snapshot_id
     return Report(
         data=data | {"registered": True, "snapshot_id": snapshot and str(snapshot)},

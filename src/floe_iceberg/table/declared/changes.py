@@ -33,14 +33,19 @@ from floe_iceberg.table.declared.drift import differences
 from floe_iceberg.table.declared.layout import evolved_spec, sort_updates, spec_updates
 from floe_iceberg.table.declared.target_schema import target_schema
 from floe_iceberg.table.history.legal_hold import require_no_hold
-from floe_iceberg.table.keys.column_followers import NAME_MAPPING, followers, mapped_names, renamed_column
+from floe_iceberg.table.keys.dependent_properties import (
+    NAME_MAPPING,
+    property_changes,
+    renamed_column,
+    updated_name_mapping,
+)
 from floe_iceberg.table.keys.key_property import KEYS_PROPERTY, NULL_KEYS_PROPERTY, keys_text
 from floe_iceberg.table.keys.row_keys import (
     UNIQUE_HINT,
+    describe_duplicates,
     identifiers_of,
     recorded_keys,
     recorded_null_keys,
-    repeated_rows,
 )
 from floe_iceberg.table.lifecycle import declared_properties
 from floe_iceberg.table.schema import heads_asserted, partitions_files
@@ -120,7 +125,7 @@ class DeclaredChange:
         else:
             nulls = self.declared.null_keys or recorded_null_keys(self.table)
             names = [name for name in present if name is not None]
-            why, hint = None if new else repeated_rows(self.context, self.table, names, nulls), UNIQUE_HINT
+            why, hint = None if new else describe_duplicates(self.context, self.table, names, nulls), UNIQUE_HINT
         return item.model_copy(update={"remedy": DriftRemedy.NONE, "fix": f"{why} {hint}"}) if why else None
 
     def change(self) -> Change | None:
@@ -250,10 +255,10 @@ class DeclaredChange:
 
     def _property_updates(self) -> tuple[TableUpdate, ...]:
         before, after, properties = self.table.schema(), self._schema, self.table.properties
-        along = followers(before, after, properties)
-        updates = dict(along.updates)
+        dependent = property_changes(before, after, properties)
+        updates = dict(dependent.updates)
         if NAME_MAPPING in properties and before != after:
-            updates[NAME_MAPPING] = mapped_names(before, after, properties[NAME_MAPPING])
+            updates[NAME_MAPPING] = updated_name_mapping(before, after, properties[NAME_MAPPING])
         for item in self.made:
             if item.kind is DriftKind.PROPERTY and item.declared is not None:
                 updates[item.path] = item.declared
@@ -262,7 +267,7 @@ class DeclaredChange:
             elif item.kind is DriftKind.KEYS and item.declared is not None:
                 updates[NULL_KEYS_PROPERTY] = item.declared
         updates = {key: value for key, value in updates.items() if properties.get(key) != value}
-        removals = [key for key in along.removals if key not in declared_properties(self.declared)]
+        removals = [key for key in dependent.removals if key not in declared_properties(self.declared)]
         changes: tuple[TableUpdate, ...] = (SetPropertiesUpdate(updates=updates),) if updates else ()
         return (*changes, RemovePropertiesUpdate(removals=removals)) if removals else changes
 

@@ -12,10 +12,10 @@ from floe_iceberg.context import identifier_of
 from floe_iceberg.read.integrity import load_table
 from floe_iceberg.table.declared.column_drift import column_differences
 from floe_iceberg.table.declared.target_schema import target_schema
-from floe_iceberg.table.keys.column_followers import renamed_column
+from floe_iceberg.table.keys.dependent_properties import renamed_column
 from floe_iceberg.table.keys.key_property import KEYS_PROPERTY, NULL_KEYS_PROPERTY
-from floe_iceberg.table.keys.owned_properties import FORMAT_VERSION, danger_of, owner_of
-from floe_iceberg.table.keys.row_keys import keys_shown, recorded_keys, recorded_null_keys, same_keys
+from floe_iceberg.table.keys.owned_properties import FORMAT_VERSION, change_risk, reserved_reason
+from floe_iceberg.table.keys.row_keys import format_keys, recorded_keys, recorded_null_keys, same_keys
 from floe_iceberg.table.lifecycle import declared_properties
 from floe_iceberg.table.specs import partition_spec, sort_order
 
@@ -105,8 +105,8 @@ def key_differences(
         yield DriftItem(
             kind=DriftKind.KEYS,
             path="keys",
-            declared=keys_shown(keys),
-            actual=keys_shown(recorded) if recorded else None,
+            declared=format_keys(keys),
+            actual=format_keys(recorded) if recorded else None,
             severity=DriftSeverity.WARNING,
             fix=fix,
             remedy=DriftRemedy.APPLY,
@@ -178,10 +178,10 @@ def _properties(declared: TableConfig, table: Table) -> Iterator[DriftItem]:
         if key in {KEYS_PROPERTY, NULL_KEYS_PROPERTY} or actual == value:
             continue
         fix, remedy = "floe apply or the next run sets it.", DriftRemedy.RUN
-        if owner := owner_of(key):
-            fix, remedy = f"{owner} Remove it from floe.yaml.", DriftRemedy.NONE
-        elif danger := danger_of(key, table.properties, value):
-            fix, remedy = f"floe apply sets it after confirmation. {danger}.", DriftRemedy.CONFIRM
+        if reason := reserved_reason(key):
+            fix, remedy = f"{reason} Remove it from floe.yaml.", DriftRemedy.NONE
+        elif risk := change_risk(key, table.properties, value):
+            fix, remedy = f"floe apply sets it after confirmation. {risk}.", DriftRemedy.CONFIRM
         yield DriftItem(
             kind=DriftKind.PROPERTY,
             path=key,

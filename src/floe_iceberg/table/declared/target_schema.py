@@ -102,10 +102,10 @@ class _Merge:
         by_id = {column.field_id: column for column in merged}
         kept = {column.field_id for column in extra} | set(matched)
         result = [by_id.get(column.field_id, column) for column in actual.fields if column.field_id in kept]
-        for place, column in enumerate(merged):
+        for position, column in enumerate(merged):
             if column.field_id not in kept:
                 # A new column follows the column that precedes it in the declaration.
-                result.insert(result.index(merged[place - 1]) + 1 if place else 0, column)
+                result.insert(result.index(merged[position - 1]) + 1 if position else 0, column)
         return StructType(*result)
 
     def _field(self, wanted: NestedField, actual: NestedField | None) -> NestedField:

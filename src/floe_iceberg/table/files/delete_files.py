@@ -36,8 +36,8 @@ def has_equality_deletes(table: Table, snapshot: Snapshot | None) -> bool:
     if snapshot is None:
         return False
     summary = summary_of(snapshot)
-    if (stated := summary.get(_TOTAL)) is not None:
-        return stated != "0"
+    if (count := summary.get(_TOTAL)) is not None:
+        return count != "0"
     found = [m for m in manifests_of(table, snapshot) if m.content == ManifestContent.DELETES]
     io = CheckedIO(table.io, {m.manifest_path: m.manifest_length for m in found}, name_of(table))
     return any(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
 
 # For these schemes, the file system needs the account, which is part of the host.
-_ACCOUNT_SCHEMES = frozenset({"abfs", "abfss", "wasb", "wasbs"})
+_AZURE_SCHEMES = frozenset({"abfs", "abfss", "wasb", "wasbs"})
 # Keys of the modification time in fsspec's file systems.
 _MODIFIED_KEYS = ("LastModified", "last_modified", "mtime", "updated")
 _NANOSECONDS = 1_000_000_000
@@ -104,14 +104,14 @@ class FileIOListing:
         for info in found:
             # A file that was deleted during the listing has the type NotFound.
             if info.type == FileType.File:
-                yield info.path[start:], info.size or 0, _moment(info.mtime_ns, unit=_NANOSECONDS)
+                yield info.path[start:], info.size or 0, _to_datetime(info.mtime_ns, unit=_NANOSECONDS)
 
     def _list_with_fsspec(self, folder: str) -> Iterator[_Found]:
         location = f"{self.location}/{folder}".rstrip("/")
         parts = urlsplit(location)
         if local_path(location) is not None:
             files = self._io.get_fs("file")
-        elif parts.scheme in _ACCOUNT_SCHEMES:
+        elif parts.scheme in _AZURE_SCHEMES:
             files = self._io.get_fs(parts.scheme, parts.hostname)
         else:
             files = self._io.get_fs(parts.scheme)
@@ -147,10 +147,10 @@ def _modified(info: dict[str, Any]) -> datetime | None:
             value = datetime.fromisoformat(value)
     if isinstance(value, datetime):
         return value if value.tzinfo else value.replace(tzinfo=UTC)
-    return _moment(value)
+    return _to_datetime(value)
 
 
-def _moment(value: Any, *, unit: int = 1) -> datetime | None:  # noqa: ANN401 - a number or something unknown
+def _to_datetime(value: Any, *, unit: int = 1) -> datetime | None:  # noqa: ANN401 - a number or something unknown
     # File systems support times outside the range of datetime.
     with contextlib.suppress(OverflowError, TypeError, ValueError, OSError):
         return datetime.fromtimestamp(float(value) / unit, UTC)

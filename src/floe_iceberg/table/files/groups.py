@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _TOO_SMALL = 0.75
 _TOO_LARGE = 1.8
 # Sorting loads a group into memory, where Parquet data is several times larger.
-_LARGEST_SORT_BYTES = 256 * 1024 * 1024
+_MAX_SORT_BYTES = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -71,24 +71,22 @@ def plan_groups(
 
 def _packed(members: list[FileScanTask], target_size: int, *, stale: bool) -> Iterator[list[FileScanTask]]:
     packer: ListPacker[FileScanTask] = ListPacker(target_weight=target_size, lookback=32, largest_bin_first=False)
-    worth = [task for task in members if stale or _worth_rewriting(task, target_size)]
-    for bin_ in packer.pack(worth, lambda task: task.file.file_size_in_bytes):
-        if len(bin_) > 1 or stale or any(_worth_alone(task, target_size) for task in bin_):
+    candidates = [task for task in members if stale or _worth_rewriting(task, target_size)]
+    for bin_ in packer.pack(candidates, lambda task: task.file.file_size_in_bytes):
+        if len(bin_) > 1 or stale or any(_worth_rewriting_alone(task, target_size) for task in bin_):
             yield bin_
 
 
 def _worth_rewriting(task: FileScanTask, target_size: int) -> bool:
-    return task.file.file_size_in_bytes < target_size * _TOO_SMALL or _worth_alone(task, target_size)
+    return task.file.file_size_in_bytes < target_size * _TOO_SMALL or _worth_rewriting_alone(task, target_size)
 
 
-def _worth_alone(task: FileScanTask, target_size: int) -> bool:
+def _worth_rewriting_alone(task: FileScanTask, target_size: int) -> bool:
     return bool(task.delete_files) or task.file.file_size_in_bytes > target_size * _TOO_LARGE
 
 
 def _for_sorting(members: list[FileScanTask]) -> Iterator[list[FileScanTask]]:
-    packer: ListPacker[FileScanTask] = ListPacker(
-        target_weight=_LARGEST_SORT_BYTES, lookback=1, largest_bin_first=False
-    )
+    packer: ListPacker[FileScanTask] = ListPacker(target_weight=_MAX_SORT_BYTES, lookback=1, largest_bin_first=False)
     yield from packer.pack(members, lambda task: task.file.file_size_in_bytes)
 
 

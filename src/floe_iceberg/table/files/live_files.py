@@ -39,11 +39,11 @@ _TABLE_UUID = re.compile(rb'"table-uuid"\s*:\s*"([0-9a-fA-F-]+)"')
 _START_BYTES = 16_384
 METADATA_FILE = re.compile(r"(?P<folder>.*)/[^/]+\.metadata\.json(\.gz)?$")
 
-_Wanted = dict[int, Any]
+_Projection = dict[int, Any]
 
 # Field ids of the specification. Only paths, sizes and specs are needed; skipping the column statistics makes reading
 # several times faster.
-_FIELDS: dict[str, _Wanted] = {
+_FIELDS: dict[str, _Projection] = {
     "manifest list": {500: None, 501: None, 502: None},
     "manifest": {0: None, 2: {100: None, 104: None}},
 }
@@ -143,31 +143,31 @@ class _LeanAvroFile(AvroFile[Record]):
 @lru_cache(maxsize=128)
 def _reader(schema: str, wanted: str) -> StructReader:
     # All manifests of a spec have the same schema, and parsing it takes longer than reading a small manifest.
-    whole = construct_reader(AvroSchemaConversion().avro_to_iceberg(json.loads(schema)))
-    return _only(cast("StructReader", whole), _FIELDS[wanted])
+    full = construct_reader(AvroSchemaConversion().avro_to_iceberg(json.loads(schema)))
+    return _project(cast("StructReader", full), _FIELDS[wanted])
 
 
-def _only(reader: StructReader, wanted: _Wanted) -> StructReader:
-    places = {field_id: place for place, field_id in enumerate(wanted)}
+def _project(reader: StructReader, wanted: _Projection) -> StructReader:
+    positions = {field_id: position for position, field_id in enumerate(wanted)}
     readers: list[tuple[int | None, Reader]] = []
     for column, (_, inner) in zip(reader.struct.fields, reader.field_readers, strict=True):
         nested = wanted.get(column.field_id)
-        kept = _only(cast("StructReader", inner), nested) if nested is not None else inner
-        readers.append((places.get(column.field_id), kept))
+        kept = _project(cast("StructReader", inner), nested) if nested is not None else inner
+        readers.append((positions.get(column.field_id), kept))
     return StructReader(tuple(readers), Record, reader.struct)
 
 
 def statistics_files(metadata: TableMetadata) -> set[str]:
     """Return the statistics files that the metadata references."""
-    whole = {file.statistics_path for file in metadata.statistics}
-    return whole | {file.statistics_path for file in metadata.partition_statistics}
+    full = {file.statistics_path for file in metadata.statistics}
+    return full | {file.statistics_path for file in metadata.partition_statistics}
 
 
 def contains_another_table(table: Table, files: Iterable[str]) -> bool:
     """Whether any of the files is metadata of another table, because a recreated or renamed table reuses a folder."""
     known = {normal(entry.metadata_file) for entry in table.metadata.metadata_log} | {normal(table.metadata_location)}
-    strange = [file for file in files if METADATA_FILE.match(file) and normal(file) not in known]
-    found = ExecutorFactory.get_or_create().map(lambda file: _table_uuid(table, file), strange)
+    unknown = [file for file in files if METADATA_FILE.match(file) and normal(file) not in known]
+    found = ExecutorFactory.get_or_create().map(lambda file: _table_uuid(table, file), unknown)
     return any(uuid not in {None, str(table.metadata.table_uuid)} for uuid in found)
 
 

@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from floe_iceberg.context import ManagerContext
 
 MAX_AGE_PROPERTY = "history.expire.max-snapshot-age-ms"
-_FIRST = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = timedelta(days=1)
 _MILLIS_OF_DAY = _DAY // timedelta(milliseconds=1)
 # The largest age that Java accepts; it means "forever".
-_MOST_MILLIS = 2**63 - 1
+_MAX_MILLIS = 2**63 - 1
 # No snapshot is older.
-LONGEST_DAYS = 365_000
+MAX_DAYS = 365_000
 # Tolerance for the time that passes between computing an age limit and checking it.
 _GRACE = timedelta(seconds=1)
-_WAY_AROUND = "allow_below_retention=True (--allow-below-retention)"
+_OVERRIDE = "allow_below_retention=True (--allow-below-retention)"
 
 
 @dataclass(frozen=True)
@@ -62,15 +62,15 @@ class Keeping:
     @property
     def floor(self) -> Floor:
         """The snapshots that stay regardless of branches, tags and callers."""
-        since = moment_before(self.age)
+        since = time_before(self.age)
         return Floor(to_millis(since) if self.declared else None, self.count)
 
-    def require(self, table: Table, moment: datetime | None, snapshot_ids: Collection[int]) -> None:
+    def require(self, table: Table, older_than: datetime | None, snapshot_ids: Collection[int]) -> None:
         """Require that an expiry respects the declared retention.
 
         Args:
             table: The table.
-            moment: Snapshots older than this would expire; None if none expires by age.
+            older_than: Snapshots older than this would expire; None if none expires by age.
             snapshot_ids: Snapshots that would expire regardless of age.
 
         Raises:
@@ -78,10 +78,10 @@ class Keeping:
         """
         if not self.declared:
             return
-        limit = moment_before(self.age) + _GRACE
+        limit = time_before(self.age) + _GRACE
         chosen = [table.metadata.snapshot_by_id(snapshot_id) for snapshot_id in snapshot_ids]
         young = any(one is not None and one.timestamp_ms > limit.timestamp() * 1000 for one in chosen)
-        if young or (moment is not None and moment > limit):
+        if young or (older_than is not None and older_than > limit):
             raise self._refusal(table, "Choose a longer age")
 
     def require_count(self, table: Table, retain_last: int | None) -> None:
@@ -93,7 +93,7 @@ class Keeping:
         if retain_last is not None and retain_last < self.count:
             msg = f"Each branch of table '{name_of(table)}' must keep {self.count} snapshots: "
             msg += f"the table's {MIN_SNAPSHOTS_PROPERTY} is {self.count}."
-            hint = f"Keep more snapshots; to override this on purpose, pass {_WAY_AROUND}."
+            hint = f"Keep more snapshots; to override this on purpose, pass {_OVERRIDE}."
             raise UnsafeRetentionError(msg, hint=hint, table=name_of(table))
 
     def require_end(self, table: Table) -> None:
@@ -109,7 +109,7 @@ class Keeping:
     def _refusal(self, table: Table, instead: str) -> UnsafeRetentionError:
         reasons = "; ".join(self.derivation)
         msg = f"Snapshots of table '{name_of(table)}' must be kept for {_days(self.age)}: {reasons}."
-        hint = f"{instead}; to override this on purpose, pass {_WAY_AROUND}."
+        hint = f"{instead}; to override this on purpose, pass {_OVERRIDE}."
         return UnsafeRetentionError(msg, hint=hint, table=name_of(table))
 
 
@@ -129,24 +129,24 @@ def keeping_of(context: ManagerContext, table: Table, declared: RetentionDays | 
         UnsafeRetentionError: The table's property is not a number.
     """
     keeping = _keeping(context, table, context.retention(name_of(table)) if declared is None else declared)
-    return replace(keeping, count=_own_count(context, table))
+    return replace(keeping, count=_table_count(context, table))
 
 
 def _keeping(context: ManagerContext, table: Table, declared: RetentionDays | None) -> Keeping:
-    own = _own_age(table)
+    table_age = _table_age(table)
     settings: list[tuple[timedelta, tuple[str, ...]]] = []
     if declared is not None:
         project = f"the project's retention is {_days(timedelta(declared))}"
         lines = tuple(getattr(declared, "derivation", ())) or (project,)
         settings.append((timedelta(days=declared), lines))
-    if own is not None and _is_set(context, table, MAX_AGE_PROPERTY):
-        settings.append((own, (f"the table's {MAX_AGE_PROPERTY} is {_days(own)}",)))
+    if table_age is not None and _is_set(context, table, MAX_AGE_PROPERTY):
+        settings.append((table_age, (f"the table's {MAX_AGE_PROPERTY} is {_days(table_age)}",)))
     if settings:
         longest = max(age for age, _ in settings)
         return Keeping(longest, tuple(line for _, lines in settings for line in lines), declared=True)
-    if own is not None:
-        line = f"no retention is declared: the table's {MAX_AGE_PROPERTY} is {_days(own)}"
-        return Keeping(own, (line,), declared=False)
+    if table_age is not None:
+        line = f"no retention is declared: the table's {MAX_AGE_PROPERTY} is {_days(table_age)}"
+        return Keeping(table_age, (line,), declared=False)
     age = timedelta(days=context.config.default_retention_days)
     return Keeping(age, (f"no retention is declared: the default is {_days(age)}",), declared=False)
 
@@ -158,7 +158,7 @@ def _is_set(context: ManagerContext, table: Table, name: str) -> bool:
     return table.metadata.properties.get(name) not in given
 
 
-def least_snapshots(table: Table) -> int:
+def min_snapshots(table: Table) -> int:
     """Return the minimum number of snapshots per branch from the table's property.
 
     Raises:
@@ -172,17 +172,17 @@ def least_snapshots(table: Table) -> int:
         raise UnsafeRetentionError(msg, hint="Set it to a number of snapshots.", table=name_of(table)) from None
 
 
-def moment_before(age: timedelta) -> datetime:
+def time_before(age: timedelta) -> datetime:
     """Return the current time minus an age, but not before the epoch."""
     now = datetime.now(UTC)
-    return now - min(age, now - _FIRST)
+    return now - min(age, now - _EPOCH)
 
 
-def _own_count(context: ManagerContext, table: Table) -> int:
-    return least_snapshots(table) if _is_set(context, table, MIN_SNAPSHOTS_PROPERTY) else 1
+def _table_count(context: ManagerContext, table: Table) -> int:
+    return min_snapshots(table) if _is_set(context, table, MIN_SNAPSHOTS_PROPERTY) else 1
 
 
-def _own_age(table: Table) -> timedelta | None:
+def _table_age(table: Table) -> timedelta | None:
     text = table.metadata.properties.get(MAX_AGE_PROPERTY)
     if text is None:
         return None
@@ -190,10 +190,10 @@ def _own_age(table: Table) -> timedelta | None:
         millis: int | None = int(text)
     except ValueError:
         millis = None
-    if millis is None or millis > _MOST_MILLIS:
+    if millis is None or millis > _MAX_MILLIS:
         msg = f"The property {MAX_AGE_PROPERTY} of table '{name_of(table)}' is '{text}', which is not an age."
         raise UnsafeRetentionError(msg, hint="Set it to a number of milliseconds.", table=name_of(table))
-    return timedelta(milliseconds=min(millis, LONGEST_DAYS * _MILLIS_OF_DAY))
+    return timedelta(milliseconds=min(millis, MAX_DAYS * _MILLIS_OF_DAY))
 
 
 def _days(age: timedelta) -> str:

@@ -33,22 +33,22 @@ def hold_of_child(properties: Mapping[str, str], child: str) -> str | None:
     return hold_of({LEGAL_HOLD: properties.get(f"{LEGAL_HOLD}.{child}", "")})
 
 
-def namespace_holds(namespaces: Namespaces, parts: tuple[str, ...], *, in_sight: bool = False) -> dict[str, str]:
+def namespace_holds(namespaces: Namespaces, parts: tuple[str, ...], *, skip_unreadable: bool = False) -> dict[str, str]:
     """Return the legal holds of a namespace and its parents, as namespace to reason.
 
     Args:
         namespaces: The catalog's namespaces.
         parts: The namespace.
-        in_sight: Whether to skip unreadable namespaces; a tenant cannot read the parents of its namespace.
+        skip_unreadable: Whether to skip unreadable namespaces; a tenant cannot read the parents of its namespace.
 
     Raises:
         CatalogAuthorizationError: Access to the properties of a namespace is denied.
     """
     # Flat catalogs have no parent namespaces; a dropped namespace may still be on hold through its parent.
-    passed_over = (NamespaceNotFoundError, CapabilityError, *((CatalogAuthorizationError,) if in_sight else ()))
+    skipped = (NamespaceNotFoundError, CapabilityError, *((CatalogAuthorizationError,) if skip_unreadable else ()))
     found: dict[str, str] = {}
     for depth in range(1, len(parts) + 1):
-        with contextlib.suppress(*passed_over):
+        with contextlib.suppress(*skipped):
             found |= _holds_at(namespaces, parts, depth)
     return found
 
@@ -59,7 +59,7 @@ def _holds_at(namespaces: Namespaces, parts: tuple[str, ...], depth: int) -> dic
     found = {".".join(parts[:depth]): hold_of(properties)}
     if depth < len(parts):
         found[".".join(parts[: depth + 1])] = hold_of_child(properties, parts[depth])
-    return {place: reason for place, reason in found.items() if reason is not None}
+    return {held_object: reason for held_object, reason in found.items() if reason is not None}
 
 
 def require_no_hold(context: ManagerContext, table: Table, *, what: str) -> None:
@@ -75,7 +75,7 @@ def require_no_hold(context: ManagerContext, table: Table, *, what: str) -> None
     """
     name = name_of(table)
     holds = {} if (reason := hold_of(table.metadata.properties)) is None else {name: reason}
-    holds |= namespace_holds(Namespaces(context.catalog), table.name()[:-1], in_sight=True)
-    for place, reason in holds.items():
-        msg = f"{what} of table '{name}' is refused: '{place}' is under legal hold ({reason})."
+    holds |= namespace_holds(Namespaces(context.catalog), table.name()[:-1], skip_unreadable=True)
+    for held_object, reason in holds.items():
+        msg = f"{what} of table '{name}' is refused: '{held_object}' is under legal hold ({reason})."
         raise LegalHoldError(msg, hint=f"When the hold is lifted, remove the property {LEGAL_HOLD}.", table=name)

@@ -70,9 +70,9 @@ def plan_expiry(  # noqa: PLR0913 - options by keyword
         MaintenanceError: One of ``snapshot_ids`` is the head of a branch or tagged.
         UnsafeRetentionError: The table's maximum ref age is not a number.
     """
-    dropped = set() if older_than_ms is None else _outlived_refs(metadata, now_ms)
+    dropped = set() if older_than_ms is None else _expired_refs(metadata, now_ms)
     refs = {name: ref for name, ref in metadata.refs.items() if name not in dropped}
-    chosen = _explicit(metadata, refs, snapshot_ids)
+    chosen = _chosen_snapshots(metadata, refs, snapshot_ids)
     if older_than_ms is not None:
         kept = _kept_by_refs(metadata, refs, older_than_ms, max(retain_last, floor.count), now_ms, floor.count)
         kept |= _kept_without_ref(metadata, refs, older_than_ms)
@@ -82,20 +82,20 @@ def plan_expiry(  # noqa: PLR0913 - options by keyword
     return Expiry(snapshot_ids=tuple(ordered), refs=tuple(sorted(dropped)))
 
 
-def _outlived_refs(metadata: TableMetadata, now_ms: int) -> set[str]:
-    default = _age_of_refs(metadata)
-    outlived = set()
+def _expired_refs(metadata: TableMetadata, now_ms: int) -> set[str]:
+    default = _default_ref_age(metadata)
+    expired = set()
     for name, ref in metadata.refs.items():
         if name == MAIN_BRANCH or name.startswith(RESERVED_REF_PREFIX):
             continue
         longest = ref.max_ref_age_ms if ref.max_ref_age_ms is not None else default
         snapshot = metadata.snapshot_by_id(ref.snapshot_id)
         if snapshot is None or (longest is not None and now_ms - snapshot.timestamp_ms > longest):
-            outlived.add(name)
-    return outlived
+            expired.add(name)
+    return expired
 
 
-def _age_of_refs(metadata: TableMetadata) -> int | None:
+def _default_ref_age(metadata: TableMetadata) -> int | None:
     text = metadata.properties.get(MAX_REF_AGE_PROPERTY)
     try:
         return None if text is None else int(text)
@@ -104,7 +104,7 @@ def _age_of_refs(metadata: TableMetadata) -> int | None:
         raise UnsafeRetentionError(msg, hint="Set it to a number of milliseconds.") from None
 
 
-def _explicit(metadata: TableMetadata, refs: dict[str, SnapshotRef], snapshot_ids: Collection[int]) -> set[int]:
+def _chosen_snapshots(metadata: TableMetadata, refs: dict[str, SnapshotRef], snapshot_ids: Collection[int]) -> set[int]:
     for snapshot_id in snapshot_ids:
         if metadata.snapshot_by_id(snapshot_id) is None:
             msg = f"Snapshot {snapshot_id} does not exist, so it cannot expire."
@@ -124,10 +124,10 @@ def _kept_by_refs(  # noqa: PLR0913, PLR0917 - the rules of one call
         kept.add(ref.snapshot_id)
         if ref.snapshot_ref_type != SnapshotRefType.BRANCH:
             continue
-        least = max(ref.min_snapshots_to_keep, count) if ref.min_snapshots_to_keep is not None else retain_last
+        min_count = max(ref.min_snapshots_to_keep, count) if ref.min_snapshots_to_keep is not None else retain_last
         oldest = now_ms - ref.max_snapshot_age_ms if ref.max_snapshot_age_ms is not None else older_than_ms
-        for place, snapshot in enumerate(ancestors(metadata, ref.snapshot_id)):
-            if place >= least and snapshot.timestamp_ms < oldest:
+        for position, snapshot in enumerate(ancestors(metadata, ref.snapshot_id)):
+            if position >= min_count and snapshot.timestamp_ms < oldest:
                 break
             kept.add(snapshot.snapshot_id)
     return kept

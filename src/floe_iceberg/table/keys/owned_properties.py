@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from floe_iceberg.commit.own_files import is_collected
 from floe_iceberg.table.history.legal_hold import LEGAL_HOLD, hold_of
-from floe_iceberg.table.keys.column_followers import NAME_MAPPING
+from floe_iceberg.table.keys.dependent_properties import NAME_MAPPING
 from floe_iceberg.table.keys.key_property import KEYS_PROPERTY, NULL_KEYS_PROPERTY
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = "format-version"
 
-_OF_ICEBERG = frozenset(
+_ICEBERG_PROPERTIES = frozenset(
     {
         "uuid",
         "snapshot-count",
@@ -27,24 +27,24 @@ _OF_ICEBERG = frozenset(
     }
 )
 _GC_ENABLED = "gc.enabled"
-_OF_FLOE = "floe."
+_FLOE_PREFIX = "floe."
 _PATHS = frozenset({"write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path"})
 
 
-def owner_of(key: str) -> str | None:
+def reserved_reason(key: str) -> str | None:
     """Return why a property cannot be set manually; None if it can."""
     if key == FORMAT_VERSION:
         return "The format version is not a property. Upgrade it with Spark SQL: ALTER TABLE … SET TBLPROPERTIES."
-    if key in _OF_ICEBERG:
+    if key in _ICEBERG_PROPERTIES:
         return "Iceberg manages it."
     if key in {KEYS_PROPERTY, NULL_KEYS_PROPERTY}:
         return "floe records upsert keys in it: declare keys in floe.yaml, then run floe apply."
-    if key.startswith(_OF_FLOE) and key != LEGAL_HOLD:
+    if key.startswith(_FLOE_PREFIX) and key != LEGAL_HOLD:
         return "floe manages it."
     return None
 
 
-def danger_of(key: str, before: Mapping[str, str], value: str | None) -> str | None:
+def change_risk(key: str, before: Mapping[str, str], value: str | None) -> str | None:
     """Return the risk of changing a property; None if it is harmless.
 
     Args:

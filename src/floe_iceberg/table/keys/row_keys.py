@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 UNIQUE_HINT = "Remove the duplicate rows, or declare keys that are unique."
 
-_SHOWN = 3
+_MAX_EXAMPLES = 3
 # Approximate memory per key during the comparison.
 _BYTES_PER_KEY = 64
 
@@ -63,7 +63,7 @@ def same_keys(one: Sequence[str], other: Sequence[str]) -> bool:
     return set(one) == set(other)
 
 
-def keys_shown(keys: Sequence[str]) -> str:
+def format_keys(keys: Sequence[str]) -> str:
     """Format keys for display."""
     return ", ".join(keys) or "none"
 
@@ -94,14 +94,14 @@ def set_keys(
     def plan(table: Table, _uncertain: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
         if records_keys(table, wanted, null_keys):
             return None
-        return _Step(context, table, wanted, NullKeys(null_keys or recorded_null_keys(table))).change()
+        return _KeyChange(context, table, wanted, NullKeys(null_keys or recorded_null_keys(table))).change()
 
     with context.operation("iceberg.set_keys", target, keys=keys_text(wanted)):
         return commit_change(context, target, plan, what="the key change")
 
 
 @dataclass(frozen=True)
-class _Step:
+class _KeyChange:
     """The change of a table's recorded keys."""
 
     context: ManagerContext
@@ -148,25 +148,25 @@ class _Step:
             raise self._refused(why, hint)
 
     def _require_unique(self) -> None:
-        if why := repeated_rows(self.context, self.table, self.keys, self.null_keys):
+        if why := describe_duplicates(self.context, self.table, self.keys, self.null_keys):
             raise self._refused(why, UNIQUE_HINT)
 
     def _refused(self, why: str, hint: str) -> ConfigurationError:
         name, current = name_of(self.table), recorded_keys(self.table)
         msg = (
-            f"The declared keys of table '{name}' are {keys_shown(self.keys)}; the table records "
-            f"{keys_shown(current)}. {why} Nothing was written."
+            f"The declared keys of table '{name}' are {format_keys(self.keys)}; the table records "
+            f"{format_keys(current)}. {why} Nothing was written."
         )
         return ConfigurationError(msg, hint=hint, table=name)
 
 
-def repeated_rows(context: ManagerContext, table: Table, keys: Sequence[str], null_keys: NullKeys) -> str | None:
+def describe_duplicates(context: ManagerContext, table: Table, keys: Sequence[str], null_keys: NullKeys) -> str | None:
     """Describe the duplicate keys on main; None if every key is unique."""
-    found = _repeated(context, table, keys, null_keys)
+    found = _find_duplicates(context, table, keys, null_keys)
     if not found:
         return None
     shown = ", ".join(str(example) for example in found)
-    return f"Its rows are not unique by {keys_shown(keys)}; examples of duplicates: {shown}."
+    return f"Its rows are not unique by {format_keys(keys)}; examples of duplicates: {shown}."
 
 
 def identifiers_of(schema: Schema, keys: Sequence[str]) -> tuple[str, ...] | None:
@@ -196,7 +196,9 @@ def _identify(transaction: Any, names: Sequence[str]) -> None:  # noqa: ANN401 -
         update.set_identifier_fields(*names)
 
 
-def _repeated(context: ManagerContext, table: Table, keys: Sequence[str], null_keys: NullKeys) -> list[dict[str, Any]]:
+def _find_duplicates(
+    context: ManagerContext, table: Table, keys: Sequence[str], null_keys: NullKeys
+) -> list[dict[str, Any]]:
     """Return examples of keys with several rows on main."""
     head = table.metadata.current_snapshot()
     if head is None:
@@ -207,22 +209,22 @@ def _repeated(context: ManagerContext, table: Table, keys: Sequence[str], null_k
         return []
     if rows is not None and rows * _BYTES_PER_KEY * len(keys) > context.config.spark_threshold_bytes:
         try:
-            return _repeated_on_engine(context, table, keys, null_keys)
+            return _find_duplicates_on_engine(context, table, keys, null_keys)
         except FloeStorageError as err:
             context.logger.info("comparing keys in process", reason=str(err))
     try:
         found = scan(context, table, columns=list(keys), snapshot_id=head.snapshot_id)
     except CapabilityError:
         # Only the engine can read this table.
-        return _repeated_on_engine(context, table, keys, null_keys)
+        return _find_duplicates_on_engine(context, table, keys, null_keys)
     repeated = repeated_keys(found, keys, null_keys=null_keys)
     return repeated.examples if repeated else []
 
 
-def _repeated_on_engine(
+def _find_duplicates_on_engine(
     context: ManagerContext, table: Table, keys: Sequence[str], null_keys: NullKeys
 ) -> list[dict[str, Any]]:
     request = ReadRequest(name_of(table), snapshot_id=table.metadata.current_snapshot_id)
     paths = [tuple(column_parts(key, table.schema())) for key in keys]
-    found = context.plane().repeated_keys(request, paths, null_keys=null_keys, limit=_SHOWN)
+    found = context.plane().repeated_keys(request, paths, null_keys=null_keys, limit=_MAX_EXAMPLES)
     return [dict(zip(keys, row, strict=True)) for row in found]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 NAME_MAPPING = "schema.name-mapping.default"
 
 # Prefixes of properties that end with a column name.
-_OF_A_COLUMN = (
+_COLUMN_PREFIXES = (
     "write.metadata.metrics.column.",
     "write.parquet.bloom-filter-enabled.column.",
     "write.parquet.bloom-filter-fpp.column.",
@@ -34,7 +34,7 @@ _ROOT = -1
 
 
 @dataclass(frozen=True)
-class Followers:
+class PropertyChanges:
     """Property changes that a schema change requires.
 
     Attributes:
@@ -51,7 +51,7 @@ class Followers:
         return (*updates, RemovePropertiesUpdate(removals=list(self.removals))) if self.removals else updates
 
 
-def followers(before: Schema, after: Schema, properties: Mapping[str, str]) -> Followers:
+def property_changes(before: Schema, after: Schema, properties: Mapping[str, str]) -> PropertyChanges:
     """Return the property changes that a schema change requires."""
     updates: dict[str, str] = {}
     removals = []
@@ -65,7 +65,7 @@ def followers(before: Schema, after: Schema, properties: Mapping[str, str]) -> F
         kept = (after.find_column_name(number) for number in before.identifier_field_ids)
         updates[KEYS_PROPERTY] = keys_text(sorted(name for name in kept if name is not None))
     for name, value in properties.items():
-        prefix = next((prefix for prefix in _OF_A_COLUMN if name.startswith(prefix)), None)
+        prefix = next((prefix for prefix in _COLUMN_PREFIXES if name.startswith(prefix)), None)
         if prefix is None or (column := name.removeprefix(prefix)) not in before.column_names:
             continue
         now = renamed_column(column, before, after)
@@ -73,7 +73,7 @@ def followers(before: Schema, after: Schema, properties: Mapping[str, str]) -> F
             removals.append(name)
             if now is not None:
                 updates[prefix + now] = value
-    return Followers(updates, tuple(removals))
+    return PropertyChanges(updates, tuple(removals))
 
 
 def renamed_column(column: str, before: Schema, after: Schema) -> str | None:
@@ -81,7 +81,7 @@ def renamed_column(column: str, before: Schema, after: Schema) -> str | None:
     return after.find_column_name(before.find_field(column).field_id) if column in before.column_names else None
 
 
-def mapped_names(before: Schema, after: Schema, mapping: str) -> str:
+def updated_name_mapping(before: Schema, after: Schema, mapping: str) -> str:
     """Return a table's name mapping after a schema change.
 
     Files without field ids, written outside of Iceberg, are read through it; it keeps old names and adds new ones.
