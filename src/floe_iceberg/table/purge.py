@@ -71,7 +71,7 @@ class PurgePlan:
         return self._deleted(context, [*self._remaining_after_server(), *self._leftovers])
 
     def _remaining_after_server(self) -> list[str]:
-        """Wait for a server that deletes in the background, as long as it makes progress; return the remaining files."""
+        """Wait while a server deletes files in the background and makes progress; return the remaining files."""
         remaining = self._existing(self._referenced)
         deadline = time.monotonic() + _STALL_SECONDS
         while remaining and time.monotonic() < deadline:

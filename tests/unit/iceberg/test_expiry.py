@@ -17,7 +17,7 @@ from floe_core.errors import ConfigurationError, LegalHoldError, SharedFilesErro
 from floe_iceberg import maintenance
 from floe_iceberg.maintenance import expiry
 from floe_iceberg.table import refs
-from floe_iceberg.table.history.keeping import Keeping, moment_before
+from floe_iceberg.table.history.keeping import Keeping, time_before
 from floe_testing.embedded_tables import age_snapshots, files_of, local_path
 
 pytest_plugins = ["floe_testing.table_fixtures"]
@@ -186,7 +186,7 @@ def test_the_longest_age_keeps_everything(context, events):
 def test_the_longest_number_of_days_keeps_everything(context, events):
     age_snapshots(events, *(timedelta(days=10_000) for _ in events.snapshots()))
     assert maintenance.expire_snapshots(context, NAME, older_than_days=365_000) == 0
-    assert moment_before(timedelta(days=365_000)) == datetime(1970, 1, 1, tzinfo=UTC)
+    assert time_before(timedelta(days=365_000)) == datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("days", [-1, math.nan, math.inf, 365_001])
