@@ -25,7 +25,7 @@ from floe_iceberg.staging.staged import StagedMark, open_staged, require_branche
 from floe_iceberg.table.declared.applying import follow_declaration
 from floe_iceberg.table.keys.row_keys import recorded_keys, recorded_null_keys, records_keys
 from floe_iceberg.table.lifecycle import declared_properties
-from floe_iceberg.table.schema import declared_schema, fits, iceberg_schema
+from floe_iceberg.table.schema import declared_schema, iceberg_schema, is_writable_to
 from floe_iceberg.write.operations import WriteSettings, write_table
 
 if TYPE_CHECKING:
@@ -377,7 +377,7 @@ def _comparable(data: pa.Schema, table: Table, column: str) -> bool:
         ours = iceberg_schema(pa.schema([data.field(column)])).find_field(column).field_type
     except (InvalidDataError, KeyError):
         return False
-    return fits(ours, table.schema().find_field(column).field_type)
+    return is_writable_to(ours, table.schema().find_field(column).field_type)
 
 
 def _guarded(reader: pa.RecordBatchReader, predicate: Any, output: Materialization) -> Iterator[pa.RecordBatch]:  # noqa: ANN401

@@ -82,7 +82,7 @@ class Difference:
     """Differences between the schema of a table and the schema of data.
 
     Attributes:
-        changes: Columns to add or widen before the data fits.
+        changes: Columns to add or widen before the data is_writable_to.
         mismatches: Columns that cannot be made to fit.
     """
 
@@ -136,7 +136,7 @@ def _type(table: IcebergType, data: IcebergType, column: str) -> Iterator[Schema
         case MapType(), MapType():
             yield from _type(table.key_type, data.key_type, f"{column}.key")
             yield from _type(table.value_type, data.value_type, f"{column}.value")
-        case _ if fits(data, table):
+        case _ if is_writable_to(data, table):
             return
         case _ if widens(table, data):
             yield SchemaChange(kind=SchemaChangeKind.WIDEN, column=column, type=data)
@@ -159,7 +159,7 @@ def widens(narrow: IcebergType, wide: IcebergType) -> bool:
     return True
 
 
-def fits(data: IcebergType, table: IcebergType) -> bool:
+def is_writable_to(data: IcebergType, table: IcebergType) -> bool:
     """Whether data of one type can be written to a column of the other."""
     if data == table or widens(data, table):
         return True
@@ -195,22 +195,22 @@ def _optional(field_type: IcebergType) -> IcebergType:
             return field_type
 
 
-def require_fit(
-    table: Table, data: pa.Schema, *, evolve: bool, name: str, freed: Sequence[SchemaChange] = ()
+def require_compatible(
+    table: Table, data: pa.Schema, *, evolve: bool, name: str, relaxed: Sequence[SchemaChange] = ()
 ) -> tuple[SchemaChange, ...]:
-    """Return the schema changes that data needs; ``freed`` are the changes that make required columns optional.
+    """Return the schema changes that data needs; ``relaxed`` contains the changes that make columns optional.
 
     Raises:
         SchemaEvolutionError: A column cannot fit, or columns would have to change and ``evolve`` is False.
     """
     difference = compare(table.schema(), data)
-    if freed:
-        free = {change.column for change in freed}
-        remaining = [found for found in difference.mismatches if found.data_type or found.column not in free]
-        difference = Difference((*difference.changes, *freed), tuple(remaining))
+    if relaxed:
+        relaxed_columns = {change.column for change in relaxed}
+        remaining = [found for found in difference.mismatches if found.data_type or found.column not in relaxed_columns]
+        difference = Difference((*difference.changes, *relaxed), tuple(remaining))
     mismatches = list(difference.mismatches)
     if not evolve:
-        mismatches += [_unwanted(change, table.schema()) for change in difference.changes]
+        mismatches += [_not_allowed(change, table.schema()) for change in difference.changes]
     if mismatches:
         msg = f"The data does not fit table '{name}'."
         hint = "Pass evolve_schema=True to evolve the table's schema." if not difference.mismatches else None
@@ -218,7 +218,7 @@ def require_fit(
     return difference.changes
 
 
-def _unwanted(change: SchemaChange, schema: Schema) -> ColumnMismatch:
+def _not_allowed(change: SchemaChange, schema: Schema) -> ColumnMismatch:
     if change.kind is SchemaChangeKind.ADD:
         return ColumnMismatch(change.column, None, str(change.type), "new column, but evolve_schema is False")
     current = schema.find_field(change.column).field_type
@@ -264,7 +264,7 @@ def evolve_schema(
             staged = stage_changes(table, changes, allow_incompatible=allow_incompatible_changes)
             wanted = staged.metadata.schema()
             columns = column_requests(table, changes)
-            requirements = (*staged.requirements, *_rows_looked_at(table, changes))
+            requirements = (*staged.requirements, *_row_requirements(table, changes))
             dependent = property_changes(table.schema(), wanted, table.properties).table_updates()
             return Change((*staged.updates, *dependent), requirements, columns) if staged.updates else None
 
@@ -295,7 +295,7 @@ def stage_changes(table: Table, changes: Sequence[SchemaChange], *, allow_incomp
 
     def edit(transaction: Transaction) -> None:
         with transaction.update_schema(allow_incompatible_changes=allow_incompatible) as update:
-            if _frees_identifiers(changes, table.schema()):
+            if _relaxes_identifiers(changes, table.schema()):
                 update.set_identifier_fields()
             for change in changes:
                 _apply(update, change, table.schema())
@@ -309,10 +309,10 @@ def stage_changes(table: Table, changes: Sequence[SchemaChange], *, allow_incomp
     return staged
 
 
-def _frees_identifiers(changes: Sequence[SchemaChange], schema: Schema) -> bool:
+def _relaxes_identifiers(changes: Sequence[SchemaChange], schema: Schema) -> bool:
     """Whether an identifier field becomes optional, which is not allowed: the keys are then stored as a property."""
-    freed = {change.column for change in changes if change.kind is SchemaChangeKind.MAKE_OPTIONAL}
-    return bool(freed & schema.identifier_field_names())
+    relaxed = {change.column for change in changes if change.kind is SchemaChangeKind.MAKE_OPTIONAL}
+    return bool(relaxed & schema.identifier_field_names())
 
 
 def _refusal(change: SchemaChange, table: Table, *, allow_incompatible: bool) -> ColumnMismatch | None:
@@ -323,7 +323,7 @@ def _refusal(change: SchemaChange, table: Table, *, allow_incompatible: bool) ->
     wanted = _wanted_type(change)
     new_text = str(wanted) if wanted else None
     if change.kind is SchemaChangeKind.ADD:
-        return _refused_addition(change, table, current, allow_incompatible=allow_incompatible)
+        return _addition_refusal(change, table, current, allow_incompatible=allow_incompatible)
     if current is None:
         return ColumnMismatch(column, None, new_text, "column does not exist")
     current_text = str(current.field_type)
@@ -333,10 +333,10 @@ def _refusal(change: SchemaChange, table: Table, *, allow_incompatible: bool) ->
         return None
     if change.incompatible and not allow_incompatible:
         return ColumnMismatch(column, current_text, new_text, f"{change.kind.value} is an incompatible change")
-    return _refused_by_rows(change, table, current, new_text)
+    return _row_refusal(change, table, current, new_text)
 
 
-def _refused_addition(
+def _addition_refusal(
     change: SchemaChange, table: Table, current: NestedField | None, *, allow_incompatible: bool
 ) -> ColumnMismatch | None:
     text = str(_wanted_type(change))
@@ -349,7 +349,7 @@ def _refused_addition(
     return None
 
 
-def _refused_by_rows(
+def _row_refusal(
     change: SchemaChange, table: Table, current: NestedField, new_text: str | None
 ) -> ColumnMismatch | None:
     """Return why a change would make existing rows unreadable; None if it would not."""
@@ -357,14 +357,14 @@ def _refused_by_rows(
     if change.kind is SchemaChangeKind.CHANGE_TYPE and table.metadata.snapshots:
         reason = "stored values cannot be read as the new type; add a column, copy the values, drop the old one"
         return ColumnMismatch(change.column, text, new_text, reason)
-    if change.kind is SchemaChangeKind.MAKE_REQUIRED and may_hold_nulls(table, current.field_id):
+    if change.kind is SchemaChangeKind.MAKE_REQUIRED and may_contain_nulls(table, current.field_id):
         return ColumnMismatch(change.column, text, text, "existing rows may contain nulls")
     if change.kind is SchemaChangeKind.DROP and (role := _role(table, current.field_id)):
         return ColumnMismatch(change.column, text, None, f"used by the table's {role}")
     return None
 
 
-def may_hold_nulls(table: Table, field_id: int) -> bool:
+def may_contain_nulls(table: Table, field_id: int) -> bool:
     """Whether a column may contain nulls on any branch, according to the manifests."""
     # Nested fields have no counts, so a missing count proves nothing.
     heads = {ref.snapshot_id for ref in _branches(table).values()}
@@ -372,14 +372,14 @@ def may_hold_nulls(table: Table, field_id: int) -> bool:
     return any((file.null_value_counts or {}).get(field_id, 1) > 0 for file in files)
 
 
-def _rows_looked_at(table: Table, changes: Sequence[SchemaChange]) -> tuple[TableRequirement, ...]:
+def _row_requirements(table: Table, changes: Sequence[SchemaChange]) -> tuple[TableRequirement, ...]:
     """Return the requirements of changes that depend on the rows: no branch may have moved since."""
     if not any(change.kind is SchemaChangeKind.MAKE_REQUIRED for change in changes):
         return ()
-    return heads_asserted(table)
+    return assert_branch_heads(table)
 
 
-def heads_asserted(table: Table) -> tuple[TableRequirement, ...]:
+def assert_branch_heads(table: Table) -> tuple[TableRequirement, ...]:
     """Return the requirements that no branch has moved since the table was loaded."""
     heads = {MAIN_BRANCH: None} | {name: ref.snapshot_id for name, ref in _branches(table).items()}
     return tuple(AssertRefSnapshotId(ref=name, snapshot_id=head) for name, head in heads.items())

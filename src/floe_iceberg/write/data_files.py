@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _MIB = 1024 * 1024
 _TARGET_BYTES = "write.target-file-size-bytes"
 # Below this size, a second writer costs more than it saves.
-_LEAST_PER_WRITER = 48 * _MIB
+_MIN_BYTES_PER_WRITER = 48 * _MIB
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Layout:
         discard_files(self.io, self.paths)
         self.paths.clear()
 
-    def in_order(self, rows: pa.Table) -> tuple[pa.Table, int | None]:
+    def sort(self, rows: pa.Table) -> tuple[pa.Table, int | None]:
         """Sort rows by the layout's order; also return the order's id if the table defines it."""
         order = self.order or self.metadata.sort_order()
         if order.is_unsorted:
@@ -225,12 +225,12 @@ def write_rows(layout: Layout, rows: pa.Table) -> list[DataFile]:
 def _in_parallel(layout: Layout, tasks: Iterable[PartitionRows]) -> list[list[DataFile]]:
     """Write on all cores with few tasks queued; if one fails, wait for the others before raising."""
     executor = ExecutorFactory.get_or_create()
-    ahead = 2 * (os.cpu_count() or 1)
+    max_queued = 2 * (os.cpu_count() or 1)
     futures: list[Future[list[DataFile]]] = []
     try:
         for number, task in enumerate(tasks):
-            if number >= ahead:
-                futures[number - ahead].result()
+            if number >= max_queued:
+                futures[number - max_queued].result()
             futures.append(executor.submit(_write_partition, layout, task))
         return [future.result() for future in futures]
     finally:
@@ -240,14 +240,14 @@ def _in_parallel(layout: Layout, tasks: Iterable[PartitionRows]) -> list[list[Da
 
 
 def _parts(rows: pa.Table) -> Iterator[pa.Table]:
-    count = max(1, min(os.cpu_count() or 1, rows.nbytes // _LEAST_PER_WRITER))
+    count = max(1, min(os.cpu_count() or 1, rows.nbytes // _MIN_BYTES_PER_WRITER))
     size = -(-rows.num_rows // count)
     for start in range(0, rows.num_rows, size):
         yield rows.slice(start, size)
 
 
 def _write_partition(layout: Layout, task: PartitionRows) -> list[DataFile]:
-    rows, order_id = layout.in_order(task.rows)
+    rows, order_id = layout.sort(task.rows)
     record = None if layout.spec.is_unpartitioned() else task.record
     files = []
     writer: DataFileWriter | None = None

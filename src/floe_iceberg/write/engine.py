@@ -46,9 +46,15 @@ from floe_iceberg.context import identifier_of
 from floe_iceberg.read.capabilities import require_known_partitions
 from floe_iceberg.read.versions import ref_history
 from floe_iceberg.table.refs import branch_at, ensure_snapshot
-from floe_iceberg.table.schema import column_requests, require_fit, stage_changes
+from floe_iceberg.table.schema import column_requests, require_compatible, stage_changes
 from floe_iceberg.write.abandoned import clear_operations
-from floe_iceberg.write.nullability import KeptStream, freed_by_nulls, kept_stream, optional, required_columns
+from floe_iceberg.write.nullability import (
+    BufferedStream,
+    buffered_stream,
+    make_optional,
+    nullable_by_data,
+    required_columns,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -118,7 +124,7 @@ def write_on_engine(  # noqa: PLR0913 - options by keyword
     with ExitStack() as stack:
         if isinstance(write.data, pa.RecordBatchReader):
             # A write that loses a race is repeated, but a stream can be read only once.
-            kept = stack.enter_context(kept_stream(write.data, _candidates(table, write) if evolve else ()))
+            kept = stack.enter_context(buffered_stream(write.data, _candidates(table, write) if evolve else ()))
             write = replace(write, data=kept, nulls=kept.nulls)
         if write.schema is not None:
             table = _evolve(context, table, write, write.schema, evolve=evolve)
@@ -176,8 +182,8 @@ def _evolve(context: ManagerContext, loaded: Table, write: EngineWrite, schema: 
     def plan(table: Table, _uncertain: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
         # For an engine's frame, only columns of the null type are known to contain nothing but null.
         rows = write.data if isinstance(write.data, pa.Table) else schema.empty_table()
-        freed = freed_by_nulls(table, rows, kept=write.kept, known=write.nulls) if evolve else ()
-        changes = require_fit(table, schema, evolve=evolve, name=".".join(table.name()), freed=freed)
+        relaxed = nullable_by_data(table, rows, kept=write.kept, known=write.nulls) if evolve else ()
+        changes = require_compatible(table, schema, evolve=evolve, name=".".join(table.name()), relaxed=relaxed)
         staged = stage_changes(table, changes)
         columns = column_requests(table, changes)
         return Change(staged.updates, staged.requirements, columns) if staged.updates else None
@@ -199,16 +205,16 @@ def _relax_null_columns(context: ManagerContext, target: TableTarget, write: Eng
     candidates = _candidates(table, write)
     if not candidates or not plane.accepts(write.data):
         return False
-    freed = optional(plane.columns_with_nulls(write.data, candidates))
+    relaxed = make_optional(plane.columns_with_nulls(write.data, candidates))
 
     def plan(table: Table, _uncertain: bool) -> Change | None:  # noqa: FBT001 - the plan's signature
-        left = [change for change in freed if table.schema().find_field(change.column).required]
+        left = [change for change in relaxed if table.schema().find_field(change.column).required]
         staged = stage_changes(table, left)
         return Change(staged.updates, staged.requirements, column_requests(table, left)) if left else None
 
-    if freed:
+    if relaxed:
         commit_change(context, target, plan, what="the schema change")
-    return bool(freed)
+    return bool(relaxed)
 
 
 def changes_anything(snapshot: Snapshot) -> bool:
@@ -252,12 +258,12 @@ class _EngineLoop:
                 continue
             found = find_operation(table.metadata, self._scope.operation_id, branch)
             if found is None or is_readable(table, found):
-                return Outcome(table, found or self._made_since(table, branch, before))
+                return Outcome(table, found or self._new_head(table, branch, before))
             # The engine mistook its own landed commit for a conflict and deleted that commit's files.
             self._context.logger.warning("snapshot files missing", snapshot_id=found.snapshot_id)
             self._set_ref(table, branch or MAIN_BRANCH, found.parent_snapshot_id, expected=found.snapshot_id)
 
-    def _made_since(self, table: Table, branch: str | None, before: int | None) -> Snapshot | None:
+    def _new_head(self, table: Table, branch: str | None, before: int | None) -> Snapshot | None:
         """Return the branch's head if it moved: an engine's metadata-only delete does not record the operation id."""
         head = self._head(table, branch)
         return table.snapshot_by_id(head) if head is not None and head != before else None
@@ -275,15 +281,15 @@ class _EngineLoop:
                     raise
                 table = self._load()
                 continue
-            made = self._made_since(table, branch, base)
-            if made is None:
+            created = self._new_head(table, branch, base)
+            if created is None:
                 return Outcome(table, None)
             # A killed driver's write may have landed in between, and publishing would include both.
-            whole = made.parent_snapshot_id == base and is_readable(table, made)
-            if whole and changes_anything(made):
-                return Outcome(table, made)
-            table = self._set_ref(table, branch or MAIN_BRANCH, base, expected=made.snapshot_id)
-            if whole:
+            complete = created.parent_snapshot_id == base and is_readable(table, created)
+            if complete and changes_anything(created):
+                return Outcome(table, created)
+            table = self._set_ref(table, branch or MAIN_BRANCH, base, expected=created.snapshot_id)
+            if complete:
                 # A delete that matched nothing.
                 return Outcome(table, None)
             if not self._backoff.wait():
@@ -296,7 +302,7 @@ class _EngineLoop:
         table = ensure_snapshot(self._context, self._load())
         clear_operations(self._context, table)
         while True:
-            outcome = self._once_on_branch()
+            outcome = self._attempt_on_branch()
             if outcome is not None:
                 return outcome
             if not self._backoff.wait():
@@ -305,7 +311,7 @@ class _EngineLoop:
                 msg = f"{msg} Nothing was written."
                 raise ConcurrencyConflictError(msg, hint="Try again, or raise commit_timeout_seconds.", table=name)
 
-    def _once_on_branch(self) -> Outcome | None:
+    def _attempt_on_branch(self) -> Outcome | None:
         table = self._load()
         if found := find_operation(table.metadata, self._scope.operation_id, self._scope.branch):
             return Outcome(table, found, repeated=True)
@@ -319,11 +325,11 @@ class _EngineLoop:
             head = self._head(table, branch)
             if head == base:
                 return Outcome(table, None)
-            made = table.snapshot_by_id(head) if head is not None else None
-            if made is None or not is_readable(table, made):
+            created = table.snapshot_by_id(head) if head is not None else None
+            if created is None or not is_readable(table, created):
                 return None
             # An engine also commits a delete that matched no rows.
-            return self._publish(table, made, base) if changes_anything(made) else Outcome(table, None)
+            return self._publish(table, created, base) if changes_anything(created) else Outcome(table, None)
         except (ConcurrencyConflictError, CommitFailedException):
             return None
         except CommitStateUnknownException:
@@ -332,16 +338,16 @@ class _EngineLoop:
         finally:
             self._remove(branch)
 
-    def _publish(self, table: Table, made: Snapshot, base: int | None) -> Outcome | None:
+    def _publish(self, table: Table, created: Snapshot, base: int | None) -> Outcome | None:
         """Move the target branch to the new snapshot; return None if the branch has moved in the meantime."""
         try:
-            self._set_ref(table, self._scope.branch or MAIN_BRANCH, made.snapshot_id, expected=base)
+            self._set_ref(table, self._scope.branch or MAIN_BRANCH, created.snapshot_id, expected=base)
         except CommitFailedException:
             self._context.logger.info("publish conflict", table=str(identifier_of(self._target)))
             return None
         except CommitStateUnknownException as err:
             raise self._unknown() from err
-        return Outcome(self._load(), made)
+        return Outcome(self._load(), created)
 
     def _require_unread(self, table: Table, head: int | None) -> None:
         require_unread(table.metadata, head, self._properties, table=str(identifier_of(self._target)))
@@ -364,7 +370,7 @@ class _EngineLoop:
         request = WriteRequest(
             table=str(identifier_of(self._target)),
             kind=self._write.kind,
-            data=data.reader() if isinstance(data, KeptStream) else data,
+            data=data.reader() if isinstance(data, BufferedStream) else data,
             row_filter=self._write.row_filter,
             keys=self._write.keys,
             null_keys=self._write.null_keys,
@@ -389,10 +395,10 @@ class _EngineLoop:
             timer.stop()
             table = self._load()
             found = find_operation(table.metadata, self._scope.operation_id, branch)
-            if made := found or self._made_since(table, branch, before):
-                summary = summary_of(made)
+            if created := found or self._new_head(table, branch, before):
+                summary = summary_of(created)
                 operation.set(
-                    snapshot_id=made.snapshot_id,
+                    snapshot_id=created.snapshot_id,
                     num_rows=int(summary.get("added-records", 0)),
                     bytes=int(summary.get("added-files-size", 0)),
                 )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 
-def freed_by_nulls(
+def nullable_by_data(
     table: Table, data: pa.Table | pa.RecordBatchReader, *, kept: Collection[str] = (), known: Collection[str] = ()
 ) -> tuple[SchemaChange, ...]:
     """Return the schema changes that allow the data's nulls in required columns of a table.
@@ -30,7 +30,7 @@ def freed_by_nulls(
         kept: Columns that stay required.
         known: Columns of a stream that are known to contain nulls.
     """
-    return optional(
+    return make_optional(
         name
         for name in required_columns(table, kept)
         if (index := data.schema.get_field_index(name)) >= 0
@@ -47,16 +47,16 @@ def required_columns(table: Table, kept: Collection[str] = ()) -> list[str]:
     schema = table.schema()
     # Key columns stay required: a missing value cannot identify a row.
     keys = {*kept, *parse_keys(table.properties.get(KEYS_PROPERTY, "")), *schema.identifier_field_names()}
-    return [field.name for field in schema.fields if field.required and not _holds(field.name, keys)]
+    return [field.name for field in schema.fields if field.required and not _contains_key(field.name, keys)]
 
 
-def optional(columns: Iterable[str]) -> tuple[SchemaChange, ...]:
+def make_optional(columns: Iterable[str]) -> tuple[SchemaChange, ...]:
     """Return the changes that make columns optional."""
     return tuple(SchemaChange(kind=SchemaChangeKind.MAKE_OPTIONAL, column=name) for name in columns)
 
 
 @dataclass(frozen=True)
-class KeptStream:
+class BufferedStream:
     """A stream buffered in a file, which can be read again.
 
     Attributes:
@@ -73,7 +73,7 @@ class KeptStream:
 
 
 @contextmanager
-def kept_stream(reader: pa.RecordBatchReader, columns: Collection[str]) -> Iterator[KeptStream]:
+def buffered_stream(reader: pa.RecordBatchReader, columns: Collection[str]) -> Iterator[BufferedStream]:
     """Read a whole stream before it is written, and note which of the given columns contain nulls.
 
     The batches are buffered in a temporary file, not in memory.
@@ -85,8 +85,8 @@ def kept_stream(reader: pa.RecordBatchReader, columns: Collection[str]) -> Itera
             for batch in reader:
                 nulls |= {name for name in columns if batch.column(name).null_count}
                 writer.write_batch(batch)
-        yield KeptStream(frozenset(nulls), file)
+        yield BufferedStream(frozenset(nulls), file)
 
 
-def _holds(column: str, keys: set[str]) -> bool:
+def _contains_key(column: str, keys: set[str]) -> bool:
     return any(key == column or key.startswith(f"{column}.") for key in keys)

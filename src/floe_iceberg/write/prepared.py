@@ -12,10 +12,10 @@ from pyiceberg.types import PrimitiveType
 
 from floe_core.errors import ConcurrencyConflictError
 from floe_iceberg.formats.partitioning import record_key, require_partitions
-from floe_iceberg.table.schema import require_fit, stage_changes, widens
+from floe_iceberg.table.schema import require_compatible, stage_changes, widens
 from floe_iceberg.write.copy_on_write import Branch, ReadSet, Rewrite, read_set, without_matching, without_partitions
 from floe_iceberg.write.data_files import Layout, write_rows
-from floe_iceberg.write.nullability import freed_by_nulls
+from floe_iceberg.write.nullability import nullable_by_data
 from floe_iceberg.write.stream import write_stream
 from floe_iceberg.write.upsert import key_filter, upsert_rows
 
@@ -65,13 +65,13 @@ class NewRows:
     def stage(self, table: Table) -> Staged | None:
         """Determine the schema changes that the rows need."""
         name = ".".join(table.name())
-        freed = freed_by_nulls(table, self.data, kept=self.kept, known=self._nulls) if self.evolve else ()
-        changes = require_fit(table, self.data.schema, evolve=self.evolve, name=name, freed=freed)
+        relaxed = nullable_by_data(table, self.data, kept=self.kept, known=self._nulls) if self.evolve else ()
+        changes = require_compatible(table, self.data.schema, evolve=self.evolve, name=name, relaxed=relaxed)
         return stage_changes(table, changes) if changes else None
 
     def _written(self, table: Table, metadata: TableMetadata) -> list[DataFile]:
         """Return the rows' data files; write them unless existing files still fit this version of the table."""
-        if self._layout is not None and _still_fits(self._layout.metadata, metadata):
+        if self._layout is not None and _is_reusable(self._layout.metadata, metadata):
             return self._files
         if self._layout is not None and isinstance(self.data, pa.RecordBatchReader):
             name = ".".join(table.name())
@@ -80,16 +80,16 @@ class NewRows:
         self.discard()
         self._layout = Layout(metadata, table.io)
         if isinstance(self.data, pa.RecordBatchReader):
-            follow = partial(self._follow, table) if self.evolve else None
-            self._files = write_stream(self._layout, self.data, chunk_bytes=self.chunk_bytes, follow=follow)
+            layout_for = partial(self._layout_for, table) if self.evolve else None
+            self._files = write_stream(self._layout, self.data, chunk_bytes=self.chunk_bytes, layout_for=layout_for)
         else:
             self._files = write_rows(self._layout, self.data)
         self.num_rows = sum(file.record_count for file in self._files)
         return self._files
 
-    def _follow(self, table: Table, chunk: pa.Table) -> Layout | None:
+    def _layout_for(self, table: Table, chunk: pa.Table) -> Layout | None:
         """Return a new layout, from this chunk of a stream on, if the chunk has nulls in more columns than before."""
-        found = {change.column for change in freed_by_nulls(table, chunk, kept=self.kept)}
+        found = {change.column for change in nullable_by_data(table, chunk, kept=self.kept)}
         if found <= self._nulls or self._layout is None:
             return None
         self._nulls |= found
@@ -103,15 +103,15 @@ class NewRows:
             self._layout.discard()
 
 
-def _still_fits(written: TableMetadata, now: TableMetadata) -> bool:
+def _is_reusable(written: TableMetadata, now: TableMetadata) -> bool:
     """Whether files written for one version of a table fit another: same spec and location, compatible columns."""
-    same_place = written.location == now.location and written.default_spec_id == now.default_spec_id
-    return same_place and (
-        written.current_schema_id == now.current_schema_id or _columns_fit(written.schema(), now.schema())
+    same_layout = written.location == now.location and written.default_spec_id == now.default_spec_id
+    return same_layout and (
+        written.current_schema_id == now.current_schema_id or _columns_are_compatible(written.schema(), now.schema())
     )
 
 
-def _columns_fit(written: Schema, now: Schema) -> bool:
+def _columns_are_compatible(written: Schema, now: Schema) -> bool:
     for field_id in written.field_ids:
         if now.find_column_name(field_id) != written.find_column_name(field_id):
             return False
@@ -161,7 +161,7 @@ class Replace:
         self._draft = draft
         self._filter = row_filter
         self._partitions = partitions
-        self._kept: _Kept | None = None
+        self._cached: _CachedRewrite | None = None
 
     def attempt(self, table: Table) -> CommitAttempt | None:
         """Build the commit."""
@@ -180,42 +180,42 @@ class Replace:
             # The last partition field may have been dropped since the write began.
             require_partitions(metadata.spec(), table=".".join(table.name()))
             records = {record_key(file.partition) for file in files}
-            self._drop_kept()
+            self._discard_cached()
             layout = Layout(metadata, table.io)
-            self._kept = _Kept(frozenset(), Rewrite(), layout)
+            self._cached = _CachedRewrite(frozenset(), Rewrite(), layout)
             return without_partitions(branch, records, layout) if records else Rewrite()
         if self._filter is None or branch.filter(self._filter, metadata).always:
             return Rewrite(tuple(branch.files()))
         tasks = branch.tasks(self._filter)
-        if self._kept is None or not self._kept.holds(read_set(tasks), metadata):
-            self._drop_kept()
+        if self._cached is None or not self._cached.is_valid(read_set(tasks), metadata):
+            self._discard_cached()
             layout = Layout(metadata, table.io)
-            self._kept = _Kept(read_set(tasks), Rewrite(), layout)
-            self._kept.rewrite = without_matching(branch, tasks, self._filter, layout)
-        return self._kept.rewrite
+            self._cached = _CachedRewrite(read_set(tasks), Rewrite(), layout)
+            self._cached.rewrite = without_matching(branch, tasks, self._filter, layout)
+        return self._cached.rewrite
 
-    def _drop_kept(self) -> None:
-        if self._kept is not None:
-            self._kept.layout.discard()
+    def _discard_cached(self) -> None:
+        if self._cached is not None:
+            self._cached.layout.discard()
 
     def discard(self, io: FileIO) -> None:
         """Delete the data files."""
         del io
         if self._rows is not None:
             self._rows.discard()
-        self._drop_kept()
+        self._discard_cached()
 
 
 @dataclass
-class _Kept:
+class _CachedRewrite:
     """Rewritten files and the files they replace; reusable while the table still contains exactly those."""
 
     read: ReadSet
     rewrite: Rewrite
     layout: Layout
 
-    def holds(self, read: ReadSet, metadata: TableMetadata) -> bool:
-        return self.read == read and _still_fits(self.layout.metadata, metadata)
+    def is_valid(self, read: ReadSet, metadata: TableMetadata) -> bool:
+        return self.read == read and _is_reusable(self.layout.metadata, metadata)
 
 
 class Upsert:
@@ -229,7 +229,7 @@ class Upsert:
         self._data = rows
         self._keys = tuple(keys)
         self._draft = draft
-        self._kept: _Kept | None = None
+        self._cached: _CachedRewrite | None = None
 
     def attempt(self, table: Table) -> CommitAttempt | None:
         """Build the commit."""
@@ -239,11 +239,11 @@ class Upsert:
         metadata = staged.metadata if staged else table.metadata
         branch = Branch.of(table, self._draft.branch)
         tasks = branch.tasks(key_filter(self._data, self._keys))
-        if self._kept is None or not self._kept.holds(read_set(tasks), metadata):
+        if self._cached is None or not self._cached.is_valid(read_set(tasks), metadata):
             self.discard(table.io)
-            self._kept = _Kept(read_set(tasks), Rewrite(), Layout(metadata, table.io))
-            self._kept.rewrite = upsert_rows(branch, tasks, self._data, self._keys, self._kept.layout)
-        rewrite = self._kept.rewrite
+            self._cached = _CachedRewrite(read_set(tasks), Rewrite(), Layout(metadata, table.io))
+            self._cached.rewrite = upsert_rows(branch, tasks, self._data, self._keys, self._cached.layout)
+        rewrite = self._cached.rewrite
         if not rewrite.removed and not rewrite.added:
             return None
         operation = Operation.OVERWRITE if rewrite.removed else Operation.APPEND
@@ -254,5 +254,5 @@ class Upsert:
     def discard(self, io: FileIO) -> None:
         """Delete the data files."""
         del io
-        if self._kept is not None:
-            self._kept.layout.discard()
+        if self._cached is not None:
+            self._cached.layout.discard()

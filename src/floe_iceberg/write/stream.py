@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from floe_iceberg.write.data_files import Layout
 
 # Each open file costs a handle and, on an object store, an upload buffer.
-MOST_OPEN_FILES = 128
+MAX_OPEN_FILES = 128
 
 
 def write_stream(
@@ -35,7 +35,7 @@ def write_stream(
     reader: pa.RecordBatchReader,
     *,
     chunk_bytes: int,
-    follow: Callable[[pa.Table], Layout | None] | None = None,
+    layout_for: Callable[[pa.Table], Layout | None] | None = None,
 ) -> list[DataFile]:
     """Write a reader's batches as data files in bounded memory.
 
@@ -45,13 +45,13 @@ def write_stream(
         layout: Layout of the files.
         reader: The batches.
         chunk_bytes: Arrow bytes to buffer.
-        follow: Called with each chunk before it is written; returns a new layout if the layout has to change.
+        layout_for: Called with each chunk before it is written; returns a new layout if the layout has to change.
     """
     writers = _OpenFiles(layout)
     try:
         for chunk in _chunks(reader, chunk_bytes):
-            if follow is not None and (changed := follow(chunk)) is not None:
-                writers.turn_to(changed)
+            if layout_for is not None and (changed := layout_for(chunk)) is not None:
+                writers.switch_layout(changed)
                 layout = changed
             writers.write(fit(chunk, layout.schema))
             pa.default_memory_pool().release_unused()
@@ -66,7 +66,7 @@ def _chunks(reader: pa.RecordBatchReader, chunk_bytes: int) -> Iterator[pa.Table
     batches: list[pa.RecordBatch] = []
     size = 0
     for batch in reader:
-        for piece in _pieces(batch, chunk_bytes):
+        for piece in _split(batch, chunk_bytes):
             batches.append(piece)
             size += piece.nbytes
             if size >= chunk_bytes:
@@ -79,7 +79,7 @@ def _chunks(reader: pa.RecordBatchReader, chunk_bytes: int) -> Iterator[pa.Table
         yield pa.Table.from_batches(batches)
 
 
-def _pieces(batch: pa.RecordBatch, chunk_bytes: int) -> Iterator[pa.RecordBatch]:
+def _split(batch: pa.RecordBatch, chunk_bytes: int) -> Iterator[pa.RecordBatch]:
     if batch.num_rows == 0:
         return
     rows = max(1, int(batch.num_rows * chunk_bytes / max(1, batch.nbytes)))
@@ -104,7 +104,7 @@ class _OpenFiles:
         pending: list[Future[None]] = []
         for part in parts:
             writer = self._writer(part.record, pending)
-            pending.append(executor.submit(writer.write, self._layout.in_order(part.rows)[0]))
+            pending.append(executor.submit(writer.write, self._layout.sort(part.rows)[0]))
         _finish(pending)
         self._roll()
 
@@ -113,7 +113,7 @@ class _OpenFiles:
         if key in self._open:
             self._open.move_to_end(key)
             return self._open[key]
-        if len(self._open) >= MOST_OPEN_FILES:
+        if len(self._open) >= MAX_OPEN_FILES:
             _finish(pending)
             _, oldest = self._open.popitem(last=False)
             self._closed.append(oldest.close())
@@ -127,7 +127,7 @@ class _OpenFiles:
                 self._closed.append(writer.close())
                 del self._open[key]
 
-    def turn_to(self, layout: Layout) -> None:
+    def switch_layout(self, layout: Layout) -> None:
         """Close the current files and write the following chunks with another layout."""
         self.close()
         self._layout = layout

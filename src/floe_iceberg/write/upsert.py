@@ -136,8 +136,8 @@ def upsert_rows(
         updated = pa.table([new[name] if name in given else old[name] for name in old.column_names], source.schema)
         written += [_without(current, pairs[_TARGET]), updated]
     written.append(source.filter(pa.array(unmatched)))
-    held = [table for table in written if table.num_rows]
-    added = write_rows(layout, pa.concat_tables(held)) if held else []
+    tables = [table for table in written if table.num_rows]
+    added = write_rows(layout, pa.concat_tables(tables)) if tables else []
     return Rewrite(tuple(removed), tuple(added))
 
 
@@ -151,7 +151,7 @@ class KeyIndex:
         self._single = self._table.column(0).combine_chunks() if len(self._columns) == 1 else None
         # In Arrow's join null equals nothing, which only matters if the source has nulls.
         self._nullable = [name for name in self._table.column_names if self._table[name].null_count]
-        self._stand_ins = {name: _any_value(self._table[name]) for name in self._nullable}
+        self._placeholders = {name: _any_value(self._table[name]) for name in self._nullable}
         self._joined = numbered(self._without_nulls(self._table), _SOURCE)
 
     def lookup(self, target: pa.Table) -> pa.Table:
@@ -171,10 +171,10 @@ class KeyIndex:
     def _without_nulls(self, columns: pa.Table) -> pa.Table:
         """Split each nullable column in two: whether it has a value, and the value or a placeholder."""
         for name in self._nullable:
-            values, stand_in = columns[name], self._stand_ins[name]
+            values, placeholder = columns[name], self._placeholders[name]
             columns = columns.drop_columns([name]).append_column(f"{name} is there", values.is_valid())
-            if stand_in is not None:
-                columns = columns.append_column(name, pc.fill_null(values, stand_in))
+            if placeholder is not None:
+                columns = columns.append_column(name, pc.fill_null(values, placeholder))
         return columns
 
 

@@ -11,7 +11,7 @@ from floe_iceberg.catalog.namespaces import Namespaces
 from floe_iceberg.commit.metadata import commit_change
 from floe_iceberg.context import identifier_of
 from floe_iceberg.read.integrity import load_table
-from floe_iceberg.table.declared.changes import DeclaredChange, impossible_of, made_of
+from floe_iceberg.table.declared.changes import DeclaredChange, resolvable, unresolvable
 from floe_iceberg.table.declared.drift import missing_table
 from floe_iceberg.table.lifecycle import create_from_config
 from floe_iceberg.table.schema import widens
@@ -48,7 +48,7 @@ class DeclaredPlan:
     @property
     def impossible(self) -> tuple[DriftItem, ...]:
         """Differences that cannot be resolved; if there are any, nothing is changed."""
-        return impossible_of(self.items)
+        return unresolvable(self.items)
 
     @property
     def left(self) -> tuple[DriftItem, ...]:
@@ -61,8 +61,8 @@ class DeclaredPlan:
     def made(self) -> tuple[DriftItem, ...]:
         """Differences that are resolved; for a new table these are all differences."""
         if not self.exists:
-            return made_of(self.items, drop_columns=True) if self.creates else ()
-        return made_of(self.items, drop_columns=self.drop_columns)
+            return resolvable(self.items, drop_columns=True) if self.creates else ()
+        return resolvable(self.items, drop_columns=self.drop_columns)
 
     @property
     def destructive(self) -> tuple[DriftItem, ...]:
@@ -100,7 +100,7 @@ def _new_table(target: TableTarget, declared: TableConfig) -> DeclaredPlan:
 
 
 def _plan(change: DeclaredChange) -> DeclaredPlan:
-    refused = change.unique if not change.impossible else None
+    refused = change.key_refusal if not change.impossible else None
     items = tuple(refused if refused and item.kind is DriftKind.KEYS else item for item in change.items)
     name = str(identifier_of(change.table))
     return DeclaredPlan(name, exists=True, items=items, drop_columns=change.drop_columns)

@@ -48,7 +48,7 @@ from floe_iceberg.table.keys.row_keys import (
     recorded_null_keys,
 )
 from floe_iceberg.table.lifecycle import declared_properties
-from floe_iceberg.table.schema import heads_asserted, partitions_files
+from floe_iceberg.table.schema import assert_branch_heads, partitions_files
 from floe_iceberg.table.specs import check_spec, partition_spec, sort_order
 
 if TYPE_CHECKING:
@@ -63,15 +63,15 @@ if TYPE_CHECKING:
     from floe_iceberg.context import ManagerContext
 
 # Changes whose feasibility depends on the existing rows.
-_BY_ROWS = {DriftKind.MISSING_COLUMN, DriftKind.EXTRA_COLUMN, DriftKind.NULLABILITY, DriftKind.KEYS}
+_ROW_DEPENDENT = {DriftKind.MISSING_COLUMN, DriftKind.EXTRA_COLUMN, DriftKind.NULLABILITY, DriftKind.KEYS}
 
 
-def impossible_of(items: Iterable[DriftItem]) -> tuple[DriftItem, ...]:
+def unresolvable(items: Iterable[DriftItem]) -> tuple[DriftItem, ...]:
     """Return the differences that cannot be resolved."""
     return tuple(item for item in items if item.remedy is DriftRemedy.NONE)
 
 
-def made_of(items: Iterable[DriftItem], *, drop_columns: bool) -> tuple[DriftItem, ...]:
+def resolvable(items: Iterable[DriftItem], *, drop_columns: bool) -> tuple[DriftItem, ...]:
     """Return the differences that are resolved; undeclared columns stay unless ``drop_columns`` is set."""
     left = {DriftRemedy.NONE} if drop_columns else {DriftRemedy.NONE, DriftRemedy.FLAG}
     return tuple(item for item in items if item.remedy not in left)
@@ -96,22 +96,22 @@ class DeclaredChange:
     @cached_property
     def items(self) -> tuple[DriftItem, ...]:
         """All differences, each with its remedy."""
-        found = [self._judged(item) for item in differences(self.table, self.declared)]
+        found = [self._with_remedy(item) for item in differences(self.table, self.declared)]
         refused = any(item.remedy is DriftRemedy.NONE for item in found)
-        return tuple(found) if refused else (*found, *self._problems_of_the_whole(found))
+        return tuple(found) if refused else (*found, *self._layout_conflicts(found))
 
     @property
     def impossible(self) -> tuple[DriftItem, ...]:
         """Differences that cannot be resolved; if there are any, nothing is changed."""
-        return impossible_of(self.items)
+        return unresolvable(self.items)
 
     @property
     def made(self) -> tuple[DriftItem, ...]:
         """Differences that the commit resolves."""
-        return made_of(self.items, drop_columns=self.drop_columns)
+        return resolvable(self.items, drop_columns=self.drop_columns)
 
     @cached_property
-    def unique(self) -> DriftItem | None:
+    def key_refusal(self) -> DriftItem | None:
         """Why the table's rows rule out the declared keys; None if they do not."""
         item = next((item for item in self.items if item.kind is DriftKind.KEYS), None)
         if item is None or not self._keys:
@@ -145,17 +145,19 @@ class DeclaredChange:
             raise CapabilityError(msg, hint=f"Change it with Spark SQL: ALTER TABLE {name} …", table=name)
         return Change(updates, self._requirements())
 
-    def _judged(self, item: DriftItem) -> DriftItem:
+    def _with_remedy(self, item: DriftItem) -> DriftItem:
         """Return a difference with the remedy that is possible on this table."""
         drops = item.remedy is DriftRemedy.FLAG and self.drop_columns
         if not drops and item.kind is not DriftKind.RENAME:
             return item
-        why = self._needed(item.path) if drops else None
-        if held := sorted(name for name in self.table.metadata.refs if name.startswith(STAGING_PREFIX)):
-            why = f"Branch {held[0]} has a staged write: publish or discard it first with floe publish or floe discard."
+        why = self._drop_refusal(item.path) if drops else None
+        if staged := sorted(name for name in self.table.metadata.refs if name.startswith(STAGING_PREFIX)):
+            why = (
+                f"Branch {staged[0]} has a staged write: publish or discard it first with floe publish or floe discard."
+            )
         return item.model_copy(update={"remedy": DriftRemedy.NONE, "fix": why}) if why else item
 
-    def _needed(self, column: str) -> str | None:
+    def _drop_refusal(self, column: str) -> str | None:
         """Return why a column cannot be dropped; None if it can."""
         gone = target_schema(self.table.metadata, self.declared.columns).find_field(column).field_id
         role = None
@@ -178,7 +180,7 @@ class DeclaredChange:
             return str(err)
         return None
 
-    def _problems_of_the_whole(self, found: list[DriftItem]) -> Iterator[DriftItem]:
+    def _layout_conflicts(self, found: list[DriftItem]) -> Iterator[DriftItem]:
         """Yield conflicts between the declared columns and the partitioning."""
         changed = {item.kind for item in found}
         try:
@@ -282,11 +284,11 @@ class DeclaredChange:
         ]
         if self._changes(DriftKind.PARTITIONING):
             found.append(AssertLastAssignedPartitionId(last_assigned_partition_id=metadata.last_partition_id))
-        if any(item.kind in _BY_ROWS and _by_rows(item) for item in self.made):
-            found += heads_asserted(self.table)
+        if any(item.kind in _ROW_DEPENDENT and _depends_on_rows(item) for item in self.made):
+            found += assert_branch_heads(self.table)
         return tuple(found)
 
 
-def _by_rows(item: DriftItem) -> bool:
+def _depends_on_rows(item: DriftItem) -> bool:
     """Whether a change is possible only because of the existing rows, or because there are none."""
     return item.kind in {DriftKind.KEYS, DriftKind.EXTRA_COLUMN} or item.severity is DriftSeverity.BREAKING

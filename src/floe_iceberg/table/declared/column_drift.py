@@ -10,7 +10,7 @@ from pyiceberg.types import ListType, MapType, StructType
 
 from floe_core.declaration.drift import DriftItem, DriftKind, DriftRemedy, DriftSeverity
 from floe_iceberg.table.declared.target_schema import pending_renames
-from floe_iceberg.table.schema import declared_schema, may_hold_nulls, widens
+from floe_iceberg.table.schema import declared_schema, may_contain_nulls, widens
 from floe_iceberg.table.types import type_text
 
 if TYPE_CHECKING:
@@ -56,9 +56,9 @@ class _Columns:
             yield item.model_copy(update={"remedy": DriftRemedy.APPLY})
         yield from self._nested_renames()
         yield from self._struct(wanted.as_struct(), actual.as_struct(), "")
-        known_as = [self._renames.get(column.name, column.name) for column in wanted.fields]
-        there = [column.name for column in actual.fields]
-        declared, found = [n for n in known_as if n in there], [n for n in there if n in known_as]
+        current_names = [self._renames.get(column.name, column.name) for column in wanted.fields]
+        existing = [column.name for column in actual.fields]
+        declared, found = [n for n in current_names if n in existing], [n for n in existing if n in current_names]
         if declared != found:
             yield DriftItem(
                 kind=DriftKind.COLUMN_ORDER,
@@ -73,22 +73,22 @@ class _Columns:
     def _nested_renames(self) -> Iterator[DriftItem]:
         """Yield renames that would turn a struct field into a column, which is impossible."""
         schema = self.table.schema()
-        there = {column.name for column in schema.fields}
+        existing = {column.name for column in schema.fields}
         for old, new in self._former.items():
-            if old in schema.column_names and not {old, new} & there:
+            if old in schema.column_names and not {old, new} & existing:
                 fix = "A struct field cannot become a column. Rename it within its struct with: "
                 yield _rename(old, new, fix + "floe tables rename-column")
 
     def _struct(self, wanted: StructType, actual: StructType, prefix: str) -> Iterator[DriftItem]:
-        there = {column.name: column for column in actual.fields}
-        known_as = {} if prefix else self._renames
+        existing = {column.name: column for column in actual.fields}
+        current_names = {} if prefix else self._renames
         for column in wanted.fields:
-            found = there.pop(known_as.get(column.name, column.name), None)
+            found = existing.pop(current_names.get(column.name, column.name), None)
             if found is None:
                 yield self._missing(column, prefix + column.name)
             else:
                 yield from self._field(column, found, prefix + column.name)
-        for column in there.values():
+        for column in existing.values():
             yield self._extra(column, prefix)
 
     def _missing(self, column: NestedField, path: str) -> DriftItem:
@@ -177,7 +177,7 @@ class _Columns:
     def _nullability(self, path: str, field_id: int, *, wanted: bool, actual: bool) -> Iterator[DriftItem]:
         if wanted == actual:
             return
-        refused = wanted and self._written and may_hold_nulls(self.table, field_id)
+        refused = wanted and self._written and may_contain_nulls(self.table, field_id)
         yield DriftItem(
             kind=DriftKind.NULLABILITY,
             path=path,

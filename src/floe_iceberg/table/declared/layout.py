@@ -28,19 +28,19 @@ def evolved_spec(metadata: TableMetadata, wanted: PartitionSpec) -> PartitionSpe
     before returns with its old id and name. Format version 1 identifies fields by position, so a removed field becomes
     a void transform.
     """
-    by_place = metadata.format_version == 1
+    by_position = metadata.format_version == 1
     terms = {_term(field): field for field in wanted.fields}
     fields = []
     for field in metadata.spec().fields:
         if _term(field) in terms:
             fields.append(field)
-        elif by_place:
+        elif by_position:
             fields.append(PartitionField(field.source_id, field.field_id, VoidTransform(), field.name))
-    there = {_term(field) for field in fields}
-    former = {} if by_place else {_term(field): field for spec in metadata.partition_specs for field in spec.fields}
+    existing = {_term(field) for field in fields}
+    former = {} if by_position else {_term(field): field for spec in metadata.partition_specs for field in spec.fields}
     last = metadata.last_partition_id or PARTITION_FIELD_ID_START - 1
     for term, field in terms.items():
-        if term in there:
+        if term in existing:
             continue
         known = former.get(term)
         last = last if known else last + 1

@@ -54,8 +54,8 @@ def target_schema(metadata: TableMetadata, columns: Sequence[ColumnConfig], *, d
 
 def _identifiers(before: Schema, fields: Sequence[NestedField]) -> list[int]:
     """Return the identifier fields if all of them still exist and are required, else none."""
-    sure = set(_never_null(StructType(*fields)))
-    kept = [number for number in before.identifier_field_ids if number in sure]
+    never_null = set(_never_null(StructType(*fields)))
+    kept = [number for number in before.identifier_field_ids if number in never_null]
     return sorted(kept) if len(kept) == len(before.identifier_field_ids) else []
 
 
@@ -91,9 +91,9 @@ class _Merge:
     renames: Mapping[str, str] = field(default_factory=dict)
 
     def struct(self, wanted: StructType, actual: StructType, *, top: bool = False) -> StructType:
-        there = {column.name: column for column in actual.fields}
-        known_as = self.renames if top else {}
-        pairs = [(column, there.get(known_as.get(column.name, column.name))) for column in wanted.fields]
+        existing = {column.name: column for column in actual.fields}
+        current_names = self.renames if top else {}
+        pairs = [(column, existing.get(current_names.get(column.name, column.name))) for column in wanted.fields]
         merged = [self._field(column, found) for column, found in pairs]
         matched = [found.field_id for _, found in pairs if found is not None]
         extra = [] if self.drop else [column for column in actual.fields if column.field_id not in matched]
