@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.catalog import Catalog
 
-from floe_catalogs.own_settings import OwnSettings
+from floe_catalogs.trusted_file_io import TrustedFileIO
 from floe_core.errors import CapabilityError
 
 if TYPE_CHECKING:
     from pyiceberg.typedef import Identifier
 
 
-class FlatNamespaces(OwnSettings):
+class FlatNamespaces(TrustedFileIO):
     """Rejects nested namespaces before any level is created."""
 
     def namespace_exists(self, namespace: str | Identifier) -> bool:

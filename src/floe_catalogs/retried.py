@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 # Set during a retried call, whose nested calls are not retried separately.
-_repeated: ContextVar[bool] = ContextVar("floe_repeated_call", default=False)
+_in_retried_call: ContextVar[bool] = ContextVar("floe_repeated_call", default=False)
 
 
-def policy_for(config: CatalogConfig, *, place: str) -> RetryPolicy:
+def policy_for(config: CatalogConfig, *, address: str) -> RetryPolicy:
     """Return the retry policy configured in the ``catalog`` section.
 
     Args:
         config: The section.
-        place: The catalog's address, shown in the circuit breaker's messages.
+        address: The catalog's address, shown in the circuit breaker's messages.
     """
-    breaker = CircuitBreaker(config.circuit_breaker, name=f"catalog at {place}")
+    breaker = CircuitBreaker(config.circuit_breaker, name=f"catalog at {address}")
     return RetryPolicy(config.retry, timeouts=config.timeouts, breaker=breaker)
 
 
@@ -72,10 +72,10 @@ class RetriedReads(Catalog):
         return self._retried(super().load_namespace_properties, namespace)  # type: ignore[safe-super]  # implemented by the next class in the MRO
 
     def _retried(self, call: Callable[..., T], *arguments: Any) -> T:  # noqa: ANN401 - the arguments of the call
-        if self.retry_policy is None or _repeated.get():
+        if self.retry_policy is None or _in_retried_call.get():
             return call(*arguments)
-        token = _repeated.set(True)
+        token = _in_retried_call.set(True)
         try:
             return self.retry_policy.call(call, *arguments)
         finally:
-            _repeated.reset(token)
+            _in_retried_call.reset(token)

@@ -36,7 +36,7 @@ from floe_polaris.errors import CatalogServerError, server_message, unreadable_m
 from floe_polaris.spark import DELEGATION_HEADER
 from floe_polaris.transport.auth import authenticator_for
 from floe_polaris.transport.http import DeadlineSession
-from floe_polaris.transport.origin import origin_of, shown
+from floe_polaris.transport.origin import display_url, origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +68,7 @@ _VENDED_OPERATIONS = frozenset({"read", "write"})
 
 def breaker_for(config: PolarisCatalogConfig) -> CircuitBreaker:
     """Return a circuit breaker for the catalog; pass it to ``create_catalog`` to let several connections share it."""
-    return CircuitBreaker(config.circuit_breaker, name=f"catalog at {shown(config.uri)}")
+    return CircuitBreaker(config.circuit_breaker, name=f"catalog at {display_url(config.uri)}")
 
 
 def create_catalog(config: PolarisCatalogConfig, *, breaker: CircuitBreaker | None = None) -> PolarisCatalog:
@@ -101,18 +101,20 @@ class PolarisCatalog(RestCatalogHook):
         self.config = config
         self.clock_offset_ms = 0
         self._breaker = breaker or breaker_for(config)
-        token_breaker = CircuitBreaker(config.circuit_breaker, name=f"token endpoint at {shown(config.token_uri)}")
+        token_breaker = CircuitBreaker(
+            config.circuit_breaker, name=f"token endpoint at {display_url(config.token_uri)}"
+        )
         self._authenticator = authenticator_for(config, breaker=token_breaker)
         self._idempotency_keys = False
         properties = {**config.properties, "uri": config.uri}
         if config.warehouse:
             properties["warehouse"] = config.warehouse
-        with traced("polaris.connect", catalog=config.name, uri=shown(config.uri), warehouse=config.warehouse):
+        with traced("polaris.connect", catalog=config.name, uri=display_url(config.uri), warehouse=config.warehouse):
             super().__init__(config.name, **properties)
 
     def __repr__(self) -> str:
         """Show the catalog's name and address, but not its properties, which contain secrets."""
-        return f"PolarisCatalog(name={self.name!r}, uri={shown(self.config.uri)!r})"
+        return f"PolarisCatalog(name={self.name!r}, uri={display_url(self.config.uri)!r})"
 
     @property
     def catalog_plugin(self) -> CatalogPlugin:
@@ -302,8 +304,8 @@ class PolarisCatalog(RestCatalogHook):
         url = self.url(Endpoints.update_table, prefixed=True, **self.path_of_table(identifier))
         response = self.session.post(url, data=_commit_body(request, table.metadata.last_column_id))
         if not response.ok:
-            said = server_message(response) or f"status {response.status_code}"
-            raise _COMMIT_ERRORS.get(response.status_code, pyiceberg_errors.RESTError)(said)
+            message = server_message(response) or f"status {response.status_code}"
+            raise _COMMIT_ERRORS.get(response.status_code, pyiceberg_errors.RESTError)(message)
         return CommitTableResponse.model_validate_json(response.text)
 
     def _vend(self, identifier: Identifier) -> dict[str, str]:
@@ -321,7 +323,7 @@ class PolarisCatalog(RestCatalogHook):
             self.config, url=self.config.uri, breaker=self._breaker, authenticator=self._authenticator
         )
         session.idempotency_keys = self._idempotency_keys
-        session.on_answer = self._note_answer
+        session.on_response = self._on_response
         return session, self._authenticator
 
     def set_headers(self, session: requests.Session) -> None:
@@ -331,21 +333,21 @@ class PolarisCatalog(RestCatalogHook):
         else:
             session.headers[DELEGATION_HEADER] = self.config.access_delegation.value
 
-    def _note_answer(self, response: requests.Response) -> None:
-        self._note_clock(response)
-        self._note_idempotency(response)
+    def _on_response(self, response: requests.Response) -> None:
+        self._record_clock_offset(response)
+        self._detect_idempotency_keys(response)
 
-    def _note_clock(self, response: requests.Response) -> None:
+    def _record_clock_offset(self, response: requests.Response) -> None:
         """Derive the server's clock offset from the response's date."""
         try:
-            answered = parsedate_to_datetime(response.headers.get("Date", "")).timestamp()
+            responded_at = parsedate_to_datetime(response.headers.get("Date", "")).timestamp()
         except (TypeError, ValueError):
             return
-        offset = answered - time.time()
+        offset = responded_at - time.time()
         # The date has whole seconds and includes network latency; only offsets of about a minute matter to a table.
         self.clock_offset_ms = int(offset * 1000) if abs(offset) > _SMALL_OFFSET_SECONDS else 0
 
-    def _note_idempotency(self, response: requests.Response) -> None:
+    def _detect_idempotency_keys(self, response: requests.Response) -> None:
         """Detect from the server's configuration whether it supports idempotency keys."""
         if self._idempotency_keys or not response.ok or not response.url.partition("?")[0].endswith("/v1/config"):
             return
@@ -362,23 +364,25 @@ class PolarisCatalog(RestCatalogHook):
             CatalogConnectionError: The server is not an Iceberg REST catalog, or redirects to another server.
             WarehouseNotFoundError: The server does not have this warehouse.
         """
-        place = shown(self.config.uri)
+        place = display_url(self.config.uri)
         try:
             super().fetch_config()
         except ValidationError as err:
             msg = f"{place} did not respond like an Iceberg REST catalog."
             raise CatalogConnectionError(msg, hint="Check catalog.uri; for Polaris it ends in /api/catalog.") from err
         except (pyiceberg_errors.RESTError, CatalogServerError) as err:
-            said = redact_text(str(err))
-            if not _mentions_warehouse(said, self.config.warehouse):
-                msg = f"{place} did not respond like an Iceberg REST catalog: {said}"
+            message = redact_text(str(err))
+            if not _mentions_warehouse(message, self.config.warehouse):
+                msg = f"{place} did not respond like an Iceberg REST catalog: {message}"
                 raise CatalogConnectionError(
                     msg, hint="Check catalog.uri; for Polaris it ends in /api/catalog."
                 ) from err
             msg = f"Warehouse '{self.config.warehouse}' not found in the catalog at {place}."
             raise WarehouseNotFoundError(msg, hint="Correct catalog.warehouse, or create it in the catalog.") from err
         if origin_of(self.uri) != self.config.origin:
-            msg = f"The catalog at {place} redirects to {shown(self.uri)}, to which floe does not send credentials."
+            msg = (
+                f"The catalog at {place} redirects to {display_url(self.uri)}, to which floe does not send credentials."
+            )
             raise CatalogConnectionError(msg, hint="If you trust that address, set catalog.uri to it.")
 
     def open_file_io(self, properties: Properties, location: str | None) -> FileIO:
@@ -389,7 +393,9 @@ class PolarisCatalog(RestCatalogHook):
         """
         signer = str(properties.get(_SIGNER_URI) or self.properties.get(_SIGNER_URI) or self.config.uri)
         if origin_of(signer) != self.config.origin:
-            msg = f"The catalog requires requests signed by {shown(signer)}, to which floe does not send the token."
+            msg = (
+                f"The catalog requires requests signed by {display_url(signer)}, to which floe does not send the token."
+            )
             raise CatalogConnectionError(msg, hint="Use a signer on the catalog's own server.")
         return super().open_file_io(properties, location)
 
@@ -397,17 +403,17 @@ class PolarisCatalog(RestCatalogHook):
         """Return the table in a response; the table's properties do not configure the client."""
         table = super().table_of(identifier, _without_properties(response))
         table.metadata = response.metadata
-        table.io = self._renewing(table.io, identifier, response)
+        table.io = self._with_renewal(table.io, identifier, response)
         return table
 
     def staged_table_of(self, identifier: Identifier, response: TableResponse) -> StagedTable:
         """Return the staged table in a response; the table's properties do not configure the client."""
         table = super().staged_table_of(identifier, _without_properties(response))
         table.metadata = response.metadata
-        table.io = self._renewing(table.io, identifier, response)
+        table.io = self._with_renewal(table.io, identifier, response)
         return table
 
-    def _renewing(self, io: FileIO, identifier: Identifier, response: TableResponse) -> FileIO:
+    def _with_renewal(self, io: FileIO, identifier: Identifier, response: TableResponse) -> FileIO:
         """Return a FileIO that renews vended credentials, if PyArrow uses any; otherwise return it unchanged."""
         vended = [response.config, *(credential.config for credential in response.storage_credentials)]
         if type(io) is not PyArrowFileIO or not any(are_credentials(properties) for properties in vended):
@@ -438,8 +444,8 @@ def _without_properties(response: TableResponse) -> TableResponse:
 
 def _require_ok(response: requests.Response) -> None:
     if not response.ok:
-        said = server_message(response) or f"status {response.status_code}"
-        raise pyiceberg_errors.RESTError(said)
+        message = server_message(response) or f"status {response.status_code}"
+        raise pyiceberg_errors.RESTError(message)
 
 
 def _commit_body(request: CommitTableRequest, last_column_id: int) -> bytes:
@@ -452,5 +458,5 @@ def _commit_body(request: CommitTableRequest, last_column_id: int) -> bytes:
     return json.dumps(content).encode()
 
 
-def _mentions_warehouse(said: str, warehouse: str | None) -> bool:
-    return warehouse is not None and (warehouse in said or "warehouse" in said.lower())
+def _mentions_warehouse(message: str, warehouse: str | None) -> bool:
+    return warehouse is not None and (warehouse in message or "warehouse" in message.lower())

@@ -64,7 +64,7 @@ class PolarisCatalogConfig(FrozenModel):
 
     @field_validator("uri", "token_endpoint")
     @classmethod
-    def _web_address(cls, value: str | None) -> str | None:
+    def _validate_url(cls, value: str | None) -> str | None:
         if value is None:
             return None
         parts = urlsplit(value)
@@ -77,10 +77,10 @@ class PolarisCatalogConfig(FrozenModel):
         return value
 
     @model_validator(mode="after")
-    def _one_way_to_authenticate(self) -> Self:
+    def _validate_authentication(self) -> Self:
         if (self.client_id is None) != (self.client_secret is None):
-            lacking = "client_secret" if self.client_secret is None else "client_id"
-            msg = f"OAuth2 needs both client_id and client_secret; {lacking} is not set"
+            missing = "client_secret" if self.client_secret is None else "client_id"
+            msg = f"OAuth2 needs both client_id and client_secret; {missing} is not set"
             raise ValueError(msg)
         if self.token is not None and self.client_id is not None:
             msg = "set either token, or client_id and client_secret"

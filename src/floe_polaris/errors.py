@@ -26,14 +26,14 @@ from floe_core.errors import (
 )
 from floe_core.observing.redaction import redact_text
 from floe_core.telemetry import get_logger
-from floe_polaris.transport.origin import shown
+from floe_polaris.transport.origin import display_url
 
 if TYPE_CHECKING:
     from floe_core.schemas import TimeoutConfig
 
 _log = get_logger("floe.polaris")
 
-_SHOWN_CHARACTERS = 300
+_MAX_MESSAGE_LENGTH = 300
 _TOO_MANY_REQUESTS = 429
 _UNAUTHORIZED = frozenset({401, 419})
 _FORBIDDEN = 403
@@ -48,10 +48,10 @@ _UNREADABLE_METADATA = re.compile(
 )
 _REJECTED = frozenset({400, 422})
 # Messages of Polaris, whose status codes do not distinguish these cases from missing privileges or bad requests.
-_LOCATION_TAKEN = re.compile(
+_LOCATION_CONFLICT = re.compile(
     r"conflicts with existing table or namespace at location|overlaps with an existing", re.IGNORECASE
 )
-_LOCATION_FOREIGN = re.compile(r"not in the list of allowed locations|Invalid locations? ", re.IGNORECASE)
+_LOCATION_NOT_ALLOWED = re.compile(r"not in the list of allowed locations|Invalid locations? ", re.IGNORECASE)
 _NO_PURGE = re.compile(r"DROP_WITH_PURGE_ENABLED|drop-with-purge", re.IGNORECASE)
 _VENDING_FAILED = re.compile(r"subscoped credentials", re.IGNORECASE)
 _VENDING_MISSING = re.compile(r"Credential vending was requested .* no credentials are available", re.IGNORECASE)
@@ -76,25 +76,25 @@ def was_never_sent(err: BaseException) -> bool:
 
 def network_error(err: requests.RequestException, url: str, timeouts: TimeoutConfig) -> FloeStorageError:
     """Translate a request that got no response."""
-    place = shown(url)
+    address = display_url(url)
     if isinstance(err, requests.exceptions.SSLError):
-        msg = f"The certificate of {place} is not trusted: {_reason(err)}"
+        msg = f"The certificate of {address} is not trusted: {_reason(err)}"
         hint = "Set catalog.options.ca_bundle to a file with its certificate authority, or correct catalog.uri."
         return CatalogTlsError(msg, hint=hint)
     if isinstance(err, requests.exceptions.ConnectTimeout):
-        msg = f"{place} did not accept a connection within {timeouts.connect_seconds:g} s."
+        msg = f"{address} did not accept a connection within {timeouts.connect_seconds:g} s."
         return DeadlineExceededError(msg, hint="Check catalog.uri, or raise catalog.timeouts.connect_seconds.")
     if isinstance(err, requests.exceptions.Timeout) or "timed out" in str(err):
-        msg = f"{place} accepted the request but did not respond within {timeouts.read_seconds:g} s."
+        msg = f"{address} accepted the request but did not respond within {timeouts.read_seconds:g} s."
         return DeadlineExceededError(msg, hint="Check the server, or raise catalog.timeouts.read_seconds.")
     if isinstance(err, requests.exceptions.ConnectionError | requests.exceptions.ChunkedEncodingError):
-        msg = f"{place} cannot be reached: {_reason(err)}"
+        msg = f"{address} cannot be reached: {_reason(err)}"
         return CatalogUnavailableError(msg, hint="Check that the server is running and that catalog.uri is correct.")
-    msg = f"Request to {place} failed: {_reason(err)}"
+    msg = f"Request to {address} failed: {_reason(err)}"
     return CatalogConnectionError(msg, hint="Check catalog.uri.")
 
 
-def answer_error(response: requests.Response, *, credentials: str) -> FloeStorageError | None:
+def response_error(response: requests.Response, *, credentials: str) -> FloeStorageError | None:
     """Translate a response into one of floe's errors; None if PyIceberg handles it.
 
     Args:
@@ -103,62 +103,62 @@ def answer_error(response: requests.Response, *, credentials: str) -> FloeStorag
     """
     if response.status_code >= 500:  # noqa: PLR2004 - the class of server errors
         return _failure(response)
-    return _refusal(response, credentials=credentials)
+    return _rejection(response, credentials=credentials)
 
 
-def _refusal(response: requests.Response, *, credentials: str) -> FloeStorageError | None:
-    status, said = response.status_code, _quoted(server_message(response))
+def _rejection(response: requests.Response, *, credentials: str) -> FloeStorageError | None:
+    status, message = response.status_code, _suffix(server_message(response))
     if status in _REDIRECTS:
-        target = shown(response.headers.get("Location", ""))
-        msg = f"{shown(response.url)} redirects to {target}; floe does not send credentials after a redirect."
+        target = display_url(response.headers.get("Location", ""))
+        msg = f"{display_url(response.url)} redirects to {target}; floe does not send credentials after a redirect."
         return CatalogConnectionError(msg, hint="Set catalog.uri to the final address.")
     if status in _UNAUTHORIZED:
         # The server's message about a login goes only to the log.
-        _log.warning("polaris.authenticate.refused", status=status, said=said.removeprefix(": "))
+        _log.warning("polaris.authenticate.refused", status=status, said=message.removeprefix(": "))
         msg = "The catalog rejected the credentials."
         return CatalogAuthenticationError(msg, hint=f"Check {credentials} in floe.yaml.")
     if status == _FORBIDDEN:
-        return _forbidden(said)
+        return _denial(message)
     if status in _REJECTED:
-        return _no_credentials(said)
+        return _vending_error(message)
     if status == _TOO_MANY_REQUESTS:
-        msg = f"The catalog is throttling requests{said}."
+        msg = f"The catalog is throttling requests{message}."
         return RateLimitedError(msg, retry_after=retry_after(response), hint="Try again later, or use fewer writers.")
     return None
 
 
-def _forbidden(said: str) -> CatalogAuthorizationError:
+def _denial(message: str) -> CatalogAuthorizationError:
     """Translate a denied operation: a missing privilege is only one of several reasons."""
-    msg = f"The catalog denied this operation{said}."
+    msg = f"The catalog denied this operation{message}."
     hint = "Grant the privilege to the principal's role, or use another principal (catalog.credentials)."
-    if _LOCATION_TAKEN.search(said):
-        msg = f"The catalog rejected the location{said}."
+    if _LOCATION_CONFLICT.search(message):
+        msg = f"The catalog rejected the location{message}."
         hint = "Choose a location that no other table or namespace uses, or omit the location."
-    elif _LOCATION_FOREIGN.search(said):
-        msg = f"The catalog rejected the location{said}."
+    elif _LOCATION_NOT_ALLOWED.search(message):
+        msg = f"The catalog rejected the location{message}."
         hint = (
             "Choose a location below the namespace's own, or omit it; 'floe catalog show' lists the allowed locations."
         )
-    elif _NO_PURGE.search(said):
+    elif _NO_PURGE.search(message):
         hint = "Set polaris.config.drop-with-purge.enabled to true on the catalog, or drop without purging."
     return CatalogAuthorizationError(msg, hint=hint)
 
 
-def _no_credentials(said: str) -> FloeStorageError | None:
+def _vending_error(message: str) -> FloeStorageError | None:
     """Translate a failure to vend storage credentials; None for other rejections, which PyIceberg handles."""
-    if _VENDING_FAILED.search(said):
-        msg = f"The catalog cannot get storage credentials{said}."
+    if _VENDING_FAILED.search(message):
+        msg = f"The catalog cannot get storage credentials{message}."
         hint = "Check the catalog's storage role and STS endpoint with: floe catalog show."
         return CredentialVendingError(msg, hint=hint)
-    if _VENDING_MISSING.search(said):
-        msg = f"The catalog does not vend storage credentials{said}."
+    if _VENDING_MISSING.search(message):
+        msg = f"The catalog does not vend storage credentials{message}."
         hint = "Set catalog.access_delegation to none and set storage.credentials, or configure an STS for the catalog."
         return CapabilityError(msg, hint=hint)
     return None
 
 
 def _failure(response: requests.Response) -> FloeStorageError | None:
-    status, place, said = response.status_code, shown(response.url), _quoted(server_message(response))
+    status, address, message = response.status_code, display_url(response.url), _suffix(server_message(response))
     if status == _NOT_IMPLEMENTED:
         return None
     if path := unreadable_metadata(response.text):
@@ -166,12 +166,12 @@ def _failure(response: requests.Response) -> FloeStorageError | None:
         msg = f"The catalog cannot read '{path}': the file is corrupted, missing or not accessible to the server."
         return CorruptFileError(msg, path=path, hint="Restore the file from a backup, or drop the table.")
     if status == _SERVICE_UNAVAILABLE:
-        msg = f"The catalog at {place} is not available{said}."
+        msg = f"The catalog at {address} is not available{message}."
         return CatalogBusyError(msg, retry_after=retry_after(response), hint="Try again later.")
     if status in _GATEWAY_FAILURES:
-        msg = f"The catalog at {place} is not available: a gateway responded with {status}{said}."
+        msg = f"The catalog at {address} is not available: a gateway responded with {status}{message}."
         return CatalogUnavailableError(msg, hint="Try again later, or check the gateway in front of the catalog.")
-    msg = f"The catalog at {place} failed with {status}{said}."
+    msg = f"The catalog at {address} failed with {status}{message}."
     return CatalogServerError(msg, hint="Check the server's log.")
 
 
@@ -194,7 +194,7 @@ def server_message(response: requests.Response) -> str:
         text = f"{error}: {content['error_description']}" if content.get("error_description") else error
     else:
         text = ""
-    return redact_text(text.replace("\n", " "))[:_SHOWN_CHARACTERS]
+    return redact_text(text.replace("\n", " "))[:_MAX_MESSAGE_LENGTH]
 
 
 def retry_after(response: requests.Response) -> float | None:
@@ -202,8 +202,8 @@ def retry_after(response: requests.Response) -> float | None:
     value = response.headers.get("Retry-After", "").strip()
     if value.isdigit():
         return float(value)
-    moment = email.utils.parsedate_tz(value) if value else None
-    return max(0.0, email.utils.mktime_tz(moment) - time.time()) if moment else None
+    parsed = email.utils.parsedate_tz(value) if value else None
+    return max(0.0, email.utils.mktime_tz(parsed) - time.time()) if parsed else None
 
 
 def _reason(err: BaseException) -> str:
@@ -215,8 +215,8 @@ def _reason(err: BaseException) -> str:
             break
         err = inner
     text = str(err).rpartition(": ")[2] if isinstance(err, NewConnectionError) else str(err)
-    return redact_text(text or type(err).__name__)[:_SHOWN_CHARACTERS]
+    return redact_text(text or type(err).__name__)[:_MAX_MESSAGE_LENGTH]
 
 
-def _quoted(said: str) -> str:
-    return f": {said.rstrip('.')}" if said else ""
+def _suffix(message: str) -> str:
+    return f": {message.rstrip('.')}" if message else ""

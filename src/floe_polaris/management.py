@@ -16,7 +16,7 @@ from floe_polaris.client import breaker_for
 from floe_polaris.errors import server_message
 from floe_polaris.transport.auth import authenticator_for
 from floe_polaris.transport.http import DeadlineSession
-from floe_polaris.transport.origin import origin_of, shown
+from floe_polaris.transport.origin import display_url, origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -122,11 +122,13 @@ class PolarisManagement:
         Raises:
             ConfigurationError: The address cannot be derived, or is on another server.
         """
-        self.uri = management_uri or _derived(config.uri)
+        self.uri = management_uri or _management_uri(config.uri)
         if origin_of(self.uri) != config.origin:
-            msg = f"The management API at {shown(self.uri)} is not on the catalog's own server."
+            msg = f"The management API at {display_url(self.uri)} is not on the catalog's own server."
             raise ConfigurationError(msg, hint="floe sends credentials only to the server of catalog.uri.")
-        token_breaker = CircuitBreaker(config.circuit_breaker, name=f"token endpoint at {shown(config.token_uri)}")
+        token_breaker = CircuitBreaker(
+            config.circuit_breaker, name=f"token endpoint at {display_url(config.token_uri)}"
+        )
         self._session = DeadlineSession(
             config,
             url=self.uri,
@@ -136,7 +138,7 @@ class PolarisManagement:
 
     def __repr__(self) -> str:
         """Return the address."""
-        return f"PolarisManagement(uri={shown(self.uri)!r})"
+        return f"PolarisManagement(uri={display_url(self.uri)!r})"
 
     def list_catalogs(self) -> list[CatalogInfo]:
         """List the catalogs."""
@@ -323,14 +325,14 @@ class PolarisManagement:
     def _checked(self, response: requests.Response) -> requests.Response:
         if response.ok:
             return response
-        said = server_message(response) or f"status {response.status_code}"
-        msg = f"Polaris rejected {response.request.method} {shown(response.url)}: {said}"
-        if response.status_code == _NOT_FOUND and not said.startswith("status"):
+        message = server_message(response) or f"status {response.status_code}"
+        msg = f"Polaris rejected {response.request.method} {display_url(response.url)}: {message}"
+        if response.status_code == _NOT_FOUND and not message.startswith("status"):
             raise CatalogConnectionError(msg, hint="Create the missing object first.")
         if response.status_code == _NOT_FOUND:
             raise CapabilityError(msg, hint="The server has no Polaris management API there; check management_uri.")
-        silent = said.startswith("status")
-        hint = "Polaris gave no reason. Check names, privileges and locations." if silent else None
+        no_reason = message.startswith("status")
+        hint = "Polaris gave no reason. Check names, privileges and locations." if no_reason else None
         raise CatalogRequestError(msg, hint=hint or "Correct the value that Polaris rejected.")
 
 
@@ -339,10 +341,10 @@ def _path(*parts: str) -> str:
     return "/".join(quote(part, safe="") for part in parts)
 
 
-def _derived(catalog_uri: str) -> str:
+def _management_uri(catalog_uri: str) -> str:
     trimmed = catalog_uri.rstrip("/")
     if not trimmed.endswith(_CATALOG_PATH):
-        msg = f"Cannot derive the address of the management API from {shown(catalog_uri)}."
+        msg = f"Cannot derive the address of the management API from {display_url(catalog_uri)}."
         raise ConfigurationError(msg, hint="Set management_uri, such as https://host/api/management/v1.")
     return trimmed.removesuffix(_CATALOG_PATH) + _MANAGEMENT_PATH
 
@@ -351,7 +353,7 @@ def _content(response: requests.Response) -> dict[str, Any]:
     try:
         content = json.loads(response.text or "{}")
     except ValueError as err:
-        msg = f"{shown(response.url)} did not respond like the Polaris management API."
+        msg = f"{display_url(response.url)} did not respond like the Polaris management API."
         raise CatalogConnectionError(msg, hint="Check catalog.uri, or set management_uri.") from err
     return content if isinstance(content, dict) else {}
 

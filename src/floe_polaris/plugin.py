@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from floe_core.retry import CircuitBreaker
     from floe_core.schemas import CatalogConfig
 
-_NESSIE_MARK = "nessie.is-nessie-catalog"
+_NESSIE_PROPERTY = "nessie.is-nessie-catalog"
 # Fields of the connection whose settings are elsewhere in floe.yaml.
 _SETTINGS = {
     "client_id": "catalog.credentials.client_id",
@@ -62,7 +62,7 @@ class RestCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
         """The server's capabilities; Nessie does not support Iceberg branches."""
         properties = self._catalog.properties if self._catalog is not None else {}
         return CatalogCapabilities(
-            branches=properties.get(_NESSIE_MARK) != "true",
+            branches=properties.get(_NESSIE_PROPERTY) != "true",
             vended_credentials=True,
             resilience=("retry", "circuit_breaker"),
         )
@@ -94,7 +94,7 @@ class RestCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
 
     def _connection_settings(self, config: CatalogConfig, file_io: Mapping[str, str]) -> PolarisCatalogConfig:
         if config.uri is None:
-            problem = ConfigProblem("the catalog's address is missing", path="catalog.uri", fix=self._example)
+            problem = ConfigProblem("the catalog's address is missing", path="catalog.uri", fix=self._uri_hint)
             msg = f"The {self.name} catalog needs an address."
             raise ConfigurationError(msg, problems=[problem])
         try:
@@ -108,7 +108,7 @@ class RestCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
             raise ConfigurationError(msg, problems=problems) from None
 
     @property
-    def _example(self) -> str:
+    def _uri_hint(self) -> str:
         return "Set it to an address such as https://catalog.example.com."
 
     def health_check(self) -> HealthStatus:
@@ -164,7 +164,7 @@ class PolarisCatalogPlugin(RestCatalogPlugin):
         return "Apache Polaris"
 
     @property
-    def _example(self) -> str:
+    def _uri_hint(self) -> str:
         return "Set it to an address such as https://polaris.example.com/api/catalog."
 
     def _connection_settings(self, config: CatalogConfig, file_io: Mapping[str, str]) -> PolarisCatalogConfig:

@@ -100,9 +100,9 @@ def storage_info(base_location: str, *, allowed: tuple[str, ...] = (), **setting
         raise ConfigurationError(msg, hint="Use an s3://, gs://, abfss:// or file:// location.")
     given = {name: value for name, value in settings.items() if value is not None}
     # Polaris compares prefixes: without a trailing slash, a location would also cover siblings with a longer name.
-    places = tuple(dict.fromkeys(f"{place.rstrip('/')}/" for place in (base_location, *allowed)))
+    locations = tuple(dict.fromkeys(f"{location.rstrip('/')}/" for location in (base_location, *allowed)))
     try:
-        return kind.model_validate({"allowed_locations": places, **given})
+        return kind.model_validate({"allowed_locations": locations, **given})
     except ValidationError as err:
         problems = [
             ConfigProblem(_problem(_setting(str(item["loc"][0])), item["type"], item["msg"], scheme))
@@ -116,7 +116,7 @@ def _setting(field: str) -> str:
     return _CAMEL_HUMP.sub("_", field).lower()
 
 
-def _problem(setting: str, kind: str, said: str, scheme: str) -> str:
+def _problem(setting: str, kind: str, message: str, scheme: str) -> str:
     if kind == "extra_forbidden":
         return f"{setting} is not a setting of {scheme}:// stores"
-    return f"{setting} is required" if kind == "missing" else f"{setting}: {said}"
+    return f"{setting} is required" if kind == "missing" else f"{setting}: {message}"

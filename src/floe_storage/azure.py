@@ -23,7 +23,7 @@ SCHEMES = frozenset({"abfs", "abfss", "wasb", "wasbs"})
 ADLS_HOST = "dfs.core.windows.net"
 SPARK_ACCOUNT_KEY = "adls.auth.shared-key.account.key"
 _KEY_IN_STRING = "AccountKey="
-_WRITE_A_KEY = "Use a connection string with AccountKey=…, or the account key itself."
+_KEY_HINT = "Use a connection string with AccountKey=…, or the account key itself."
 
 
 class AzureStoragePlugin(WarehousePlugin):
@@ -98,7 +98,7 @@ class AzureStoragePlugin(WarehousePlugin):
         if reference := self.config.credentials.connection_string:
             key = reference.resolve().get_secret_value().partition(_KEY_IN_STRING)[2].partition(";")[0]
             if not key:
-                where = problem("credentials.connection_string", f"{reference} has no account key", _WRITE_A_KEY)
+                where = problem("credentials.connection_string", f"{reference} has no account key", _KEY_HINT)
                 msg = "Spark cannot use this connection string."
                 raise ConfigurationError(msg, problems=[where])
             conf[f"spark.sql.catalog.{catalog_name}.{SPARK_ACCOUNT_KEY}"] = key

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SCHEMES = frozenset({"file"})
 # These characters end the path of a URI, and neither PyIceberg nor Hadoop decodes escapes.
-_UNFIT_FOR_A_URI = frozenset("?#")
+_INVALID_IN_URI = frozenset("?#")
 
 
 class LocalStoragePlugin(WarehousePlugin):
@@ -41,7 +41,7 @@ class LocalStoragePlugin(WarehousePlugin):
 
     def _problems(self, config: StorageConfig, project_root: Path) -> list[ConfigProblem]:
         root = _folder(config, project_root)
-        if found := sorted(_UNFIT_FOR_A_URI & set(str(root))):
+        if found := sorted(_INVALID_IN_URI & set(str(root))):
             text = f"the path {root} contains {' and '.join(found)}, which table locations must not contain"
             return [problem("root", text, "Choose a folder without these characters.")]
         return []
@@ -110,7 +110,7 @@ class LocalObjectStore:
                         # Deleted since the folder was read.
                         continue
                     key = path.relative_to(self._root).as_posix()
-                    yield StoredObject(key, status.st_size, _moment(status.st_mtime))
+                    yield StoredObject(key, status.st_size, _to_datetime(status.st_mtime))
         except OSError as err:
             raise store_error(err, "list", prefix) from err
 
@@ -148,7 +148,7 @@ def _unless_missing(err: OSError) -> None:
         raise err
 
 
-def _moment(seconds: float) -> datetime | None:
+def _to_datetime(seconds: float) -> datetime | None:
     # File systems support times outside the range of datetime.
     with contextlib.suppress(OverflowError, ValueError, OSError):
         return datetime.fromtimestamp(seconds, UTC)

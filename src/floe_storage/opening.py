@@ -55,20 +55,20 @@ def open_store(location: str, properties: Mapping[str, str]) -> ObjectStore:
     """
     from floe_storage import azure, gcs, local, s3
 
-    place = StoreLocation.parse(location)
-    if place.scheme in local.SCHEMES:
-        return local.open_store(place, properties)
+    parsed = StoreLocation.parse(location)
+    if parsed.scheme in local.SCHEMES:
+        return local.open_store(parsed, properties)
     openers = (
         (s3.SCHEMES, s3.open_store, "s3"),
         (gcs.SCHEMES, gcs.open_store, "gcs"),
         (azure.SCHEMES, azure.open_store, "azure"),
     )
     for schemes, opener, extra in openers:
-        if place.scheme in schemes:
+        if parsed.scheme in schemes:
             try:
-                return opener(place, properties)
+                return opener(parsed, properties)
             except ImportError as err:
-                what = f"An object store at {place.scheme}://{place.container}"
+                what = f"An object store at {parsed.scheme}://{parsed.container}"
                 raise MissingDependencyError(what, extra=extra) from err
-    msg = f"floe does not support '{place.scheme}' locations."
+    msg = f"floe does not support '{parsed.scheme}' locations."
     raise CapabilityError(msg, hint="Use a location on local, s3, gcs or azure storage.")

@@ -37,8 +37,8 @@ class WarehousePlugin(BuiltInPlugin, StoragePlugin):
 
     def __repr__(self) -> str:
         """Return the warehouse without credentials."""
-        place = self.get_warehouse_uri() if self._config is not None else "unbound"
-        return f"{type(self).__name__}({place})"
+        location = self.get_warehouse_uri() if self._config is not None else "unbound"
+        return f"{type(self).__name__}({location})"
 
     @property
     def config(self) -> StorageConfig:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _CREDENTIALS_HINT = (
     "Set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run with a role; see docs/catalogs.md."
 )
-_UNKNOWN_CALLER = {
+_INVALID_CREDENTIALS = {
     "ExpiredToken",
     "ExpiredTokenException",
     "IncompleteSignature",
@@ -112,11 +112,11 @@ def glue_client(config: CatalogConfig, properties: Mapping[str, str]) -> Transla
         msg = "No region is configured for the Glue catalog."
         raise ConfigurationError(msg, problems=[problem]) from err
     if catalog_id := properties.get("glue.id"):
-        client.meta.events.register("provide-client-params.glue", partial(_name_catalog, catalog_id))
+        client.meta.events.register("provide-client-params.glue", partial(_add_catalog_id, catalog_id))
     return TranslatingGlueClient(client, config)
 
 
-def _name_catalog(catalog_id: str, params: dict[str, Any], **_: object) -> None:
+def _add_catalog_id(catalog_id: str, params: dict[str, Any], **_: object) -> None:
     """Add the catalog id to a call; Glue defaults to the caller's account."""
     params.setdefault("CatalogId", catalog_id)
 
@@ -129,7 +129,7 @@ def _translation(err: Exception, config: CatalogConfig) -> FloeStorageError | No
     place = f"The Glue catalog{f' {config.uri}' if config.uri else ''}"
     match err:
         case aws.ClientError():
-            return _refusal(err, place)
+            return _rejection(err, place)
         case aws.NoCredentialsError() | aws.PartialCredentialsError() | aws.CredentialRetrievalError():
             msg = f"No AWS credentials found for {place[0].lower()}{place[1:]}."
             return CatalogAuthenticationError(msg, hint=_CREDENTIALS_HINT)
@@ -146,10 +146,10 @@ def _translation(err: Exception, config: CatalogConfig) -> FloeStorageError | No
             return None
 
 
-def _refusal(err: aws.ClientError, place: str) -> FloeStorageError | None:
+def _rejection(err: aws.ClientError, place: str) -> FloeStorageError | None:
     code = err.response.get("Error", {}).get("Code", "")
     status = err.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    if code in _UNKNOWN_CALLER:
+    if code in _INVALID_CREDENTIALS:
         return CatalogAuthenticationError(f"{place} rejected the AWS credentials.", hint=_CREDENTIALS_HINT)
     if code in {"AccessDenied", "AccessDeniedException"}:
         msg = f"{place} denied access to {err.operation_name}."

@@ -46,7 +46,7 @@ class _BoundedClient(HiveConnectionHook):
     """One connection with deadlines."""
 
     def __init__(self, uri: str, timeouts: TimeoutConfig, properties: Properties) -> None:
-        self._place = urlsplit(uri)
+        self._address = urlsplit(uri)
         self._timeouts = timeouts
         self._kerberos = property_as_bool(properties, HIVE_KERBEROS_AUTH, default=False)
         self._service = properties.get(HIVE_KERBEROS_SERVICE_NAME, HIVE_KERBEROS_SERVICE_NAME_DEFAULT)
@@ -54,11 +54,11 @@ class _BoundedClient(HiveConnectionHook):
 
     def make_transport(self) -> TTransport.TTransportBase:
         """Return a transport whose socket enforces the connect timeout."""
-        place = self._place
-        self._socket = TSocket.TSocket(place.hostname, place.port or _DEFAULT_PORT)
+        address = self._address
+        self._socket = TSocket.TSocket(address.hostname, address.port or _DEFAULT_PORT)
         self._socket.setTimeout(self._timeouts.connect_seconds * 1000)
         if self._kerberos:
-            return TTransport.TSaslClientTransport(self._socket, host=place.hostname, service=self._service)
+            return TTransport.TSaslClientTransport(self._socket, host=address.hostname, service=self._service)
         return TTransport.TBufferedTransport(self._socket)
 
     def __enter__(self) -> Client:
@@ -83,17 +83,17 @@ class HiveConnections:
         Raises:
             CatalogUnavailableError: No metastore accepts the connection.
         """
-        refusal: TException | None = None
+        last_error: TException | None = None
         for address in self._addresses:
             connection = _BoundedClient(address, self._timeouts, self._properties)
             try:
                 client = connection.__enter__()
             except TTransport.TTransportException as err:
-                refusal = err
+                last_error = err
                 continue
             self._stack.append(connection)
             return client
-        raise self._translation(refusal) from refusal
+        raise self._translation(last_error) from last_error
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -111,17 +111,17 @@ class HiveConnections:
         return stack
 
     def _translation(self, error: TException | None) -> FloeStorageError:
-        place = self._properties["uri"]
+        address = self._properties["uri"]
         if isinstance(error, TApplicationException) and error.type == TApplicationException.UNKNOWN_METHOD:
-            msg = f"The Hive metastore {place} does not support a required call: {error}."
+            msg = f"The Hive metastore {address} does not support a required call: {error}."
             return CatalogConnectionError(msg, hint="Use Hive 2.3 or 3, or put a REST catalog in front of it.")
         timed_out = TTransport.TTransportException.TIMED_OUT
         if isinstance(error, TTransport.TTransportException) and error.type == timed_out:
-            msg = f"The Hive metastore {place} did not respond within {self._timeouts.read_seconds:g} s."
+            msg = f"The Hive metastore {address} did not respond within {self._timeouts.read_seconds:g} s."
             return DeadlineExceededError(
                 msg, hint="Raise catalog.timeouts.read_seconds, or check the load on the metastore."
             )
-        msg = f"The Hive metastore {place} is not available."
+        msg = f"The Hive metastore {address} is not available."
         return CatalogUnavailableError(
             msg, hint="Check that it is running and that catalog.uri is correct, then try again."
         )

@@ -74,7 +74,7 @@ class HiveCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
         properties = {**_DEFAULTS, **(file_io or {}), **config.options, "warehouse": warehouse, "uri": uri}
         with traced("iceberg.connect", catalog=config.name, catalog_type=self.name, uri=uri):
             catalog = RetriedHiveCatalog(config.name, config.timeouts, **properties)
-            catalog.retry_policy = policy_for(config, place=uri)
+            catalog.retry_policy = policy_for(config, address=uri)
             catalog.list_namespaces()
         self._catalog, self._timeouts = catalog, config.timeouts
         return catalog

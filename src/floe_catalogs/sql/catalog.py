@@ -29,12 +29,12 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 from sqlalchemy.schema import CreateTable
 
-from floe_catalogs.own_settings import OwnSettings
 from floe_catalogs.retried import RetriedReads
 from floe_catalogs.sql.changes import next_version, with_snapshot, with_updates
 from floe_catalogs.sql.failures import translate_failure
 from floe_catalogs.sql.metadata_cache import MetadataCache
 from floe_catalogs.sql.rows import TableRows
+from floe_catalogs.trusted_file_io import TrustedFileIO
 from floe_iceberg.catalog.locations import location_provider
 from floe_iceberg.pyiceberg_internals.catalogs import TableLocationHook, create_sql_tables
 
@@ -56,7 +56,7 @@ EXISTS_PROPERTY = "exists"
 _CREATE_TABLES_LOCK = 0x666C6F65
 
 
-class SharedSqlCatalog(OwnSettings, TableLocationHook, SqlCatalog):
+class SharedSqlCatalog(TrustedFileIO, TableLocationHook, SqlCatalog):
     """A SQL catalog that several processes may initialize at once; its namespaces work like those of JdbcCatalog.
 
     Attributes:
@@ -84,7 +84,7 @@ class SharedSqlCatalog(OwnSettings, TableLocationHook, SqlCatalog):
 
     def __repr__(self) -> str:
         """Show the catalog's name and address, but not its properties, which contain secrets."""
-        return f"SharedSqlCatalog(name={self.name!r}, uri={self._database.shown!r})"
+        return f"SharedSqlCatalog(name={self.name!r}, uri={self._database.display_url!r})"
 
     @property
     def catalog_plugin(self) -> CatalogPlugin:
@@ -183,7 +183,7 @@ class SharedSqlCatalog(OwnSettings, TableLocationHook, SqlCatalog):
         return CommitTableResponse(metadata=changed, metadata_location=location)
 
     def _file_io(self, location: str) -> FileIO:
-        # Unlike in PyIceberg, table properties do not configure the client; see OwnSettings.
+        # Unlike in PyIceberg, table properties do not configure the client; see TrustedFileIO.
         return load_file_io(self.properties, location)
 
     def namespace_exists(self, identifier: str | Identifier) -> bool:
@@ -195,7 +195,7 @@ class SharedSqlCatalog(OwnSettings, TableLocationHook, SqlCatalog):
                 session.execute(
                     select(column).where(catalog == self.name, condition(column, namespace)).limit(1)
                 ).first()
-                for condition in (_at, self._below)
+                for condition in (_equals, self._below)
                 for catalog, column in _NAMESPACE_COLUMNS
             )
 
@@ -279,7 +279,7 @@ class RetriedSqlCatalog(RetriedReads, SharedSqlCatalog):
     """The shared catalog with retried reads; changes are not retried."""
 
 
-def _at(column: InstrumentedAttribute[str], namespace: str) -> ColumnElement[bool]:
+def _equals(column: InstrumentedAttribute[str], namespace: str) -> ColumnElement[bool]:
     return column == namespace
 
 

@@ -19,7 +19,7 @@ from floe_iceberg.catalog.clocks import earliest_timestamp, with_monotonic_times
 if TYPE_CHECKING:
     from pyiceberg.table.update import TableUpdate
 
-_KEPT_METADATA_FILES = 100
+_DEFAULT_METADATA_FILES = 100
 _PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"
 
 
@@ -66,7 +66,7 @@ def with_snapshot(base: TableMetadata, location: str, updates: tuple[TableUpdate
         max_snapshot_age_ms=moved.max_snapshot_age_ms,
         max_ref_age_ms=moved.max_ref_age_ms,
     )
-    keep = max(1, int(base.properties.get(_PREVIOUS_VERSIONS, _KEPT_METADATA_FILES)))
+    keep = max(1, int(base.properties.get(_PREVIOUS_VERSIONS, _DEFAULT_METADATA_FILES)))
     log = [*base.metadata_log, MetadataLogEntry(metadata_file=location, timestamp_ms=base.last_updated_ms)][-keep:]
     # The table's metadata may have changed since the snapshot was written.
     timestamp_ms = max(snapshot.timestamp_ms, earliest_timestamp(base))

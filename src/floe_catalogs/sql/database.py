@@ -56,12 +56,12 @@ class Database:
         try:
             url = make_url(uri)
         except (ArgumentError, ValueError) as err:
-            raise _unusable(uri.partition("://")[0]) from err
+            raise _unsupported(uri.partition("://")[0]) from err
         if url.drivername == "sqlite":
             return cls(_sqlite_url(project_root / (url.database or DEFAULT_SQLITE_FILE)), config.timeouts)
         if url.drivername in _POSTGRES_SCHEMES:
             return cls._postgres(url, config)
-        raise _unusable(url.drivername)
+        raise _unsupported(url.drivername)
 
     @classmethod
     def _postgres(cls, url: URL, config: CatalogConfig) -> Database:
@@ -75,10 +75,10 @@ class Database:
             password = SecretStr(str(url.password))
         username = config.credentials.username or url.username
         # URL.set() cannot remove a password, so the URL is rebuilt.
-        bare = URL.create(
+        without_password = URL.create(
             "postgresql+psycopg", username, host=url.host, port=url.port, database=url.database, query=url.query
         )
-        return cls(bare, config.timeouts, password)
+        return cls(without_password, config.timeouts, password)
 
     @property
     def is_sqlite(self) -> bool:
@@ -86,7 +86,7 @@ class Database:
         return self.url.drivername == "sqlite"
 
     @property
-    def shown(self) -> str:
+    def display_url(self) -> str:
         """The URL without a password, for messages."""
         if self.is_sqlite:
             return f"sqlite:///{self.url.database}"
@@ -136,8 +136,8 @@ class Database:
         if self.is_sqlite:
             return {"uri": f"jdbc:sqlite:{self.url.database}", "jdbc.busy_timeout": str(BUSY_TIMEOUT_SECONDS * 1000)}
         query = "&".join(f"{key}={value}" for key, value in self.url.normalized_query.items() for value in value)
-        place = f"{self.url.host or '127.0.0.1'}:{self.url.port or 5432}/{self.url.database or ''}"
-        properties = {"uri": f"jdbc:postgresql://{place}{'?' + query if query else ''}"}
+        address = f"{self.url.host or '127.0.0.1'}:{self.url.port or 5432}/{self.url.database or ''}"
+        properties = {"uri": f"jdbc:postgresql://{address}{'?' + query if query else ''}"}
         if self.url.username:
             properties["jdbc.user"] = self.url.username
         if self.password:
@@ -165,7 +165,7 @@ def _sqlite_url(path: Path) -> URL:
     return URL.create("sqlite", database=str(path.expanduser().absolute()))
 
 
-def _unusable(scheme: str) -> ConfigurationError:
+def _unsupported(scheme: str) -> ConfigurationError:
     problem = ConfigProblem(
         f"the sql catalog does not support '{scheme}' databases",
         path="catalog.uri",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.typedef import Identifier
 
-_KEPT_TABLES = 64
+_MAX_TABLES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class MetadataCache:
         with self._lock:
             self._versions[identifier] = version
             self._versions.move_to_end(identifier)
-            while len(self._versions) > _KEPT_TABLES:
+            while len(self._versions) > _MAX_TABLES:
                 self._versions.popitem(last=False)
 
     def _texts(self, identifier: Identifier, metadata: TableMetadata) -> dict[int, tuple[Snapshot, str]]:

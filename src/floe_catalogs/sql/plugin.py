@@ -65,9 +65,9 @@ class SqlCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
 
         database = Database.from_config(config, project_root=project_root or Path.cwd())
         warehouse = warehouse_of(config, catalog=self.name)
-        properties = {**(file_io or {}), **config.options, "warehouse": warehouse, "uri": database.shown}
-        with traced("iceberg.connect", catalog=config.name, catalog_type=self.name, uri=database.shown):
-            policy = policy_for(config, place=database.shown)
+        properties = {**(file_io or {}), **config.options, "warehouse": warehouse, "uri": database.display_url}
+        with traced("iceberg.connect", catalog=config.name, catalog_type=self.name, uri=database.display_url):
+            policy = policy_for(config, address=database.display_url)
             catalog = policy.call(RetriedSqlCatalog, config.name, database, **properties)
         catalog.retry_policy = policy
         self.adopt(catalog, database)

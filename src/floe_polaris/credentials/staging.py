@@ -43,21 +43,21 @@ class StagedFile(PyArrowFile):
             file_system: Returns a file system with currently valid credentials.
             retried: Runs an upload, and repeats it with new credentials if the store rejects the old ones.
         """
-        self._place = path
-        self._current = file_system
+        self._path = path
+        self._file_system = file_system
         self._retried = retried
         super().__init__(location, path, file_system())
 
-    def _now(self) -> PyArrowFile:
-        return PyArrowFile(self.location, self._place, self._current())
+    def _current_file(self) -> PyArrowFile:
+        return PyArrowFile(self.location, self._path, self._file_system())
 
     def __len__(self) -> int:
         """Return the file's length in bytes."""
-        return len(self._now())
+        return len(self._current_file())
 
     def exists(self) -> bool:
         """Return whether the file exists."""
-        return self._now().exists()
+        return self._current_file().exists()
 
     def open(self, seekable: bool = True) -> InputStream:  # noqa: FBT001, FBT002 - PyIceberg's signature
         """Open the file for reading.
@@ -65,7 +65,7 @@ class StagedFile(PyArrowFile):
         Raises:
             FileNotFoundError: The file does not exist.
         """
-        return self._now().open(seekable)
+        return self._current_file().open(seekable)
 
     def create(self, overwrite: bool = False) -> OutputStream:  # noqa: FBT001, FBT002 - PyIceberg's signature
         """Open a stream whose content is uploaded when it is closed.
@@ -81,7 +81,7 @@ class StagedFile(PyArrowFile):
     def _upload(self, content: IO[bytes]) -> None:
         def copy() -> None:
             content.seek(0)
-            with self._current().open_output_stream(self._place) as target:
+            with self._file_system().open_output_stream(self._path) as target:
                 shutil.copyfileobj(content, target, _COPY_BYTES)
 
         self._retried(copy)

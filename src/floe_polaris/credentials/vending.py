@@ -65,8 +65,10 @@ def are_credentials(properties: Mapping[str, str]) -> bool:
 
 def expiry_of(properties: Mapping[str, Any]) -> float | None:
     """Return when vended credentials expire, in seconds since the epoch; None if unknown."""
-    moments = [str(value) for key, value in properties.items() if key in _EXPIRY_KEYS or key.startswith(_EXPIRY_PREFIX)]
-    return min((int(moment) / 1000 for moment in moments if moment.isdigit()), default=None)
+    timestamps = [
+        str(value) for key, value in properties.items() if key in _EXPIRY_KEYS or key.startswith(_EXPIRY_PREFIX)
+    ]
+    return min((int(timestamp) / 1000 for timestamp in timestamps if timestamp.isdigit()), default=None)
 
 
 class VendedFileIO(PyArrowFileIO):
@@ -88,17 +90,17 @@ class VendedFileIO(PyArrowFileIO):
             location,
             path,
             file_system=partial(self._current_file_system, scheme, netloc),
-            retried=self._with_new_credentials_once,
+            retried=self._upload_with_renewal,
         )
 
     def _current_file_system(self, scheme: str, netloc: str | None = None) -> FileSystem:
         if time.time() >= self._due:
             with self._lock:
                 if time.time() >= self._due:
-                    self._replace()
+                    self._renew_credentials()
         return self._file_systems(scheme, netloc)
 
-    def _with_new_credentials_once(self, upload: Callable[[], None]) -> None:
+    def _upload_with_renewal(self, upload: Callable[[], None]) -> None:
         used = self.properties
         try:
             upload()
@@ -107,23 +109,23 @@ class VendedFileIO(PyArrowFileIO):
                 raise
             with self._lock:
                 if self.properties is used:
-                    self._replace()
+                    self._renew_credentials()
             upload()
 
-    def _replace(self) -> None:
+    def _renew_credentials(self) -> None:
         try:
-            fresh = self._renew()
+            renewed = self._renew()
         except TransientError as err:
             if time.time() >= (expiry_of(self.properties) or 0.0):
                 raise
             _log.warning("polaris.credentials.renewal_failed", error=type(err).__name__)
             # The old credentials are still valid; the next file tries to renew them again.
             return
-        if not are_credentials(fresh):
+        if not are_credentials(renewed):
             msg = "The catalog no longer vends storage credentials."
             hint = "Check the catalog's log and the principal's privileges."
             raise StorageAuthenticationError(msg, hint=hint)
-        self.properties = {**self.properties, **fresh}
+        self.properties = {**self.properties, **renewed}
         self._due = _renewal_time(self.properties)
         self._file_systems = PyArrowFileIO(self.properties).fs_by_scheme
         _log.info("polaris.credentials.renewed", expires_at=expiry_of(self.properties))
@@ -142,5 +144,5 @@ def _renewal_time(properties: Mapping[str, Any]) -> float:
     expires = expiry_of(properties)
     if expires is None:
         return float("inf")
-    left = max(0.0, expires - time.time())
-    return expires - min(_RENEW_BEFORE_SECONDS, left * _RENEW_BEFORE_SHARE)
+    remaining = max(0.0, expires - time.time())
+    return expires - min(_RENEW_BEFORE_SECONDS, remaining * _RENEW_BEFORE_SHARE)

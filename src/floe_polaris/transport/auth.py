@@ -14,7 +14,7 @@ from floe_core.observing.redaction import remember_secret
 from floe_core.telemetry import get_logger, traced
 from floe_polaris.errors import server_message
 from floe_polaris.transport.http import Authenticator, DeadlineSession
-from floe_polaris.transport.origin import shown
+from floe_polaris.transport.origin import display_url
 
 if TYPE_CHECKING:
     import requests
@@ -110,7 +110,7 @@ class ClientCredentials(Authenticator):
             self._token = replace(token, renew_at=min(token.expires_at, now + _RENEW_AGAIN_SECONDS))
             return token.header
 
-    def holds_for(self) -> float | None:
+    def seconds_valid(self) -> float | None:
         """Return for how many seconds the token is still valid; None without a token or an expiry."""
         token = self._token
         if token is None or token.expires_at == float("inf"):
@@ -137,7 +137,7 @@ class ClientCredentials(Authenticator):
                 return self._token
             running = self._fetch
             if running is None:
-                mine = self._fetch = Future()
+                future = self._fetch = Future()
         if running is not None:
             return running.result()
         try:
@@ -147,11 +147,11 @@ class ClientCredentials(Authenticator):
             count_token_refresh("failed")
             with self._lock:
                 self._fetch = None
-            mine.set_exception(err)
+            future.set_exception(err)
             raise
         with self._lock:
             self._token, self._fetch = token, None
-        mine.set_result(token)
+        future.set_result(token)
         return token
 
     def _request(self) -> Token:
@@ -167,7 +167,7 @@ class ClientCredentials(Authenticator):
             response = self._session.post(config.token_uri, data=form)
             now = time.monotonic()
             if response.status_code != _OK:
-                raise self._refusal(response)
+                raise self._rejection(response)
             content = self._content(response)
             lifetime = _seconds(content.get("expires_in"))
             operation.set(expires_in_seconds=lifetime)
@@ -186,24 +186,27 @@ class ClientCredentials(Authenticator):
         except ValueError:
             content = None
         if not isinstance(content, dict) or not isinstance(content.get("access_token"), str):
-            msg = f"{shown(self._config.token_uri)} did not respond like a token endpoint."
+            msg = f"{display_url(self._config.token_uri)} did not respond like a token endpoint."
             raise CatalogConnectionError(msg, hint="Check catalog.credentials.token_endpoint.")
         return content
 
-    def _refusal(self, response: requests.Response) -> CatalogAuthenticationError | CatalogConnectionError:
-        said = server_message(response)
+    def _rejection(self, response: requests.Response) -> CatalogAuthenticationError | CatalogConnectionError:
+        message = server_message(response)
         # The server's message about a login and the client id go only to the log.
         _log.warning(
-            "polaris.authenticate.refused", status=response.status_code, client_id=self._config.client_id, said=said
+            "polaris.authenticate.refused",
+            status=response.status_code,
+            client_id=self._config.client_id,
+            said=message,
         )
-        if "realm" in said.lower():
+        if "realm" in message.lower():
             realm = f"the realm '{self._config.realm}'" if self._config.realm else "its default realm"
             msg = f"The server does not recognize {realm}."
             return CatalogAuthenticationError(msg, hint="Check catalog.realm in floe.yaml.")
         if response.status_code in {404, 405}:
-            msg = f"No token endpoint found at {shown(self._config.token_uri)}."
+            msg = f"No token endpoint found at {display_url(self._config.token_uri)}."
             return CatalogConnectionError(msg, hint="Set catalog.credentials.token_endpoint, or correct catalog.uri.")
-        if "scope" in said.lower():
+        if "scope" in message.lower():
             msg = f"The token endpoint does not grant the scope '{self._config.scope}'."
             return CatalogAuthenticationError(msg, hint="Check catalog.credentials.scope in floe.yaml.")
         msg = "Authentication failed."

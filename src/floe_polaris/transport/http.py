@@ -16,8 +16,8 @@ from floe_core.errors import CatalogConnectionError, FloeStorageError, RateLimit
 from floe_core.resilience.deadline import Deadline
 from floe_core.retry import CircuitBreaker, RetryPolicy
 from floe_core.telemetry import is_tracing, request_headers, traced
-from floe_polaris.errors import answer_error, network_error, was_never_sent
-from floe_polaris.transport.origin import origin_of, shown
+from floe_polaris.errors import network_error, response_error, was_never_sent
+from floe_polaris.transport.origin import display_url, origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ IDEMPOTENCY_HEADER = "Idempotency-Key"
 _REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "PUT"})
 _CHUNK_BYTES = 64 * 1024
 _UNAUTHORIZED = frozenset({401, 419})
-_UNEXPLAINED = frozenset({400, 500, 503})
+_AMBIGUOUS_STATUSES = frozenset({400, 500, 503})
 _POOLED_CONNECTIONS = 32
 # A server that has never answered is more likely a wrong address than a restarting server, so floe gives up earlier.
 _FIRST_ATTEMPTS = 3
@@ -69,7 +69,7 @@ class Call:
     @property
     def name(self) -> str:
         """Method and address, without secrets."""
-        return f"{self.method} {shown(self.url)}"
+        return f"{self.method} {display_url(self.url)}"
 
     def may_repeat(self, err: TransientError) -> bool:
         """Whether it is safe to send the request again.
@@ -106,7 +106,7 @@ class DeadlineSession(requests.Session):
         super().__init__()
         self.idempotency_keys = False
         self.repeatable_posts = False
-        self.on_answer: Callable[[requests.Response], None] | None = None
+        self.on_response: Callable[[requests.Response], None] | None = None
         self._origin = origin_of(url)
         self._timeouts = config.timeouts
         self._policy = RetryPolicy(config.retry)
@@ -132,7 +132,7 @@ class DeadlineSession(requests.Session):
             CatalogAuthorizationError: The principal lacks the privilege.
             CatalogConnectionError: The address belongs to another server, or the server redirects.
         """
-        self._refuse_other_servers(url)
+        self._require_same_server(url)
         method = method.upper()
         keyed = self.idempotency_keys and method not in _REPEATABLE
         if keyed:
@@ -140,26 +140,26 @@ class DeadlineSession(requests.Session):
         repeatable = keyed or method in _REPEATABLE or (method == "POST" and self.repeatable_posts)
         call = Call(method, url, options, Deadline(self._timeouts.total_seconds), repeatable)
         if not is_tracing():
-            return self._answered(call)
-        with traced("polaris.request", within=True, method=method, uri=shown(url)) as operation:
+            return self._send_with_retries(call)
+        with traced("polaris.request", within=True, method=method, uri=display_url(url)) as operation:
             # Lets a catalog with tracing continue this trace.
             options["headers"] = {**(options.get("headers") or {}), **request_headers()}
-            response = self._answered(call)
+            response = self._send_with_retries(call)
             operation.set(status=response.status_code)
             return response
 
-    def _answered(self, call: Call) -> requests.Response:
+    def _send_with_retries(self, call: Call) -> requests.Response:
         try:
             if self._breaker.answered:
                 # It may be restarting. The breaker counts a call with all its retries as one success or one failure.
-                return self._breaker.call(self._persist, call)
+                return self._breaker.call(self._call_with_retries, call)
             return self._first_policy.named(call.name, kind=call.method).call_within(
                 call.deadline, self._attempt, call, self._guarded_exchange
             )
         except _StopError as stop:
             raise stop.error from stop.error.__cause__
 
-    def _persist(self, call: Call) -> requests.Response:
+    def _call_with_retries(self, call: Call) -> requests.Response:
         try:
             return self._policy.named(call.name, kind=call.method).call_within(
                 call.deadline, self._attempt, call, self._exchange
@@ -171,9 +171,9 @@ class DeadlineSession(requests.Session):
     def _guarded_exchange(self, call: Call) -> requests.Response:
         return self._breaker.call(self._exchange, call)
 
-    def _refuse_other_servers(self, url: str) -> None:
+    def _require_same_server(self, url: str) -> None:
         if origin_of(url) != self._origin:
-            msg = f"floe does not send the credentials for {self._origin} to {shown(url)}."
+            msg = f"floe does not send the credentials for {self._origin} to {display_url(url)}."
             raise CatalogConnectionError(
                 msg, hint="Set catalog.uri or catalog.credentials.token_endpoint to that address."
             )
@@ -195,33 +195,33 @@ class DeadlineSession(requests.Session):
 
     def _exchange(self, call: Call) -> requests.Response:
         response = self._send(call)
-        if call.method == "HEAD" and response.status_code in _UNEXPLAINED and "/tables/" in call.url:
+        if call.method == "HEAD" and response.status_code in _AMBIGUOUS_STATUSES and "/tables/" in call.url:
             # A response without a body does not show whether the server failed or one table is damaged.
             response = self._send(replace(call, method="GET"))
         authenticator = self._authenticator
         if authenticator is None:
             # The caller requests a token and handles the rejection itself.
-            refused = response.status_code in {*_UNAUTHORIZED, 403}
-            error = None if refused else answer_error(response, credentials="catalog.credentials")
+            rejected_login = response.status_code in {*_UNAUTHORIZED, 403}
+            error = None if rejected_login else response_error(response, credentials="catalog.credentials")
         else:
             rejected = str(response.request.headers.get("Authorization", ""))
             if response.status_code in _UNAUTHORIZED and authenticator.renew(rejected, since=call.started):
                 response = self._send(call)
-            error = answer_error(response, credentials=authenticator.settings)
+            error = response_error(response, credentials=authenticator.settings)
         if error is not None:
             raise error
-        if self.on_answer is not None:
-            self.on_answer(response)
+        if self.on_response is not None:
+            self.on_response(response)
         return response
 
     def _send(self, call: Call) -> requests.Response:
-        call.deadline.check(f"waiting for {shown(call.url)}")
-        left = call.deadline.remaining()
+        call.deadline.check(f"waiting for {display_url(call.url)}")
+        remaining = call.deadline.remaining()
         options = {
             **call.options,
             "allow_redirects": False,
             "stream": True,
-            "timeout": (min(self._timeouts.connect_seconds, left), min(self._timeouts.read_seconds, left)),
+            "timeout": (min(self._timeouts.connect_seconds, remaining), min(self._timeouts.read_seconds, remaining)),
         }
         if self._ca_bundle:
             # Passed with the request, it takes precedence over the variable REQUESTS_CA_BUNDLE.
@@ -243,7 +243,7 @@ def _read_within(response: requests.Response, deadline: Deadline) -> None:
     try:
         while chunk := response.raw.read1(_CHUNK_BYTES, decode_content=True):
             body.write(chunk)
-            deadline.check(f"reading the response of {shown(response.url)}")
+            deadline.check(f"reading the response of {display_url(response.url)}")
     except FloeStorageError:
         response.close()
         raise

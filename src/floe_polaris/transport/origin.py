@@ -14,7 +14,7 @@ def origin_of(url: str) -> str:
     return f"{scheme}://{(parts.hostname or '').lower()}:{parts.port or _DEFAULT_PORTS.get(scheme, 0)}"
 
 
-def shown(url: str) -> str:
+def display_url(url: str) -> str:
     """Return a URL without user, password, query and fragment, for messages."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]

@@ -224,7 +224,7 @@ def test_a_postgres_address_with_a_password_hides_it(tmp_path, monkeypatch):
         credentials={"username": "floe", "password": "${PG_PASSWORD}"},
     )
     database = Database.from_config(config, project_root=tmp_path)
-    assert "CANARY" not in f"{database!r} {database.shown}"
+    assert "CANARY" not in f"{database!r} {database.display_url}"
     assert database.jdbc_properties() == {
         "uri": "jdbc:postgresql://db:5433/lake?sslmode=require",
         "jdbc.user": "floe",

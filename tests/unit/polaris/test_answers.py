@@ -21,7 +21,7 @@ from floe_core.errors import (
     RateLimitedError,
     TransientError,
 )
-from floe_polaris.errors import CatalogServerError, answer_error, retry_after, server_message
+from floe_polaris.errors import CatalogServerError, response_error, retry_after, server_message
 from floe_polaris.transport.http import _time_ordered_uuid
 
 
@@ -50,7 +50,7 @@ def answer(status, content="", **headers):
     ],
 )
 def test_statuses_have_their_errors_and_say_whether_to_come_back(status, error, passing):
-    found = answer_error(answer(status), credentials="catalog.credentials.token")
+    found = response_error(answer(status), credentials="catalog.credentials.token")
     assert type(found) is error or isinstance(found, error)
     assert isinstance(found, TransientError) is passing
     assert found.hint
@@ -117,7 +117,7 @@ RECORDED = {
 def test_a_refusal_of_polaris_is_quoted_whole_and_its_hint_fits_the_reason(case):
     status, said, error, hint = RECORDED[case]
     content = json.dumps({"error": {"message": said, "type": "ForbiddenException", "code": status}})
-    found = answer_error(answer(status, content), credentials="catalog.credentials")
+    found = response_error(answer(status, content), credentials="catalog.credentials")
     assert type(found) is error
     assert said in found.message
     assert hint in found.hint
@@ -134,7 +134,7 @@ def test_a_refusal_of_polaris_is_quoted_whole_and_its_hint_fits_the_reason(case)
 )
 def test_a_metadata_file_that_the_server_cannot_read_is_no_outage(status, said):
     content = json.dumps({"error": {"message": said, "type": "RuntimeIOException", "code": status}})
-    found = answer_error(answer(status, content), credentials="catalog.credentials")
+    found = response_error(answer(status, content), credentials="catalog.credentials")
     assert isinstance(found, CorruptFileError)
     assert not isinstance(found, TransientError)
     assert found.path == said.partition(": ")[2]
@@ -142,7 +142,7 @@ def test_a_metadata_file_that_the_server_cannot_read_is_no_outage(status, said):
 
 @pytest.mark.parametrize("status", [200, 204, 400, 404, 409, 422, 501])
 def test_other_statuses_are_left_to_pyiceberg(status):
-    assert answer_error(answer(status), credentials="x") is None
+    assert response_error(answer(status), credentials="x") is None
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pydantic import SecretStr, ValidationError
 from floe_core.errors import SecretReferenceError
 from floe_core.schemas import AccessDelegation, CatalogConfig
 from floe_polaris import PolarisCatalogConfig
-from floe_polaris.transport.origin import origin_of, shown
+from floe_polaris.transport.origin import display_url, origin_of
 
 URI = "https://polaris.example.com/api/catalog"
 
@@ -99,4 +99,4 @@ def test_two_addresses_share_a_server_only_with_scheme_host_and_port(one, other,
 
 
 def test_an_address_is_shown_without_what_could_be_secret():
-    assert shown("https://me:canary@a.example/x?token=canary#canary") == "https://a.example/x"
+    assert display_url("https://me:canary@a.example/x?token=canary#canary") == "https://a.example/x"

@@ -95,7 +95,7 @@ def test_an_upload_that_is_refused_is_repeated_with_new_credentials(tmp_path):
             msg = "AWS Error ACCESS_DENIED during PutObject operation"
             raise OSError(msg)
 
-    io._with_new_credentials_once(upload)
+    io._upload_with_renewal(upload)
     assert tries == ["a", "b"]
 
     def broken():
@@ -104,7 +104,7 @@ def test_an_upload_that_is_refused_is_repeated_with_new_credentials(tmp_path):
         raise OSError(msg)
 
     with pytest.raises(OSError, match="No space"):
-        io._with_new_credentials_once(broken)
+        io._upload_with_renewal(broken)
     assert tries == ["a", "b", "full"]
 
 

@@ -66,7 +66,7 @@ def login(workspace: Workspace) -> Report:
     workspace.announce()
     with working("Requesting a token"):
         authenticator.auth_header()
-    seconds = authenticator.holds_for()
+    seconds = authenticator.seconds_valid()
     validity = f"it is valid for {seconds:.0f} s" if seconds is not None else "it has no expiry"
     return Report(
         data={

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyiceberg.typedef import Properties
 
 
-class OwnSettings(FileIOHook, MetastoreCatalog):
+class TrustedFileIO(FileIOHook, MetastoreCatalog):
     """Ignores client settings in table properties, which an untrusted party may have written.
 
     PyIceberg lets a table's properties override the catalog's. A table property could redirect an administrator's
