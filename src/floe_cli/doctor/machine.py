@@ -124,9 +124,9 @@ def check_spark_jars(compute: ComputeConfig, project_root: Path, packages: Itera
     """Check the jars without downloading any."""
     if compute.master.startswith("sc://") or check_pyspark().status is not Status.OK:
         return skipped("jars", "only needed for a Spark session started on this machine")
-    from floe_spark.java.jars import check_jars, given_folder
+    from floe_spark.java.jars import check_jars, user_jars_dir
 
-    folder = given_folder(project_root / compute.jars_dir if compute.jars_dir else None)
+    folder = user_jars_dir(project_root / compute.jars_dir if compute.jars_dir else None)
     jars = check_jars((*compute.packages, *packages), jars_dir=folder)
     if damaged := [str(jar.path) for jar in jars if jar.path and not jar.intact]:
         return failed(

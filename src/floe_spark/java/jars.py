@@ -108,7 +108,7 @@ def jars_cache() -> Path:
     return cache_dir() / "jars"
 
 
-def given_folder(jars_dir: Path | None) -> Path | None:
+def user_jars_dir(jars_dir: Path | None) -> Path | None:
     """Return the directory with jars provided by the user: the setting, or else ``FLOE_JARS_DIR``."""
     chosen = os.environ.get(JARS_VARIABLE)
     return jars_dir or (Path(chosen) if chosen else None)
@@ -127,8 +127,8 @@ def resolve_jars(
     Raises:
         EngineSetupError: A jar is missing and cannot be downloaded, or does not match its pinned digest.
     """
-    folder = given_folder(jars_dir)
-    paths, left = [], []
+    folder = user_jars_dir(jars_dir)
+    paths, unpinned = [], []
     for coordinate in dict.fromkeys((*BASE_PACKAGES, *packages)):
         jar = Jar.from_coordinate(coordinate)
         if folder is not None:
@@ -136,13 +136,13 @@ def resolve_jars(
         elif coordinate in PINNED_SHA256:
             paths.append(_from_cache(jar, java))
         else:
-            left.append(coordinate)
-    return ResolvedJars(tuple(paths), tuple(left))
+            unpinned.append(coordinate)
+    return ResolvedJars(tuple(paths), tuple(unpinned))
 
 
 def check_jars(packages: Iterable[str] = (), *, jars_dir: Path | None = None) -> list[JarStatus]:
     """Return the status of the jars without downloading any."""
-    folder = given_folder(jars_dir) or jars_cache()
+    folder = user_jars_dir(jars_dir) or jars_cache()
     statuses = []
     for coordinate in dict.fromkeys((*BASE_PACKAGES, *packages)):
         path = folder / Jar.from_coordinate(coordinate).file_name
@@ -189,12 +189,12 @@ def _fetch(jar: Jar, path: Path, java: JavaRuntime) -> None:
     """Download a jar with PySpark's Ivy, whose default settings use the public repository."""
     get_logger("floe.spark").info("spark.jars.fetch", package=jar.coordinate, into=str(path.parent))
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".fetch-") as scratch:
-        arrived = Path(scratch) / jar.file_name
+        downloaded = Path(scratch) / jar.file_name
         arguments = ["-m2compatible", "-notransitive", "-confs", "default", "-cache", f"{scratch}/ivy"]
         arguments += ["-dependency", jar.group, jar.artifact, jar.version]
         arguments += ["-retrieve", f"{scratch}/[artifact]-[revision].[ext]"]
         output = run_ivy(arguments, java=java, seconds=_FETCH_SECONDS)
-        if not arrived.is_file():
+        if not downloaded.is_file():
             get_logger("floe.spark").debug("spark.jars.fetch_failed", package=jar.coordinate, output=output)
             msg = f"Cannot download jar {jar.coordinate}."
             raise EngineSetupError(
@@ -204,5 +204,5 @@ def _fetch(jar: Jar, path: Path, java: JavaRuntime) -> None:
                     f"in a folder and set compute.jars_dir or {JARS_VARIABLE} to it."
                 ),
             )
-        _verify(arrived, jar)
-        arrived.replace(path)
+        _verify(downloaded, jar)
+        downloaded.replace(path)

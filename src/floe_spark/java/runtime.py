@@ -129,7 +129,7 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[JavaRuntime | str]:
 def _probe(command: Path, *, source: str) -> JavaRuntime | None:
     """Return the runtime behind a ``java`` command; None if the command is not a working Java."""
     try:
-        answer = subprocess.run(  # noqa: S603 - the user's Java
+        result = subprocess.run(  # noqa: S603 - the user's Java
             [command, "-XshowSettings:properties", "-version"],
             capture_output=True,
             text=True,
@@ -138,9 +138,9 @@ def _probe(command: Path, *, source: str) -> JavaRuntime | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = dict(_PROPERTY.findall(answer.stderr + answer.stdout))
+    found = dict(_PROPERTY.findall(result.stderr + result.stdout))
     version = found.get("java.version", "")
-    if answer.returncode != 0 or "java.home" not in found or not version[:1].isdigit():
+    if result.returncode != 0 or "java.home" not in found or not version[:1].isdigit():
         return None
     # Java 8 and older report their version as 1.8.
     numbers = [int(part) for part in re.findall(r"\d+", version)]

@@ -9,7 +9,7 @@ from pyspark.sql.types import TimestampType
 
 from floe_core.dataplane import Figure, Measure, NullKeys
 from floe_core.errors import FloeStorageError, InvalidScanError
-from floe_spark.plane.errors import mistake_in_sql, translated
+from floe_spark.plane.errors import sql_error_reason, translated
 from floe_spark.plane.filters import condition_sql, filter_sql
 from floe_spark.plane.sql import quoted_path, text_literal
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def asked(table: str) -> Iterator[None]:
+def user_errors_translated(table: str) -> Iterator[None]:
     """Translate Spark's errors about a query that contains a user's conditions.
 
     Raises:
@@ -33,13 +33,13 @@ def asked(table: str) -> Iterator[None]:
     except FloeStorageError:
         raise
     except Exception as err:
-        if reason := mistake_in_sql(err):
+        if reason := sql_error_reason(err):
             raise InvalidScanError(reason, table=table) from err
         with translated(table):
             raise
 
 
-def figures_of(frame: DataFrame, aggregates: Sequence[Aggregate]) -> dict[str, Figure]:
+def compute_aggregates(frame: DataFrame, aggregates: Sequence[Aggregate]) -> dict[str, Figure]:
     """Compute aggregates by name, in one pass over the rows of a frame."""
     if not aggregates:
         return {}
@@ -57,7 +57,7 @@ def figures_of(frame: DataFrame, aggregates: Sequence[Aggregate]) -> dict[str, F
     }
 
 
-def unmatched_in(
+def count_unmatched(
     rows: DataFrame, aggregate: Aggregate, other: DataFrame, other_columns: Sequence[ColumnPath]
 ) -> Figure:
     """Count the rows whose values in an aggregate's columns do not exist in columns of another frame."""
@@ -74,7 +74,7 @@ def unmatched_in(
     return Figure(row["value"], row["example"]) if row is not None else Figure(0)
 
 
-def repeated_in(
+def find_duplicate_keys(
     rows: DataFrame, keys: Sequence[ColumnPath], *, null_keys: NullKeys, limit: int
 ) -> list[tuple[Any, ...]]:
     """Return examples of keys shared by several rows of a frame."""
@@ -96,7 +96,7 @@ def _value(aggregate: Aggregate, frame: DataFrame) -> str:
         case Measure.NULLS:
             return _count([*scope, f"{names[0]} is null"])
         case Measure.REPEATED:
-            return _repeated(scope, names)
+            return _count_repeated(scope, names)
         case Measure.NEWEST:
             return _newest(scope, names[0], frame)
         case _:
@@ -140,7 +140,7 @@ def _count(predicates: Sequence[str]) -> str:
     return f"count_if({' and '.join(predicates) or 'true'})"
 
 
-def _repeated(scope: Sequence[str], names: Sequence[str]) -> str:
+def _count_repeated(scope: Sequence[str], names: Sequence[str]) -> str:
     """Count the rows beyond the first of each key; keys that contain null are ignored."""
     keyed = _count([*scope, *(f"{name} is not null" for name in names)])
     first = f"case when {' and '.join(scope)} then {names[0]} end" if scope else names[0]

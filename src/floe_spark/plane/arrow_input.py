@@ -241,7 +241,7 @@ def _uuid_text(array: pa.FixedSizeBinaryArray) -> pa.Array:
     valid = array.drop_null()
     raw = b"".join(valid.to_pylist())
     digits = np.frombuffer(raw.hex().encode(), dtype="S1").reshape(len(valid), 2 * _UUID_BYTES)
-    text = np.insert(digits, [dash - place for place, dash in enumerate(_UUID_DASHES)], b"-", axis=1)
+    text = np.insert(digits, [dash - position for position, dash in enumerate(_UUID_DASHES)], b"-", axis=1)
     rendered = pa.array(text.view(f"S{text.shape[1]}").ravel().astype(str) if len(valid) else [], type=pa.string())
     if array.null_count == 0:
         return rendered
@@ -251,16 +251,16 @@ def _uuid_text(array: pa.FixedSizeBinaryArray) -> pa.Array:
 
 def _chunks(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
     """Combine small batches into tables of about a row group."""
-    waiting: list[pa.RecordBatch] = []
+    buffered: list[pa.RecordBatch] = []
     size = 0
     for batch in reader:
-        waiting.append(batch)
+        buffered.append(batch)
         size += batch.nbytes
         if size >= _ROW_GROUP_BYTES:
-            yield pa.Table.from_batches(waiting, reader.schema)
-            waiting, size = [], 0
-    if waiting:
-        yield pa.Table.from_batches(waiting, reader.schema)
+            yield pa.Table.from_batches(buffered, reader.schema)
+            buffered, size = [], 0
+    if buffered:
+        yield pa.Table.from_batches(buffered, reader.schema)
 
 
 def _collected(reader: pa.RecordBatchReader) -> pa.Table:

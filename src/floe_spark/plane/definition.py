@@ -43,8 +43,8 @@ class Definition:
     def set_ref(self, table: str, ref: RefRequest) -> None:
         """Create or replace a branch or tag."""
         verb = "CREATE OR REPLACE" if ref.replace else "CREATE"
-        place = f" AS OF VERSION {ref.snapshot_id}" if ref.snapshot_id is not None else ""
-        self._alter(table, f"{verb} {_kind(ref.kind)} {quoted(ref.name)}{place}{_retention(ref)}")
+        position = f" AS OF VERSION {ref.snapshot_id}" if ref.snapshot_id is not None else ""
+        self._alter(table, f"{verb} {_kind(ref.kind)} {quoted(ref.name)}{position}{_retention(ref)}")
 
     def remove_ref(self, table: str, name: str, *, kind: str) -> None:
         """Remove a branch or tag."""
@@ -101,8 +101,8 @@ def _column_statement(table: str, change: ColumnRequest) -> str:  # noqa: PLR091
     comment = f" COMMENT {text_literal(change.doc)}" if change.doc is not None else ""
     match change.kind:
         case "add":
-            place = f" AFTER {quoted(change.after)}" if change.after else ""
-            return f"ADD COLUMN {column} {spark_type(table, change.type)}{comment}{place}"
+            position = f" AFTER {quoted(change.after)}" if change.after else ""
+            return f"ADD COLUMN {column} {spark_type(table, change.type)}{comment}{position}"
         case "widen":
             return f"ALTER COLUMN {column} TYPE {spark_type(table, change.type)}"
         case "make_optional":
@@ -126,22 +126,22 @@ def spark_type(table: str, text: str | None) -> str:
     Raises:
         CapabilityError: Spark does not support the type.
     """
-    return _spelled(table, parse_column_type(text or ""))
+    return _sql_type(table, parse_column_type(text or ""))
 
 
-def _spelled(table: str, kind: ColumnType) -> str:
+def _sql_type(table: str, kind: ColumnType) -> str:
     match kind:
         case SimpleType(name) if name in _SPARK_NAMES:
             return _SPARK_NAMES[name]
         case DecimalOf(precision, scale):
             return f"DECIMAL({precision}, {scale})"
         case ListOf():
-            return f"ARRAY<{_spelled(table, kind.element)}>"
+            return f"ARRAY<{_sql_type(table, kind.element)}>"
         case MapOf():
-            return f"MAP<{_spelled(table, kind.key)}, {_spelled(table, kind.value)}>"
+            return f"MAP<{_sql_type(table, kind.key)}, {_sql_type(table, kind.value)}>"
         case StructOf(fields):
             inside = (
-                f"{quoted(field.name)}: {_spelled(table, field.type)}{' NOT NULL' if field.required else ''}"
+                f"{quoted(field.name)}: {_sql_type(table, field.type)}{' NOT NULL' if field.required else ''}"
                 for field in fields
             )
             return f"STRUCT<{', '.join(inside)}>"

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from floe_iceberg.read.filters.binding import Bound, Column
     from floe_iceberg.read.filters.values import Span, ValueSet
 
-_UNREADABLE = (TimeType, TimestampNanoType, TimestamptzNanoType)
+_UNSUPPORTED = (TimeType, TimestampNanoType, TimestamptzNanoType)
 # Strings that Spark's parser reads the same way with any settings.
 _PLAIN_TEXT = re.compile(r"[^'\\\x00-\x1f\x7f$]*")
 _FIRST_DAY, _LAST_DAY = date(1, 1, 1).toordinal() - 719_163, date(9999, 12, 31).toordinal() - 719_163
@@ -98,7 +98,7 @@ def _like(pattern: tuple[str | Wildcard, ...]) -> str:
 
 
 def _in(column: Column, values: ValueSet) -> str:
-    if isinstance(column.type, _UNREADABLE):
+    if isinstance(column.type, _UNSUPPORTED):
         msg = f"Spark cannot compare column '{'.'.join(column.path)}' of type {column.type}."
         raise CapabilityError(msg, hint="Use engine='arrow'.")
     name = quoted_path(column.path)

@@ -21,7 +21,7 @@ _SORT_TERM = re.compile(
 
 
 # Path parts that clients may normalize or cut: dots (plain or encoded), backslashes, queries and fragments.
-_STRANGE = ("/../", "/./", "%2e", "%25", "\\", "?", "#")
+_AMBIGUOUS = ("/../", "/./", "%2e", "%25", "\\", "?", "#")
 
 
 class Procedures:
@@ -51,26 +51,26 @@ class Procedures:
             arguments["options"] = map_literal(options)
         row = self._call("rewrite_data_files", table, arguments)[0]
         return MaintenanceFigures(
-            rewritten_files=_figure(row, "rewritten_data_files_count"),
-            added_files=_figure(row, "added_data_files_count"),
-            rewritten_bytes=_figure(row, "rewritten_bytes_count"),
-            deleted_delete_files=_figure(row, "removed_delete_files_count"),
+            rewritten_files=_metric(row, "rewritten_data_files_count"),
+            added_files=_metric(row, "added_data_files_count"),
+            rewritten_bytes=_metric(row, "rewritten_bytes_count"),
+            deleted_delete_files=_metric(row, "removed_delete_files_count"),
         )
 
     def rewrite_position_deletes(self, table: str) -> MaintenanceFigures:
         """Rewrite position delete files, dropping deletes that no longer apply to any row."""
         row = self._call("rewrite_position_delete_files", table, {"options": map_literal({"rewrite-all": "true"})})[0]
         return MaintenanceFigures(
-            rewritten_files=_figure(row, "rewritten_delete_files_count"),
-            added_files=_figure(row, "added_delete_files_count"),
+            rewritten_files=_metric(row, "rewritten_delete_files_count"),
+            added_files=_metric(row, "added_delete_files_count"),
         )
 
     def rewrite_manifests(self, table: str) -> MaintenanceFigures:
         """Rewrite manifests into fewer, better clustered ones."""
         row = self._call("rewrite_manifests", table, {})[0]
         return MaintenanceFigures(
-            rewritten_files=_figure(row, "rewritten_manifests_count"),
-            added_files=_figure(row, "added_manifests_count"),
+            rewritten_files=_metric(row, "rewritten_manifests_count"),
+            added_files=_metric(row, "added_manifests_count"),
         )
 
     def files_outside(self, table: str, *, prefixes: Sequence[str], limit: int) -> tuple[str, ...]:
@@ -81,9 +81,9 @@ class Procedures:
             for column, view in (("file_path", "all_files"), ("path", "all_manifests"), ("manifest_list", "snapshots"))
         )
         inside = " OR ".join(f"startswith(path, {text_literal(prefix)})" for prefix in prefixes) or "false"
-        strange = " OR ".join(f"contains(lower(path), {text_literal(sign)})" for sign in _STRANGE)
+        ambiguous = " OR ".join(f"contains(lower(path), {text_literal(sign)})" for sign in _AMBIGUOUS)
         rows = self._session.sql(
-            f"SELECT DISTINCT path FROM ({found}) WHERE NOT ({inside}) OR {strange} LIMIT {limit}"  # noqa: S608 - literals are quoted
+            f"SELECT DISTINCT path FROM ({found}) WHERE NOT ({inside}) OR {ambiguous} LIMIT {limit}"  # noqa: S608 - literals are quoted
         ).collect()
         return tuple(sorted(row["path"] for row in rows))
 
@@ -101,12 +101,12 @@ class Procedures:
             arguments["snapshot_ids"] = f"array({', '.join(f'{number}L' for number in snapshot_ids)})"
         row = self._call("expire_snapshots", table, arguments)[0]
         return MaintenanceFigures(
-            deleted_data_files=_figure(row, "deleted_data_files_count"),
-            deleted_delete_files=_figure(row, "deleted_position_delete_files_count")
-            + _figure(row, "deleted_equality_delete_files_count"),
-            deleted_manifests=_figure(row, "deleted_manifest_files_count"),
-            deleted_manifest_lists=_figure(row, "deleted_manifest_lists_count"),
-            deleted_statistics_files=_figure(row, "deleted_statistics_files_count"),
+            deleted_data_files=_metric(row, "deleted_data_files_count"),
+            deleted_delete_files=_metric(row, "deleted_position_delete_files_count")
+            + _metric(row, "deleted_equality_delete_files_count"),
+            deleted_manifests=_metric(row, "deleted_manifest_files_count"),
+            deleted_manifest_lists=_metric(row, "deleted_manifest_lists_count"),
+            deleted_statistics_files=_metric(row, "deleted_statistics_files_count"),
         )
 
     def remove_orphan_files(
@@ -142,5 +142,5 @@ def _column(name: str) -> str:
     return name if name.replace("_", "").replace(".", "").isalnum() else quoted(name)
 
 
-def _figure(row: Row, name: str) -> int:
+def _metric(row: Row, name: str) -> int:
     return int(row[name] or 0) if name in row else 0

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from floe_core.errors import CapabilityError, CommitStateUnknownError, EngineUnavailableError
-from floe_spark.plane.aggregates import asked, figures_of, repeated_in, unmatched_in
+from floe_spark.plane.aggregates import compute_aggregates, count_unmatched, find_duplicate_keys, user_errors_translated
 from floe_spark.plane.arrow_input import arrow_schema
 from floe_spark.plane.definition import Definition
 from floe_spark.plane.errors import translated
@@ -19,14 +19,14 @@ from floe_spark.plane.reader import read_frame
 from floe_spark.plane.sql import quoted
 from floe_spark.plane.writer import (
     PRIVATE_CONF,
-    PartsOfFilesError,
+    PartialFilesError,
     SparkWrite,
-    in_two_steps,
     operation_id_of,
     snapshot_conf,
+    two_steps,
     writes_frame_directly,
 )
-from floe_spark.session.sessions import Operations, open_engine, sees
+from floe_spark.session.sessions import Operations, ensure_catalog, open_engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -156,32 +156,32 @@ class SparkDataPlane:
             CapabilityError: Spark does not support a column type, or the write requires a branch.
         """
         operation = operation_id_of(request)
-        with translated(request.table, operation_id=operation, work="write to"):
+        with translated(request.table, operation_id=operation, action="write to"):
             try:
                 self._write(operation, request)
-            except PartsOfFilesError:
-                for step in in_two_steps(request):
+            except PartialFilesError:
+                for step in two_steps(request):
                     self._write(operation, step)
 
     def _write(self, operation: str, request: WriteRequest) -> None:
         shares_files = self.engine.shares_files
 
-        def work(session: SparkSession) -> None:
+        def action(session: SparkSession) -> None:
             with translated(request.table, operation_id=operation):
                 SparkWrite(session, self._catalog, request, shares_files=shares_files).run()
 
         session = self._session_of(request)
         if session is None:
-            self._operations.run_privately(operation, snapshot_conf(request), work)
+            self._operations.run_privately(operation, snapshot_conf(request), action)
         else:
-            self._operations.run(operation, session, lambda: work(session))
+            self._operations.run(operation, session, lambda: action(session))
 
     def _session_of(self, request: WriteRequest) -> SparkSession | None:
         """Return the session in which a frame can be written directly; None if the write needs a private one."""
         if not isinstance(request.data, DataFrame) or not writes_frame_directly(request):
             return None
         session = request.data.sparkSession
-        return session if session is self.session or sees(session, self._catalog, self._conf) else None
+        return session if session is self.session or ensure_catalog(session, self._catalog, self._conf) else None
 
     def await_quiet(self, operation_id: str, *, timeout_seconds: float = 60.0) -> None:
         """Cancel an operation that may still be running, even if its process has died, and wait until it has ended.
@@ -191,11 +191,11 @@ class SparkDataPlane:
         """
         try:
             with translated(operation_id):
-                quiet = self._operations.silence(operation_id, timeout_seconds=timeout_seconds)
+                ended = self._operations.cancel_and_wait(operation_id, timeout_seconds=timeout_seconds)
         except EngineUnavailableError as err:
             msg = f"Spark does not respond, so it is unknown whether operation {operation_id} is still running."
             raise CommitStateUnknownError(msg, operation_id=operation_id, hint="Try again later.") from err
-        if not quiet:
+        if not ended:
             msg = f"Operation {operation_id} is still running in Spark after {timeout_seconds:g} s."
             raise CommitStateUnknownError(msg, operation_id=operation_id, hint="Try again later.")
 
@@ -223,8 +223,8 @@ class SparkDataPlane:
         Raises:
             InvalidScanError: A user's condition is invalid for the table or its values; the message is only the reason.
         """
-        with asked(request.table):
-            return figures_of(read_frame(self.session, self._catalog, request), aggregates)
+        with user_errors_translated(request.table):
+            return compute_aggregates(read_frame(self.session, self._catalog, request), aggregates)
 
     def unmatched(
         self, aggregate: Aggregate, request: ReadRequest, other: ReadRequest, other_columns: Sequence[ColumnPath]
@@ -234,16 +234,16 @@ class SparkDataPlane:
         Raises:
             InvalidScanError: A user's condition is invalid for the table or its values; the message is only the reason.
         """
-        with asked(request.table):
-            rows, there = (read_frame(self.session, self._catalog, one) for one in (request, other))
-            return unmatched_in(rows, aggregate, there, other_columns)
+        with user_errors_translated(request.table):
+            rows, other_rows = (read_frame(self.session, self._catalog, one) for one in (request, other))
+            return count_unmatched(rows, aggregate, other_rows, other_columns)
 
     def repeated_keys(
         self, request: ReadRequest, keys: Sequence[ColumnPath], *, null_keys: NullKeys, limit: int
     ) -> list[tuple[Any, ...]]:
         """Return examples of keys shared by several rows of a read; keys with null only count if null matches null."""
         with translated(request.table):
-            return repeated_in(self.frame(request), keys, null_keys=null_keys, limit=limit)
+            return find_duplicate_keys(self.frame(request), keys, null_keys=null_keys, limit=limit)
 
     def added_rows(self, before: ReadRequest, after: ReadRequest, columns: Sequence[str]) -> DataFrame:
         """Return the rows of one read that an earlier read does not contain; duplicates count individually."""

@@ -54,12 +54,12 @@ def query_frames(
 def guarded(data: DataFrame, row_filter: object, *, column: str, message: str) -> DataFrame:
     """Return a frame with the same rows; computing a row that does not match a filter fails with a message."""
     rows = sf.expr(filter_sql(row_filter) or "true")
-    watched = {column, column.split(".", maxsplit=1)[0]}
+    guarded_columns = {column, column.split(".", maxsplit=1)[0]}
 
     def selected(name: str) -> Column:
         # A column, not a SQL expression, in which Spark would substitute ${…}.
         value = sf.col("`" + name.replace("`", "``") + "`")
-        if name not in watched:
+        if name not in guarded_columns:
             return value
         return sf.when(rows, value).otherwise(sf.raise_error(sf.lit(message))).alias(name)
 
@@ -69,8 +69,8 @@ def guarded(data: DataFrame, row_filter: object, *, column: str, message: str) -
 def version_rows(session: SparkSession, catalog: str, request: ReadRequest, columns: Sequence[str]) -> DataFrame:
     """Return the filtered rows of a table version with the given columns; missing columns are null."""
     frame = version_frame(session, catalog, replace(request, columns=None))
-    there = set(frame.columns)
-    shown = (sf.col(quoted(name)) if name in there else sf.lit(None).alias(name) for name in columns)
+    existing = set(frame.columns)
+    shown = (sf.col(quoted(name)) if name in existing else sf.lit(None).alias(name) for name in columns)
     return filtered(frame.select(*shown), request)
 
 

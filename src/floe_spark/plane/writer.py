@@ -37,20 +37,20 @@ PRIVATE_CONF = {
 }
 # With one open file per partition and task, a 2 GB heap ran out of memory at 84 partitions; sorted writes do not.
 _WRITE_OPTIONS = {"fanout-enabled": "false"}
-_NOT_IN_ONE_STEP = (
+_NEEDS_TWO_STEPS = (
     "Cannot delete file where some, but not all, rows match filter",
     # Iceberg cannot express some filters, such as isnan and most patterns; a DELETE evaluates them row by row.
     "cannot translate expression to source filter",
     "Cannot convert Spark predicate to Iceberg expression",
 )
-_ROWS = "floe rows of a key"
+_KEY_COUNT = "floe rows of a key"
 # Metadata key of a column's write default in Spark's schema.
 _DEFAULT = "CURRENT_DEFAULT"
 _SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."
 _SOURCE_ROWS = f"{_SNAPSHOT_PROPERTY}{SOURCE_ROWS_PROPERTY}"
 
 
-class PartsOfFilesError(Exception):
+class PartialFilesError(Exception):
     """Spark cannot replace the rows in one commit: the filter matches parts of files or needs evaluation per row."""
 
 
@@ -69,7 +69,7 @@ def writes_frame_directly(request: WriteRequest) -> bool:
     return isinstance(request.data, DataFrame) and request.kind not in {WriteKind.UPSERT, WriteKind.DELETE}
 
 
-def in_two_steps(request: WriteRequest) -> tuple[WriteRequest, WriteRequest]:
+def two_steps(request: WriteRequest) -> tuple[WriteRequest, WriteRequest]:
     """Return the delete and the append that together replace parts of files.
 
     Raises:
@@ -100,7 +100,7 @@ class SparkWrite:
 
         Raises:
             InvalidDataError: The data does not fit the table, or a key is not unique.
-            PartsOfFilesError: An overwrite by filter needs two steps.
+            PartialFilesError: An overwrite by filter needs two steps.
         """
         with ExitStack() as stack:
             match self._request.kind:
@@ -169,8 +169,8 @@ class SparkWrite:
         try:
             self._writer(source).overwrite(condition)
         except Exception as err:
-            if any(reason in str(err) for reason in _NOT_IN_ONE_STEP):
-                raise PartsOfFilesError from err
+            if any(reason in str(err) for reason in _NEEDS_TWO_STEPS):
+                raise PartialFilesError from err
             raise
 
     def _upsert(self, source: DataFrame) -> None:
@@ -211,16 +211,20 @@ class SparkWrite:
         MERGE detects a duplicate key only if the table already has that key; otherwise it inserts both rows. If null
         matches nothing, every rerun would insert such a row again.
         """
-        names = [f"{_ROWS} {number}" for number in range(len(paths))]
+        names = [f"{_KEY_COUNT} {number}" for number in range(len(paths))]
         keys = [sf.col(path).alias(name) for path, name in zip(paths.values(), names, strict=True)]
-        counted = source.groupBy(*keys).agg(sf.count("*").alias(_ROWS))
+        counted = source.groupBy(*keys).agg(sf.count("*").alias(_KEY_COUNT))
         missing = [sf.col(quoted(name)).isNull() for name in names]
-        compared = sf.col(_ROWS) if self._request.null_keys is NullKeys.MATCH else _unless(missing, sf.col(_ROWS))
+        compared = (
+            sf.col(_KEY_COUNT)
+            if self._request.null_keys is NullKeys.MATCH
+            else _unless_any(missing, sf.col(_KEY_COUNT))
+        )
         found = counted.agg(
-            sf.sum(_ROWS),
+            sf.sum(_KEY_COUNT),
             sf.max(compared),
             sf.max_by(sf.struct(*(quoted(name) for name in names)), compared),
-            *(sf.sum(sf.when(null, sf.col(_ROWS))) for null in missing),
+            *(sf.sum(sf.when(null, sf.col(_KEY_COUNT))) for null in missing),
         ).head()
         if found is None:
             return 0
@@ -234,7 +238,7 @@ class SparkWrite:
         return int(rows or 0)
 
 
-def _unless(conditions: list[Column], value: Column) -> Column:
+def _unless_any(conditions: list[Column], value: Column) -> Column:
     return sf.when(~reduce(or_, conditions), value)
 
 

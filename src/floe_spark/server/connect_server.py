@@ -100,7 +100,7 @@ def start_server(settings: SparkSettings) -> ServerInfo:
         running = server_status(settings.state_dir)
         if running is not None and running.fits(settings):
             # Restarts the idle timeout: the caller is about to use the server.
-            Lease(settings.state_dir).give_back()
+            Lease(settings.state_dir).release()
             return running
         if running is not None:
             msg = f"A Spark server with other settings is running as process {running.pid}."
@@ -143,7 +143,7 @@ def join_server(settings: SparkSettings) -> tuple[ServerInfo, Lease] | None:
     lease = Lease(settings.state_dir)
     server = server_for(settings)
     if server is None:
-        lease.give_back()
+        lease.release()
         return None
     return server, lease
 

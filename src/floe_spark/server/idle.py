@@ -31,7 +31,7 @@ watch(pathlib.Path(sys.argv[1]), float(sys.argv[2]), pid=int(sys.argv[3]), born=
 
 
 class Lease:
-    """Keeps the project's server running until ``give_back`` is called or the process ends."""
+    """Keeps the project's server running until ``release`` is called or the process ends."""
 
     def __init__(self, state_dir: Path) -> None:
         """Acquire the lease; blocks while a watcher is stopping the server."""
@@ -40,7 +40,7 @@ class Lease:
         lock_shared(self._handle)
         self._touch()
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Release the lease; the server stops after its idle timeout."""
         if self._handle is not None:
             self._touch()
@@ -60,7 +60,7 @@ def in_use(state_dir: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        lease.give_back()
+        lease.release()
 
 
 def start_watcher(state_dir: Path, idle_minutes: float, *, pid: int, born: str) -> int:
@@ -90,8 +90,8 @@ def watch(state_dir: Path, idle_seconds: float, *, pid: int, born: str) -> None:
     while birth_of(pid) == born:
         time.sleep(min(_LONGEST_POLL_SECONDS, idle_seconds / _POLLS_PER_TIMEOUT))
         try:
-            with _alone(state_dir) as alone:
-                if alone and _idle_seconds(state_dir) >= idle_seconds and birth_of(pid) == born:
+            with _without_clients(state_dir) as unused:
+                if unused and _idle_seconds(state_dir) >= idle_seconds and birth_of(pid) == born:
                     stop_server(state_dir)
                     end_process(pid, born)
         except FileNotFoundError:
@@ -99,14 +99,14 @@ def watch(state_dir: Path, idle_seconds: float, *, pid: int, born: str) -> None:
 
 
 @contextmanager
-def _alone(state_dir: Path) -> Iterator[bool]:
+def _without_clients(state_dir: Path) -> Iterator[bool]:
     """Yield whether there is no client; if so, none can take a lease during the block."""
     with (state_dir / _LOCK_FILE).open("r+") as stream:
-        alone = try_lock_alone(stream.fileno())
-        if not alone:
+        unused = try_lock_alone(stream.fileno())
+        if not unused:
             # A client may hold its lease for hours; the server counts as in use until it is released.
             os.utime(state_dir / _LOCK_FILE)
-        yield alone
+        yield unused
 
 
 def _idle_seconds(state_dir: Path) -> float:

@@ -91,20 +91,20 @@ class ClassicEngine:
                 cls._siblings[key] = self._new(conf)
             return cls._siblings[key]
 
-    def take(self, conf: Mapping[str, str]) -> SparkSession:
+    def acquire_session(self, conf: Mapping[str, str]) -> SparkSession:
         """Return a private session with this configuration, an idle one if available."""
         cls = type(self)
         with cls._lock:
             idle = cls._idle[frozenset(conf.items())]
             return idle.pop() if idle else self._new(conf)
 
-    def give_back(self, session: SparkSession, conf: Mapping[str, str]) -> None:
+    def release_session(self, session: SparkSession, conf: Mapping[str, str]) -> None:
         """Return a private session to the pool; its configuration must be unchanged."""
         cls = type(self)
         with cls._lock:
             cls._idle[frozenset(conf.items())].append(session)
 
-    def work_in(self, session: SparkSession, work: Callable[[], None]) -> None:
+    def run_in(self, session: SparkSession, work: Callable[[], None]) -> None:
         """Run work in a private session, in the current thread."""
         del session
         work()
@@ -115,7 +115,7 @@ class ClassicEngine:
     def withdraw(self, operation_id: str, session: SparkSession) -> None:
         """Do nothing: there is no announcement to withdraw."""
 
-    def silence(self, operation_id: str, session: SparkSession | None, *, timeout_seconds: float) -> bool:
+    def cancel_and_wait(self, operation_id: str, session: SparkSession | None, *, timeout_seconds: float) -> bool:
         """Cancel the operation's jobs in the session; without a session there is nothing to cancel."""
         deadline = time.monotonic() + timeout_seconds
         while session is not None and session.interruptTag(tag_of(operation_id)):
@@ -166,9 +166,9 @@ def _require_jars(running: SparkSession, settings: SparkSettings) -> None:
     """Require that the running driver has all jars, because jars cannot be added to it."""
     listed = running.conf.get("spark.jars", "") or ""
     packages = (running.conf.get("spark.jars.packages", "") or "").split(",")
-    there = {PurePosixPath(path).name for path in listed.split(",")}
-    there |= {Jar.from_coordinate(package).file_name for package in packages if package}
-    missing = [name for name in settings.packages if Jar.from_coordinate(name).file_name not in there]
+    present = {PurePosixPath(path).name for path in listed.split(",")}
+    present |= {Jar.from_coordinate(package).file_name for package in packages if package}
+    missing = [name for name in settings.packages if Jar.from_coordinate(name).file_name not in present]
     if missing:
         msg = f"The Spark driver in this process was started without {', '.join(missing)}."
         raise EngineSetupError(msg, hint="Open the catalog that needs it first, or add it to compute.packages.")

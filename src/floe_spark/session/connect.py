@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from floe_spark.server.idle import Lease
     from floe_spark.session.settings import SparkSettings
 
-_CREATING = threading.Lock()
+_creation_lock = threading.Lock()
 # With its default retries, PySpark waits ten minutes for a dead server.
 _RETRIES = 6
 _POLL_SECONDS = 0.2
@@ -43,7 +43,7 @@ class ConnectEngine:
 
     # PySpark 4.1 joins its own thread pool when a session is garbage-collected; if that happens in one of the pool's
     # own threads, the process hangs. Sessions are therefore kept until the process ends.
-    _kept: ClassVar[list[SparkSession]] = []
+    _all_sessions: ClassVar[list[SparkSession]] = []
 
     def __init__(
         self, url: str, settings: SparkSettings, *, server: ServerInfo | None = None, lease: Lease | None = None
@@ -71,7 +71,7 @@ class ConnectEngine:
         del catalog
         return self._create(conf)
 
-    def take(self, conf: Mapping[str, str]) -> SparkSession:
+    def acquire_session(self, conf: Mapping[str, str]) -> SparkSession:
         """Return a private session with this configuration, an idle one if the server has not closed it."""
         while (session := self._pop_idle(dict(conf))) is not None:
             with contextlib.suppress(PySparkException):
@@ -84,12 +84,12 @@ class ConnectEngine:
         self._threads[session] = thread
         return session
 
-    def give_back(self, session: SparkSession, conf: Mapping[str, str]) -> None:
+    def release_session(self, session: SparkSession, conf: Mapping[str, str]) -> None:
         """Return a private session to the pool; its configuration must be unchanged."""
         with self._lock:
             self._idle.append((session, dict(conf)))
 
-    def work_in(self, session: SparkSession, work: Callable[[], None]) -> None:
+    def run_in(self, session: SparkSession, work: Callable[[], None]) -> None:
         """Run work in a private session, in the thread where that session is active."""
         self._threads[session].submit(work).result()
 
@@ -112,11 +112,11 @@ class ConnectEngine:
         """Withdraw the announcement of an operation that has ended."""
         session.catalog.dropGlobalTempView(tag_of(operation_id))
 
-    def silence(self, operation_id: str, session: SparkSession | None, *, timeout_seconds: float) -> bool:
+    def cancel_and_wait(self, operation_id: str, session: SparkSession | None, *, timeout_seconds: float) -> bool:
         """Cancel an operation started by any process, and wait until it has ended."""
         if self._server is not None and not self._server.alive:
             return True
-        session = session or self._left_behind(operation_id)
+        session = session or self._find_abandoned_session(operation_id)
         if session is None:
             return True
         # The server reports cancelled operations only once, and long before an active commit has ended.
@@ -134,16 +134,16 @@ class ConnectEngine:
         while self._sessions:
             self._close(self._sessions[-1])
         if self._lease is not None:
-            self._lease.give_back()
+            self._lease.release()
 
-    def _left_behind(self, operation_id: str) -> SparkSession | None:
+    def _find_abandoned_session(self, operation_id: str) -> SparkSession | None:
         """Return the session in which a dead process may have left the operation running."""
-        looking = self._create({})
+        probe = self._create({})
         try:
-            note = looking.table(f"global_temp.{tag_of(operation_id)}").head()
+            note = probe.table(f"global_temp.{tag_of(operation_id)}").head()
         except AnalysisException:
             note = None
-        self._close(looking)
+        self._close(probe)
         if note is None:
             return None
         try:
@@ -156,9 +156,9 @@ class ConnectEngine:
 
     def _pop_idle(self, conf: dict[str, str]) -> SparkSession | None:
         with self._lock:
-            for place, (session, made_with) in enumerate(self._idle):
-                if made_with == conf:
-                    del self._idle[place]
+            for position, (session, session_conf) in enumerate(self._idle):
+                if session_conf == conf:
+                    del self._idle[position]
                     return session
         return None
 
@@ -169,12 +169,12 @@ class ConnectEngine:
         builder = SparkSession.builder.remote(url)
         for key, value in (self._settings.session_conf() | dict(conf)).items():
             builder = builder.config(key, value)
-        with _unreachable_is_unavailable(self._url), _quiet_about_old_settings():
+        with _unavailable_if_unreachable(self._url), _without_setting_warnings():
             # PySpark's decorators hide the types of these two from type checkers.
             session: SparkSession = builder.create()  # type: ignore[operator, no-any-return, unused-ignore]
             session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES)])  # type: ignore[operator]
         self._sessions.append(session)
-        self._kept.append(session)
+        self._all_sessions.append(session)
         return session
 
     def _close(self, session: SparkSession) -> None:
@@ -185,10 +185,10 @@ class ConnectEngine:
 
 
 @contextlib.contextmanager
-def _quiet_about_old_settings() -> Iterator[None]:
+def _without_setting_warnings() -> Iterator[None]:
     """Suppress the server's warning about a setting that floe turns off in case the user has turned it on."""
     # Warning filters are global to the process, so only one session is created at a time.
-    with _CREATING, warnings.catch_warnings():
+    with _creation_lock, warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"The SQL config 'spark\.sql\.parser\.escapedStringLiterals'")
         yield
 
@@ -215,7 +215,7 @@ def _with_parameter(url: str, name: str, value: str) -> str:
 
 
 @contextmanager
-def _unreachable_is_unavailable(url: str) -> Iterator[None]:
+def _unavailable_if_unreachable(url: str) -> Iterator[None]:
     try:
         yield
     except PySparkException as err:

@@ -39,15 +39,15 @@ class SparkEngine(Protocol):
         """Return a session with access to the catalog, for the user's frames."""
         ...
 
-    def take(self, conf: Mapping[str, str]) -> SparkSession:
+    def acquire_session(self, conf: Mapping[str, str]) -> SparkSession:
         """Return a private session with this configuration, an idle one if available."""
         ...
 
-    def give_back(self, session: SparkSession, conf: Mapping[str, str]) -> None:
+    def release_session(self, session: SparkSession, conf: Mapping[str, str]) -> None:
         """Return a private session to the pool; its configuration must be unchanged."""
         ...
 
-    def work_in(self, session: SparkSession, work: Callable[[], None]) -> None:
+    def run_in(self, session: SparkSession, work: Callable[[], None]) -> None:
         """Run work in a private session, in the thread where that session is active."""
         ...
 
@@ -59,7 +59,7 @@ class SparkEngine(Protocol):
         """Withdraw the announcement of an operation that has ended."""
         ...
 
-    def silence(self, operation_id: str, session: SparkSession | None, *, timeout_seconds: float) -> bool:
+    def cancel_and_wait(self, operation_id: str, session: SparkSession | None, *, timeout_seconds: float) -> bool:
         """Cancel an operation in its session, or in one left by a dead process; return whether it has ended."""
         ...
 
@@ -77,7 +77,7 @@ def open_engine(settings: SparkSettings) -> SparkEngine:
         EngineSetupError: Java or a jar is missing, or the process already uses the other kind of Spark.
         EngineUnavailableError: Spark did not start, or the server does not respond.
     """
-    _keep_errors_out_of_the_log()
+    _silence_error_log()
     if settings.remote:
         return ConnectEngine(settings.master, settings)
     if settings.local and running_driver() is None and (joined := join_server(settings)) is not None:
@@ -87,7 +87,7 @@ def open_engine(settings: SparkSettings) -> SparkEngine:
     return ClassicEngine(settings)
 
 
-def _keep_errors_out_of_the_log() -> None:
+def _silence_error_log() -> None:
     # PySpark logs each DataFrame error as a page of JSON in addition to raising it.
     PySparkLogger.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
 
@@ -104,36 +104,38 @@ class Operations:
         """Run an operation in the session of its frame."""
         self._track(operation_id, session, lambda: tagged(operation_id, session, work))
 
-    def run_privately(self, operation_id: str, own: Mapping[str, str], work: Callable[[SparkSession], None]) -> None:
+    def run_privately(
+        self, operation_id: str, extra_conf: Mapping[str, str], work: Callable[[SparkSession], None]
+    ) -> None:
         """Run an operation in a private session with its own configuration.
 
         The session is reused afterwards, because Spark never closes a catalog that it opened in a session: a new
         session per operation would leak a database connection each time.
         """
-        session = self.engine.take(self.conf)
+        session = self.engine.acquire_session(self.conf)
 
         def configured() -> None:
-            for key, value in own.items():
+            for key, value in extra_conf.items():
                 session.conf.set(key, value)
             try:
                 tagged(operation_id, session, lambda: work(session))
             finally:
-                for key in own:
+                for key in extra_conf:
                     session.conf.unset(key)
 
         try:
-            self._track(operation_id, session, lambda: self.engine.work_in(session, configured))
+            self._track(operation_id, session, lambda: self.engine.run_in(session, configured))
         finally:
             if operation_id not in self._running:
-                self.engine.give_back(session, self.conf)
+                self.engine.release_session(session, self.conf)
 
-    def silence(self, operation_id: str, *, timeout_seconds: float) -> bool:
+    def cancel_and_wait(self, operation_id: str, *, timeout_seconds: float) -> bool:
         """Cancel an operation whose outcome is unknown, in this or another process; return whether it has ended."""
         session = self._running.get(operation_id)
-        quiet = self.engine.silence(operation_id, session, timeout_seconds=timeout_seconds)
-        if quiet:
+        ended = self.engine.cancel_and_wait(operation_id, session, timeout_seconds=timeout_seconds)
+        if ended:
             self._running.pop(operation_id, None)
-        return quiet
+        return ended
 
     def _track(self, operation_id: str, session: SparkSession, work: Callable[[], None]) -> None:
         """Track the session until the operation has ended; after an interrupt or a lost Spark, it may still run."""
@@ -153,7 +155,7 @@ class Operations:
         self.engine.withdraw(operation_id, session)
 
 
-def sees(session: SparkSession, catalog: str, conf: Mapping[str, str]) -> bool:
+def ensure_catalog(session: SparkSession, catalog: str, conf: Mapping[str, str]) -> bool:
     """Register the catalog in a session; return False if the session has another catalog of that name."""
     if session.conf.get(CATALOG_PREFIX + catalog, None) is not None:
         return all(session.conf.get(key, None) == value for key, value in conf.items() if CATALOG_PREFIX in key)

@@ -134,12 +134,12 @@ TEXT = "An error.\n: java.lang.FooException: it broke\n\tat x"
 def test_whatever_spark_reports_of_a_write_is_an_error_of_the_engine(module):
     report = type("Report", (Exception,), {"__module__": module})(TEXT)
     told = r"Spark failed to write to 'ns\.t': it broke"
-    with pytest.raises(EngineError, match=told) as caught, translated("ns.t", work="write to"):
+    with pytest.raises(EngineError, match=told) as caught, translated("ns.t", action="write to"):
         raise report
     assert caught.value.__cause__ is report
     assert caught.value.table == "ns.t"
 
 
 def test_a_mistake_outside_of_spark_rises_as_it_is():
-    with pytest.raises(ZeroDivisionError), translated("ns.t", work="write to"):
+    with pytest.raises(ZeroDivisionError), translated("ns.t", action="write to"):
         1 / 0  # noqa: B018 - raises

@@ -85,7 +85,7 @@ def test_a_server_whose_project_was_deleted_ends(server, state_dir):
     watch(server, state_dir, LONG_SECONDS)
     shutil.rmtree(state_dir)
     assert server.wait(LONG_SECONDS) != 0
-    lease.give_back()
+    lease.release()
 
 
 def test_a_server_that_does_not_answer_is_not_joined_and_holds_no_lease(tmp_path, server, state_dir):
@@ -101,5 +101,5 @@ def test_without_a_server_nothing_is_left_behind(tmp_path):
 
 def test_a_lease_is_given_back_once(state_dir):
     lease = Lease(state_dir)
-    lease.give_back()
-    lease.give_back()
+    lease.release()
+    lease.release()
