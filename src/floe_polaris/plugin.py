@@ -109,7 +109,7 @@ class RestCatalogPlugin(BuiltInPlugin, PyIcebergCatalogPlugin):
 
     @property
     def _uri_hint(self) -> str:
-        return "Set it to an address such as https://catalog.example.com."
+        return "Set it to an address such as https://catalog.example.com"
 
     def health_check(self) -> HealthStatus:
         """Check the connection by listing namespaces; a denied request also proves that the catalog responds."""
@@ -165,7 +165,7 @@ class PolarisCatalogPlugin(RestCatalogPlugin):
 
     @property
     def _uri_hint(self) -> str:
-        return "Set it to an address such as https://polaris.example.com/api/catalog."
+        return "Set it to an address such as https://polaris.example.com/api/catalog"
 
     def _connection_settings(self, config: CatalogConfig, file_io: Mapping[str, str]) -> PolarisCatalogConfig:
         if config.warehouse is None:
