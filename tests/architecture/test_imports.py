@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -107,3 +108,23 @@ else:
     raise SystemExit("a name that is not there was found")
 """
     run(code)
+
+
+@pytest.mark.parametrize(
+    ("package", "name", "current"),
+    [
+        ("floe_dagster", "discard_held", "discard_staged"),
+        ("floe_dagster", "list_held", "list_staged"),
+        ("floe_dagster", "publish_held", "publish_staged"),
+        ("floe_iceberg.project", "open_project", "open_project"),
+    ],
+)
+def test_a_renamed_name_still_works_and_says_what_to_use(package, name, current):
+    module, top = importlib.import_module(package), importlib.import_module(package.partition(".")[0])
+    with pytest.warns(
+        DeprecationWarning, match=rf"{package}\.{name} is deprecated\. Use {top.__name__}\.{current}\."
+    ) as warned:
+        found = getattr(module, name)
+    assert found is getattr(top, current)
+    assert [warning.filename for warning in warned] == [__file__]
+    assert name not in dir(module)
