@@ -13,7 +13,7 @@ import pytest
 from floe_core.errors import ConfigurationError, InvalidScanError, RefNotFoundError
 from floe_core.schemas import CheckConfig
 from floe_dagster.gate.checks import expand_checks
-from floe_dagster.gate.evaluation import CheckedRows, evaluate, run_checks
+from floe_dagster.gate.evaluation import CheckedRows, evaluate, require_evaluated
 
 pytestmark = pytest.mark.spark
 
@@ -129,7 +129,7 @@ def test_one_expression_that_cannot_be_evaluated_leaves_the_others_alone(evaluat
     assert right == (False, {"failing_rows": 1})
     checks = expand_checks([CheckConfig.model_validate(settings[1])], table="bronze.orders")
     with pytest.raises(InvalidScanError, match="Cannot evaluate the check 'c1'"):
-        run_checks(shop, "bronze.orders", checks, ref=None, rows=None)
+        require_evaluated(evaluate(shop, checks, CheckedRows("bronze.orders")))
     with pytest.raises(ConfigurationError, match="a query inside of it"):
         evaluated({"type": "expression", "expression": "id in (select id from silver.owners)"})
 
