@@ -180,7 +180,7 @@ def test_the_declared_age_of_orphans_holds_in_python(tmp_path):
         manager.append(TABLE, pa.table({"id": [1]}))
         stray = stray_file(manager, 20 * DAY)
         assert manager.sweep_orphans(TABLE, dry_run=False).files == ()
-        with pytest.raises(UnsafeRetentionError, match=r"30 days: the table's retention\.orphan_days"):
+        with pytest.raises(UnsafeRetentionError, match=r"30 days, as set by its retention\.orphan_days"):
             manager.sweep_orphans(TABLE, older_than_hours=10 * 24, dry_run=False)
         assert stray.exists()
         swept = manager.sweep_orphans(TABLE, older_than_hours=10 * 24, dry_run=False, allow_below_retention=True)
