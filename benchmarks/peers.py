@@ -44,7 +44,7 @@ def open_pyiceberg(folder: Path) -> SqlCatalog:
 
 
 def rows_digest(table: pa.Table, columns: tuple[str, ...]) -> str:
-    """Return a digest that does not depend on row order: the row count, sums of numbers, and hashes of distinct strings."""
+    """Return a digest independent of row order: the row count, sums of numbers, and hashes of distinct strings."""
     parts = [str(table.num_rows)]
     for name in columns:
         column = table[name]
