@@ -1,4 +1,4 @@
-"""What every test shares: quiet dependencies and a closing summary that names each skip."""
+"""Shared setup: silences dependencies, and lists the reasons for skipped tests in the summary."""
 
 from __future__ import annotations
 

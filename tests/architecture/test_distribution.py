@@ -1,4 +1,4 @@
-"""No text sends a user to a package on PyPI that is not ours."""
+"""Documentation and messages never refer users to the unrelated package ``floe`` on PyPI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The documents hold together: every link leads somewhere, here and on the site, and every page can be found."""
+"""Documentation: links, anchors, navigation of the site, figures, and the syntax of code blocks."""
 
 from __future__ import annotations
 

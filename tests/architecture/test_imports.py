@@ -1,4 +1,4 @@
-"""What importing floe costs, and that it does nothing else."""
+"""Importing floe is fast and has no side effects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing is called but what the configuration names."""
+"""floe connects only to addresses in the configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A dependency's private API is used in one module per dependency, each use with a test: see CONTRIBUTING.md."""
+"""Each dependency's private API is used in one place only, and each use has a test: see CONTRIBUTING.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``floe dev`` as a process with its UI, and a real browser that may talk to it and to nobody else."""
+"""Fixtures: ``floe dev`` as a process, and a browser that may only connect to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Dagster UI of ``floe dev`` in a real browser: an asset is materialised by a click, and shows what was written."""
+"""The Dagster UI of ``floe dev`` in a browser: materialize an asset and see its metadata."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Operations on tables of many kinds: versions, partitions, types and properties, against a plain list of rows.
+"""Operations on tables with many layouts (versions, partitions, types, properties), compared with a list of rows.
 
-Each table is one line of an array in which every partitioning occurs, with values of the other columns chosen to meet
-as many of each other as they can. The line decides how the table is made, and a seed decides the rows, which operations
-it sees and their order. After each of them floe, Spark and the list agree on the rows, the auditor finds no breach, and
-Java agrees with the files.
+Each table is one row of an array in which every partitioning occurs; the values of the other columns are chosen to
+cover as many pairs as possible. The row determines how the table is created; a seed determines its rows, the
+operations and their order. After each operation, floe, Spark and the list must agree, the auditor must find no breach,
+and Java must agree with the files.
 
-Every run takes every third line, in process. The live matrix takes all of them, and again with floe on Spark, which
+``make test`` runs every third row, in process. ``make test-live`` runs all of them, and again with floe on Spark, which
 adds z-order and format version 3.
 """
 

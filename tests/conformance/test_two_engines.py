@@ -1,7 +1,7 @@
-"""Random operations by floe, by Spark and by Java on one table, with races between them, against a plain list of rows.
+"""Random, partly concurrent operations by floe, Spark and Java on one table, compared with a list of rows.
 
-``FLOE_TORTURE_STEPS`` makes the run longer and ``FLOE_TORTURE_SEED`` makes it another one. Each table has a seed of its
-own, the first one's plus its number, so that ``FLOE_TORTURE_STEPS=20`` with that seed repeats one table.
+``FLOE_TORTURE_STEPS`` sets the length of the run and ``FLOE_TORTURE_SEED`` its seed. The seed of each table is the
+first seed plus the table's number, so ``FLOE_TORTURE_STEPS=20`` with that seed repeats a single table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""UUIDs: Java orders them as signed numbers, Parquet as bytes, and no filter may lose a row over it."""
+"""UUIDs: Java orders them as signed numbers, Parquet as bytes; filters must not lose rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two zeros: one value to SQL, two partitions to Iceberg."""
+"""0.0 and -0.0: equal in SQL, but different Iceberg partitions."""
 
 from __future__ import annotations
 

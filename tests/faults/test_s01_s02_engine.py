@@ -1,4 +1,4 @@
-"""S01, S02 and S28 on the data plane: a real Spark whose answers get lost, and races for main."""
+"""S01, S02 and S28 on Spark: lost replies, and concurrent changes of main."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S01 to S03 on the embedded catalog: transactions whose answer is lost, wrong, or an error."""
+"""S01 to S03 on the embedded catalog: lost replies, false conflicts and errors of transactions."""
 
 from __future__ import annotations
 

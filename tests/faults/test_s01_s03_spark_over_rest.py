@@ -1,4 +1,4 @@
-"""Commits that Spark makes over REST, landed and answered with something else."""
+"""Commits by Spark over REST that succeed but are answered with an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S11: an orchestrator reruns a step whose outcome was unknown: a no-op that finds the first snapshot."""
+"""S11: rerunning a step with an unknown outcome finds the first snapshot and writes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S12: the disk is full, or the bucket's quota is reached, in the middle of a write."""
+"""S12: a full disk or an exhausted bucket quota during a write."""
 
 from __future__ import annotations
 

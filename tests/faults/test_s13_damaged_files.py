@@ -1,4 +1,4 @@
-"""S13: a truncated Parquet file or manifest: an error that names the file, never a partial result."""
+"""S13: truncated Parquet files and manifests raise an error with the file's name; results are never partial."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S15: a delete against a running compaction: no deleted row comes back."""
+"""S15: a delete during a compaction; deleted rows stay deleted."""
 
 from __future__ import annotations
 

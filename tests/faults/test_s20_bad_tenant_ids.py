@@ -1,4 +1,4 @@
-"""S20: an id that could leave its place is refused before anything is read or written."""
+"""S20: invalid tenant ids are rejected before any I/O."""
 
 from __future__ import annotations
 

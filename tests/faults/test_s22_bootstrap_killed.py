@@ -1,4 +1,4 @@
-"""S22: a bootstrap that is killed after any step is finished by the next one; ten at once leave one layout."""
+"""S22: a rerun completes a bootstrap that was killed after any step; ten concurrent runs create one layout."""
 
 from __future__ import annotations
 

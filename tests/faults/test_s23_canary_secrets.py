@@ -1,4 +1,4 @@
-"""S23: canary secrets in every configuration field turn up in no log, repr, traceback, artifact, span, run or conf."""
+"""S23: canary secrets from every configuration field never appear in logs, tracebacks, artifacts, spans or settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A catalog that points at other hosts gets no secret sent there."""
+"""S24: secrets are never sent to other hosts that a catalog names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A catalog that is down and stays down; wrong secrets told apart."""
+"""S26 and S27: an unavailable catalog, and wrong secrets."""
 
 from __future__ import annotations
 

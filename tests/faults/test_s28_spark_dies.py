@@ -1,4 +1,4 @@
-"""S28: Spark dies during a write: no partial snapshot, and a rerun lands exactly once."""
+"""S28: Spark dies during a write: no partial snapshot, and a rerun commits exactly once."""
 
 from __future__ import annotations
 

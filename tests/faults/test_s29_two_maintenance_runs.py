@@ -1,4 +1,4 @@
-"""S29: two maintenance runs on one table at once: one works, the other steps aside."""
+"""S29: of two concurrent maintenance runs on a table, one works and the other yields."""
 
 from __future__ import annotations
 

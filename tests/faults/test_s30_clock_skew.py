@@ -1,4 +1,4 @@
-"""S30: writers whose clocks disagree."""
+"""S30: writers with different clocks."""
 
 from __future__ import annotations
 

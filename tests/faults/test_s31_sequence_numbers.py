@@ -1,4 +1,4 @@
-"""S31: writers that lose races carry the sequence number of the snapshot that landed."""
+"""S31: after a lost race, files have the sequence number of the committed snapshot."""
 
 from __future__ import annotations
 

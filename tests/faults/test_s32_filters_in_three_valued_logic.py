@@ -1,4 +1,4 @@
-"""S32: DELETE, overwrite by filter and scans over nulls, NaN and literals of another type follow SQL."""
+"""S32: deletes, overwrites by filter and scans follow SQL for nulls, NaN and literals of other types."""
 
 from __future__ import annotations
 

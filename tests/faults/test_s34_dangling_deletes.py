@@ -1,4 +1,4 @@
-"""S34: delete files that apply to nothing any more leave with the compaction, and those that still apply stay."""
+"""S34: compaction removes delete files that no longer apply, and keeps the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S34: tables whose rows other engines have deleted: every operation is right, or refused before the first byte."""
+"""S34: tables with delete files of other engines: each operation is correct, or rejected before it writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S34: tables of format version 3 are written through Spark, or refused before the first byte."""
+"""S34: tables of format version 3 are written through Spark, or rejected before anything is written."""
 
 from __future__ import annotations
 

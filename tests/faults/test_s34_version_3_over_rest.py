@@ -1,4 +1,4 @@
-"""S34: format version 3 on a REST catalog: the server applies changes of metadata, Spark writes the rows."""
+"""S34: format version 3 over REST: the server changes the metadata, Spark writes the rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S35: tables that share files, and metadata that names foreign ones: nothing outside a table's places is deleted."""
+"""S35: tables that share files, and metadata with foreign files: floe only deletes a table's own files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S36: writers whose clocks are minutes apart leave metadata that Iceberg's Java accepts."""
+"""S36: Iceberg's Java accepts the metadata of writers whose clocks differ by minutes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S37: a staged write is published after its repaired rerun."""
+"""S37: a held-back write is published after its repaired rerun."""
 
 from __future__ import annotations
 

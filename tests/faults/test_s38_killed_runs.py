@@ -1,4 +1,4 @@
-"""S38: a run is killed with branches open; the next one clears what it left, and nothing else."""
+"""S38: the next run cleans up the branches of a killed run, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S40: the catalog restarts in the middle of a run, and the run goes on."""
+"""S40: the catalog restarts during a run, and the run continues."""
 
 from __future__ import annotations
 

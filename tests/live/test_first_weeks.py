@@ -1,4 +1,4 @@
-"""docs/first-weeks.md, run as its reader would: the wheel in its own environment, every file and every command."""
+"""docs/first-weeks.md: installs the wheel in a new environment, creates the files and runs all commands."""
 
 from __future__ import annotations
 

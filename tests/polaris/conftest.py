@@ -1,6 +1,6 @@
-"""Tests against a real server, named by the environment; without one there is nothing to collect.
+"""Tests against a real server, configured by environment variables; without them, no tests are collected.
 
-They are written for Polaris. On another REST catalog the tests of the management API skip, and the rest runs.
+The tests are written for Polaris. On other REST catalogs, tests of the management API are skipped.
 """
 
 from __future__ import annotations

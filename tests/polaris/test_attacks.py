@@ -1,6 +1,6 @@
-"""A tenant attacks its neighbor on a real Polaris, with the credentials that floe handed to it.
+"""A tenant attacks another on a real Polaris server, with the credentials that floe created for it.
 
-What the server accepts although it is an attempt has a test that shows why it leads nowhere.
+For attacks that the server accepts, a test shows that they have no effect.
 """
 
 from __future__ import annotations

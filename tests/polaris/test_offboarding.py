@@ -1,4 +1,4 @@
-"""A tenant is made, isolated, verified and off-boarded on a real Polaris, with all that can be left in a namespace."""
+"""A tenant is created, isolated, verified and off-boarded on a real Polaris server, with all kinds of objects."""
 
 from __future__ import annotations
 

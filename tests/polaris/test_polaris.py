@@ -1,4 +1,4 @@
-"""floe on a real Polaris: catalog, tables, vending and management."""
+"""floe on a real Polaris server: catalog, tables, credential vending and management."""
 
 from __future__ import annotations
 

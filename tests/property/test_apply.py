@@ -1,4 +1,4 @@
-"""Any declaration applied to any table: twice is once, nothing is left to do, and no row is lost."""
+"""Any declaration applied to any table: the second time changes nothing, and no rows are lost."""
 
 from __future__ import annotations
 

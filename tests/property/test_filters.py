@@ -1,4 +1,4 @@
-"""Scans, deletes and overwrites by filter, against a plain model of SQL's three-valued logic."""
+"""Scans, deletes and overwrites by filter, compared with a model of SQL's three-valued logic."""
 
 from __future__ import annotations
 

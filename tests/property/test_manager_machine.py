@@ -1,4 +1,4 @@
-"""Random operations on a table, against a plain Python model of it."""
+"""Random operations on a table, compared with a model in Python."""
 
 from __future__ import annotations
 

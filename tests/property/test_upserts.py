@@ -1,4 +1,4 @@
-"""Upserts in process and on Spark, against a model in plain Python: null in a key is refused, or equals null."""
+"""Upserts in process and on Spark, compared with a model in Python, with null keys rejected or matched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compares the tables with what callers were told."""
+"""Compares the tables with the outcomes that callers received."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run: servers, writers, readers and faults, from a plan to a verdict."""
+"""A torture run: starts servers, writers, readers and faults, and judges the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A short torture in process and over REST; ``make torture`` is the long one, Spark included."""
+"""A short torture run in process and over REST; ``make torture`` runs the long one, including Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One writer, a process of its own: ``python -m tests.torture.writer CONFIG``."""
+"""A writer process: ``python -m tests.torture.writer CONFIG``."""
 
 from __future__ import annotations
 

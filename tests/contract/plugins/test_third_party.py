@@ -1,4 +1,4 @@
-"""A distribution outside floe adds plugins by being installed, and takes them away by being removed."""
+"""Third-party plugins are available after their distribution is installed, and unavailable after it is removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table manager over REST, with rows moved in process: the reference server, and Nessie with vended credentials."""
+"""The table manager over REST, in process: on the reference server, and on Nessie with vended credentials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table manager over REST, with rows moved by Spark."""
+"""The table manager over REST, on Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every object store keeps one contract, and so does the listing of PyIceberg's FileIO."""
+"""All object stores, and listings by PyIceberg's FileIO, pass the same contract."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A planted breach for each rule about manifests, data files and deletes.
+"""A planted breach for each rule on manifests, data files and delete files.
 
-Each change is made to a table that Java wrote. ``also`` names rules that the same change cannot help breaking.
+Each change is made to a table that Java has written. ``also`` names rules that the same change inevitably breaks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One wrong byte anywhere: the auditor never fails, names the file, and misses only what changes no fact."""
+"""Single flipped bytes: the auditor never crashes, names the file, and misses only changes without consequences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One catalog, many processes: set-up, namespaces and commits race."""
+"""One catalog, many processes: concurrent setup, namespaces and commits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sql catalog plugin on a real PostgreSQL."""
+"""The ``sql`` catalog plugin on PostgreSQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table manager on a PostgreSQL catalog, with rows moved in process and by Spark."""
+"""The table manager on PostgreSQL, in process and on Spark."""
 
 from __future__ import annotations
 

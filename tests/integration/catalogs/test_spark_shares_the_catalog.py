@@ -1,4 +1,4 @@
-"""Spark and PyIceberg on one sql catalog: each sees what the other did."""
+"""Spark and PyIceberg on the same SQL catalog see each other's changes."""
 
 from __future__ import annotations
 

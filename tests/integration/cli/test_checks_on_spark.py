@@ -1,4 +1,4 @@
-"""Declared checks in a real run on Spark, and again on what it published."""
+"""Declared checks on Spark, in a run and in ``floe test``."""
 
 from __future__ import annotations
 

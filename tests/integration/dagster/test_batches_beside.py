@@ -1,4 +1,4 @@
-"""Partitions that run at the same time, in processes of their own."""
+"""Partitions that run in parallel, in separate processes."""
 
 from __future__ import annotations
 

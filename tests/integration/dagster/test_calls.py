@@ -1,4 +1,4 @@
-"""How often the catalog is asked: over REST each call is a round trip."""
+"""The number of catalog calls per write: over REST, each call is a round trip."""
 
 import itertools
 from collections import Counter

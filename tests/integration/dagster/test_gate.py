@@ -1,4 +1,4 @@
-"""Write, audit, publish: rows reach main only after their checks have passed."""
+"""Write, audit, publish: rows are published only after their checks pass."""
 
 import dagster as dg
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Checked partitions in step processes: all at once, on one Spark Connect server."""
+"""Checked partitions in concurrent step processes, on one Spark Connect server."""
 
 from __future__ import annotations
 

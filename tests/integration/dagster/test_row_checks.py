@@ -1,4 +1,4 @@
-"""Expressions, relationships and changes of the number of rows on Spark, against a model in plain Python."""
+"""Expressions, relationships and row count changes on Spark, compared with a model in Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of several processes as others see them: still one trace each."""
+"""Runs with several processes have a single trace."""
 
 from __future__ import annotations
 

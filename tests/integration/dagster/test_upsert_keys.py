@@ -1,4 +1,4 @@
-"""Keys of upserts on Spark, on tables that Spark made, and on branches."""
+"""Upsert keys on Spark: tables created by Spark, and branches."""
 
 import dagster as dg
 import pyarrow as pa

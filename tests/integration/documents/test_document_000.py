@@ -1,4 +1,4 @@
-"""The code sample of the tenancy document, run as it is written; only PyIceberg's configuration names the servers."""
+"""The code sample of the tenancy document runs as written; only PyIceberg's configuration is set by the test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The snippets of the table manager's research document, run as printed; what they take for granted is prepared."""
+"""The snippets of the table manager's research document run as printed, in a prepared environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The API contract: its signatures, models and usage examples as printed; only address and namespace are others."""
+"""The API contract: signatures, models and usage examples run as printed, except for address and namespace."""
 
 from __future__ import annotations
 

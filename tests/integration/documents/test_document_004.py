@@ -1,4 +1,4 @@
-"""The patterns of the storage layer's research document, run as printed; addresses and credentials are prepared."""
+"""The patterns of the storage layer's research document run as printed, with prepared addresses and credentials."""
 
 from __future__ import annotations
 

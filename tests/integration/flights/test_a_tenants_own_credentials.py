@@ -1,4 +1,4 @@
-"""The example for one airport, run by that tenant: nothing but its own credentials, on REST with MinIO."""
+"""The flights example for one tenant with only its own credentials, on REST with MinIO."""
 
 from __future__ import annotations
 

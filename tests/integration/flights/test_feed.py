@@ -1,4 +1,4 @@
-"""The feed delivers what the raw files hold, with the faults it promises and no others."""
+"""The simulated feed delivers the raw data with the documented faults, and no others."""
 
 from __future__ import annotations
 

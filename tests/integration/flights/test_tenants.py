@@ -1,4 +1,4 @@
-"""The example for its three airports, each a tenant: one pipeline, tables and files apart."""
+"""The flights example with one tenant per airport: one pipeline, separate tables and files."""
 
 from __future__ import annotations
 

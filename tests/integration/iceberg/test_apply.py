@@ -1,4 +1,4 @@
-"""Tables brought to their declaration: every kind of difference, in one commit, with the rows as they were."""
+"""``apply_declaration``: all differences, in one commit, without changing rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts and bounds of data files: readers skip files by them, so that no row may lie outside."""
+"""Counts and bounds in data files: no row may be outside of the bounds."""
 
 from __future__ import annotations
 

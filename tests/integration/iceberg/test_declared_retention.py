@@ -1,4 +1,4 @@
-"""Expiry keeps what a table and its project ask to keep, unless the caller says otherwise."""
+"""Expiry respects the retention that a table and its project declare, unless the caller overrides it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables follow the data: new columns are added and types widened by the write that brings them."""
+"""Schema evolution by writes: new columns are added and types widened."""
 
 from __future__ import annotations
 

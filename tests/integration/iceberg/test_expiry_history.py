@@ -1,4 +1,4 @@
-"""What expiry leaves of a table's history: no wrong answer, no broken line of descent, no dangling statistics."""
+"""Expiry keeps a table's history consistent: log entries, parents and statistics."""
 
 from __future__ import annotations
 

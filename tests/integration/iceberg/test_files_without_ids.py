@@ -1,4 +1,4 @@
-"""Data files without field ids, taken in as they are: told by the table's name mapping, or refused before a write."""
+"""Data files without field ids: read by the table's name mapping, or rejected before a write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Row filters on two engines: Spark's own answers, floe's model of them, and the SQL that floe writes."""
+"""Row filters on Spark: compared with Spark's own results and with floe's in-process evaluation."""
 
 from __future__ import annotations
 

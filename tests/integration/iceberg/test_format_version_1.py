@@ -1,4 +1,4 @@
-"""Tables of format version 1, and such tables upgraded to 2: every operation, and Spark's reading of the result."""
+"""Tables of format version 1, also upgraded to 2: all operations, with results read by Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parquet that Spark wrote for no table and took in with ``add_files``: floe reads the same rows, and writes on."""
+"""Parquet files imported by ``add_files``: floe reads the same rows as Spark, and writes to the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Maintenance of tables whose files lie in an object store: each store lists and deletes in its own way."""
+"""Maintenance of tables on object stores, which differ in listing and deletion."""
 
 from __future__ import annotations
 

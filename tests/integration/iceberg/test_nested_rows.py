@@ -1,4 +1,4 @@
-"""Nested rows through every way in and out: null stays null, whatever was added, renamed or moved inside."""
+"""Nested rows: nulls stay null in all reads and writes, also after nested fields are added, renamed or moved."""
 
 from __future__ import annotations
 

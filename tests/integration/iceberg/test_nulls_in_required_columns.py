@@ -1,4 +1,4 @@
-"""Nulls for required columns: the column becomes optional at every door, and what is nested stays as it is."""
+"""Nulls in required columns: columns become optional on every write path; nested fields do not."""
 
 from __future__ import annotations
 

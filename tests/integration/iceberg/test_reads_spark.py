@@ -1,4 +1,4 @@
-"""Reads as the engine's own frame."""
+"""Reads as PySpark frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A declared retention holds whatever branches, tags and properties of the table say, and for a purge too."""
+"""A declared retention applies regardless of branches, tags and table properties, also for purges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manifests, manifest lists and summaries as the specification has them, and as Spark reads them."""
+"""Manifests, manifest lists and summaries follow the specification and are readable by Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables whose schema, partitioning or identity somebody changes while a write is under way."""
+"""Tables whose schema, partitioning or identity changes during a write."""
 
 from __future__ import annotations
 

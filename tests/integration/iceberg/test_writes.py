@@ -1,4 +1,4 @@
-"""Writes in process: inputs, files, metrics, sizes."""
+"""Writes in process: inputs, files, metrics and file sizes."""
 
 from __future__ import annotations
 

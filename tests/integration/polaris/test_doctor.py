@@ -1,4 +1,4 @@
-"""``floe doctor`` on a REST catalog: which step fails, and what it needs."""
+"""``floe doctor`` on a REST catalog reports the failed step and the fix."""
 
 from __future__ import annotations
 

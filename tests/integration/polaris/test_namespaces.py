@@ -1,4 +1,4 @@
-"""Namespaces over REST: made with their parents, listed at any level, never deleted while something is inside."""
+"""Namespaces over REST: created with their parents, listed at any level, deleted only if empty."""
 
 from __future__ import annotations
 

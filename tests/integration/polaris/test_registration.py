@@ -1,4 +1,4 @@
-"""Tables that are registered by their metadata file."""
+"""Registration of tables by their metadata file."""
 
 from __future__ import annotations
 

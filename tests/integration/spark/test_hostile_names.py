@@ -1,4 +1,4 @@
-"""Names, filters, comments and values that are SQL, or look like it: each means itself, on both engines."""
+"""Names, filters, comments and values that contain SQL are treated literally on both engines."""
 
 from __future__ import annotations
 

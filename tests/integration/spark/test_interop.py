@@ -1,4 +1,4 @@
-"""Every type that both engines can hold, written by one and read by the other."""
+"""All types that both engines support, written by one engine and read by the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows and partitions that floe writes in process, read back by Spark; files of other formats, met by floe."""
+"""Rows and partitions written in process and read by Spark, and files in other formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dbt outputs of all storage plugins, read by dbt-spark itself."""
+"""The dbt profiles of all storage plugins, loaded by dbt-spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gcs and azure plugins keep the whole contract on emulated stores."""
+"""The ``gcs`` and ``azure`` plugins pass the storage contract on emulators."""
 
 from __future__ import annotations
 

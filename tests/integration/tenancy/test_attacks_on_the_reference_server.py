@@ -1,6 +1,6 @@
-"""A tenant attacks its neighbor on Iceberg's reference server, behind a gateway that authorizes as Polaris does.
+"""A tenant attacks another on Iceberg's reference server, behind a gateway with Polaris's authorization rules.
 
-The gateway knows privileges and locations; keys and files are MinIO's. What a real Polaris says is in tests/polaris.
+The gateway enforces privileges and locations; keys and files are MinIO's. tests/polaris covers a real Polaris server.
 """
 
 from __future__ import annotations

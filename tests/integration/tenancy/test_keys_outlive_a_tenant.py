@@ -1,4 +1,4 @@
-"""A tenant is off-boarded while it holds fresh storage keys and writes in a loop."""
+"""Off-boarding of a tenant that keeps writing with valid storage keys."""
 
 from __future__ import annotations
 

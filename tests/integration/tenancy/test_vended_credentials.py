@@ -1,4 +1,4 @@
-"""Credentials that a catalog vends for a tenant's table open that table's prefix, and no neighbour's."""
+"""Credentials vended for a tenant's table are limited to that table's prefix."""
 
 from __future__ import annotations
 

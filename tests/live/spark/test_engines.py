@@ -1,4 +1,4 @@
-"""The suite of the Spark plane, on a cluster of its own and over Spark Connect."""
+"""The Spark suite on a standalone cluster and over Spark Connect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark and the Arrow path on one table in Google Cloud Storage, emulated."""
+"""Spark and the Arrow engine on one table in an emulated Google Cloud Storage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any valid project survives compile -> JSON -> load; any bytes end in a project or a located error."""
+"""Valid projects survive compile -> JSON -> load; arbitrary bytes give a project or an error with a location."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retention as a lattice, whatever the levels ask."""
+"""Retention is a lattice for any combination of levels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A wrong byte in a data page that floe wrote is found by the page's checksum."""
+"""Page checksums reveal flipped bytes in data pages that floe wrote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The auditor's own transforms and hashes, on the values that the specification gives."""
+"""The auditor's transforms and hashes, on the values in the Iceberg specification."""
 
 from __future__ import annotations
 

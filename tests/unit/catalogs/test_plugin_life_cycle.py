@@ -1,4 +1,4 @@
-"""A project starts the plugins it uses, asks how they are, and stops them in reverse."""
+"""A project starts its plugins, checks their health, and stops them in reverse order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded catalog and the Hive catalog go by ``catalog.retry`` and ``catalog.circuit_breaker``."""
+"""The embedded and Hive catalogs apply ``catalog.retry`` and ``catalog.circuit_breaker``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``floe doctor``: what is wrong, and what to do about it."""
+"""``floe doctor``: problems and suggested fixes."""
 
 from __future__ import annotations
 

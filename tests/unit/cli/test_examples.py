@@ -1,4 +1,4 @@
-"""Every command shows examples, and whatever the guides tell people to type can be typed."""
+"""All commands have examples, and all commands in the documentation are valid."""
 
 from __future__ import annotations
 

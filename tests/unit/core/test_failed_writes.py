@@ -1,4 +1,4 @@
-"""Whatever makes a write fail is a ``WriteError``, and of its more precise type as well."""
+"""Every failed write raises a ``WriteError`` that is also of a more specific type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No secret leaves memory, and what is no secret stays readable."""
+"""Redaction removes all secrets and nothing else."""
 
 from __future__ import annotations
 

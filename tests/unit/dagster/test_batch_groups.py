@@ -1,4 +1,4 @@
-"""Which batches may run at the same time."""
+"""Batches that may run in parallel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Definitions from compiled artifacts, and the plugin and component that hand them out."""
+"""Definitions from compiled artifacts, and the plugin and component that provide them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gate on Arrow, with checks of one's own: what it publishes, what it holds back, and what it says of it."""
+"""The gate on Arrow data with custom checks: published rows, held-back rows, and reports."""
 
 from __future__ import annotations
 

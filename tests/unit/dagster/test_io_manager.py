@@ -1,4 +1,4 @@
-"""Outputs and inputs in every kind of frame that needs no engine."""
+"""Outputs and inputs as frames that need no engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the reference says of metadata keys is what floe does with them."""
+"""floe's behavior matches the reference of metadata keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partitioned assets replace exactly what they write and read exactly what is asked for."""
+"""Partitioned assets replace exactly the partitions they write, and read exactly the requested ones."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any

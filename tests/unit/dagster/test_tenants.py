@@ -1,4 +1,4 @@
-"""A pipeline for each tenant: the same assets, a partition for each tenant, tables apart."""
+"""Pipelines for tenants: the same assets, one partition per tenant, separate tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys of upserts: what is declared is the truth, and the table follows or the run stops before it writes."""
+"""Upsert keys: the declaration is authoritative; the table follows it, or the run stops before it writes."""
 
 import dagster as dg
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""The commit loop's own rules: how long it waits, what it looks for, and which files it deletes."""
+"""The commit loop: waiting, reconciliation, and deletion of files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expiry's own decisions: what it takes, what it does after a lost answer, and what it leaves to an engine."""
+"""Expiry: selection of snapshots, lost replies, and the choice of engine."""
 
 from __future__ import annotations
 

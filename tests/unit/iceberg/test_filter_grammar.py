@@ -1,4 +1,4 @@
-"""The grammar of row filters: what is read, what is refused and where, and that nothing passes through to Spark."""
+"""The grammar of row filters: valid and rejected input, and the generated Spark SQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pruning errs on one side only: whatever is known of a file, and however little, no matching row is left out."""
+"""Pruning never excludes a matching row, however little is known about a file."""
 
 from __future__ import annotations
 

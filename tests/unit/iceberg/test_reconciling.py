@@ -1,6 +1,6 @@
-"""Calls to a catalog that answers wrongly, late or not at all.
+"""Catalog calls with wrong, late or missing replies.
 
-The catalog below is PyIceberg's own, on SQLite; only its answers are scripted. Nobody waits: time is simulated.
+The catalog is PyIceberg's SQL catalog on SQLite with scripted replies. Time is simulated.
 """
 
 from __future__ import annotations

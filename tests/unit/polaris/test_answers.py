@@ -1,4 +1,4 @@
-"""What answers of a server mean."""
+"""Interpretation of server responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Realms: named to every endpoint of the catalog's own server, and to no other."""
+"""The realm is sent to all endpoints of the catalog's server, and to no other server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a connection to a catalog tells of itself: spans, the trace on the wire, and figures."""
+"""Telemetry of a catalog connection: spans, trace headers, metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server's traces are believed only as long as its process is the one that left them."""
+"""The state file of a server is valid only while its process is running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every storage plugin, in every form others want it."""
+"""The configuration of all storage plugins for PyIceberg, Spark, dbt, Dagster and Helm."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Principals, roles and grants of tenants, through Polaris's management API.
 
-The server here answers as Polaris does and enforces nothing; a real Polaris is asked by make test-polaris.
+The server responds like Polaris but enforces nothing; ``make test-polaris`` uses a real server.
 """
 
 from __future__ import annotations

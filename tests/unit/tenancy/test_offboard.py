@@ -1,4 +1,4 @@
-"""Off-boarding on the embedded catalog: what goes, what stays, what stops it."""
+"""Off-boarding on the embedded catalog: removed, kept and blocking objects."""
 
 from __future__ import annotations
 

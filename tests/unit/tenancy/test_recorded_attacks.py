@@ -1,4 +1,4 @@
-"""What a real Polaris 1.4.1 said to every attack of a tenant, as ``make test-polaris`` recorded it (POLARIS_RECORD)."""
+"""Recorded responses of a real Polaris 1.4.1 to all tenant attacks (POLARIS_RECORD updates them)."""
 
 from __future__ import annotations
 
