@@ -39,7 +39,7 @@ def slug_on_github(heading):
 
 
 def slug_on_the_site(heading):
-    # As Python-Markdown does it.
+    # Like Python-Markdown.
     text = unicodedata.normalize("NFKD", heading).encode("ascii", "ignore").decode()
     return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", text).strip().lower())
 
@@ -111,7 +111,7 @@ def test_every_page_is_in_the_navigation_of_the_site_once():
 def test_the_site_warns_of_everything_it_can():
     site = YAML(typ="safe").load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     assert set(site["validation"].values()) == {"warn"}
-    # With --quiet MkDocs does not count its warnings.
+    # With --quiet, MkDocs does not count warnings.
     built_by = (ROOT / "dev" / "site.py").read_text(encoding="utf-8")
     assert '"--strict"' in built_by
     assert '"--quiet"' not in built_by.partition('"mkdocs", "build"')[2]

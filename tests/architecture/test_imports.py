@@ -30,7 +30,7 @@ environ, threads = dict(os.environ), threading.active_count()
 
 
 def run(code: str) -> str:
-    # -B: byte code written for a fresh checkout is no deed of the package.
+    # -B: otherwise, bytecode written in a new checkout would count as a side effect.
     done = subprocess.run([sys.executable, "-B", "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -21,7 +21,7 @@ def test_both_zeros_are_found_in_a_manifest_that_holds_both(two_engines, kind, v
     for zero in ("0.0", "-0.0"):
         name = "float" if kind == pa.float32() else "double"
         found = two_engines.sql(f"SELECT x FROM floe.n.t WHERE x = {name}('{zero}')")
-        # Java skips the partition of the other zero.
+        # Java skips the partition with the other zero.
         assert zero in [repr(row["x"]) for row in found]
         assert sorted(map(repr, manager.scan("n.t", row_filter=f"x = {zero}")["x"].to_pylist())) == expected
     assert_audited(manager, "n.t")

@@ -69,7 +69,7 @@ def arm(step: int) -> None:
 
     around(PyArrowFile, "create")
     around(PyArrowFileIO, "delete")
-    # The embedded catalog's row, and the request to a server with its answer.
+    # The row in the embedded catalog, or the request to a server with its reply.
     around(TableRows, "swap")
     around(PolarisCatalog, "commit_table")
 

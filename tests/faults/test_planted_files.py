@@ -223,7 +223,7 @@ PLANTS = [
 ]  # fmt: skip
 
 
-# A commit's own clean-up of old metadata reports nothing, and an entry that was removed leads nowhere.
+# The cleanup of old metadata in a commit reports nothing, and removed entries have no effect.
 SILENT = {removed_file, metadata_log}
 COMMANDS = {
     "sweep": lambda m: m.sweep_orphans(PLANTED, dry_run=False),

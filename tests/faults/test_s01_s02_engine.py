@@ -80,7 +80,7 @@ def test_s02_a_merge_is_redone_when_main_moved_meanwhile(managers):
     assert rows(plain) == {1: 7, 2: 5}
     assert plane.writes == 2
     assert [ref.name for ref in plain.list_refs("bronze.t")] == ["main"]
-    # What the lost race left behind is no version of the table.
+    # Leftovers of the lost race are not a version of the table.
     assert len(plain.list_snapshots("bronze.t")) == 3
 
 

@@ -52,7 +52,7 @@ def test_s04_an_append_that_loses_a_race_does_not_write_its_data_again(faulty, d
     from pathlib import Path
 
     assert len(list(Path(folder).rglob("*.parquet"))) == 1
-    # Five lost attempts leave nothing behind: one manifest, one manifest list.
+    # Five lost attempts leave no files behind: one manifest, one manifest list.
     assert len(list(Path(folder).rglob("*.avro"))) == 2
 
 

@@ -115,7 +115,7 @@ def test_s32_a_number_is_compared_exactly_with_an_integer_column(manager, name, 
 )
 def test_s32_nan_is_the_greatest_number_and_the_zeros_are_equal(manager, name, spec, row_filter, found):
     manager.create_table(name, NUMBERS.schema, partition_spec=spec)
-    for number in range(NUMBERS.num_rows):  # one file a value, so that statistics are put to the test
+    for number in range(NUMBERS.num_rows):  # one file per value, to test the use of statistics
         manager.append(name, NUMBERS.slice(number, 1))
     assert sorted(map(repr, manager.scan(name, row_filter=row_filter)["x"].to_pylist())) == sorted(map(repr, found))
 

@@ -84,7 +84,7 @@ class Busy(threading.Thread):
         try:
             self.manager.append(self.table, row, operation_id=operation)
         except CommitStateUnknownError:
-            # The server was killed with the request in its hands.
+            # The server was killed while it processed the request.
             self.manager.append(self.table, row, operation_id=operation)
 
     def stop(self):

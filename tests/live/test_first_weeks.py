@@ -50,7 +50,7 @@ def test_the_first_weeks_go_as_the_page_says(tmp_path, environment):
     reader = Reader(tmp_path, environment)
     for step in steps_of(PAGE.read_text(encoding="utf-8")):
         if isinstance(step, Command) and step.line.startswith("pip install"):
-            # Done already, from the lock.
+            # Already installed, with the locked dependencies.
             continue
         printed = reader.do(step)
         if isinstance(step, Command):

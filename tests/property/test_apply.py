@@ -16,7 +16,7 @@ from floe_testing.audit import assert_audited
 from floe_testing.embedded_tables import open_catalog
 
 NAMES = ("a", "b", "c d", "e.f")
-# Types that a column may go through, one after the other.
+# Sequences of types to which a column can be changed.
 WAYS = (
     ("int", "long"),
     ("float", "double"),

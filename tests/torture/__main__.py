@@ -39,7 +39,7 @@ def main() -> int:
     folder.mkdir(parents=True)
     sys.stdout.write(f"seed {seed}, folder {folder}\n")
     sys.stdout.flush()
-    # Ended from outside, a run still ends its processes and gives its disk back.
+    # If the run is terminated, it still ends its processes and deletes its files.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     result = Torture(plan, folder).run()
     given.out.parent.mkdir(parents=True, exist_ok=True)

@@ -37,7 +37,7 @@ class TestReferenceServerSpark(TableManagerContract):
 class TestNessieSpark(TableManagerContract):
     """Nessie keeps history itself and shows Iceberg the newest snapshot only."""
 
-    # It takes the parent out of the one snapshot that it shows.
+    # Nessie removes the parent from the only snapshot that it shows.
     broken_by_catalog = frozenset({Rule.SNAPSHOT_PARENT})
 
     engine = Engine.SPARK

@@ -222,7 +222,7 @@ def without_id(table: pa.Table) -> pa.Table:
     return table.select(["name", "f"])
 
 
-# A file that is written anew has another size than summaries and partition statistics count.
+# A rewritten file has a different size than in summaries and partition statistics.
 DELETE_SIZES = (Rule.SUMMARY_CHANGE, Rule.SUMMARY_TOTAL)
 SIZES = (*DELETE_SIZES, Rule.PARTITION_STATISTICS_FILE)
 PLANTINGS += [

@@ -27,7 +27,7 @@ PLANTINGS = Plantings()
 
 @PLANTINGS.planted(Rule.FILE_MISSING)
 def data_file_is_gone(table: Planted) -> None:
-    # The rows of a snapshot are counted from metadata where nothing is deleted by value.
+    # Without equality deletes, the rows of a snapshot are counted from metadata.
     table.replace(table.file()[0], None)
 
 

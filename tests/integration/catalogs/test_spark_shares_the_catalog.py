@@ -11,7 +11,7 @@ from floe_iceberg.catalog.connection import open_project
 
 pytestmark = [
     pytest.mark.spark,
-    # py4j leaves its sockets to the garbage collector when a driver is stopped.
+    # When a driver stops, py4j leaves its sockets to the garbage collector.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 

@@ -66,7 +66,7 @@ def run(job, instance, key) -> bool:
 def main() -> None:
     warnings.simplefilter("ignore")
     (ROOT / "dagster").mkdir(exist_ok=True)
-    # Dagster imports this file a second time to find the job: once, before threads can meet it half imported.
+    # Dagster imports this file again to find the job: import it before threads can see it half imported.
     job = dg.reconstructable(partitions_job)
     job.get_definition()
     with dg.DagsterInstance.local_temp(str(ROOT / "dagster")) as instance, ThreadPoolExecutor(2) as pool:

@@ -227,7 +227,7 @@ def test_a_renamed_column_keeps_its_id_and_its_roles(manager, versions):
     assert [row["area"] for row in rows(manager)] == ["north", None]
     manager.upsert(NAME, pa.table({"number": pa.array([1], pa.int32()), "placed": [ROW["at"]], "area": ["south"]}))
     assert [row["area"] for row in rows(manager)] == ["south", None]
-    # A declaration that goes on saying it is harmless.
+    # Keeping renamed_from in the declaration has no effect.
     assert not manager.apply_declaration(NAME, wanted).changed
 
 

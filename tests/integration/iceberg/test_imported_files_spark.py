@@ -72,7 +72,7 @@ def test_floe_reads_and_changes_imported_files_as_spark_does(imported):
     assert same_rows(imported, "amount = 10") == 4
     manager.compact_table(NAME, engine="arrow")
     assert same_rows(imported) == 22
-    # Java's import counts no bytes in its snapshot, and every later total lacks them.
+    # Java's import counts no bytes in its snapshot, so all later totals lack them.
     assert_audited(manager, NAME, snapshots=Snapshots.CURRENT, except_for=[Rule.SUMMARY_TOTAL])
 
 

@@ -39,7 +39,7 @@ INNER = pa.schema(
 @pytest.fixture
 def manager(tmp_path):
     catalog = open_catalog(tmp_path)
-    # Chunks as small as may be, so that a stream of a few batches is several.
+    # Minimal chunks, so that a stream of a few batches has several.
     yield IcebergTableManager(catalog, config=IcebergTableManagerConfig(stream_chunk_bytes=1024**2))
     catalog.close()
 

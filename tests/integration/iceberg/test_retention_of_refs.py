@@ -19,7 +19,7 @@ from floe_testing.embedded_tables import age_snapshots, files_of
 
 TABLE = "bronze.orders"
 DAY = timedelta(days=1)
-# The first is past the declared 90 days; the others are not.
+# Only the first is older than the declared 90 days.
 AGES = (100 * DAY, 50 * DAY, 20 * DAY, timedelta())
 GOVERNANCE = "governance: {enterprise: {snapshot_retention_days: 90, reason: audit}}"
 

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 
 OWN, VICTIM, TABLE = "acme", "beta", "events"
 EARLIER = (*TENANT_PRIVILEGES, "NAMESPACE_FULL_METADATA")
-# The reference server has no endpoint for keys alone: the gateway knows no such path of anybody.
+# The reference server has no endpoint for credentials only, so the gateway has no such path.
 ROWS = [name for name in ATTACKS if name != "request credentials for the neighbor's table"]
 
 

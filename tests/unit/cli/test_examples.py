@@ -17,7 +17,7 @@ GUIDES = [
     *sorted(path for path in (ROOT / "docs").rglob("*.md") if path.name != "cli.md"),
     *sorted((ROOT / "examples").glob("*/README.md")),
 ]
-# What a shell would take for itself.
+# Operators of the shell.
 _SHELL = re.compile(r"^(\||>|>>|&&|;)$")
 _LONGEST = 100
 

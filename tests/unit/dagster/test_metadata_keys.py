@@ -18,7 +18,7 @@ from floe_dagster.io import inputs
 from floe_dagster.io.inputs import InputSelection, selection_from
 
 ANY = dg.PythonObjectDagsterType(pa.Table)
-# Read with the settings of the asset that writes the input.
+# Read with the settings of the asset that writes the input's table.
 OF_THE_COLUMN = {"partition_column", "partition_expr"}
 
 

@@ -204,7 +204,7 @@ def test_a_filter_leaves_files_out_where_it_can():
     }.items():  # fmt: skip
         pruner = Pruner(parse_row_filter(text, schema, table="t").bound, Metadata(spec))
         assert pruner.may_have(file) is found, text
-        # Bounds are taken for hints, never for proof that a file may go unread.
+        # Bounds are hints, and never prove that all rows match.
         assert not pruner.passes_all(file)
 
 

@@ -12,7 +12,7 @@ from floe_polaris import PolarisCatalogConfig, PolarisManagement, create_catalog
 from floe_polaris.spark import spark_conf
 from floe_testing.faults.gateway import FaultGateway, Reply, Rule
 
-# As Apache Polaris 1.4.1 answers.
+# Responses of Apache Polaris 1.4.1.
 UNKNOWN = {"error": {"message": "Missing or invalid realm", "type": "MissingOrInvalidRealm", "code": 404}}
 
 

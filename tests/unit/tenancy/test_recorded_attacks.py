@@ -49,7 +49,7 @@ def test_with_the_privilege_that_floe_once_granted_polaris_vends_keys_to_the_nei
     assert RECORDED[EARLIER][removal]["content"]["removed"] == ["location"]
     assert RECORDED[EARLIER][create]["status"] == 200
     assert RECORDED[EARLIER][create]["keys for"] == [f"{ROOMS.victim_location}/spy"]
-    # The same two requests, with the privileges of today.
+    # The same two requests with the current privileges.
     assert "not authorized for op UPDATE_NAMESPACE_PROPERTIES" in RECORDED["answers"][removal]["message"]
     assert f"is not in the list of allowed locations: [{ROOMS.own_location}]" in RECORDED["answers"][create]["message"]
 
