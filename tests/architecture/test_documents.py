@@ -160,3 +160,14 @@ def test_every_piece_of_configuration_is_taken_by_floe(text):
 @pytest.mark.parametrize("text", blocks("python"))
 def test_every_piece_of_python_is_python(text):
     ast.parse(text)
+
+
+def test_the_source_tree_in_the_architecture_is_the_real_one():
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").partition("## Source tree")[2]
+    named = set(re.findall(r"`([\w./-]+(?:/|\.py))`", text)) | {
+        f"{name}/" for name in re.findall(r"^\| `(\w+)` ", text, re.MULTILINE)
+    }
+    places = [ROOT, ROOT / "src", ROOT / "src/floe_iceberg", ROOT / "src/floe_dagster"]
+    assert [name for name in sorted(named) if not any((place / name).exists() for place in places)] == []
+    folders = {folder.parent for place in places[1:] for folder in place.glob("*/__init__.py")}
+    assert [folder.name for folder in sorted(folders) if f"{folder.name}/" not in named] == []
