@@ -1,4 +1,4 @@
-"""The reader of floe.yaml gives what ruamel.yaml's own loader gives, anchors and merges included."""
+"""The reader of floe.yaml returns the same data as ruamel.yaml's own loader, including anchors and merge keys."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def documents(draw):
             text = draw(st.sampled_from(QUOTED if kind == "quoted" else PLAIN))
         if not draw(st.booleans()):
             return text
-        # An anchor exists for what follows it, not inside of it.
+        # An anchor can be referenced after its node, but not within it.
         name = f"n{len(anchors)}"
         anchors.append((name, kind == "map"))
         return f"&{name} {text}"
