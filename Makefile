@@ -18,11 +18,11 @@ setup:  ## Install everything into .venv (uv, dependencies, Java if missing, Ice
 	@dev/setup
 
 .PHONY: demo
-demo: setup  ## Run the sample project and show its tables
+demo: setup  ## Run the flights example and write its report
 	@$(RUN) python dev/demo.py
 
 .PHONY: test
-test: setup  ## Lint, types, import contracts, and all tests except the live suite
+test: setup  ## Run lint, all tests except the live suite, and the checks of wheel and requirements
 	@$(RUN) python dev/check.py gates tests wheel requirements
 
 .PHONY: coverage
@@ -30,11 +30,11 @@ coverage: setup  ## Run the tests with line coverage; fails below 85 %
 	@$(RUN) python dev/check.py coverage
 
 .PHONY: test-live
-test-live: setup  ## Run the live suite: more servers and engines
+test-live: setup  ## Run the live suite, with more servers and engines
 	@$(RUN) python dev/check.py live
 
 .PHONY: torture
-torture: setup  ## Ten thousand commits under faults, checked against callers' results (SEED=…, COMMITS=…, SOAK=minutes)
+torture: setup  ## Run ten thousand commits under faults and verify the tables (SEED=…, COMMITS=…, STEPS=…, SOAK=minutes)
 	@$(RUN) python -m tests.torture $(if $(SEED),--seed $(SEED)) $(if $(COMMITS),--commits $(COMMITS)) $(if $(SOAK),--soak $(SOAK))
 	@FLOE_TORTURE_STEPS=$(or $(STEPS),5000) $(if $(SEED),FLOE_TORTURE_SEED=$(SEED)) $(RUN) python -m pytest -q tests/conformance/test_two_engines.py
 
@@ -51,7 +51,7 @@ test-polaris: setup  ## Test against a Polaris server: POLARIS_URI=… POLARIS_C
 	@$(RUN) python -m pytest -q tests/polaris
 
 .PHONY: lint
-lint: setup  ## Check style, types, import contracts and dependencies
+lint: setup  ## Check style, types, import contracts, dependencies and security
 	@$(RUN) python dev/check.py gates
 
 .PHONY: audit
@@ -64,7 +64,7 @@ format: setup  ## Format the code and apply ruff's fixes
 	@$(RUN) ruff check --fix .
 
 .PHONY: docs
-docs: setup  ## Generate the reference pages in docs/ from the code
+docs: setup  ## Generate docs/reference/ and docs/walk.md from the code
 	@$(RUN) python dev/generate_docs.py
 	@$(RUN) python dev/walk.py
 

@@ -1,1 +1,1 @@
-"""floe beside its peers: the same work, the same data, the same machine, in one run."""
+"""Benchmarks of floe and its peers: the same work and data, on the same machine, in one run."""

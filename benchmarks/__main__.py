@@ -1,4 +1,4 @@
-"""python -m benchmarks [--quick] [--only p1,p3]: measure and report."""
+"""Runs the benchmarks and reports the results: python -m benchmarks [--quick] [--only p1,p3]."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from benchmarks.plan import PLAN, Step
 
 
 def main() -> int:
-    """Run the plan; the exit code tells whether every answer was right, not whether every goal was reached."""
+    """Run the plan; the exit code depends on the correctness of the results, not on whether they meet their goals."""
     parser = argparse.ArgumentParser(prog="make bench")
-    parser.add_argument("--quick", action="store_true", help="five minutes instead of forty-five")
-    parser.add_argument("--only", default="", help="workloads, such as p1,p11 or p11/connect")
+    parser.add_argument("--quick", action="store_true", help="take five minutes instead of 45")
+    parser.add_argument("--only", default="", help="workloads to run, such as p1,p11 or p11/connect")
     parser.add_argument("--results", type=Path, default=report.RESULTS, help="folder to write to")
     arguments = parser.parse_args()
     steps = chosen(arguments.only)
@@ -48,11 +48,11 @@ def main() -> int:
 
 
 def chosen(only: str) -> list[Step]:
-    """Return the steps that a selection names, all of them for an empty one."""
+    """Return the selected steps, or all steps if the selection is empty."""
     wanted = {name.strip().lower() for name in only.split(",") if name.strip()}
     names = {step.name for step in PLAN} | {f"{step.name}/{step.variant}" for step in PLAN if step.variant}
     if unknown := wanted - names:
-        sys.exit(f"No workload is called {', '.join(sorted(unknown))}. There are: {', '.join(sorted(names))}.")
+        sys.exit(f"Unknown workloads: {', '.join(sorted(unknown))}. Valid workloads: {', '.join(sorted(names))}.")
     return [step for step in PLAN if not wanted or wanted & {step.name, f"{step.name}/{step.variant}"}]
 
 

@@ -1,4 +1,4 @@
-"""Arms that begin every round with a fresh table: floe's, plain PyIceberg's and plain Spark's."""
+"""Arms that create a new table for each round: with floe, plain PyIceberg and plain Spark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def started_spark(manager: IcebergTableManager) -> tuple[SparkSession, float]:
-    """Start Spark for a manager; return its session and how long that took."""
+    """Start Spark for a manager; return its session and the time it took."""
     started = time.perf_counter()
     spark = manager.spark
     spark.sql("SELECT 1").collect()
@@ -27,18 +27,18 @@ def started_spark(manager: IcebergTableManager) -> tuple[SparkSession, float]:
 
 
 class TableArm:
-    """What a workload says about its table, whoever writes it.
+    """The table of a workload, common to all arms.
 
     Attributes:
-        digest: Columns that tell a right outcome from a wrong one.
-        month_column: Column whose months are partitions, None for a table without.
+        digest: The columns that the checksum covers.
+        month_column: The column by whose months the table is partitioned; None for unpartitioned tables.
     """
 
     digest: tuple[str, ...]
     month_column: str | None = None
 
     def rows(self, scale: float) -> pa.Table:
-        """Return the rows that are written."""
+        """Return the rows to write."""
         raise NotImplementedError
 
     def prepare(self, folder: Path, scale: float) -> None:
@@ -54,7 +54,7 @@ class TableArm:
 
 
 class FloeTable(TableArm):
-    """A table of floe's."""
+    """A table written by floe."""
 
     def prepare(self, folder: Path, scale: float) -> None:
         super().prepare(folder, scale)
@@ -73,7 +73,7 @@ class FloeTable(TableArm):
 
 
 class PyIcebergTable(TableArm):
-    """A table of plain PyIceberg's."""
+    """A table written by plain PyIceberg."""
 
     def prepare(self, folder: Path, scale: float) -> None:
         super().prepare(folder, scale)
@@ -91,7 +91,7 @@ class PyIcebergTable(TableArm):
 
 
 class SparkTable(FloeTable):
-    """A table that plain Spark writes, in a session with floe's settings; floe only makes it and reads it back."""
+    """A table that plain Spark writes in a session with floe's settings; floe only creates it and reads it back."""
 
     def prepare(self, folder: Path, scale: float) -> None:
         super().prepare(folder, scale)

@@ -1,4 +1,4 @@
-"""Audits the tables that a workload leaves: a fast answer on broken files is no result."""
+"""Audits the tables that a workload has written: a result counts only if they are correct."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TABLES = "SELECT table_namespace || '.' || table_name, metadata_location FROM i
 
 
 def audited(folder: Path) -> dict[str, list[str]]:
-    """Audit every table of the embedded catalogs below a folder, each value of it; return what was found by table."""
+    """Audit all tables of the embedded catalogs in a folder completely; return the breaches of each table."""
     return {
         name: [str(breach) for breach in audit_table(location).breaches]
         for database in sorted(folder.rglob("*.db"))
@@ -24,7 +24,7 @@ def audited(folder: Path) -> dict[str, list[str]]:
 
 
 def _tables(database: Path) -> list[tuple[str, str]]:
-    """Read a catalog without the code that wrote it."""
+    """List the tables of a catalog without floe's own code."""
     with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
         known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'iceberg_tables'").fetchone()
         return [] if known is None else connection.execute(_TABLES).fetchall()

@@ -1,4 +1,4 @@
-"""The data everyone is measured with: TPC-H lineitem, made once and kept."""
+"""The input of all workloads: TPC-H lineitem, generated once."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def lineitem(rows: int) -> pa.Table:
 
 
 def plain(table: pa.Table) -> pa.Table:
-    """Drop view types and field ids: raw PyIceberg and Spark do not take them."""
+    """Remove view types and field ids, which PyIceberg and Spark do not accept."""
     fields = [
         pa.field(field.name, pa.string() if pa.types.is_string_view(field.type) else field.type)
         for field in table.schema

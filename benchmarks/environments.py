@@ -1,4 +1,4 @@
-"""Peers that pin other versions than floe: each in an environment of its own, spoken to by lines of JSON."""
+"""Separate environments for peers that pin other versions than floe; the processes exchange lines of JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UV = ROOT / ".floe-dev" / "uv" / "bin" / "uv"
 
 
 def environment(name: str, packages: tuple[str, ...]) -> Path:
-    """Return the interpreter of an environment with these packages, made on first use."""
+    """Return the interpreter of an environment with these packages, which is created on first use."""
     home = ENVIRONMENTS / name
     python, stamp = home / "bin" / "python", home / "packages.json"
     wanted = json.dumps(packages)
@@ -29,17 +29,17 @@ def environment(name: str, packages: tuple[str, ...]) -> Path:
 
 
 class ForeignProcess:
-    """A script in another environment that answers one line of JSON to each line of JSON."""
+    """A script in another environment that answers each line of JSON with one line of JSON."""
 
     def __init__(self, python: Path, script: Path) -> None:
-        """Start it without anything of this environment."""
+        """Start the script without the variables of this environment."""
         clean = {key: value for key, value in os.environ.items() if key not in {"PYTHONPATH", "VIRTUAL_ENV"}}
         self._process = subprocess.Popen(
             [str(python), str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=clean
         )
 
     def ask(self, **request: Any) -> dict[str, Any]:
-        """Send a request and wait for its answer."""
+        """Send a request and wait for the response."""
         assert self._process.stdin is not None  # noqa: S101 - both are pipes
         assert self._process.stdout is not None  # noqa: S101
         self._process.stdin.write(json.dumps(request) + "\n")
@@ -52,7 +52,7 @@ class ForeignProcess:
         return answer
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         self._process.wait(30)

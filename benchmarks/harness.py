@@ -1,4 +1,4 @@
-"""Runs the arms of a workload in turn, each in its own process, and keeps times, checksums and memory."""
+"""Runs the arms of a workload in turn, each in its own process, and records times, checksums and memory."""
 
 from __future__ import annotations
 
@@ -25,44 +25,44 @@ ERROR_LENGTH = 200
 
 
 class NotRunError(Exception):
-    """An arm that is left out on purpose; the message gives the reason."""
+    """The arm is skipped on purpose; the message gives the reason."""
 
 
 class Arm(Protocol):
-    """One way of doing a workload's work."""
+    """One implementation of a workload."""
 
     def prepare(self, folder: Path, scale: float) -> None:
-        """Open sessions, make inputs; not timed."""
+        """Open sessions and create inputs; not timed."""
 
     def reset(self, round_number: int) -> None:
-        """Bring the tables into their starting state; not timed."""
+        """Create the initial state of the tables; not timed."""
 
     def run(self) -> dict[str, float] | None:
-        """Do the work; timed. May return figures of its own."""
+        """Do the work; timed. May return additional metrics."""
 
     def checksum(self) -> str:
-        """Describe the outcome so that a wrong one shows; equal across arms."""
+        """Return a checksum of the result, which must be the same for all arms."""
 
     def close(self) -> None:
-        """Release what was opened."""
+        """Release all resources."""
 
 
 @dataclass
 class Measurement:
-    """What one arm showed over all rounds.
+    """The measurements of one arm over all rounds.
 
     Attributes:
-        arm: Its name.
-        seconds: The time of each round, warm-up excluded.
-        figures: What the arm itself counted in each round.
-        checksums: What came out of each round, warm-up included.
-        peak_rss_mib: Memory of the arm's process.
-        children_rss_mib: Memory of the processes it started, such as a JVM.
-        first_seconds: The time of the warm-up: what the work takes cold.
-        start_seconds: What starting Spark took, for arms that do.
-        audited: How many tables floe left, each audited to the last value.
-        breaches: What the audit found, one a line.
-        error: Why there is no result.
+        arm: The name of the arm.
+        seconds: The time of each round, without the warm-up.
+        figures: The arm's additional metrics of each round.
+        checksums: The checksum of each round, including the warm-up.
+        peak_rss_mib: Peak memory of the arm's process.
+        children_rss_mib: Peak memory of its child processes, such as a JVM.
+        first_seconds: The time of the warm-up round.
+        start_seconds: The time it took to start Spark, if the arm uses it.
+        audited: The number of floe's tables that were audited completely.
+        breaches: The breaches that the audit found, one per line.
+        error: The reason why there is no result.
     """
 
     arm: str
@@ -80,7 +80,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Round:
-    """What one arm showed in one round."""
+    """The measurements of one arm in one round."""
 
     seconds: float
     figures: dict[str, float]
@@ -91,7 +91,7 @@ class Round:
 
 @dataclass(frozen=True)
 class Setup:
-    """What an arm is told when it starts."""
+    """The parameters of an arm."""
 
     module: str
     arm: str
@@ -100,14 +100,14 @@ class Setup:
     variant: str = ""
 
     def make(self) -> Arm:
-        """Make the arm; it knows its variant from the start."""
+        """Create the arm."""
         kind = importlib.import_module(self.module).ARMS[self.arm]
         arm: Arm = kind(self.variant) if self.variant else kind()
         return arm
 
 
 def _serve(setup: Setup, pipe: Connection) -> None:
-    """Run inside the arm's process: obey round by round."""
+    """Run an arm in its process, one round per request."""
     arm = setup.make()
     try:
         arm.prepare(setup.folder, setup.scale)
@@ -123,7 +123,7 @@ def _serve(setup: Setup, pipe: Connection) -> None:
         pipe.send(("closed", None))
     except NotRunError as reason:
         pipe.send(("failed", str(reason)))
-    except BaseException:  # noqa: BLE001 - a peer that fails is a result, not a crash of the run
+    except BaseException:  # noqa: BLE001 - a failing peer is a result and must not end the run
         traceback.print_exc()
         pipe.send(("failed", _first_line(sys.exception())))
         with suppress(Exception):
@@ -135,22 +135,22 @@ def _first_line(error: BaseException | None) -> str:
 
 
 class ArmProcess:
-    """One arm in a process of its own."""
+    """The process of one arm."""
 
     def __init__(self, setup: Setup) -> None:
-        """Start it."""
+        """Start the process."""
         context = multiprocessing.get_context("spawn")
         self.measurement = Measurement(setup.arm)
         self._pipe, child = context.Pipe()
         self._process = context.Process(target=_serve, args=(setup, child))
         self._process.start()
-        # So that the death of the process is seen as the end of the pipe.
+        # Otherwise, the pipe would stay open after the process has died.
         child.close()
         self.measurement.start_seconds = self._answer()
 
     def _answer(self) -> Any:
         if not self._pipe.poll(ARM_DEADLINE_SECONDS):
-            self._fail(f"no answer within {ARM_DEADLINE_SECONDS} s")
+            self._fail(f"no response within {ARM_DEADLINE_SECONDS} s")
             return None
         try:
             kind, value = self._pipe.recv()
@@ -163,12 +163,12 @@ class ArmProcess:
 
     def _fail(self, reason: str) -> None:
         self.measurement.error = reason
-        # It may still be closing what it had opened.
+        # The process may still be releasing resources.
         self._process.join(CLOSE_SECONDS)
         self._process.kill()
 
     def round(self, number: int, *, keep: bool) -> None:
-        """Run one round; the warm-up is not kept."""
+        """Run one round; the time of the warm-up is recorded separately."""
         if self.measurement.error:
             return
         self._pipe.send(number)
@@ -196,7 +196,7 @@ class ArmProcess:
 
 
 def measure(module: str, *, scale: float, rounds: int, variant: str = "", warm_up: bool = True) -> list[Measurement]:
-    """Run a workload: every arm in turn, round by round."""
+    """Run a workload: in each round, all arms in turn."""
     names = list(importlib.import_module(module).ARMS)
     with tempfile.TemporaryDirectory(prefix="floe-bench-") as temporary:
         arms: list[ArmProcess] = []
@@ -211,7 +211,7 @@ def measure(module: str, *, scale: float, rounds: int, variant: str = "", warm_u
         finally:
             for arm in arms:
                 arm.close()
-        # The first arm is floe's.
+        # The first arm is floe.
         tables = audited(Path(temporary) / names[0].replace(" ", "-"))
     arms[0].measurement.audited = len(tables)
     arms[0].measurement.breaches = [f"{table}: {breach}" for table, found in tables.items() for breach in found]

@@ -1,4 +1,4 @@
-"""Compares floe with its peers and with the goals; what comes out is plain data."""
+"""Compares floe with its peers and with the goals, and returns plain data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def judge(step: Step, size: Size, workload: ModuleType, measurements: list[Measurement]) -> dict[str, Any]:
-    """Judge one workload; a wrong answer anywhere is no result."""
+    """Judge one workload; if any result is wrong, there are no figures."""
     ours, *peers = measurements
     checksums = {checksum for m in measurements if not m.error for checksum in m.checksums}
     correct = not ours.error and len(checksums) == 1 and not ours.breaches
@@ -69,7 +69,7 @@ def _figures(workload: ModuleType, ours: Measurement) -> list[dict[str, Any]]:
 
 
 def _differences(workload: ModuleType, ours: Measurement, peers: list[Measurement]) -> list[dict[str, Any]]:
-    """Return how much longer floe takes than a peer, where the goal is a difference and no ratio."""
+    """Return how much longer floe takes than its peers, for goals that are differences instead of ratios."""
     goals: dict[str, float] = getattr(workload, "DIFFERENCE_GOALS", {})
     unit = getattr(workload, "UNIT", "s")
     found = []

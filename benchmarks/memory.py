@@ -1,4 +1,4 @@
-"""How much memory an arm takes: its own process, and the processes it started, such as a JVM."""
+"""Peak memory of this process and of its child processes, such as a JVM."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _PROC = Path("/proc")
 
 
 def own_peak_mib() -> float:
-    """Return the largest resident size this process has had."""
+    """Return the peak resident set size of this process."""
     if (peak := _peak_kib(os.getpid())) is not None:
         return peak / 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def children_peak_mib() -> float:
-    """Return the sum of the largest resident sizes of all processes below this one that still run."""
+    """Return the sum of the peak resident set sizes of all running descendants of this process."""
     parents = {pid: parent for pid in _pids() if (parent := _parent(pid)) is not None}
     below, found = {os.getpid()}, set[int]()
     while found := {pid for pid, parent in parents.items() if parent in below} - below:
@@ -37,7 +37,7 @@ def _parent(pid: int) -> int | None:
 
 
 def _peak_kib(pid: int) -> int | None:
-    # The resource usage of a process keeps the peak of the one that started it; this figure does not.
+    # Unlike ru_maxrss, VmHWM does not include the peak of the parent process before the fork.
     with suppress(OSError):
         for line in (_PROC / str(pid) / "status").read_text(encoding="utf-8").splitlines():
             if line.startswith("VmHWM:"):

@@ -1,4 +1,4 @@
-"""How each side opens its tables: same codec, same target file size, each on an embedded catalog of its own."""
+"""Tables of floe and PyIceberg with the same codec and target file size, each on a separate embedded catalog."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ NAMESPACE = "bench"
 TARGET_FILE_SIZE = 128 * 1024 * 1024
 PROPERTIES = {
     "write.parquet.compression-codec": "zstd",
-    # What Arrow and delta-rs take when nobody says; Spark would take 3.
+    # The default of Arrow and delta-rs; Spark's is 3.
     "write.parquet.compression-level": "1",
     "write.target-file-size-bytes": str(TARGET_FILE_SIZE),
 }
-# Raw PyIceberg gives up after four tries unless told otherwise; it gets a fair number.
+# By default, PyIceberg gives up after four attempts.
 RETRIES = {"commit.retry.num-retries": "20"}
 
 
 def open_floe(folder: Path) -> IcebergTableManager:
-    """Open floe on an embedded stack in a folder."""
+    """Open floe on the embedded stack in a folder."""
     artifacts = CompiledArtifacts(name="bench", floe_version="bench").rooted_at(folder)
     manager = IcebergTableManager.from_artifacts(artifacts)
     manager.create_namespace(NAMESPACE)
@@ -44,7 +44,7 @@ def open_pyiceberg(folder: Path) -> SqlCatalog:
 
 
 def rows_digest(table: pa.Table, columns: tuple[str, ...]) -> str:
-    """Describe rows regardless of their order: count and sums of numbers, digest of distinct texts."""
+    """Return a digest independent of row order: the row count, sums of numbers, and hashes of distinct strings."""
     parts = [str(table.num_rows)]
     for name in columns:
         column = table[name]

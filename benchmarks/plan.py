@@ -1,7 +1,7 @@
-"""What is measured, how large and how often.
+"""The workloads with their sizes and number of rounds.
 
-Seven rounds are the rule. Where a peer takes minutes a round there are fewer, so that the full run ends within 45
-minutes on two cores; the results name the rounds of each workload.
+The default is seven rounds. If a peer needs minutes per round, there are fewer, so that a full run takes 45 minutes on
+two cores. The results include the number of rounds.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Size:
-    """How much of a workload is done, and how often."""
+    """The scale of a workload and its number of rounds."""
 
     scale: float
     rounds: int = 7
@@ -22,12 +22,12 @@ class Step:
     """One workload of the plan.
 
     Attributes:
-        name: Its number.
-        module: Where its arms are, below ``benchmarks.workloads``.
-        full: Its size in the full run.
-        quick: Its size in the quick one, None to leave it out there.
-        variant: Which of the module's variants, such as the engine.
-        warm_up: Whether a first round is run that does not count.
+        name: The number of the workload.
+        module: The module with its arms, in ``benchmarks.workloads``.
+        full: The size in a full run.
+        quick: The size in a quick run; None skips the workload.
+        variant: The variant of the workload, such as the engine.
+        warm_up: Whether to run a warm-up round first, which is not counted.
     """
 
     name: str
@@ -43,16 +43,16 @@ PLAN = (
     Step("p1", "p1_bulk_append", Size(6), None),
     Step("p2", "p2_partitioned_append", Size(1, 5), Size(0.25, 1)),
     Step("p3", "p3_small_appends", Size(1, 5), Size(0.5, 1)),
-    # Every round starts its sixteen processes anew, so that there is nothing to warm up.
+    # Every round starts new processes, so a warm-up has no effect.
     Step("p4", "p4_many_writers", Size(1, 3), Size(0.25, 1), warm_up=False),
     Step("p5", "p5_upsert", Size(0.01), None),
     Step("p5", "p5_upsert", Size(1, 3), Size(0.1, 1)),
     Step("p5", "p5_upsert", Size(10), None),
-    # Memory is the question, and a second stream would not answer it better.
+    # The metric is peak memory, which one stream is enough to measure.
     Step("p6", "p6_stream", Size(1, 1), Size(0.1, 1), warm_up=False),
     Step("p7", "p7_scan", Size(1), Size(0.25, 1)),
     Step("p8", "p8_maintenance", Size(1), Size(0.25, 1)),
-    Step("p9", "p9_materialisation", Size(1), Size(0.5, 2)),
+    Step("p9", "p9_materialization", Size(1), Size(0.5, 2)),
     Step("p10", "p10_commands", Size(1), Size(1, 2)),
     Step("p11", "p11_pipeline", Size(0.25, 3), Size(0.02, 1), variant="local"),
     Step("p11", "p11_pipeline", Size(0.25, 3), None, variant="cluster"),

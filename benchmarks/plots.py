@@ -1,4 +1,4 @@
-"""Draws what was measured, as SVG that needs no script and has a description for those who cannot see it."""
+"""Draws the results as SVG without scripts, with descriptions for screen readers."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ OVERVIEW = "overview.svg"
 BAR_WIDTH, BAR_HEIGHT, LABEL_WIDTH = 420, 22, 190
 _ROW, _TOP, _LEFT, _SPAN, _RIGHT = 24, 60, 300, 460, 60
 _OURS, _PEERS, _MISSED, _RULE = "#1f6feb", "#9aa4b2", "#c2410c", "#d5dae1"
-# Ratios are drawn on a logarithmic axis: half as long is as far from one as twice as long.
+# Ratios have a logarithmic axis, so that half and twice the time are equally far from 1.
 _TICKS = (0.05, 0.1, 0.2, 0.5, 1, 2)
 _LOW, _HIGH = 0.05, 2.5
 
 
 def label(result: Result) -> str:
-    """Name a workload with its variant and size."""
+    """Return the label of a workload, with its variant and size."""
     where = f"{result['variant']}, " if result["variant"] else ""
     return f"{result['name'].upper()} ({where}x{result['scale']:g})"
 
 
 def file_name(result: Result) -> str:
-    """Name the plot of a workload."""
+    """Return the file name of a workload's plot."""
     parts = (result["name"], result["variant"], f"x{result['scale']:g}")
     return f"{'-'.join(part for part in parts if part)}.svg"
 
 
 def described(result: Result) -> str:
-    """Say in words what the plot of a workload shows."""
+    """Describe the plot of a workload in words."""
     times = ", ".join(f"{arm} {seconds:.2f} s" for arm, seconds in _bars(result))
     return f"{label(result)}, {result['title']}: {times}"
 
 
 def plots(results: list[Result]) -> dict[str, str]:
-    """Draw every plot; return them by file name."""
+    """Draw all plots, by file name."""
     drawn = {file_name(result): bars(result) for result in results if _bars(result)}
     return drawn | {OVERVIEW: overview(results)}
 
 
 def bars(result: Result) -> str:
-    """Draw one bar for each arm."""
+    """Draw one bar per arm."""
     found = _bars(result)
     longest = max(seconds for _, seconds in found)
     rows = []
@@ -62,11 +62,11 @@ def bars(result: Result) -> str:
 
 
 def overview(results: list[Result]) -> str:
-    """Draw how long floe takes beside each peer, with the goal of each."""
+    """Draw floe's time relative to each peer, with the goals."""
     rows = [(result, found) for result in results if result["correct"] for found in result["comparisons"]]
     bottom = _TOP + len(rows) * _ROW
     parts = [
-        '<text x="8" y="20" font-weight="bold">Time of floe divided by the time of its peer</text>',
+        '<text x="8" y="20" font-weight="bold">Time of floe relative to its peers</text>',
         f'<text x="{_x(1) - 6:.0f}" y="42" text-anchor="end">faster than the peer</text>',
         f'<text x="{_x(1) + 6:.0f}" y="42">slower</text>',
     ]
@@ -80,27 +80,27 @@ def overview(results: list[Result]) -> str:
         parts.append(_comparison(result, found, _TOP + index * _ROW + _ROW // 2))
     goal = (
         f'<path d="M {_LEFT} {bottom + 34} v 12" stroke="#24292f" stroke-width="2"/>'
-        f'<text x="{_LEFT + 8}" y="{bottom + 45}">goal; a dot is the median, a line its interval of 95 %</text>'
+        f'<text x="{_LEFT + 8}" y="{bottom + 45}">goal; dots are medians, lines 95 % intervals</text>'
     )
-    title = "Time of floe divided by the time of its peer"
+    title = "Time of floe relative to its peers"
     return _svg((_LEFT + _SPAN + _RIGHT, bottom + 60), title, ratios_in_words(results), [*parts, goal])
 
 
 def ratios_in_words(results: list[Result]) -> str:
-    """Say in words what the overview shows."""
+    """Describe the overview in words."""
     ratios = [
-        f"{label(result)} beside {found['peer']} {found['ratio']['median']:.2f}"
+        f"{label(result)} vs. {found['peer']} {found['ratio']['median']:.2f}"
         for result in results
         if result["correct"]
         for found in result["comparisons"]
     ]
-    return f"Time of floe divided by that of its peer: {'; '.join(ratios)}"
+    return f"Time of floe relative to its peers: {'; '.join(ratios)}"
 
 
 def _comparison(result: Result, found: dict[str, Any], y: int) -> str:
     ratio = found["ratio"]
     color = _MISSED if found["met"] is False else _OURS
-    what = f"{label(result)} beside {found['peer']}"
+    what = f"{label(result)} vs. {found['peer']}"
     parts = [
         f'<text x="{_LEFT - 10}" y="{y + 4}" text-anchor="end">{escape(what)}</text>',
         f'<path d="M {_x(ratio["low"]):.1f} {y} H {_x(ratio["high"]):.1f}" stroke="{color}" stroke-width="3"/>',
@@ -112,7 +112,7 @@ def _comparison(result: Result, found: dict[str, Any], y: int) -> str:
 
 
 def _x(ratio: float) -> float:
-    """Place a ratio on the axis; what lies beyond its ends is drawn there."""
+    """Return the position of a ratio on the axis; ratios beyond its ends are drawn there."""
     low, high = math.log(_LOW), math.log(_HIGH)
     return _LEFT + _SPAN * (math.log(min(max(ratio, _LOW), _HIGH)) - low) / (high - low)
 

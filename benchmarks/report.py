@@ -1,7 +1,7 @@
-"""Writes what was measured: JSON for machines, Markdown and SVG for people.
+"""Writes the results as JSON, Markdown and SVG.
 
-``python -m benchmarks.report`` draws the plots of results/latest.json and writes its figures into docs/performance.md,
-between the marks there; what people wrote around them stays. With ``--check`` it only compares.
+``python -m benchmarks.report`` draws the plots of results/latest.json, and replaces the figures between the markers in
+docs/performance.md. With ``--check`` it only compares.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ RESULTS = Path(__file__).resolve().parent / "results"
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 _GIB = 1024**3
-# The workload that is shown as a table of its own.
+# The workload that has its own table.
 OPERATIONS = "sc2"
 
 PLOTS = "../benchmarks/results"
-"""Where the document finds the plots."""
+"""Path of the plots, relative to the document."""
 
 
 def markdown(results: list[Result]) -> str:
@@ -45,7 +45,7 @@ def markdown(results: list[Result]) -> str:
 
 def _comparisons(results: list[Result]) -> list[str]:
     lines = [
-        "| no. | workload | rounds | floe | peer | peer's | floe / peer (95 %) | goal | reached |",
+        "| no. | workload | rounds | floe | peer | peer's time | floe / peer (95 %) | goal | met |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for result in results:
@@ -72,7 +72,7 @@ def _comparisons(results: list[Result]) -> list[str]:
 
 
 def _figures(results: list[Result]) -> list[str]:
-    lines = ["| no. | figure of floe | value | goal | reached |", "|---|---|---|---|---|"]
+    lines = ["| no. | metric of floe | value | goal | met |", "|---|---|---|---|---|"]
     for result in results:
         for found in result["figures"]:
             goal = "" if found["goal"] is None else f"<= {found['goal']:g}"
@@ -82,13 +82,13 @@ def _figures(results: list[Result]) -> list[str]:
 
 
 def _operations(results: list[Result]) -> list[str]:
-    """Render the operations that SC-002 limits, one row each and one column a catalog."""
+    """Render the operations that SC-002 limits: one row per operation, one column per catalog."""
     ran = [result for result in results if result["correct"]]
     if not ran:
         return []
     catalogs = [result["variant"] for result in ran]
     lines = [
-        f"| operation, slowest of all (SC-002: at most 2 s) | {' | '.join(catalogs)} |",
+        f"| operation, slowest run (SC-002: at most 2 s) | {' | '.join(catalogs)} |",
         f"|---|{'---|' * len(catalogs)}",
     ]
     for rows in zip(*(result["figures"] for result in ran), strict=True):
@@ -99,7 +99,7 @@ def _operations(results: list[Result]) -> list[str]:
 
 def _cold_and_warm(results: list[Result]) -> list[str]:
     lines = [
-        "| no. | arm on Spark | starting Spark | first round | later rounds |",
+        "| no. | arm on Spark | Spark startup | first round | later rounds |",
         "|---|---|---|---|---|",
     ]
     for result in results:
@@ -114,7 +114,7 @@ def _cold_and_warm(results: list[Result]) -> list[str]:
 
 def _memory(results: list[Result]) -> list[str]:
     lines = [
-        "| no. | arm | peak memory | of processes it started | goal | reached |",
+        "| no. | arm | peak memory | child processes | goal | met |",
         "|---|---|---|---|---|---|",
     ]
     for result in results:
@@ -132,13 +132,13 @@ def _memory(results: list[Result]) -> list[str]:
 
 
 def _short(results: list[Result]) -> list[str]:
-    """List what missed its goal, by how much."""
+    """List the results that do not meet their goals."""
     lines = []
     for result in results:
         if not result["correct"]:
             lines.append(f"- {label(result)}: no result. {_why(result)}")
         lines += [
-            f"- {label(result)} beside {found['peer']}: {found['ratio']['median']:.2f} instead of {found['goal']:.2f}."
+            f"- {label(result)} vs. {found['peer']}: {found['ratio']['median']:.2f} instead of {found['goal']:.2f}."
             for found in result["comparisons"]
             if found["met"] is False
         ]
@@ -150,12 +150,12 @@ def _short(results: list[Result]) -> list[str]:
         memory = result["memory"]
         if memory and memory["met"] is False:
             lines.append(f"- {label(result)}: {memory['peak_rss_mib']:.0f} MiB instead of {memory['goal']:g}.")
-    return ["Short of the goal:", "", *lines] if lines else ["Every goal is reached."]
+    return ["Goals not met:", "", *lines] if lines else ["All goals are met."]
 
 
 def _why(result: Result) -> str:
     errors = [f"{arm['arm']}: {arm['error']}" for arm in result["arms"] if arm["error"]]
-    return "; ".join(errors) or "the arms do not agree on the rows"
+    return "; ".join(errors) or "the arms have different rows"
 
 
 def _own_seconds(result: Result) -> float:
@@ -166,12 +166,12 @@ def _time(value: float, unit: str) -> str:
     return f"{value:.3g} {unit}" if unit != "s" else f"{value:.2f} s"
 
 
-def _met(met: bool | None) -> str:  # noqa: FBT001 - what is rendered
+def _met(met: bool | None) -> str:  # noqa: FBT001 - the rendered value
     return "" if met is None else "yes" if met else "**no**"
 
 
 def machine() -> dict[str, Any]:
-    """Describe where it was measured."""
+    """Describe the machine."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / _GIB
     return {
         "python": platform.python_version(),
@@ -182,13 +182,13 @@ def machine() -> dict[str, Any]:
 
 
 def write(results: list[Result], folder: Path, *, quick: bool, whole: bool) -> list[Result]:
-    """Write all three forms; return what is in them.
+    """Write results in all three formats, and return the written results.
 
     Args:
-        results: What was measured.
-        folder: Where to.
-        quick: Whether it was the short form.
-        whole: Whether the whole plan was run; the results of a part go among those that are there.
+        results: The new results.
+        folder: The folder to write to.
+        quick: Whether this was a quick run.
+        whole: Whether all workloads were run; otherwise, the results are merged with the existing ones.
     """
     folder.mkdir(parents=True, exist_ok=True)
     run = {"when": datetime.now(UTC).date().isoformat(), "quick": quick}
@@ -217,7 +217,7 @@ def _among(results: list[Result], folder: Path) -> list[Result]:
 
 
 def document(content: dict[str, Any]) -> str:
-    """Render the part of docs/performance.md that stands between the marks."""
+    """Render the part of docs/performance.md between the markers."""
     results, where = content["workloads"], content["machine"]
     days = sorted({result["when"] for result in results})
     kinds = {result["quick"] for result in results}
@@ -230,22 +230,23 @@ def document(content: dict[str, Any]) -> str:
     overview = f"![{ratios_in_words(results)}]({PLOTS}/{OVERVIEW})"
     several = [result for result in results if len([arm for arm in result["arms"] if arm["seconds"]]) > 1]
     by_workload = "\n\n".join(f"![{described(result)}]({PLOTS}/{file_name(result)})" for result in several)
-    return f"{head}\n\n{overview}\n\n{markdown(results)}\n### Time of a round\n\n{by_workload}\n"
+    return f"{head}\n\n{overview}\n\n{markdown(results)}\n### Time per round\n\n{by_workload}\n"
 
 
 def files() -> dict[Path, str]:
-    """Render what is made of results/latest.json: the plots, and the document with its figures."""
+    """Render the files derived from results/latest.json: the tables, the plots, and the document."""
     content = json.loads((RESULTS / "latest.json").read_text(encoding="utf-8"))
     before, begin, rest = DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        sys.exit(f"{DOCUMENT} lacks its marks {BEGIN} and {END}.")
+        sys.exit(f"{DOCUMENT} lacks the markers {BEGIN} and {END}.")
     drawn = {RESULTS / name: text for name, text in plots(content["workloads"]).items()}
+    drawn[RESULTS / "latest.md"] = markdown(content["workloads"])
     return drawn | {DOCUMENT: f"{before}{BEGIN}\n\n{document(content)}\n{END}{after}"}
 
 
 def main(arguments: list[str]) -> int:
-    """Write the plots, and the figures into the document; with --check only compare."""
+    """Write the tables, the plots and the document; with --check only compare."""
     wanted = files()
     if "--check" in arguments:
         stale = [path.name for path, text in wanted.items() if not path.exists() or path.read_text("utf-8") != text]
@@ -254,7 +255,7 @@ def main(arguments: list[str]) -> int:
         return 1 if stale else 0
     for path, text in wanted.items():
         path.write_text(text, encoding="utf-8")
-    print(f"Wrote the figures into {DOCUMENT}, and {len(wanted) - 1} plots beside {RESULTS / 'latest.json'}")
+    print(f"Wrote {DOCUMENT}, and {len(wanted) - 1} files in {RESULTS}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Ratios with their uncertainty."""
+"""Ratios with confidence intervals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RESAMPLES = 2_000
 
 @dataclass(frozen=True)
 class Ratio:
-    """A median ratio and the interval that holds 95 % of its resamples."""
+    """A median ratio with a 95 % bootstrap interval."""
 
     median: float
     low: float

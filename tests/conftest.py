@@ -1,4 +1,4 @@
-"""What every test shares: quiet dependencies and a closing summary that names each skip."""
+"""Shared setup: silences dependencies, and lists the reasons for skipped tests in the summary."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 
     from alembic.config import Config
 
-# Real servers, started by the first test that asks for one, and a gateway that makes them fail.
+# Real servers, started by the first test that needs them, and a fault-injecting gateway.
 pytest_plugins = ("floe_testing.services.host.fixtures", "floe_testing.rest_fixtures", "floe_testing.spark")
 
-# Nothing that a test starts may call home.
+# No process of a test may send telemetry.
 os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
-# A Spark driver that lives for minutes earns back none of what Java's second compiler costs: a third of its time.
+# Java's second compiler costs a third of the time of a Spark driver that lives for minutes, without a benefit.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 
 
-# A shell that starts the tests in the background has them ignore Ctrl-C, and their children would inherit that.
+# If a shell starts the tests in the background, they and their children would ignore Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# A check before a change lands gives the same answer twice. --hypothesis-profile=default draws anew.
+# Checks before a change must be deterministic. --hypothesis-profile=default draws new examples.
 settings.register_profile("steady", derandomize=True, database=None, print_blob=True)
 settings.load_profile("steady")
 
 
-# Each instance of Dagster reads a hundred migrations to find the last one; within a run of tests, one reads them.
+# Every Dagster instance reads a hundred migrations to find the last one; in a test run, only the first reads them.
 _READ: dict[str | None, ScriptDirectory] = {}
 
 
@@ -50,7 +50,7 @@ def _migrations(config: Config, read: Callable[[Config], ScriptDirectory] = Scri
 ScriptDirectory.from_config = _migrations
 
 
-# A suite that runs over several catalogs skips what one of them cannot do, by declaration.
+# Suites for several catalogs skip tests of features that a catalog declares as missing.
 DECLARED_LIMIT = "capability:"
 
 

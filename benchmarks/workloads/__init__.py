@@ -1,1 +1,1 @@
-"""One file a workload; each has ``ARMS``, ``GOALS`` and a title."""
+"""Workloads, one module each, with ``TITLE``, ``ARMS`` and ``GOALS``."""

@@ -1,6 +1,6 @@
-"""SC-002: namespace and table operations that touch metadata only, on the embedded catalog and over REST.
+"""SC-002: metadata operations on namespaces and tables, on the embedded catalog and over REST.
 
-``rest`` is Iceberg's reference server on this machine, its warehouse in a folder.
+``rest`` is Iceberg's reference server on this machine, with its warehouse in a local folder.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ CHANGE = SchemaChange(kind="add", column="more", type="long")
 
 
 class Floe:
-    """floe's own operations."""
+    """floe's operations."""
 
     def __init__(self, variant: str) -> None:
-        """Work on this catalog."""
+        """Choose the catalog."""
         self.variant = variant
 
     def prepare(self, folder: Path, scale: float) -> None:
@@ -55,7 +55,7 @@ class Floe:
         self.round = round_number
 
     def run(self) -> dict[str, float]:
-        """Do every operation a few times, and keep the slowest of each: the limit holds for all."""
+        """Run every operation several times and return the slowest time of each, because the limit applies to all."""
         slowest: dict[str, float] = {}
         for number in range(self.repeats):
             for what, operation in self._operations(f"sc2_{self.round}_{number}"):

@@ -1,6 +1,6 @@
-"""P10: a Spark command from the command line with a warm server, and the help text.
+"""P10: a Spark command on the command line with a warm server, and ``floe --help``.
 
-Each command is a process of its own, as a user starts it, with byte code written by the warm-up.
+Each command is a separate process, as when a user starts it; the warm-up has written the bytecode.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from benchmarks.peers import NAMESPACE, PROPERTIES
 from floe_core.compile import compile_project
 from floe_iceberg import IcebergTableManager
 
-TITLE = "a Spark command with a warm server, and the help"
+TITLE = "a Spark command with a warm server, and --help"
 REPEATS = 3
 TABLE = f"{NAMESPACE}.t"
 PROJECT = """
@@ -31,7 +31,7 @@ SCRIPT = Path(__file__).parent / "p10_pyspark.py"
 
 
 class Commands:
-    """A project with one table, a warm server, and commands that are run on it."""
+    """A project with one table and a warm server."""
 
     def prepare(self, folder: Path, scale: float) -> None:
         del scale
@@ -54,11 +54,11 @@ class Commands:
         del round_number
 
     def floe(self, *arguments: str) -> str:
-        """Run a floe command and return what it says."""
+        """Run a floe command and return its output."""
         return self.output(str(Path(sys.executable).parent / "floe"), *arguments)
 
     def output(self, *command: str) -> str:
-        """Run a command and return what it says."""
+        """Run a command and return its output."""
         done = subprocess.run(command, env=self._environ, cwd=self.folder, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             message = f"{Path(command[0]).name} ended with {done.returncode}: {done.stdout}{done.stderr}"
@@ -74,7 +74,7 @@ class Commands:
 
 
 class Floe(Commands):
-    """``floe tables sweep --engine spark``: Iceberg's procedure on the warm server, nothing deleted."""
+    """``floe tables sweep --engine spark``: Iceberg's procedure on the warm server, as a dry run."""
 
     def run(self) -> dict[str, float]:
         commands, helps = [], []
@@ -93,7 +93,7 @@ class Floe(Commands):
 
 
 class PySpark(Commands):
-    """The same procedure by a script that knows nothing but PySpark."""
+    """The same procedure in a script that uses only PySpark."""
 
     def prepare(self, folder: Path, scale: float) -> None:
         super().prepare(folder, scale)

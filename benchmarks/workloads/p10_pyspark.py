@@ -1,4 +1,4 @@
-"""PySpark's arm of P10: one procedure on a Spark Connect server."""
+"""The PySpark arm of P10: one procedure on a Spark Connect server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 def main(url: str, catalog: str, warehouse: str, table: str) -> None:
     """Count the orphan files of a table."""
-    # Tables of a SQL catalog belong to its name.
+    # The SQL catalog stores tables under its name.
     name = "floe"
     settings = {
         f"spark.sql.catalog.{name}": "org.apache.iceberg.spark.SparkCatalog",
@@ -30,7 +30,7 @@ def main(url: str, catalog: str, warehouse: str, table: str) -> None:
         f"older_than => TIMESTAMP '{moment:%Y-%m-%d %H:%M:%S}', dry_run => true)"
     ).collect()
     print(len(rows), flush=True)
-    # The session's own goodbye to the server is not part of the result.
+    # Exit without closing the session, which is not part of the measurement.
     os._exit(0)
 
 

@@ -1,7 +1,7 @@
-"""The flights pipeline as somebody would write it with PySpark and Iceberg alone: the same tables, writes and checks.
+"""The flights pipeline written with only PySpark and Iceberg: the same tables, writes and checks.
 
-What becomes of the rows is taken from the example itself. Tables that the example checks are written to a branch,
-checked in one Spark job, and moved to main when they pass.
+The transformations come from the example. Tables with checks are written to a branch, checked in one Spark job, and
+published to main if they pass.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FEWEST_FLIGHTS = 300
 
 
 def plain(asset: AssetsDefinition) -> Callable[..., DataFrame]:
-    """Return the function below an asset: Dagster's own call of it takes a quarter of a second."""
+    """Return the function of an asset, because calling it through Dagster takes a quarter of a second."""
     return asset.op.compute_fn.decorated_fn
 
 
@@ -32,12 +32,12 @@ class FlightsByHand:
     """The pipeline on one catalog."""
 
     def __init__(self, spark: SparkSession, catalog: str) -> None:
-        """Work in this session."""
+        """Use a session."""
         self.spark = spark
         self.catalog = catalog
 
     def run(self, days: Sequence[str]) -> None:
-        """Make every table for these days."""
+        """Build all tables for the given days."""
         for namespace in ("bronze", "silver", "gold"):
             self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {self.catalog}.{namespace}")
         scope = sf.col("flight_date").between(sf.lit(days[0]).cast("date"), sf.lit(days[-1]).cast("date"))
@@ -90,7 +90,7 @@ class FlightsByHand:
         )
 
     def gold_daily(self, rows: DataFrame) -> None:
-        """Replace the figures by day."""
+        """Replace the daily statistics."""
         self.create("gold.daily", rows)
         self.audited(
             "gold.daily",
@@ -105,15 +105,15 @@ class FlightsByHand:
     def audited(
         self, table: str, write: Callable[[str], object], checks: Sequence[sf.Column], scope: sf.Column
     ) -> None:
-        """Write to a branch, check the rows there in one pass, and let main follow when they pass."""
+        """Write to a branch, check its rows in one pass, and fast-forward main if they pass."""
         name = self.name(table)
-        # A branch needs a snapshot to start from; that of an empty table has none.
+        # CREATE BRANCH adds an empty snapshot if the table has none.
         self.spark.sql(f"ALTER TABLE {name} CREATE OR REPLACE BRANCH {BRANCH}")
         write(f"{name}.branch_{BRANCH}")
         held = self.spark.read.option("branch", BRANCH).table(name).where(scope)
         outcome = held.agg(*(check.alias(f"c{number}") for number, check in enumerate(checks))).head()
         if not all(outcome):
-            message = f"{table} does not pass its checks: {outcome}"
+            message = f"checks of {table} failed: {outcome}"
             raise RuntimeError(message)
         self.spark.sql(f"CALL {self.catalog}.system.fast_forward('{table}', 'main', '{BRANCH}')")
         self.spark.sql(f"ALTER TABLE {name} DROP BRANCH {BRANCH}")
@@ -124,7 +124,7 @@ class FlightsByHand:
         rows.writeTo(self.name(table)).overwrite(sf.lit(True))  # noqa: FBT003 - a column
 
     def create(self, table: str, rows: DataFrame, partitions: str = "") -> None:
-        """Make a table for these rows unless it is there."""
+        """Create a table for the rows if it does not exist."""
         columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in rows.schema.fields)
         partitioned = f"PARTITIONED BY ({partitions})" if partitions else ""
         properties = ", ".join(f"'{key}'='{value}'" for key, value in PRODUCTION_PROPERTIES.items())

@@ -1,7 +1,7 @@
-"""P11: the flights example end to end, beside the same PySpark code written by hand.
+"""P11: the flights example end to end, compared with the same pipeline written with only PySpark.
 
-Both arms run on an engine of their own, with the same settings: ``local`` is a driver with two cores, ``cluster`` a
-standalone master with two workers, ``connect`` a Spark Connect server.
+Each arm has its own engine, with the same settings: ``local`` is a driver with two cores, ``cluster`` a standalone
+master with two workers, ``connect`` a Spark Connect server.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ sys.path.insert(0, str(EXAMPLE))
 
 
 class _Flights:
-    """A folder of deliveries and, every round, an empty project beside it."""
+    """A folder of deliveries, with an empty project for each round."""
 
     def __init__(self, variant: str) -> None:
-        """Run on this engine."""
+        """Choose the engine."""
         self.variant = variant
 
     def prepare(self, folder: Path, scale: float) -> None:
@@ -54,7 +54,7 @@ class _Flights:
         self.folder = folder
         self.stack = ExitStack()
         first = feed.FIRST_DAY
-        # Stops before the day that arrives broken.
+        # Stops before the day whose delivery has wrong values.
         count = max(2, min(int(DAYS_OF_A_YEAR * scale), DAYS_OF_A_YEAR - 1))
         self.days = [str(first + timedelta(days=number)) for number in range(count)]
         feed.deliver_reference()
@@ -62,7 +62,7 @@ class _Flights:
         started = time.perf_counter()
         self.master = self._start()
         settings = SparkSettings(self.master, folder, user_conf=self._conf())
-        # Held open, so that Spark outlives each round's connection.
+        # Kept open, so that Spark keeps running between rounds.
         self.stack.callback(open_engine(settings).release)
         self.start_seconds = time.perf_counter() - started
 
@@ -105,7 +105,7 @@ class _Flights:
 
 
 class Floe(_Flights):
-    """What ``floe run`` does, in this process."""
+    """``floe run``, in this process."""
 
     def run(self) -> None:
         from floe_dagster.runs.home import open_instance
@@ -122,7 +122,7 @@ class Floe(_Flights):
 
 
 class ByHand(_Flights):
-    """PySpark by hand, in a session with the same settings."""
+    """The hand-written pipeline, in a session with the same settings."""
 
     def run(self) -> None:
         from benchmarks.workloads.p11_by_hand import FlightsByHand

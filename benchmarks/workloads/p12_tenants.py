@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 TITLE = "bootstrap of 1,000 tenants"
 TENANTS = 1_000
-# Tenants at either end that are compared; fewer would measure the machine's other work.
+# Number of first and last tenants that are compared; fewer would be dominated by noise.
 EDGE = 100
 
 
 class Floe:
-    """floe's own bootstrap, one tenant after the other."""
+    """floe's bootstrap, one tenant after the other."""
 
     def prepare(self, folder: Path, scale: float) -> None:
         self.folder = folder
@@ -29,7 +29,7 @@ class Floe:
         home.mkdir()
         self.tenants = EmbeddedTenants(home)
         with self.tenants.bootstrapper.session(self.tenants.config) as session:
-            # The first tenant of a catalog also pays for the catalog's own tables.
+            # The first tenant of a catalog also creates the catalog's database tables.
             session.bootstrap("warm-up")
 
     def run(self) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""P1: append a million rows and more to a fresh table."""
+"""P1: append one or several million rows to a new table."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Append(TableArm):
 
 
 class Floe(_Append, FloeTable):
-    """floe's own append."""
+    """floe's append."""
 
     def run(self) -> dict[str, float]:
         return self.timed(lambda: self.manager.append(self.name, self.data))
@@ -46,7 +46,7 @@ class PyIceberg(_Append, PyIcebergTable):
 
 
 class Parquet(_Append):
-    """One zstd Parquet file: the ceiling."""
+    """One zstd Parquet file, without a table format."""
 
     def reset(self, round_number: int) -> None:
         self.file = self.folder / f"{round_number}.parquet"

@@ -27,7 +27,7 @@ class _Append(TableArm):
 
 
 class Floe(_Append, FloeTable):
-    """floe's own append."""
+    """floe's append."""
 
     def run(self) -> dict[str, float]:
         snapshot = self.manager.append(self.name, self.data)
@@ -42,7 +42,7 @@ class PyIceberg(_Append, PyIcebergTable):
 
 
 class Spark(_Append, SparkTable):
-    """Spark by hand, from a Parquet file of the same rows: handed over as Arrow they are more than its driver holds."""
+    """Plain Spark, from a Parquet file of the same rows: as Arrow data, they do not fit into its driver's memory."""
 
     def prepare(self, folder: Path, scale: float) -> None:
         super().prepare(folder, scale)

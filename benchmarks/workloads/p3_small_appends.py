@@ -1,4 +1,4 @@
-"""P3: three hundred small appends to one table."""
+"""P3: 300 small appends to one table."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Appends(TableArm):
         return lineitem(int(APPENDS * scale) * ROWS)
 
     def timed(self, append: Callable[[pa.Table], object]) -> dict[str, float]:
-        """Append slice by slice; tell how the last ones compare to the first ones."""
+        """Append slice by slice, and compare the last appends with the first."""
         laps = []
         for start in range(0, self.data.num_rows, ROWS):
             piece = self.data.slice(start, ROWS)
@@ -39,7 +39,7 @@ class _Appends(TableArm):
 
 
 class Floe(_Appends, FloeTable):
-    """floe's own append."""
+    """floe's append."""
 
     def run(self) -> dict[str, float]:
         return self.timed(lambda piece: self.manager.append(self.name, piece))

@@ -1,4 +1,4 @@
-"""P4: sixteen processes, ten appends each, one table."""
+"""P4: 16 processes append ten times each to one table."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _pyiceberg_writer(folder: str, name: str, barrier: object, results: object) 
         try:
             catalog.load_table(name).append(data)
             landed += 1
-        except Exception:  # noqa: BLE001, S112 - a failed append is what is counted
+        except Exception:  # noqa: BLE001, S112 - failed appends are counted
             continue
     results.put(landed)
 
@@ -73,7 +73,7 @@ class _Writers:
 
 
 class Floe(_Writers):
-    """floe's own append."""
+    """floe's append."""
 
     def reset(self, round_number: int) -> None:
         self.name = f"{NAMESPACE}.t{round_number}"
@@ -108,6 +108,6 @@ class PyIceberg(_Writers):
 
 ARMS = {"floe": Floe, "pyiceberg": PyIceberg}
 GOALS = {"pyiceberg": 1 / 3}
-# Arms land different numbers of appends: time is compared by what landed.
+# Not all arms commit every append, so the time per committed append is compared.
 COMPARED = "seconds_per_landed"
 FIGURE_GOALS = {"lost": 0.0}

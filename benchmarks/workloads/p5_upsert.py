@@ -1,4 +1,4 @@
-"""P5: upsert into two million rows; half of the keys are there already."""
+"""P5: upsert into two million rows; half of the keys exist."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PYICEBERG_LIMIT = 100_000
 
 
 def keyed(rows: int, *, first: int, changed: bool) -> pa.Table:
-    """Return lineitem rows under a key of their own, some columns marked as changed."""
+    """Return lineitem rows with a unique key, optionally with changed values."""
     data = lineitem(rows).select(["l_linenumber", "l_returnflag", "l_shipdate", "l_comment"])
     numbers = pa.array(range(first, first + rows), pa.int64())
     if changed:
@@ -41,7 +41,7 @@ class _Upsert(TableArm):
 
 
 class Floe(_Upsert, FloeTable):
-    """floe's own upsert."""
+    """floe's upsert."""
 
     def reset(self, round_number: int) -> None:
         super().reset(round_number)
@@ -81,12 +81,12 @@ class Delta(_Upsert):
 
 
 class PyIceberg(_Upsert, PyIcebergTable):
-    """Plain PyIceberg; a million rows would take it many minutes, so it stops at 100,000."""
+    """Plain PyIceberg, up to 100,000 rows: a million would take many minutes."""
 
     def prepare(self, folder: Path, scale: float) -> None:
         super().prepare(folder, scale)
         if self.changes.num_rows > PYICEBERG_LIMIT:
-            message = f"not run above {PYICEBERG_LIMIT:,} rows: it takes many minutes"
+            message = f"not run above {PYICEBERG_LIMIT:,} rows: takes many minutes"
             raise NotRunError(message)
 
     def reset(self, round_number: int) -> None:

@@ -1,4 +1,4 @@
-"""P6: a stream larger than memory into a partitioned table."""
+"""P6: append a stream that is larger than memory to a partitioned table."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-TITLE = "10 GiB of Arrow batches into 84 month partitions"
+TITLE = "stream of 10 GiB of Arrow batches into 84 month partitions"
 STREAM_BYTES = 10 * 1024**3
 BATCH_ROWS = 131_072
 
 
 class Floe:
-    """floe's own append of a RecordBatchReader."""
+    """floe's append of a RecordBatchReader."""
 
     def prepare(self, folder: Path, scale: float) -> None:
         self.manager = open_floe(folder)
@@ -50,7 +50,7 @@ class Floe:
         return {"rows": float(self.sent_rows), "files": float(snapshot.summary["added-data-files"])}
 
     def checksum(self) -> str:
-        """Read one column back; the peak of memory has been taken by then."""
+        """Read one column back; peak memory was measured before."""
         found = self.manager.scan(self.name, columns=["l_orderkey"])
         total = pc.sum(found["l_orderkey"]).as_py()
         exact = (found.num_rows, total) == (self.sent_rows, self.sent_total)

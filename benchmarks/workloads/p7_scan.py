@@ -1,4 +1,4 @@
-"""P7: what a scan reads: two of sixteen columns, one of 84 months, an old snapshot."""
+"""P7: scans of two of 16 columns, one of 84 months, and an old snapshot."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def lap(scan: Callable[[], object]) -> float:
 
 
 def column_share(files: list[Path]) -> float:
-    """Return the part of the stored bytes that belongs to the projected columns."""
+    """Return the share of the projected columns in the stored bytes."""
     wanted = total = 0
     for file in files:
         metadata = pq.ParquetFile(file).metadata
@@ -60,12 +60,12 @@ def column_share(files: list[Path]) -> float:
 
 
 def digest(*found: pa.Table) -> str:
-    """Describe what the scans gave."""
+    """Summarize the results of scans."""
     return " / ".join(rows_digest(table, tuple(COLUMNS)) for table in found)
 
 
 class Floe:
-    """floe's own scan."""
+    """floe's scan."""
 
     def prepare(self, folder: Path, scale: float) -> None:
         self.manager = open_floe(folder)

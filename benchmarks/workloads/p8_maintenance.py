@@ -1,4 +1,4 @@
-"""P8: compact 200 small files, expire 300 snapshots, sweep orphans, beside Spark's procedures on a warm session."""
+"""P8: compact 200 small files, expire 300 snapshots, sweep orphans; Spark's procedures run in a warm session."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Maintained:
 
 
 class Floe(_Maintained):
-    """floe's own maintenance, in process when the table is small."""
+    """floe's maintenance, which runs in process on small tables."""
 
     def run(self) -> None:
         self.manager.compact_table(self.name)
@@ -53,7 +53,7 @@ class Floe(_Maintained):
 
 
 class Spark(_Maintained):
-    """Spark's procedures by hand."""
+    """Spark's procedures, called directly."""
 
     def prepare(self, folder: Path, scale: float) -> None:
         super().prepare(folder, scale)

@@ -1,4 +1,4 @@
-"""dagster-iceberg's arm of P9: run by the interpreter of its own environment, which knows nothing of floe."""
+"""The dagster-iceberg arm of P9: runs in a separate environment without floe."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pyiceberg.catalog.sql import SqlCatalog  # noqa: E402
 
 
 class Arm:
-    """Obeys one request at a time."""
+    """Handles one request at a time."""
 
     def prepare(self, *, folder: str, namespace: str, properties: dict[str, str], rows: str, count: int) -> dict:
         """Open catalog and IO manager."""
@@ -39,13 +39,13 @@ class Arm:
         return {}
 
     def reset(self, *, name: str) -> dict:
-        """Make the table."""
+        """Create the table."""
         self.name = name
         self.catalog.create_table(f"{self.namespace}.{name}", self.data.schema, properties=self.properties)
         return {}
 
     def run(self) -> dict:
-        """Materialise, and tell what one materialisation takes."""
+        """Materialize repeatedly, and return the median time."""
         data = self.data
 
         @asset(name=self.name, metadata={"write_mode": "append"})
@@ -60,7 +60,7 @@ class Arm:
         return {"ms": statistics.median(laps) * 1000}
 
     def read(self, *, columns: list[str]) -> dict:
-        """Write the table's rows to a file for the checksum."""
+        """Write the table's rows to a file, from which floe's process computes the checksum."""
         found = self.catalog.load_table(f"{self.namespace}.{self.name}").scan(selected_fields=tuple(columns)).to_arrow()
         file = str(self.folder / f"{self.name}.arrow")
         with pa.OSFile(file, "wb") as sink, pa.ipc.new_file(sink, found.schema) as writer:
@@ -69,7 +69,7 @@ class Arm:
 
 
 def main() -> None:
-    """Answer until the input ends; what others print goes to the other stream."""
+    """Answer requests until the input ends; all other output goes to standard error."""
     answers, sys.stdout = sys.stdout, sys.stderr
     arm: Any = Arm()
     for line in sys.stdin:

@@ -50,4 +50,10 @@ _HOMES = {
     "tenant_of": "floe_dagster.tenants",
 }
 
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+_RENAMED = {
+    "discard_held": "floe_dagster.discard_staged",
+    "list_held": "floe_dagster.list_staged",
+    "publish_held": "floe_dagster.publish_staged",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES, renamed=_RENAMED)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         TableNotFoundError,
         WriteError,
     )
+    from floe_iceberg.catalog.connection import open_project
     from floe_iceberg.catalog.reconciling import ReconcilingCatalog
     from floe_iceberg.errors import TableAlreadyExistsError
     from floe_iceberg.io_manager import (
@@ -99,6 +100,7 @@ __all__ = [
     "create_iceberg_resources",
     "create_io_manager",
     "create_io_manager_from_artifacts",
+    "open_project",
 ]
 
 # Imported lazily: plugins need parts of this package, and starting a command must not import Arrow.
@@ -146,6 +148,7 @@ _HOMES = {
     "create_iceberg_resources": "floe_iceberg.io_manager",
     "create_io_manager": "floe_iceberg.io_manager",
     "create_io_manager_from_artifacts": "floe_iceberg.io_manager",
+    "open_project": "floe_iceberg.catalog.connection",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -1,4 +1,4 @@
-"""No text sends a user to a package on PyPI that is not ours."""
+"""Documentation and messages never refer users to the unrelated package ``floe`` on PyPI."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEXTS = sorted(
     for path in (*ROOT.glob("*"), *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*")))
     if path.suffix in {".md", ".py", ".toml", ".txt", ".yaml", ".yml"} and ".venv" not in path.parts
 )
-# floe alone, or with extras, as something to install; what comes after a longer name is another package.
+# The package floe, alone or with extras, in an installation command; longer names are other packages.
 FOREIGN = re.compile(r"(?:pip install|uv add|uv pip install|pipx install)\b[^\n`]*?['\"\s]floe(?![\w-])|['\"`]floe\[")
 
 

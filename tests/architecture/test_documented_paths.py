@@ -1,4 +1,4 @@
-"""Every path that the specifications import from, or name as a file, leads to what they say is there."""
+"""The import paths in the specifications exist and contain the specified names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The documents hold together: every link leads somewhere, here and on the site, and every page can be found."""
+"""Documentation: links, anchors, navigation of the site, figures, and the syntax of code blocks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def slug_on_github(heading):
 
 
 def slug_on_the_site(heading):
-    # As Python-Markdown does it.
+    # Like Python-Markdown.
     text = unicodedata.normalize("NFKD", heading).encode("ascii", "ignore").decode()
     return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", text).strip().lower())
 
@@ -111,7 +111,7 @@ def test_every_page_is_in_the_navigation_of_the_site_once():
 def test_the_site_warns_of_everything_it_can():
     site = YAML(typ="safe").load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     assert set(site["validation"].values()) == {"warn"}
-    # With --quiet MkDocs does not count its warnings.
+    # With --quiet, MkDocs does not count warnings.
     built_by = (ROOT / "dev" / "site.py").read_text(encoding="utf-8")
     assert '"--strict"' in built_by
     assert '"--quiet"' not in built_by.partition('"mkdocs", "build"')[2]
@@ -160,3 +160,14 @@ def test_every_piece_of_configuration_is_taken_by_floe(text):
 @pytest.mark.parametrize("text", blocks("python"))
 def test_every_piece_of_python_is_python(text):
     ast.parse(text)
+
+
+def test_the_source_tree_in_the_architecture_is_the_real_one():
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").partition("## Source tree")[2]
+    named = set(re.findall(r"`([\w./-]+(?:/|\.py))`", text)) | {
+        f"{name}/" for name in re.findall(r"^\| `(\w+)` ", text, re.MULTILINE)
+    }
+    places = [ROOT, ROOT / "src", ROOT / "src/floe_iceberg", ROOT / "src/floe_dagster"]
+    assert [name for name in sorted(named) if not any((place / name).exists() for place in places)] == []
+    folders = {folder.parent for place in places[1:] for folder in place.glob("*/__init__.py")}
+    assert [folder.name for folder in sorted(folders) if f"{folder.name}/" not in named] == []

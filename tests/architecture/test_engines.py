@@ -1,4 +1,4 @@
-"""Engines are known by their contract: no package above an engine writes its SQL or looks for its classes."""
+"""Packages above the engines use only the engine contract: no engine's SQL, and none of its classes."""
 
 from __future__ import annotations
 

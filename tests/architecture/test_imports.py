@@ -1,7 +1,8 @@
-"""What importing floe costs, and that it does nothing else."""
+"""Importing floe is fast and has no side effects."""
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -29,7 +30,7 @@ environ, threads = dict(os.environ), threading.active_count()
 
 
 def run(code: str) -> str:
-    # -B: byte code written for a fresh checkout is no deed of the package.
+    # -B: otherwise, bytecode written in a new checkout would count as a side effect.
     done = subprocess.run([sys.executable, "-B", "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -107,3 +108,23 @@ else:
     raise SystemExit("a name that is not there was found")
 """
     run(code)
+
+
+@pytest.mark.parametrize(
+    ("package", "name", "current"),
+    [
+        ("floe_dagster", "discard_held", "discard_staged"),
+        ("floe_dagster", "list_held", "list_staged"),
+        ("floe_dagster", "publish_held", "publish_staged"),
+        ("floe_iceberg.project", "open_project", "open_project"),
+    ],
+)
+def test_a_renamed_name_still_works_and_says_what_to_use(package, name, current):
+    module, top = importlib.import_module(package), importlib.import_module(package.partition(".")[0])
+    with pytest.warns(
+        DeprecationWarning, match=rf"{package}\.{name} is deprecated\. Use {top.__name__}\.{current}\."
+    ) as warned:
+        found = getattr(module, name)
+    assert found is getattr(top, current)
+    assert [warning.filename for warning in warned] == [__file__]
+    assert name not in dir(module)

@@ -1,4 +1,4 @@
-"""Nothing is called but what the configuration names."""
+"""floe connects only to addresses in the configuration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from floe_core.observing.privacy import OPT_OUTS, opt_out_of_usage_statistics
 
 pytestmark = pytest.mark.req("FR-035", "SC-008")
 
-# Runs in every Python process of the scenario, children included.
+# Runs in every Python process of the scenario, including child processes.
 WATCHER = """
 import json, os, sys
 def watch(event, args):
@@ -51,7 +51,7 @@ def test_no_address_of_a_vendor_is_built_in():
         for host in re.findall(r"https?://([A-Za-z0-9.-]+)", file.read_text(encoding="utf-8"))
     }
     others = {one for one in found if not re.fullmatch(r"127\.0\.0\.1|localhost|host|.*\.example(\.com)?", one[1])}
-    # The name of a standard, which nobody asks for.
+    # The name of a standard, not an address.
     assert others == {("editor_schema.py", "json-schema.org")}
 
 

@@ -1,4 +1,4 @@
-"""A dependency's private API is used in one module per dependency, each use with a test: see CONTRIBUTING.md."""
+"""Each dependency's private API is used in one place only, and each use has a test: see CONTRIBUTING.md."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ PLACES = {
     "floe_iceberg/pyiceberg_internals/": "pyiceberg",
     "floe_testing/java/pyspark_internals.py": "pyspark",
 }
-# A single use that is pinned where it stands.
+# A single use, covered by a test where it is.
 SINGLE_USES = {"floe_iceberg/table/files/file_listing.py": {"_strip_protocol"}}
-# Python documents these, and its generated code carries the second.
+# These are documented by Python; generated code uses the second.
 DOCUMENTED = {"_asdict", "_exit", "_fields", "_make", "_replace"}
 ADVICE = "Use a public name, or move the use to {places} with a test that pins it (CONTRIBUTING.md)."
 

@@ -1,4 +1,4 @@
-"""``make requirements``: what is promised is shown to hold, or the command fails."""
+"""``make requirements`` fails if a requirement has no evidence."""
 
 from __future__ import annotations
 

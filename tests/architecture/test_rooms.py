@@ -1,4 +1,4 @@
-"""The house: no folder with more modules than a reader can take in, no module that is too long."""
+"""Size limits: the number of modules in a folder, and the number of lines in a module."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""``floe dev`` as a process with its UI, and a real browser that may talk to it and to nobody else."""
+"""Fixtures: ``floe dev`` as a process, and a browser that may only connect to it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 FLOE = [sys.executable, "-m", "floe_cli"]
-# A busy machine of two cores has taken two minutes.
+# It has taken two minutes on a busy machine with two cores.
 PATIENCE_SECONDS = 600
 FLAGS = [
     "--no-sandbox",
@@ -79,7 +79,7 @@ class DevServer:
         while waiting:
             for child in children.get(waiting.pop(), ()):
                 found[child] = self.command_line(child)
-                # A JVM that is about to call a program looks twice for a moment; what it starts is its own affair.
+                # A JVM that is about to start a program briefly appears twice; programs that it starts do not count.
                 waiting += [] if SPARK in found[child] else [child]
         return found
 

@@ -1,4 +1,4 @@
-"""The Dagster UI of ``floe dev`` in a real browser: an asset is materialised by a click, and shows what was written."""
+"""The Dagster UI of ``floe dev`` in a browser: materialize an asset and see its metadata."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def test_a_click_materialises_an_asset_and_shows_rows_schema_and_snapshot(page, 
         def published() -> bool:
             return tables.table_exists("bronze.orders") and len(tables.scan("bronze.orders")) == ROWS
 
-        # The page's own requests go on only while the browser is asked something.
+        # The page's own requests only proceed while a browser call is active.
         dev_server.eventually(
             published, "the click wrote no rows", pause=lambda seconds: page.wait_for_timeout(seconds * 1000)
         )
         snapshot = tables.get_current_snapshot("bronze.orders").snapshot_id
 
-    # Metadata of a run that ends while one looks is shown with the next visit.
+    # Metadata of a run that ends while the page is open appears after a reload.
     page.goto(address)
     expect(page.get_by_text("Row count")).to_be_visible()
     expect(page.get_by_text(re.compile(rf"^{ROWS}$")).first).to_be_visible()

@@ -1,4 +1,4 @@
-"""``make demo`` as a whole: killed twice and run again, it ends with the rows of the raw file and with its report."""
+"""``make demo``, killed twice and continued: the same rows as in the raw files, and the report."""
 
 from __future__ import annotations
 

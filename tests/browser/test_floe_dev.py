@@ -1,4 +1,4 @@
-"""``floe dev`` as a process: it answers, runs assets on one Spark for all steps, and leaves nothing behind."""
+"""``floe dev`` as a process: serves the UI, runs all steps on one Spark server, and stops all its processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Row deltas that Iceberg's Java wrote: floe reads them rightly, or refuses before it reads."""
+"""Row deltas written by Iceberg's Java library: floe reads them correctly, or rejects them before reading."""
 
 from __future__ import annotations
 

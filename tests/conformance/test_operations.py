@@ -1,11 +1,11 @@
-"""Operations on tables of many kinds: versions, partitions, types and properties, against a plain list of rows.
+"""Operations on tables with many layouts (versions, partitions, types, properties), compared with a list of rows.
 
-Each table is one line of an array in which every partitioning occurs, with values of the other columns chosen to meet
-as many of each other as they can. The line decides how the table is made, and a seed decides the rows, which operations
-it sees and their order. After each of them floe, Spark and the list agree on the rows, the auditor finds no breach, and
-Java agrees with the files.
+Each table is one row of an array in which every partitioning occurs; the values of the other columns are chosen to
+cover as many pairs as possible. The row determines how the table is created; a seed determines its rows, the
+operations and their order. After each operation, floe, Spark and the list must agree, the auditor must find no breach,
+and Java must agree with the files.
 
-Every run takes every third line, in process. The live matrix takes all of them, and again with floe on Spark, which
+``make test`` runs every third row, in process. ``make test-live`` runs all of them, and again with floe on Spark, which
 adds z-order and format version 3.
 """
 
@@ -185,12 +185,12 @@ class Line:
         """Return the values of each column, without those that other engines spoil."""
         pools = {name: pool for name, (_, pool) in POOLS.items()}
         if self.partition == "truncate[10](i)":
-            # Java wraps the lowest integers around when it truncates them, and floe refuses them.
+            # Java wraps the lowest integers around when it truncates them; floe rejects them.
             pools["i"] = [None if value is None else max(value, -(2**31) + 8) for value in pools["i"]]
         if self.format == "orc":
-            # ORC's own writer, as Spark has it, moves the fractions of the last second before 1970 one second ahead.
+            # Spark's ORC writer moves fractions of the last second before 1970 ahead by one second.
             pools["t"] = [value for value in pools["t"] if value is None or not value.microsecond]
-            # Its reader takes values that are equal for one value repeated, as the zeros are.
+            # Its reader treats values that are equal, such as 0.0 and -0.0, as one repeated value.
             pools |= {name: [value for value in pools[name] if str(value) != "-0.0"] for name in ("f", "g")}
         return pools
 
@@ -273,7 +273,7 @@ class Case:
             self.table, SCHEMA, line.spec(), properties={**properties, "format-version": min(line.version, "2")}
         )
         if line.version == "3":
-            # The embedded catalog leaves metadata of this version to Spark.
+            # On the embedded catalog, Spark changes the metadata of this version.
             engines.sql(f"ALTER TABLE floe.{self.table} SET TBLPROPERTIES ('format-version' = '3')")
 
     def some(self, count=3):
@@ -456,7 +456,7 @@ def conforms(engines, line, operations, *, engine=Engine.ARROW):
             msg = f"{operation} of {order}: {err!r}"
             raise AssertionError(msg) from err
         if refused:
-            # Rows of Avro files are Spark's to read, and nobody deletes files of a table that shares them.
+            # Only Spark reads rows of Avro files, and files of tables that share them are never deleted.
             shared = line.other == "gc off" and operation in {"expire", "sweep"}
             avro = line.format == "avro" and engine is Engine.ARROW
             assert avro or shared, f"{operation} of {order} was refused: {refused}"

@@ -1,4 +1,4 @@
-"""Rows that Spark keeps in ORC files, read and rewritten in process."""
+"""ORC files written by Spark, read and rewritten in process."""
 
 from __future__ import annotations
 

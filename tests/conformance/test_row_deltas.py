@@ -1,4 +1,4 @@
-"""The row deltas that other tests rely on are what they say, as Spark reads them."""
+"""The row deltas that other tests use, verified with Spark."""
 
 from __future__ import annotations
 

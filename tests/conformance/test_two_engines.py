@@ -1,7 +1,7 @@
-"""Random operations by floe, by Spark and by Java on one table, with races between them, against a plain list of rows.
+"""Random, partly concurrent operations by floe, Spark and Java on one table, compared with a list of rows.
 
-``FLOE_TORTURE_STEPS`` makes the run longer and ``FLOE_TORTURE_SEED`` makes it another one. Each table has a seed of its
-own, the first one's plus its number, so that ``FLOE_TORTURE_STEPS=20`` with that seed repeats one table.
+``FLOE_TORTURE_STEPS`` sets the length of the run and ``FLOE_TORTURE_SEED`` its seed. The seed of each table is the
+first seed plus the table's number, so ``FLOE_TORTURE_STEPS=20`` with that seed repeats a single table.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ SEED = int(os.environ.get("FLOE_TORTURE_SEED", "100"))
 
 VERSIONS = ["1", "2", "2", "2", "3"]
 NAN = float("nan")
-# A string beyond what Parquet keeps statistics for, and one that sorts just behind its start.
+# A string longer than Parquet's statistics, and one that sorts just after its prefix.
 LONG = "m" * 5000
 TEXTS = [None, "", "a", "ab", "b'c", "mm", LONG, "ü"]
 NUMBERS = [None, 0.0, -0.0, 1.5, -1.5, NAN, 1e300]
@@ -79,7 +79,7 @@ VALUES = {
     "t": st.sampled_from(TIMES),
     "x": st.sampled_from(LISTS),
 }
-# Columns that come and go: their names are used again, and a renamed one has values under its new name.
+# Columns that are added and dropped: names are reused, and a renamed column has values under its new name.
 ADDED = ("bigint", pa.int64())
 PASSING = {f"{letter}{number}": st.sampled_from([None, 1, 2]) for letter in "cd" for number in range(3)}
 VALUES |= PASSING
@@ -108,7 +108,7 @@ LITERALS = {
     "f": [0.0, -0.0, 1.5, -1.5],
     "t": [time for time in TIMES if time],
 }
-# Iceberg's Java skips files of the other zero, so Spark is not asked for zeros.
+# Iceberg's Java skips files with the other zero, so Spark's filters contain no zeros.
 SPARK_LITERALS = {**LITERALS, "f": [1.5, -1.5]}
 
 
@@ -141,7 +141,7 @@ def _is_plain(predicate):
 
 
 PREDICATES, SPARK_PREDICATES = _predicates(LITERALS), _predicates(SPARK_LITERALS, _is_plain)
-# What SQL leaves unknown where the column is null: random predicates ask it too seldom.
+# Conditions that are unknown in SQL for null columns; random predicates rarely contain them.
 NEGATED = st.sampled_from(["i", "s", "p", "t"]).flatmap(
     lambda column: st.sampled_from(LITERALS[column]).flatmap(
         lambda value: st.sampled_from(
@@ -149,7 +149,7 @@ NEGATED = st.sampled_from(["i", "s", "p", "t"]).flatmap(
         )
     )
 )
-# Which of the earlier states a step looks at, or goes back to.
+# The earlier state that a step reads, or returns to.
 PLACES = st.integers(min_value=0, max_value=1_000)
 ENGINES = st.sampled_from([Engine.AUTO, Engine.AUTO, Engine.ARROW, Engine.SPARK])
 
@@ -173,7 +173,7 @@ class Machine(RuleBasedStateMachine):
         luck=st.integers(min_value=0, max_value=2**32),
     )
     def create(self, rows, version, spec, distribution, luck):
-        # Hypothesis begins with the simplest example, which is the same for every seed and would be the only one.
+        # Hypothesis starts with the simplest example, which is the same for every seed and would be the only one.
         assume(luck)
         self.name = f"n.t{next(self.numbers)}"
         self.spec = spec
@@ -365,7 +365,7 @@ class Machine(RuleBasedStateMachine):
             try:
                 self.table.sql(f"ALTER TABLE {self.table.name} ADD PARTITION FIELD {term}")
             except Exception as err:  # noqa: BLE001 - Spark's error class differs by what it refuses
-                # Iceberg refuses a field it has already, and a name it has used before.
+                # Iceberg rejects existing fields, and names that were used before.
                 note(f"not repartitioned: {str(err)[:200]}")
             else:
                 self.spec = None
@@ -487,7 +487,7 @@ class Machine(RuleBasedStateMachine):
     def java_position_delete(self, predicate, per_file):
         self.perform(self.table.position_delete(predicate, per_file=per_file))
 
-    # What must hold after every step
+    # Invariants, checked after each step
 
     @invariant()
     def everybody_agrees(self):
@@ -519,7 +519,7 @@ def test_floe_spark_java_and_a_list_of_rows_agree(two_engines, number):
         stateful_step_count=STEPS_PER_TABLE,
         deadline=None,
         database=None,
-        # The seed repeats a failure; to shrink one would take Spark hours.
+        # The seed reproduces a failure; shrinking it would take Spark hours.
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )

@@ -1,4 +1,4 @@
-"""UUIDs: Java orders them as signed numbers, Parquet as bytes, and no filter may lose a row over it."""
+"""UUIDs: Java orders them as signed numbers, Parquet as bytes; filters must not lose rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from floe_testing.audit import assert_audited
 pytestmark = pytest.mark.spark
 pytest_plugins = ["floe_testing.oracles.two_engines"]
 
-# Both halves of a UUID with and without the bit that a sign would be.
+# Both halves of a UUID, with and without the bit that Java treats as the sign.
 NUMBERS = [0, 7, 2**63, 2**64 - 1, 2**127 - 1, 2**127, 2**127 + 2**63, 2**128 - 1]
 
 
@@ -29,7 +29,7 @@ def test_spark_finds_every_uuid_that_floe_wrote(two_engines, spec, numbers):
         found = two_engines.sql(f"SELECT u FROM floe.n.t WHERE u = '{one}'")
         assert found == [{"u": str(one)}]
         assert manager.scan("n.t", row_filter=f"u = '{one}'")["u"].to_pylist() == [one]
-    # Spark misses rows of its own files, whose statistics are in the order of bytes, until floe rewrites them.
+    # Spark misses rows of its own files, whose statistics are in byte order, until floe rewrites them.
     two_engines.sql("INSERT INTO floe.n.t SELECT * FROM floe.n.t")
     manager.rewrite_manifests("n.t", engine=Engine.ARROW)
     manager.compact_table("n.t", engine=Engine.ARROW)

@@ -1,4 +1,4 @@
-"""The two zeros: one value to SQL, two partitions to Iceberg."""
+"""0.0 and -0.0: equal in SQL, but different Iceberg partitions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_both_zeros_are_found_in_a_manifest_that_holds_both(two_engines, kind, v
     for zero in ("0.0", "-0.0"):
         name = "float" if kind == pa.float32() else "double"
         found = two_engines.sql(f"SELECT x FROM floe.n.t WHERE x = {name}('{zero}')")
-        # Java skips the partition of the other zero.
+        # Java skips the partition with the other zero.
         assert zero in [repr(row["x"]) for row in found]
         assert sorted(map(repr, manager.scan("n.t", row_filter=f"x = {zero}")["x"].to_pylist())) == expected
     assert_audited(manager, "n.t")

@@ -1,4 +1,4 @@
-"""The rest and polaris plugins keep the contract of catalog plugins: on the reference server, and on Nessie."""
+"""The ``rest`` and ``polaris`` plugins pass the catalog contract on the reference server and on Nessie."""
 
 from __future__ import annotations
 

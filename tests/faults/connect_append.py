@@ -1,6 +1,6 @@
-"""Appends slowly through a Spark Connect server, under one operation id; a script for S28.
+"""Appends rows slowly through a Spark Connect server, with one operation id; a script for S28.
 
-Usage: ``python connect_append.py ADDRESS ROOT SERVER_URL MILLISECONDS_PER_ROW``; prints the rows and snapshots at its
+Usage: ``python connect_append.py ADDRESS ROOT SERVER_URL MILLISECONDS_PER_ROW``; prints the rows and snapshots at the
 end.
 """
 

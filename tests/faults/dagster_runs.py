@@ -1,8 +1,7 @@
-"""Runs a job of one asset with Dagster, as a fresh run or as the re-execution of another; a script for S11, S28
-and S38.
+"""Runs a Dagster job with one asset, as a new run or as the re-execution of another; a script for S11, S28 and S38.
 
-The tables are at the site of ``FLOE_TEST_ADDRESS``; Dagster's instance, and files by which a test steers the asset, lie
-below ``FLOE_TEST_ROOT``. Usage: ``python dagster_runs.py JOB [PARENT_RUN_ID [all]]``; prints one JSON object.
+The tables are at the site ``FLOE_TEST_ADDRESS``. ``FLOE_TEST_ROOT`` contains Dagster's instance, and files with which a
+test controls the asset. Usage: ``python dagster_runs.py JOB [PARENT_RUN_ID [all]]``; prints a JSON object.
 """
 
 import json

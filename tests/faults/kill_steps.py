@@ -1,6 +1,6 @@
-"""Runs one operation again and again, killed at each of its I/O steps in turn; a script for test_s10.
+"""Runs one operation repeatedly, killed at each of its I/O steps in turn; a script for test_s10.
 
-Each try happens in a forked child, so that what it knows dies with it. Prints one JSON object.
+Each attempt runs in a forked child, so that it loses all state when it is killed. Prints a JSON object.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def arm(step: int) -> None:
 
     around(PyArrowFile, "create")
     around(PyArrowFileIO, "delete")
-    # The embedded catalog's row, and the request to a server with its answer.
+    # The row in the embedded catalog, or the request to a server with its reply.
     around(TableRows, "swap")
     around(PolarisCatalog, "commit_table")
 

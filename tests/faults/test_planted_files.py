@@ -1,8 +1,8 @@
-"""A table whose owner planted a neighbor's files in it: no command that deletes files touches the neighbor.
+"""Tables whose owner has planted another table's files in them: no command deletes the other table's files.
 
-What is planted is what somebody with write access to a table, or with the right to register one, can write: manifests,
-manifest lists, statistics, a metadata log, a location and paths of the neighbor's. The administrator who then looks
-after the tables may delete anything, so only floe stands between.
+The planted content is what anyone who may write or register a table can write: manifests, manifest lists, statistics, a
+metadata log, a location and paths of the other table. The administrator who maintains the tables may delete anything,
+so only floe protects the other table.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ PLANTS = [
 ]  # fmt: skip
 
 
-# A commit's own clean-up of old metadata reports nothing, and an entry that was removed leads nowhere.
+# The cleanup of old metadata in a commit reports nothing, and removed entries have no effect.
 SILENT = {removed_file, metadata_log}
 COMMANDS = {
     "sweep": lambda m: m.sweep_orphans(PLANTED, dry_run=False),

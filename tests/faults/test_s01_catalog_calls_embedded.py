@@ -1,4 +1,4 @@
-"""S01 for drops, renames, registrations and namespaces on the embedded catalog: a lost reply is settled by a look."""
+"""S01 for drops, renames, registrations and namespaces on the embedded catalog: lost replies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S01 for drops, renames, registrations and namespaces over REST: a call that landed is a success, whatever is said."""
+"""S01 for drops, renames, registrations and namespaces over REST: completed calls succeed despite wrong replies."""
 
 from __future__ import annotations
 

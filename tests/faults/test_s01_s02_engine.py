@@ -1,4 +1,4 @@
-"""S01, S02 and S28 on the data plane: a real Spark whose answers get lost, and races for main."""
+"""S01, S02 and S28 on Spark: lost replies, and concurrent changes of main."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_s02_a_merge_is_redone_when_main_moved_meanwhile(managers):
     assert rows(plain) == {1: 7, 2: 5}
     assert plane.writes == 2
     assert [ref.name for ref in plain.list_refs("bronze.t")] == ["main"]
-    # What the lost race left behind is no version of the table.
+    # Leftovers of the lost race are not a version of the table.
     assert len(plain.list_snapshots("bronze.t")) == 3
 
 

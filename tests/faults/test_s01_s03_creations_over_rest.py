@@ -1,4 +1,4 @@
-"""Tables created over REST whose answers are lost or wrong: our own creation is never somebody else's table."""
+"""Table creations over REST with lost or wrong replies: floe recognizes the tables that it has created."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S01 to S03 on the embedded catalog: transactions whose answer is lost, wrong, or an error."""
+"""S01 to S03 on the embedded catalog: lost replies, false conflicts and errors of transactions."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_s01_a_lost_reply_to_a_schema_change_is_settled_by_a_look(faulty, databa
     assert len(faulty.load_table(table).schemas()) == 2
 
 
-@pytest.mark.filterwarnings("ignore:Parquet writer option:UserWarning")  # PyIceberg's own writer knows fewer properties
+@pytest.mark.filterwarnings("ignore:Parquet writer option:UserWarning")  # PyIceberg supports fewer properties
 def test_s02_pyicebergs_own_append_through_the_managers_catalog_is_safe_too(faulty, database, table):
     loaded = faulty.load_table(table)
     database.play([DatabaseFault.LANDED_LOST])

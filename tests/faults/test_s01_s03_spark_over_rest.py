@@ -1,4 +1,4 @@
-"""Commits that Spark makes over REST, landed and answered with something else."""
+"""Commits by Spark over REST that succeed but are answered with an error."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_s01_s02_s03_what_spark_landed_is_success_whatever_was_answered(gateway,
 @pytest.mark.parametrize("kind", [pytest.param(409, marks=pytest.mark.live), 500], ids=str)
 def test_s03_a_branch_that_nobody_knows_of_does_not_end_a_row_level_write(gateway, manager, table, operation, kind):
     act, expected = OPERATIONS[operation]
-    # The first commit makes the branch that the engine writes to; it does not land.
+    # The first commit creates the branch that the engine writes to; it fails.
     rule = gateway.answer(kind, method="POST", path=COMMIT_PATH)
     act(manager, table)
     assert rule.hits == 1

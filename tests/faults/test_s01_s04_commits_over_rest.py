@@ -1,4 +1,4 @@
-"""Commits over REST whose answers are lost, wrong or contested: rows exact, the table readable, the caller told so."""
+"""Commits over REST with lost replies, wrong replies and conflicts: rows and reported outcomes are correct."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_s04_an_append_that_loses_a_race_does_not_write_its_data_again(faulty, d
     from pathlib import Path
 
     assert len(list(Path(folder).rglob("*.parquet"))) == 1
-    # Five lost attempts leave nothing behind: one manifest, one manifest list.
+    # Five lost attempts leave no files behind: one manifest, one manifest list.
     assert len(list(Path(folder).rglob("*.avro"))) == 2
 
 
@@ -61,7 +61,7 @@ def test_s04_a_writer_that_never_wins_gives_up_within_its_budget(open_manager):
     manager.create_table("bronze.t", pa.schema([("id", pa.int64())]))
     database = DatabaseFaults(manager.catalog.inner.engine)
     database.play([DatabaseFault.CONFLICT] * 10_000)
-    with pytest.raises(ConcurrencyConflictError, match="faster"):
+    with pytest.raises(ConcurrencyConflictError, match="conflicted with other writers"):
         manager.append("bronze.t", pa.table({"id": [1]}))
     database.play([])
     assert manager.scan("bronze.t").num_rows == 0

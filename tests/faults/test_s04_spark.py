@@ -1,4 +1,4 @@
-"""S04 on Spark: many writers of one table, over REST and on the embedded catalog."""
+"""S04 on Spark: many writers, one table, over REST and on the embedded catalog."""
 
 from __future__ import annotations
 

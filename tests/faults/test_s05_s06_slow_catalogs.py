@@ -1,4 +1,4 @@
-"""A catalog that asks for patience, and one that never answers."""
+"""S05 and S06: a catalog that limits the request rate, and a catalog that never replies."""
 
 from __future__ import annotations
 

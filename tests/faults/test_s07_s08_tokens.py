@@ -1,4 +1,4 @@
-"""Tokens that end in the middle of the work, and a token endpoint that is down for a while."""
+"""S07 and S08: tokens that expire during an operation, and an unavailable token endpoint."""
 
 from __future__ import annotations
 

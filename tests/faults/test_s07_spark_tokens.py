@@ -1,4 +1,4 @@
-"""A Spark write outlives its tokens."""
+"""S07 on Spark: a write that takes longer than the lifetime of its token."""
 
 from __future__ import annotations
 

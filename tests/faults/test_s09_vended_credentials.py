@@ -1,4 +1,4 @@
-"""Vended storage credentials: good for one table, and replaced while a write goes on."""
+"""S09: vended storage credentials are limited to one table and renewed during a write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S11: an orchestrator reruns a step whose outcome was unknown: a no-op that finds the first snapshot."""
+"""S11: rerunning a step with an unknown outcome finds the first snapshot and writes nothing."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_s11_running_all_steps_of_a_failed_run_again_repeats_none_that_had_lande
     second = runs("orders_job", first["run_id"], "all")
     assert second["success"]
     assert runs.rows_and_snapshots("orders") == (ROWS, 1)
-    # The chain has ended well; to run it once more is new work.
+    # The chain has succeeded, so running it again is new work.
     assert runs("orders_job", second["run_id"], "all")["success"]
     assert runs.rows_and_snapshots("orders") == (2 * ROWS, 2)
     assert runs("orders_job")["success"]

@@ -1,4 +1,4 @@
-"""S12: the disk is full, or the bucket's quota is reached, in the middle of a write."""
+"""S12: a full disk or an exhausted bucket quota during a write."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def location(site, request):
         return site.folder("t")
     store, bucket = request.getfixturevalue("minio"), f"full-{uuid.uuid4().hex[:12]}"
     put(store, bucket)
-    # The call of MinIO's own client.
+    # The request that MinIO's own client sends.
     quota = {"quota": 30_000, "size": 30_000, "quotatype": "hard"}
     put(store, f"minio/admin/v3/set-bucket-quota?bucket={bucket}", json.dumps(quota))
     return f"s3://{bucket}/t"

@@ -1,4 +1,4 @@
-"""S13, from the other side: a store that fails is no damage, and an audit says so."""
+"""S13: an audit reports a failing store as such, not as a damaged table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S13: a truncated Parquet file or manifest: an error that names the file, never a partial result."""
+"""S13: truncated Parquet files and manifests raise an error with the file's name; results are never partial."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_s13_a_manifest_cut_between_two_entries_is_noticed(site, context, new_ta
     table.append(pa.table({"id": list(range(5000)), "name": ["x" * 20] * 5000}, schema=SCHEMA))
     path = table.current_snapshot().manifests(table.io)[0].manifest_path
     content = site.read(path)
-    # PyIceberg ends every entry with the file's sync marker, so that a cut there leaves a well-formed file.
+    # PyIceberg ends every entry with the file's sync marker, so a file that is cut there is well-formed.
     marker = content[-16:]
     ends = [place + 16 for place in range(len(content) - 16) if content[place : place + 16] == marker]
     site.write(path, content[: ends[int(len(ends) * share)]])
@@ -100,7 +100,7 @@ def test_s13_a_manifest_cut_between_two_entries_is_noticed(site, context, new_ta
         ("embedded", "half"),
         ("embedded", "empty"),
         ("embedded", "gone"),
-        # The reference server reads a file again and again, for minutes, unless it is gone.
+        # The reference server retries reading a file for minutes, unless it is missing.
         pytest.param("rest", "gone", marks=pytest.mark.live),
     ],
     indirect=["site"],
@@ -108,11 +108,11 @@ def test_s13_a_manifest_cut_between_two_entries_is_noticed(site, context, new_ta
 def test_s13_a_damaged_metadata_file_is_named(site, events, name, damage):
     path = events.metadata_location
     DAMAGE[damage](site, path)
-    # Another process, that has not read the file before.
+    # Another process, which has not read the file before.
     with pytest.raises(CorruptFileError) as caught:
         scan.scan(site.open_context(), name)
     assert caught.value.path == path
-    # What cannot be read can still be cleared away.
+    # Unreadable tables can still be removed.
     context = site.open_context()
     drop_table(context, name)
     with pytest.raises(TableNotFoundError):

@@ -1,4 +1,4 @@
-"""S14: an append against a running compaction: both land."""
+"""S14: an append during a compaction; both succeed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S15: a delete against a running compaction: no deleted row comes back."""
+"""S15: a delete during a compaction; deleted rows stay deleted."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_s15_groups_nobody_touched_are_swapped_while_the_others_wait(site, conte
 def test_s15_a_table_that_never_rests_is_left_alone_with_nothing_behind(site, context, events, name, before_the_swap):
     other = site.open_context()
     before_the_swap(*[lambda n=n: other.load(name).delete(EqualTo("id", n)) for n in (1, 12, 23, 34, 45)])
-    # Every pass loses the one group there is.
+    # Every pass loses the only group.
     with pytest.raises(ConcurrencyConflictError, match="faster than they could be compacted"):
         maintenance.compact_table(context, name)
     assert ids(context, name) == [number for number in range(80) if number not in {1, 12, 23, 34, 45}]

@@ -1,4 +1,4 @@
-"""S16: expiry with tags and branches: whatever a ref still needs survives."""
+"""S16: expiry with tags and branches keeps all snapshots that a ref needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S17: orphan removal during a write, or with too short a retention: refused; dry run is the default."""
+"""S17: orphan removal during a write, or with too short a retention, is rejected; the default is a dry run."""
 
 from __future__ import annotations
 

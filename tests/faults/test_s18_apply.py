@@ -1,4 +1,4 @@
-"""S18: tables that are brought to their declaration while others change them, or whose answer is lost."""
+"""S18: ``floe apply`` with concurrent changes and lost replies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S18 and S19: schema changes at the same time, and data that does not fit."""
+"""S18 and S19: concurrent schema changes, and data that does not match the schema."""
 
 from __future__ import annotations
 

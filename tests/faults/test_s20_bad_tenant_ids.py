@@ -1,4 +1,4 @@
-"""S20: an id that could leave its place is refused before anything is read or written."""
+"""S20: invalid tenant ids are rejected before any I/O."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SPELLED_OUT = [
     "", ".", "..", "...", "a/b", "/a", "a/", "../a", "a/../b", "a\\b", "..\\a", "*", "a*", "?", "'", '"', "a'b", "a;b",
     "a b", " a", "a ", "\ta", "a\n", "a\r\n", "\x00", "a\x00b", "a\x7f", "%2e", "%2e%2e", "%2f", "a%00", "a.b", ".a",
     "-a", "_a", "a:b", "a@b", "a#b", "a&b", "a=b", "a+b", "a,b", "$HOME", "${HOME}", "`id`", "$(id)", "~", "~root",
-    # Look-alikes: Cyrillic, full width, Roman numerals, ligatures, dotted I, Arabic digits, what cannot be seen.
+    # Homoglyphs: Cyrillic, full width, Roman numerals, ligatures, dotted I, Arabic digits, invisible characters.
     "\u0430", "\u0430cme", "\uff41cme", "acme\u200b", "acme\u202e", "\u2170", "\ufb01", "\u0130", "\u00df", "\u00e9",
     "e\u0301", "\u0661", "\u00b2", "\ud800", "\U0001f600",
     "a" * 64, "a" * 10_000, "--", "-", "_", "CON:", "nul.", "a|b", "a<b", "{a}", "[a]", "(a)", "a!", "a^b",

@@ -1,4 +1,4 @@
-"""S21: tenant-1 leaves, and tenant-10 keeps every byte."""
+"""S21: off-boarding tenant-1 leaves the files of tenant-10 byte-identical."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_s21_off_boarding_leaves_neighbours_byte_for_byte(tmp_path):
 )
 @pytest.mark.filterwarnings("ignore:Sending a large body directly:ResourceWarning")
 def test_s21_the_same_on_object_stores(store, request, tmp_path, monkeypatch):
-    # gcsfs asks emulators for an API they do not have.
+    # gcsfs uses an API that emulators do not have.
     monkeypatch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
     server = request.getfixturevalue(store)
     config = IcebergCatalogConfig(

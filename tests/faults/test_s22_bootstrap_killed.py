@@ -1,4 +1,4 @@
-"""S22: a bootstrap that is killed after any step is finished by the next one; ten at once leave one layout."""
+"""S22: a rerun completes a bootstrap that was killed after any step; ten concurrent runs create one layout."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from floe_tenancy import verify_tenant
 from floe_testing.tenants import EmbeddedTenants
 
-# Forks a process for every bootstrap; each may be told to kill itself right after its n-th step.
+# Forks a process for each bootstrap, which can be told to kill itself after its n-th step.
 PROCESSES = """
 import inspect, json, os, signal, sys
 from pathlib import Path
@@ -71,7 +71,7 @@ os.close(waiting)
 os.close(starter)
 print(json.dumps([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]))
 """
-# Two markers, the tenant's namespace, and metadata and row of three tables.
+# Two markers, the tenant's namespace, and metadata and catalog row of three tables.
 STEPS = ["create"] * 2 + ["create_namespace"] + ["_write_metadata", "create_table"] * 3
 
 
@@ -92,7 +92,7 @@ def bootstrap_in_processes(folder, runs, place=None):
 def tenants(tmp_path):
     tenants = EmbeddedTenants(tmp_path, metadata=True)
     catalog = tenants.load(tenants.config)
-    # The namespace of all tenants, so that every run has the same steps.
+    # Creates the namespace of all tenants, so that every run has the same steps.
     catalog.create_namespace("tenants")
     yield tenants
     tenants.close()
@@ -108,7 +108,7 @@ def check(tenants, names):
 
 @pytest.mark.req("TN-04")
 def test_s22_killed_after_each_step_a_rerun_converges(tenants):
-    # All in one folder: what a killed neighbour leaves must not trouble anybody either.
+    # All in one folder, because leftovers of one tenant must not affect the others either.
     names = [f"tenant-{deadly}" for deadly in range(1, len(STEPS) + 1)]
     runs = [(name, deadly) for deadly, name in enumerate(names, start=1)]
     codes, _ = bootstrap_in_processes(tenants.folder, runs)
@@ -122,7 +122,7 @@ def test_s22_killed_after_each_step_a_rerun_converges(tenants):
 @pytest.mark.req("TN-04")
 @pytest.mark.parametrize("deadly", [1, 3, 4])
 def test_s22_the_first_tenant_of_all_converges_as_well(tmp_path, deadly):
-    # Killed after its first marker, after the namespace of all tenants, and after its own.
+    # Killed after its first marker, after the namespace of all tenants, and after its own namespace.
     tenants = EmbeddedTenants(tmp_path, metadata=True)
     codes, _ = bootstrap_in_processes(tmp_path, [("acme", deadly)])
     assert codes == [-signal.SIGKILL]
@@ -154,12 +154,12 @@ def test_s22_the_steps_that_are_killed_are_all_there_are(tenants):
 @pytest.mark.filterwarnings("ignore:Sending a large body directly:ResourceWarning")
 @pytest.mark.req("TN-03", "TN-04")
 def test_s22_the_same_on_object_stores(store, request, tmp_path, monkeypatch):
-    # gcsfs asks emulators for an API they do not have.
+    # gcsfs uses an API that emulators do not have.
     monkeypatch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
     place = _place(store, request.getfixturevalue(store)) | {"warehouse_prefix": f"s22/{tmp_path.name}"}
     tenants = EmbeddedTenants(tmp_path, place=place)
     tenants.load(tenants.config).create_namespace("tenants")
-    # One marker less than with a place of its own for metadata.
+    # One marker less than with a separate metadata location.
     steps = STEPS[1:]
     names = [f"tenant-{deadly}" for deadly in range(1, len(steps) + 1)]
     killed = [(name, deadly) for deadly, name in enumerate(names, start=1)]

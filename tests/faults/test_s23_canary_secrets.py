@@ -1,4 +1,4 @@
-"""S23: canary secrets in every configuration field turn up in no log, repr, traceback, artifact, span, run or conf."""
+"""S23: canary secrets from every configuration field never appear in logs, tracebacks, artifacts, spans or settings."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SECRET_PROPERTIES = {
     "credential": f"id:{CANARY}",
     "header.Authorization": f"Bearer {CANARY}",
 }
-# A valid instance of every configuration model, with a secret wherever one may stand.
+# A valid instance of every configuration model, with a secret wherever one is allowed.
 FULL = {
     PolarisCatalogConfig: {
         "uri": "https://polaris.example.com/api/catalog",
@@ -102,7 +102,7 @@ def test_s23_a_refused_value_is_not_repeated(model):
             except ValidationError as err:
                 refused += 1
                 shown = "".join(traceback.format_exception(err))
-                # The name of an unknown key is no secret; a value is.
+                # The name of an unknown key is not secret; its value is.
                 assert CANARY not in shown.replace(f".{CANARY}", ""), (field, wrong)
     assert refused > len(model.model_fields)
 
@@ -282,7 +282,7 @@ def test_s23_a_catalog_that_repeats_secrets_is_not_repeated(tmp_path, collector)
     assert codes[0] == 0, shown
     assert all(codes[1:]), shown
     assert CANARY not in shown
-    # Among the files is all that the Dagster UI shows of the run that failed: its events, errors and settings.
+    # The files include everything that the Dagster UI shows of the failed run: events, errors and settings.
     assert list((tmp_path / ".floe" / "dagster").rglob("*.db"))
     assert not leaks(tmp_path, CANARY)
     assert collector.spans

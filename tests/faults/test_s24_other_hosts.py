@@ -1,4 +1,4 @@
-"""A catalog that points at other hosts gets no secret sent there."""
+"""S24: secrets are never sent to other hosts that a catalog names."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_s24_a_redirect_takes_no_credentials_along(guarded, connect, stranger):
 
 def test_s24_a_token_endpoint_on_another_host_is_used_when_configured(guarded, connect, iceberg_rest):
     with FaultGateway(iceberg_rest.url) as issuer:
-        # Both sides of one identity provider: what the issuer hands out, the catalog accepts.
+        # Both sides of one identity provider: the catalog accepts the issuer's tokens.
         issuer.tokens = guarded.tokens
         catalog = connect(token_endpoint=f"{issuer.url}/v1/oauth/tokens")
         catalog.list_namespaces()

@@ -1,4 +1,4 @@
-"""S25: very wide tables, and partition values at the edge of their types."""
+"""S25: very wide tables, and extreme partition values."""
 
 from __future__ import annotations
 

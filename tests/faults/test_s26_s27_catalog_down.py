@@ -1,4 +1,4 @@
-"""A catalog that is down and stays down; wrong secrets told apart."""
+"""S26 and S27: an unavailable catalog, and wrong secrets."""
 
 from __future__ import annotations
 
@@ -103,6 +103,6 @@ def test_s26_a_write_to_a_catalog_that_went_down_is_a_write_error(gateway, conne
     gateway.answer(503, path="/tables/orders", times=None)
     with pytest.raises(WriteError) as caught:
         manager.append(f"{namespace}.orders", pa.table({"id": [1]}))
-    # Which of the two it is depends on how often it was tried.
+    # The error depends on the number of attempts.
     assert isinstance(caught.value, CatalogUnavailableError | CircuitOpenError)
     assert caught.value.exit_code == 2

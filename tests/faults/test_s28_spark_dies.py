@@ -1,4 +1,4 @@
-"""S28: Spark dies during a write: no partial snapshot, and a rerun lands exactly once."""
+"""S28: Spark dies during a write: no partial snapshot, and a rerun commits exactly once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SlowRun:
             "FLOE_TEST_ADDRESS": site.address.text(),
             "FLOE_TEST_ROOT": str(root),
             "FLOE_TEST_MASTER": master,
-            # An object store shows a file when it is whole; the others must not be, by then.
+            # Object stores show only complete files; on other stores, the file must be incomplete at this time.
             "FLOE_TEST_PAUSE": "1500" if isinstance(site, EmbeddedSite) else "3000",
         }
         command = [sys.executable, str(SCRIPT), "slow_job", *parent]
@@ -154,7 +154,7 @@ def test_s28_what_a_killed_client_left_running_on_a_server_does_not_land_beside_
             assert time.monotonic() < deadline, "Spark never began to write"
             time.sleep(0.1)
         first.kill()
-    # The server writes on for ten seconds and more; the repetition must end that first.
+    # The server keeps writing for ten seconds or more; the repetition must cancel that first.
     second = subprocess.run([*command, "0"], capture_output=True, text=True, check=False, timeout=300)
     assert second.returncode == 0, second.stderr[-3000:]
     assert second.stdout.split() == [str(ROWS), "1"]

@@ -1,4 +1,4 @@
-"""S29: two maintenance runs on one table at once: one works, the other steps aside."""
+"""S29: of two concurrent maintenance runs on a table, one works and the other yields."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_s29_of_many_that_start_together_one_wins(site, context, events, name):
         try:
             with maintenance_lease(own, name, "race"):
                 outcomes.append("worked")
-                # Held until the others have tried, however long that takes.
+                # Blocked until the others have tried, however long that takes.
                 deadline = time.monotonic() + 60
                 while len(outcomes) < 6 and time.monotonic() < deadline:
                     time.sleep(0.02)
@@ -117,7 +117,7 @@ def test_s29_a_killed_run_is_taken_over_once_its_lease_is_over(site, context, ev
 
 def test_s29_of_two_that_take_over_one_wins(site, context, events, name, monkeypatch):
     with monkeypatch.context() as patch:
-        # A lease left behind: its release never came.
+        # A lease that was never released.
         patch.setattr("floe_iceberg.maintenance.lease._Lease.release", lambda self: None)
         with maintenance_lease(context, name, "dead", seconds=0.2):
             pass

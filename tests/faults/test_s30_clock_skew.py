@@ -1,4 +1,4 @@
-"""S30: writers whose clocks disagree."""
+"""S30: writers with different clocks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_s30_order_follows_sequence_numbers_when_clocks_disagree(site, name, mon
     monkeypatch.undo()
     newest_first = slow.list_snapshots(name)
     assert [snapshot.sequence_number for snapshot in newest_first] == [4, 3, 2, 1]
-    # Iceberg for Java refuses a history that goes back by more than a minute.
+    # Iceberg's Java rejects a history that goes back by more than a minute.
     history = slow.load_table(name).history()
     assert all(a.timestamp_ms < b.timestamp_ms for a, b in itertools.pairwise(history))
     assert slow.get_current_snapshot(name).snapshot_id == newest_first[0].snapshot_id

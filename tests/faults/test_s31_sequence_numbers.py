@@ -1,4 +1,4 @@
-"""S31: writers that lose races carry the sequence number of the snapshot that landed."""
+"""S31: after a lost race, files have the sequence number of the committed snapshot."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OPERATIONS = {
 MAINTENANCE = [OPERATIONS["compaction"], OPERATIONS["manifest rewrite"]]
 
 
-# Nothing below shows more about the wire than this one does, so it runs over REST in every run of the tests.
+# The other tests show nothing more about REST than this one, so it always runs over REST too.
 @pytest.mark.parametrize("site", ["embedded", "rest"], indirect=True)
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
 def test_s31_a_retried_commit_carries_the_sequence_number_that_landed(site, name, operation):
@@ -50,7 +50,7 @@ def test_s31_a_retried_commit_carries_the_sequence_number_that_landed(site, name
     first.append(name, rows(102))
     rivals = [lambda n=n: second.append(name, rows(200 + n)) for n in range(3)]
     if operation in MAINTENANCE:
-        # Its first commit takes the lease.
+        # Its first commit acquires the lease.
         rivals.insert(0, lambda: None)
     with site.losing_races(first, *rivals) as waiting:
         operation(first, name)
@@ -200,7 +200,7 @@ LATE_WRITES = {
 }
 
 
-# Over REST, where each takes longer, one of each kind.
+# Over REST, where each case takes longer, one case of each kind.
 LATE_OVER_REST = [("fast append", "equality"), ("overwrite", "position"), ("upsert", "position")]
 
 
@@ -217,7 +217,7 @@ def test_s31_a_write_that_loses_to_deletes_of_another_engine_lands_after_them(si
     name = site.name("events")
     with site.losing_races(shared, *spark_deletes(site, plane, deletes)) as waiting:
         if (operation, deletes) == ("upsert", "equality"):
-            # Its rows can no longer be found in process, and guessing would bring deleted rows back.
+            # Its rows can no longer be found in process, and a guess would restore deleted rows.
             with pytest.raises(CapabilityError, match="equality deletes"):
                 LATE_WRITES[operation](shared, name)
             expected = [3]
@@ -234,9 +234,9 @@ def test_s31_a_write_that_loses_to_deletes_of_another_engine_lands_after_them(si
 def test_s31_deletes_that_land_during_a_compaction_still_apply(site, plane, shared, name, deletes):
     shared.append(name, rows(4))
     insert, delete, _ = spark_deletes(site, plane, deletes)
-    # Its first commit takes the lease.
+    # Its first commit acquires the lease.
     with site.losing_races(shared, lambda: None, insert, delete) as waiting:
-        # New files that carry a newer number than the deletes would bring the rows back; refusing is right too.
+        # New files with a higher number than the deletes would restore the rows; rejecting the write is correct, too.
         with contextlib.suppress(CapabilityError):
             shared.compact_table(name)
         assert not waiting

@@ -1,4 +1,4 @@
-"""S32: DELETE, overwrite by filter and scans over nulls, NaN and literals of another type follow SQL."""
+"""S32: deletes, overwrites by filter and scans follow SQL for nulls, NaN and literals of other types."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_s32_a_number_is_compared_exactly_with_an_integer_column(manager, name, 
 )
 def test_s32_nan_is_the_greatest_number_and_the_zeros_are_equal(manager, name, spec, row_filter, found):
     manager.create_table(name, NUMBERS.schema, partition_spec=spec)
-    for number in range(NUMBERS.num_rows):  # one file a value, so that statistics are put to the test
+    for number in range(NUMBERS.num_rows):  # one file per value, to test the use of statistics
         manager.append(name, NUMBERS.slice(number, 1))
     assert sorted(map(repr, manager.scan(name, row_filter=row_filter)["x"].to_pylist())) == sorted(map(repr, found))
 
@@ -155,9 +155,9 @@ def test_s32_a_float_column_is_compared_as_double(manager, name):
         (pa.float64(), "c = 'NaN'", "is nan"),
         (pa.bool_(), "c = 1", "true or false"),
         (pa.date32(), "c = '2024-01-01T00:00:00'", "such as '2026-01-31'"),
-        (pa.timestamp("us"), "c = '2024-01-01T00:00:00Z'", "without a zone"),
-        (pa.timestamp("us", "UTC"), "c = '2024-01-01T00:00:00'", "with a zone"),
-        (pa.timestamp("us", "UTC"), "c > '2024-01-01'", "with a zone"),
+        (pa.timestamp("us"), "c = '2024-01-01T00:00:00Z'", "without a time zone"),
+        (pa.timestamp("us", "UTC"), "c = '2024-01-01T00:00:00'", "with a time zone"),
+        (pa.timestamp("us", "UTC"), "c > '2024-01-01'", "with a time zone"),
         (pa.binary(), "c = 'abc'", "X'00ff'"),
         (pa.list_(pa.int64()), "c = 5", "is null"),
         (pa.int64(), "c like 'a%'", "LIKE requires a string column"),

@@ -1,4 +1,4 @@
-"""S33: columns without statistics, or with cut ones: pruning never hides a row; upserts and deletes find it."""
+"""S33: missing or truncated column statistics: pruning never hides rows from scans, upserts and deletes."""
 
 from __future__ import annotations
 

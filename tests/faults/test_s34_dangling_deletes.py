@@ -1,4 +1,4 @@
-"""S34: delete files that apply to nothing any more leave with the compaction, and those that still apply stay."""
+"""S34: compaction removes delete files that no longer apply, and keeps the others."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_s34_compaction_removes_the_delete_files_it_has_applied(engines, writer,
     result = engines.manager.compact_table("n.t", engine="arrow", row_filter="part = 'a'")
     assert result.rewritten_files == 2
     left = settled(engines, [2, 3, 6, 7], delete_files=count // 2)
-    # The manifest that is written anew still says which data file the deletes refer to, where Java said it.
+    # The rewritten manifest still contains the data file that the deletes refer to, if Java recorded it.
     assert all(file in before for file in left)
     engines.manager.compact_table("n.t", engine="arrow")
     settled(engines, [2, 3, 6, 7], delete_files=0)
@@ -68,7 +68,7 @@ def test_s34_compaction_removes_delete_files_that_others_left_behind(engines):
         "n.t", pa.table({"id": [9], "part": ["a"]}), overwrite_filter="part = 'a'", engine="arrow"
     )
     settled(engines, [5, 6, 7, 8, 9], delete_files=1)
-    # Data files of about that size are left as they are.
+    # Data files of about this size are not rewritten.
     result = engines.manager.compact_table("n.t", engine="arrow", target_file_size=800)
     assert (result.rewritten_files, result.files_after) == (0, 3)
     settled(engines, [5, 6, 7, 8, 9], delete_files=0)

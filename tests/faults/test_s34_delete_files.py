@@ -1,4 +1,4 @@
-"""S34: tables whose rows other engines have deleted: every operation is right, or refused before the first byte."""
+"""S34: tables with delete files of other engines: each operation is correct, or rejected before it writes."""
 
 from __future__ import annotations
 
@@ -51,19 +51,19 @@ OPERATIONS = {
     "compact on spark": (lambda m, t, **o: m.compact_table(t, **{"engine": "spark", **o}), LEFT),
     "expire": (lambda m, t, **o: m.expire_snapshots(t, **ALL, **o), LEFT),
 }
-# Appends and whole files need no look at what is deleted inside them.
+# Appends and whole-file overwrites do not depend on deletes within files.
 ARROW_CAN = {
     "position": set(OPERATIONS),
     "equality": {"append", "overwrite", "overwrite partitions", "expire"},
     "vectors": set(),
 }
-# The rest of the matrix is the same code with another kind of delete.
+# The rest of the matrix runs the same code with another kind of delete.
 QUICK = (
     {("position", name) for name in ("upsert", "delete", "overwrite partitions", "compact")}
     | {("equality", name) for name in ("append", "upsert", "compact")}
     | {("vectors", "upsert"), ("vectors", "compact")}
 )
-# Over REST, where each takes longer, one of each kind.
+# Over REST, where each case takes longer, one case of each kind.
 OVER_REST = {
     ("position", "upsert"),
     ("position", "compact"),
@@ -138,7 +138,7 @@ def test_s34_in_process_each_operation_is_right_or_refused_before_the_first_byte
     object.__setattr__(alone._context, "plane", no_engine)
     allowed = ARROW_CAN[kind] | {"scan"}
     if isinstance(site, RestSite):
-        # A server applies the changes of metadata itself, whatever the format version.
+        # A server applies metadata changes itself, regardless of the format version.
         allowed |= {"expire"}
     refused = [operation for operation in OPERATIONS if operation not in allowed]
     for operation in refused:

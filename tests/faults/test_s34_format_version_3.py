@@ -1,4 +1,4 @@
-"""S34: tables of format version 3 are written through Spark, or refused before the first byte."""
+"""S34: tables of format version 3 are written through Spark, or rejected before anything is written."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_s34_every_write_keeps_row_lineage(manager, spark):
     assert upserted.summary[OPERATION_ID_PROPERTY] == "upsert-1"
     after = seen(spark)
     assert {n: after[n][0] for n in after} == {1: "new", 2: "new", 3: "upserted", 4: "upserted"}
-    # Copied rows keep their id and their last update; changed ones keep their id only.
+    # Copied rows keep their id and their last update; changed rows keep only their id.
     assert (after[1], after[2]) == (before[1], before[2])
     assert after[3][1] == before[3][1]
     assert after[3][2] > before[3][2]

@@ -1,4 +1,4 @@
-"""S34: format version 3 on a REST catalog: the server applies changes of metadata, Spark writes the rows."""
+"""S34: format version 3 over REST: the server changes the metadata, Spark writes the rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_s34_version_3_over_rest(connect, spark_over, namespace):
     manager.upsert(name, rows(2, 3, name="upserted"), keys=["id"], operation_id="upsert")
     assert {n: row[0] for n, row in seen().items()} == {1: "new", 2: "upserted", 3: "upserted"}
     assert (seen()[1], seen()[2][1]) == (before[1], before[2][1])
-    # No engine is needed for what the server does.
+    # Changes that the server makes need no engine.
     alone = IcebergTableManager(catalog)
     object.__setattr__(alone._context, "plane", no_engine)
     alone.create_tag(name, "v1", snapshot_id=first.snapshot_id)

@@ -1,4 +1,4 @@
-"""S35: tables that share files, and metadata that names foreign ones: nothing outside a table's places is deleted."""
+"""S35: tables that share files, and metadata with foreign files: floe only deletes a table's own files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCHEMA = pa.schema([("id", pa.int64())])
 ALL = {"older_than_days": 0, "retain_last": 1}
 A_MONTH = 30 * 24
 on_embedded = pytest.mark.parametrize("site", ["embedded"], indirect=True)
-# A server's own purge deletes whatever the metadata names, so these run over REST in every run of the tests.
+# A server's own purge deletes all files in the metadata, so these tests always run over REST too.
 on_both = pytest.mark.parametrize("site", ["embedded", "rest"], indirect=True)
 
 
@@ -92,7 +92,7 @@ def test_s35_a_clone_may_still_be_compacted_and_dropped(manager, source, clone):
     assert ids(manager, source) == [1, 2]
 
 
-# Over REST the server writes the metadata and deletes what is old of it.
+# Over REST, the server writes the metadata and deletes old metadata files.
 @on_embedded
 def test_s35_a_clone_never_deletes_its_sources_old_metadata(site, manager, source, clone):
     sharing_clone(manager, source, clone)
@@ -130,13 +130,13 @@ def test_s35_expiry_keeps_foreign_files_and_names_them(site, manager, source, cl
     assert ids(manager, source) == [1, 2]
 
 
-# A purge by the server would delete the foreign file, because the manifests name it as removed.
+# A purge by the server would delete the foreign file, because the manifests list it as removed.
 @pytest.mark.parametrize(
     ("site", "beside"),
     [
         ("embedded", "clone/../clone-10"),
         ("embedded", "clone-10"),
-        # To an object store a dot is a character like any other.
+        # Dots have no special meaning in an object store.
         pytest.param("rest", "clone-10", marks=pytest.mark.live),
     ],
     indirect=["site"],
@@ -247,7 +247,7 @@ def test_s35_a_registered_tables_foreign_log_is_kept(site, manager, source, clon
     manager.register_table(clone, copy)
     assert manager.load_table(clone).location() == place
     if isinstance(site, EmbeddedSite):
-        # Over REST it is the server that deletes old metadata, and the old place is no different to it.
+        # Over REST, the server deletes old metadata files, also in the old location.
         wanted = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}
         manager.catalog.commit_table(manager.load_table(clone), (), (SetPropertiesUpdate(updates=wanted),))
     manager.append(clone, rows(8))

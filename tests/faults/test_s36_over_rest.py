@@ -1,4 +1,4 @@
-"""S36 over REST: clocks that are minutes apart, with a server that checks."""
+"""S36 over REST: clocks that differ by minutes, and a server that checks timestamps."""
 
 from __future__ import annotations
 

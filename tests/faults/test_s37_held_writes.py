@@ -1,4 +1,4 @@
-"""S37: a staged write is published after its repaired rerun."""
+"""S37: a held-back write is published after its repaired rerun."""
 
 from __future__ import annotations
 
@@ -245,5 +245,5 @@ def test_s37_a_write_that_is_done_again_keeps_all_its_snapshot_properties(engine
     summary = published.summary
     assert (summary["floe.tenant"], summary["team"]) == ("acme", "shop")
     assert summary["floe.audit.partitions"] == '["mon"]'
-    # Figures are those of the write that landed.
+    # The figures are those of the committed write.
     assert int(summary["total-records"]) == len(rows(manager, name))

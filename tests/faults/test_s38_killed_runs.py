@@ -1,4 +1,4 @@
-"""S38: a run is killed with branches open; the next one clears what it left, and nothing else."""
+"""S38: the next run cleans up the branches of a killed run, and nothing else."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Project:
         self.site = site
         settings = {"name": "killed", "orchestration": {"module": "assets"}, **site.address.project()}
         settings["compute"] = {"master": "local[2]", "driver_memory": "1g"}
-        # The address has put its secret into the environment by now.
+        # By now, opening the address has set the secret in the environment.
         self.environment = {**os.environ, "FLOE_TEST_NAMESPACE": site.address.namespace}
         (root / "floe.yaml").write_text(json.dumps(settings))
         (root / "assets.py").write_text(assets)
@@ -148,7 +148,7 @@ def await_(condition, process):
 def kill(process):
     os.kill(process.pid, signal.SIGKILL)
     try:
-        # A Spark driver notices by itself that its Python is gone.
+        # A Spark driver notices by itself that its Python process has ended.
         process.communicate(timeout=120)
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -187,7 +187,7 @@ def test_s38_the_next_run_clears_what_a_killed_run_left(project, place, table, t
     assert project.site.name(table) in {name for name, _ in dead["branches"]}
     [line] = [line for line in err.splitlines() if killed[:8] in line]
     assert "was killed on this host" in line
-    # What its checks had held back by then was reported, and waits for somebody to decide.
+    # Rows that its checks had held back were reported, and are kept for a decision.
     assert project.branches("bad") == told
     assert len(told) == tables.count("bad")
 

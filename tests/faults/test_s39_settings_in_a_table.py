@@ -1,4 +1,4 @@
-"""S39: a tenant writes its tables' properties, and an administrator's client opens them."""
+"""S39: client settings that a tenant sets in table properties have no effect on the administrator's client."""
 
 from __future__ import annotations
 

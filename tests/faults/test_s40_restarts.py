@@ -1,4 +1,4 @@
-"""S40: the catalog restarts in the middle of a run, and the run goes on."""
+"""S40: the catalog restarts during a run, and the run continues."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Busy(threading.Thread):
         try:
             self.manager.append(self.table, row, operation_id=operation)
         except CommitStateUnknownError:
-            # The server was killed with the request in its hands.
+            # The server was killed while it processed the request.
             self.manager.append(self.table, row, operation_id=operation)
 
     def stop(self):

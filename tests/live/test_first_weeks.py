@@ -1,4 +1,4 @@
-"""docs/first-weeks.md, run as its reader would: the wheel in its own environment, every file and every command."""
+"""docs/first-weeks.md: installs the wheel in a new environment, creates the files and runs all commands."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_first_weeks_go_as_the_page_says(tmp_path, environment):
     reader = Reader(tmp_path, environment)
     for step in steps_of(PAGE.read_text(encoding="utf-8")):
         if isinstance(step, Command) and step.line.startswith("pip install"):
-            # Done already, from the lock.
+            # Already installed, with the locked dependencies.
             continue
         printed = reader.do(step)
         if isinstance(step, Command):

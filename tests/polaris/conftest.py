@@ -1,6 +1,6 @@
-"""Tests against a real server, named by the environment; without one there is nothing to collect.
+"""Tests against a real server, configured by environment variables; without them, no tests are collected.
 
-They are written for Polaris. On another REST catalog the tests of the management API skip, and the rest runs.
+The tests are written for Polaris. On other REST catalogs, tests of the management API are skipped.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def polaris_config(connection, found_management):
 
 
 CONTENT_ROLE = "floe_content"
-# What the tests call what they make; a server may have other users meanwhile.
+# The prefix of all created names, because a server may have other users at the same time.
 OURS = ("floe_", "contract_", "ns_", "n_")
 
 
@@ -155,7 +155,7 @@ def ensure_warehouse(management, warehouse):
     """Create the catalog when it is missing, and let the administrators' role work with its content; was it?"""
     base = f"s3://{setting('S3_BUCKET', 'lake')}/{warehouse}"
     is_new = management.ensure_catalog(warehouse, base_location=base, storage=storage_info(f"{base}/"))
-    # Whoever made it: to administer a catalog is not yet to write its tables with delegated access.
+    # Required for any creator: administering a catalog does not include writing its tables with delegated access.
     management.ensure_catalog_role(warehouse, CONTENT_ROLE)
     management.grant(warehouse, CONTENT_ROLE, [Grant(privilege="CATALOG_MANAGE_CONTENT")])
     management.assign_catalog_role("service_admin", warehouse, CONTENT_ROLE)

@@ -1,6 +1,6 @@
-"""A tenant attacks its neighbor on a real Polaris, with the credentials that floe handed to it.
+"""A tenant attacks another on a real Polaris server, with the credentials that floe created for it.
 
-What the server accepts although it is an attempt has a test that shows why it leads nowhere.
+For attacks that the server accepts, a test shows that they have no effect.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Site:
         self.catalog = create_catalog(polaris_config)
         self.manager = IcebergTableManager(self.catalog)
         for tenant in (OWN, VICTIM):
-            # As a bootstrap does; its markers need keys of the administrator's own, and are not what is attacked.
+            # Like a bootstrap, but without markers, which need the administrator's keys and are not attacked here.
             namespace, location = self.config.namespace_for(tenant), self.config.warehouse_uri_for(tenant)
             ensure_namespace(self.manager, namespace, location)
             provision_tables(self.manager, tenant, self.config, DEFAULT_TABLES)
@@ -283,7 +283,7 @@ def test_generic_tables_vend_nothing(site, intruder):
     theirs = f"namespaces/{'%1F'.join(rooms.victim)}/generic-tables"
     assert intruder.polaris(rooms, Attack("POST", theirs, body)).status == 403
     assert intruder.polaris(rooms, Attack("GET", theirs)).status == 403
-    # And off-boarding finds and drops it.
+    # Off-boarding finds and drops it, too.
     [content] = contents_of(site.manager, [".".join(rooms.own)])
     assert str(content) == f"generic table {'.'.join(rooms.own)}.spy"
     drop_content(site.manager, content)
@@ -343,7 +343,7 @@ def test_the_privilege_that_floe_once_granted_opens_the_door(site, recorded):
         },
     }
     assert [answer.status for answer in through] == [200, 200]
-    # The same command again closes the door, and what has come through is found.
+    # Running the same command again revokes the privilege, and finds what was created with it.
     assert site.isolation.grant(third).revoked == (str(earlier),)
     assert intruder.catalog(rooms, remove).status == 403
     spy = ".".join((*namespace, "spy"))

@@ -1,4 +1,4 @@
-"""Dagster assets as tables of a real Polaris."""
+"""Dagster assets stored as tables of a real Polaris server."""
 
 import dagster as dg
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Namespaces of a real Polaris."""
+"""Namespaces on a real Polaris server."""
 
 from __future__ import annotations
 

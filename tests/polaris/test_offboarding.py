@@ -1,4 +1,4 @@
-"""A tenant is made, isolated, verified and off-boarded on a real Polaris, with all that can be left in a namespace."""
+"""A tenant is created, isolated, verified and off-boarded on a real Polaris server, with all kinds of objects."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_whatever_a_tenant_leaves_it_goes(session, config, polaris_config, manag
     rooms = Rooms(polaris_config.warehouse, own, (), "", "", "events", "", "", "")
     client_id, secret = access[LEAVES].client_id, access[LEAVES].client_secret
     intruder = Intruder(polaris_config.uri, client_id=client_id, client_secret=secret.get_secret_value())
-    # What a tenant can leave: a namespace with a strange name, a table of another format, a broken table.
+    # Objects that a tenant can leave: a namespace with an unusual name, a table of another format, a broken table.
     for namespace in ("..", "bronze"):
         assert intruder.catalog(rooms, Attack("POST", "namespaces", {"namespace": [*own, namespace]})).status == 200
     generic = intruder.polaris(
@@ -115,7 +115,7 @@ def test_whatever_a_tenant_leaves_it_goes(session, config, polaris_config, manag
         create_catalog(polaris_config.model_copy(update=update))
     [report] = verify_tenants(session, [STAYS], isolation=isolation)
     wrong = {check.name for check in report.checks if check.state.value == "failed"}
-    # Its own broken table is found; nothing else is amiss.
+    # It reports the tenant's own broken table, and no other problem.
     assert "tables" in wrong
     assert wrong <= {"tables", "foreign files", "table locations"}
     for one in (intruder, administrator):

@@ -1,4 +1,4 @@
-"""floe on a real Polaris: catalog, tables, vending and management."""
+"""floe on a real Polaris server: catalog, tables, credential vending and management."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class TestPlugin(CatalogPluginContract):
         try:
             super().test_a_purged_table_is_gone(connected, namespace)
         except CatalogAuthorizationError as err:
-            # A Polaris purges only where its operator or the catalog's property allows it.
+            # Polaris only purges if its operator or the catalog's property allows it.
             assert "purge" in str(err).lower()  # noqa: PT017 - the other outcome is the contract's own
             pytest.skip("capability: this catalog does not purge")
 

@@ -1,4 +1,4 @@
-"""Any declaration applied to any table: twice is once, nothing is left to do, and no row is lost."""
+"""Any declaration applied to any table: the second time changes nothing, and no rows are lost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from floe_testing.audit import assert_audited
 from floe_testing.embedded_tables import open_catalog
 
 NAMES = ("a", "b", "c d", "e.f")
-# Types that a column may go through, one after the other.
+# Sequences of types to which a column can be changed.
 WAYS = (
     ("int", "long"),
     ("float", "double"),

@@ -1,4 +1,4 @@
-"""Scans, deletes and overwrites by filter, against a plain model of SQL's three-valued logic."""
+"""Scans, deletes and overwrites by filter, compared with a model of SQL's three-valued logic."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SPECS = [
 ]
 CELLS = {name: st.one_of(st.none(), st.sampled_from(values)) for name, values in VALUES.items()}
 ROWS = st.lists(st.fixed_dictionaries(CELLS), min_size=1, max_size=12)
-# Cut to a multiple of three, the least number is below what an int holds: such a row is refused.
+# Truncated to a multiple of three, the smallest number is below the range of an int: such a row is rejected.
 LEAST = -(2**31)
 
 
@@ -59,7 +59,7 @@ def seen(table):
 
 
 def told(rows):
-    # Through Arrow, so that both sides show a value in the same way.
+    # Converted by Arrow, so that both sides format values in the same way.
     return seen(table_of(rows))
 
 

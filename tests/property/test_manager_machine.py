@@ -1,4 +1,4 @@
-"""Random operations on a table, against a plain Python model of it."""
+"""Random operations on a table, compared with a model in Python."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Tables(RuleBasedStateMachine):
         self.seen = {}
 
     def teardown(self):
-        # One look at the end judges every snapshot on the way.
+        # A single audit at the end covers all snapshots.
         assert_audited(self.manager, "n.t")
         self.catalog.close()
         shutil.rmtree(self.root)

@@ -1,4 +1,4 @@
-"""Whichever way a client reads the name of a file: what counts as a table's own lies in the table's folder."""
+"""A table's own files are inside its folder, however a client interprets their names."""
 
 from __future__ import annotations
 

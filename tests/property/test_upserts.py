@@ -1,4 +1,4 @@
-"""Upserts in process and on Spark, against a model in plain Python: null in a key is refused, or equals null."""
+"""Upserts in process and on Spark, compared with a model in Python, with null keys rejected or matched."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_upserts_in_process_hold_what_the_model_holds(manager, batches, keys, nu
     null_keys=st.sampled_from(NullKeys),
     engines=st.permutations([Engine.ARROW, Engine.SPARK]),
 )
-# Without shrinking, which takes minutes on Spark.
+# Without shrinking, which would take minutes on Spark.
 @settings(max_examples=3, phases=[Phase.generate], **_options)
 def test_upserts_of_both_engines_into_one_table_hold_what_the_model_holds(
     spark_tables, batches, keys, null_keys, engines

@@ -1,4 +1,4 @@
-"""Ten thousand commits by writers that crash, lie and collide; then the tables are judged by what callers were told.
+"""Ten thousand commits by concurrent writers under faults; then the tables are compared with the reported outcomes.
 
 Run it with ``make torture``, or ``python -m tests.torture --help``.
 """

@@ -17,14 +17,18 @@ _OPERATIONS_PER_COMMIT = 1.4
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.torture", description=__doc__)
-    parser.add_argument("--seed", type=int, default=None, help="replays the operations and faults of a run")
-    parser.add_argument("--commits", type=int, default=10_000, help="about how many operations are to land")
-    parser.add_argument("--spark", type=int, default=120, help="operations on Spark, and as many beside them")
-    parser.add_argument("--rest", type=float, default=0.3, help="share of the operations that goes over REST")
-    parser.add_argument("--faults", type=float, default=0.3, help="share of the operations that meets a fault")
-    parser.add_argument("--minutes", type=float, default=None, help="stop then, whatever is left")
-    parser.add_argument("--soak", type=float, default=None, help="minutes with few faults: does anything grow?")
-    parser.add_argument("--out", type=Path, default=ROOT / ".floe-dev" / "torture.json")
+    parser.add_argument("--seed", type=int, default=None, help="repeat the operations and faults of a run")
+    parser.add_argument("--commits", type=int, default=10_000, help="approximate number of commits")
+    parser.add_argument(
+        "--spark", type=int, default=120, help="operations on Spark, and the same number concurrent with them"
+    )
+    parser.add_argument("--rest", type=float, default=0.3, help="share of operations over REST")
+    parser.add_argument("--faults", type=float, default=0.3, help="share of operations with a fault")
+    parser.add_argument("--minutes", type=float, default=None, help="stop after this time")
+    parser.add_argument(
+        "--soak", type=float, default=None, help="run for this many minutes with few faults, to detect growth"
+    )
+    parser.add_argument("--out", type=Path, default=ROOT / ".floe-dev" / "torture.json", help="result file")
     parser.add_argument("--keep", action="store_true", help="keep the folder with ledgers, logs and tables")
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else secrets.randbelow(1_000_000)
@@ -39,7 +43,7 @@ def main() -> int:
     folder.mkdir(parents=True)
     sys.stdout.write(f"seed {seed}, folder {folder}\n")
     sys.stdout.flush()
-    # Ended from outside, a run still ends its processes and gives its disk back.
+    # If the run is terminated, it still ends its processes and deletes its files.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     result = Torture(plan, folder).run()
     given.out.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Where writers meet: a catalog of a kind, its tables, and how a process connects to it."""
+"""Catalogs and tables of a torture run, and how processes connect to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The faults: drawn from the seed, injected below the code users run."""
+"""Fault injection: drawn from the seed, below floe's code."""
 
 from __future__ import annotations
 

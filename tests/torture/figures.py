@@ -1,4 +1,4 @@
-"""Puts the figures of a run into ``docs/reliability.md``: ``python -m tests.torture.figures RESULT``."""
+"""Writes the results of a run to ``docs/reliability.md``: ``python -m tests.torture.figures RESULT``."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ _PLACE = re.compile(r"(<!-- figures -->\n).*?(<!-- end of figures -->)", re.DOTA
 
 
 def render(result: dict[str, Any]) -> str:
-    """Return the figures as Markdown."""
+    """Render the results as Markdown."""
     outcomes, wrong = result["outcomes"], sum(map(bool, result["wrong_rows"].values()))
     rows = {
         "seed": result["seed"],
         "minutes": round(result["seconds"] / 60, 1),
-        "operations begun": result["operations"],
-        "commits that landed": result["commits"],
+        "operations": result["operations"],
+        "commits": result["commits"],
         "compactions and expiries": result["maintenance"],
         "faults injected": sum(result["faults"].values()),
-        "writers ended with kill -9": result["kills"],
-        "told: done": outcomes.get("done", 0) + outcomes.get("nothing to do", 0),
-        "told: failed": outcomes.get("failed", 0),
-        "told: unknown (killed writers included)": outcomes.get("unknown", 0),
-        "**lost**": result["lost"],
-        "**doubled**": result["doubled"],
-        "**landed though the caller was told it failed**": result["landed_though_refused"],
+        "writers killed with kill -9": result["kills"],
+        "operations reported as done": outcomes.get("done", 0) + outcomes.get("nothing to do", 0),
+        "operations reported as failed": outcomes.get("failed", 0),
+        "operations with an unknown outcome (including killed writers)": outcomes.get("unknown", 0),
+        "**lost writes**": result["lost"],
+        "**duplicated writes**": result["doubled"],
+        "**writes committed although reported as failed**": result["landed_though_refused"],
         "**kinds of wrong rows**": wrong,
         "**breaches found by the auditor**": len(result["breaches"]),
-        "errors that are not floe's": len(result["raw_errors"]) + len(result["read_raw_errors"]),
-        "reads meanwhile": result["reads"],
+        "errors that are not floe errors": len(result["raw_errors"]) + len(result["read_raw_errors"]),
+        "concurrent reads": result["reads"],
         "**partial reads**": len(result["partial_reads"]),
     }
     lines = ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())]

@@ -1,4 +1,4 @@
-"""Compares the tables with what callers were told."""
+"""Compares the tables with the outcomes that callers received."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from floe_iceberg import IcebergTableManager
 
-# Of a run, to see what grows.
+# Measured over a run, to detect growth.
 _PARTS = 10
 
 
@@ -73,7 +73,7 @@ def open_books(ledgers: list[Path], arena: Arena, seed: int) -> Books:
             _enter(books, line, seed, int(path.stem.split("-")[-1]), tables)
     for name, told in books.told.items():
         if told is Told.BEGUN:
-            # Nobody told the caller anything: it was killed.
+            # The caller was killed before it received an outcome.
             books.told[name] = Told.UNKNOWN
             books.kills += 1
     return books
@@ -92,7 +92,7 @@ def _enter(books: Books, line: dict[str, Any], seed: int, writer: int, tables: l
         books.operations[name] = Operation.draw(seed, writer, number, tables)
         for fault in filter(None, (line.get("fault") or "").split("; ")):
             books.faults[fault] += 1
-        # Something may have landed in an earlier try whose end nobody heard of.
+        # An earlier attempt with an unknown outcome may have been committed.
         books.told[name] = told
         return
     books.told[name] = told
@@ -149,7 +149,7 @@ def judge_table(manager: IcebergTableManager, table: str, books: Books) -> dict[
 
 
 def _of_floe(name: str) -> bool:
-    # Maintenance draws ids of its own.
+    # Maintenance uses its own ids.
     return name.count("-") == 4 and not name[0].isspace()
 
 

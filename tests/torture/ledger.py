@@ -1,4 +1,4 @@
-"""What callers were told: one file of JSON lines per process, written before and after each operation."""
+"""Outcomes reported to callers: one JSON lines file per process, written before and after each operation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What writers do: every operation follows from the seed, the writer and its number, so that a run can be replayed."""
+"""Operations of writers, derived from the seed, the writer and a number, so that a run can be repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One reader, a process of its own: it must never see a part of an operation, nor a table that goes back in time."""
+"""A reader process, which verifies that reads are complete and never go back in time."""
 
 from __future__ import annotations
 

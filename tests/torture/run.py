@@ -1,4 +1,4 @@
-"""One run: servers, writers, readers and faults, from a plan to a verdict."""
+"""A torture run: starts servers, writers, readers and faults, and judges the result."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 _SKEWS = (0.0, 120.0, -120.0, 0.0)
-# Java refuses a table whose newest moment is more than a minute ahead of its own clock.
+# Java rejects a table whose latest timestamp is more than a minute ahead of its own clock.
 _SKEWS_BESIDE_JAVA = (0.0, 45.0, -120.0)
 _MOST_RESTARTS = 400
 _DISK_MEGABYTES = 700
@@ -146,14 +146,14 @@ class Torture:
             self.chaos.append(GatewayChaos(f"{self.plan.seed} {name}", share=0.0))
             gateway.chaos = self.chaos[-1]
             if not with_spark:
-                # Java's client renews a token before it expires, and does not ask for another when it is refused.
+                # Java's client renews a token before it expires, but does not replace a rejected one.
                 stack.enter_context(self._in_background(self._revoke, tokens))
             keys = store_properties(store)
             if vended:
                 front = stack.enter_context(FaultGateway(store.url))
                 front.keeps_exchanges = False
                 self.storage.append(VendingDesk(store, catalog=gateway, front=front, seconds=8))
-                # Writers meet the refusal itself.
+                # Writers handle rejected tokens themselves.
                 self.storage[-1].announce_expiry = False
                 keys = {}
             space = f"torture_{self.folder.name.replace('-', '_')}_{'_'.join(re.findall('[a-z]+', name.lower()))}"
@@ -180,7 +180,7 @@ class Torture:
                 "spark": spark,
                 "fault_share": self.plan.fault_share,
                 "kill_share": 0.05 if spark else self.plan.kill_share,
-                # Spark goes by the machine's clock, whatever the process around it believes.
+                # Spark uses the machine's clock, not the shifted clock of the process.
                 "skew": 0.0 if spark else skews[number % len(skews)],
                 "stop_at": time.monotonic() + self.plan.minutes * 60 if self.plan.minutes else None,
             }
@@ -259,7 +259,7 @@ class Torture:
     def _verdict(self, crews: list[Crew], seconds: float) -> dict[str, Any]:
         arenas, books = {}, []
         for desk in self.storage:
-            # The judge takes longer over a table than a writer's credentials live.
+            # The judge needs longer for a table than a writer's credentials are valid.
             desk.seconds = _JUDGES_SECONDS
         for crew in crews:
             books.append(open_books(crew.ledgers, crew.arena, self.plan.seed))
@@ -276,7 +276,7 @@ class Torture:
         faults: Counter[str] = Counter(self.other_faults)
         for source in [*(book.faults for book in books), *(chaos.faults for chaos in self.chaos)]:
             faults.update(source)
-        # A repeated operation is no fault, and a kill that was drawn too late did not happen.
+        # A repeated operation is not a fault, and a kill that was drawn too late did not happen.
         faults.pop("repeated", None)
         faults["kill -9"] = sum(arena["restarts"] for arena in arenas.values())
         faults["storage credentials refused"] = sum(desk.refused for desk in self.storage)

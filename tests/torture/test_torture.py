@@ -1,4 +1,4 @@
-"""A short torture in process and over REST; ``make torture`` is the long one, Spark included."""
+"""A short torture run in process and over REST; ``make torture`` runs the long one, including Spark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.torture.run import ROOT, Plan, Torture, clean
 @pytest.mark.parametrize("seed", [20261115])
 def test_nothing_is_lost_doubled_or_half_visible_under_faults(seed, request):
     folder = ROOT / ".floe-dev" / "torture" / f"test-{seed}-{request.node.callspec.id}"
-    # What an earlier run that failed has left to look at.
+    # Files that an earlier failed run has kept for inspection.
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     result = Torture(Plan(seed, operations=1_500, spark=0, minutes=3), folder).run()

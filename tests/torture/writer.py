@@ -1,4 +1,4 @@
-"""One writer, a process of its own: ``python -m tests.torture.writer CONFIG``."""
+"""A writer process: ``python -m tests.torture.writer CONFIG``."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class Writer:
         snapshots = self.manager.load_table(operation.table).metadata.snapshots
         if not snapshots:
             return
-        # Written down before they go, so that the judge can walk the whole history.
+        # Recorded before they are deleted, so that the judge can walk the complete history.
         archived = [
             [item.snapshot_id, item.parent_snapshot_id, (item.summary or {}).get(OPERATION_ID, "")]
             for item in snapshots

@@ -1,4 +1,4 @@
-"""A catalog in a folder, and DuckDB over it; no test may start Spark."""
+"""An embedded catalog with a DuckDB data plane; fails every test that imports PySpark."""
 
 from __future__ import annotations
 

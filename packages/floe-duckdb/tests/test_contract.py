@@ -1,4 +1,4 @@
-"""DuckDB keeps the contract of engines."""
+"""The DuckDB plugin satisfies the contract of compute plugins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What DuckDB reads and writes through floe."""
+"""Reads and writes of the DuckDB data plane."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A project whose engine is DuckDB: floe.yaml, tables, assets, SQL models and checks; Spark is never imported."""
+"""A complete project on DuckDB: floe.yaml, tables, assets, SQL models and checks, without importing PySpark."""
 
 from __future__ import annotations
 

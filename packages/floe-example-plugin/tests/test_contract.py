@@ -9,7 +9,7 @@ import pytest
 from floe_core.errors import ConfigurationError
 from floe_core.plugins import CheckedData, PluginRegistry, PluginType
 from floe_core.schemas import CompiledArtifacts, StorageConfig
-from floe_iceberg.catalog.connection import open_project
+from floe_iceberg import open_project
 from floe_testing.plugins import PluginContract, StoragePluginContract
 
 from floe_example_plugin import JsonFileSecretsPlugin, RowCountPlugin, ScratchStoragePlugin

@@ -66,25 +66,6 @@ class CheckedRows:
     loaded: Table | None = None
 
 
-def run_checks(
-    manager: IcebergTableManager, table: str, checks: Sequence[TableCheck], *, ref: str | None, rows: RowFilter | None
-) -> list[CheckOutcome]:
-    """Evaluate checks on a branch.
-
-    Args:
-        manager: The table manager.
-        table: The table.
-        checks: The checks.
-        ref: Branch to read, None for main.
-        rows: A filter for the rows that were written; None for all.
-
-    Raises:
-        InvalidScanError: A check names a column that the table does not have, or cannot be evaluated.
-        MissingDependencyError: A check needs the engine, which is not installed.
-    """
-    return require_evaluated(evaluate(manager, checks, CheckedRows(table, ref, rows)))
-
-
 def require_evaluated(outcomes: list[CheckOutcome]) -> list[CheckOutcome]:
     """Return outcomes if every check was evaluated.
 

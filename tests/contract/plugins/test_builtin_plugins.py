@@ -1,4 +1,4 @@
-"""floe's own plugins keep the contracts that third parties are held to."""
+"""The built-in plugins pass the contract suites for third-party plugins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A distribution outside floe adds plugins by being installed, and takes them away by being removed."""
+"""Third-party plugins are available after their distribution is installed, and unavailable after it is removed."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_its_contract_suite_passes_from_outside(installed, tmp_path):
     installed.run_tests(EXAMPLE, tmp_path)
 
 
-# Three pipelines run in it.
+# Runs three pipelines.
 @pytest.mark.timeout(600)
 def test_an_engine_from_outside_keeps_the_contract_and_runs_projects_without_spark(tmp_path):
     installed = install(built(DUCKDB, tmp_path / "dist"), tmp_path / "site")

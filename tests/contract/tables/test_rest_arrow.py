@@ -1,4 +1,4 @@
-"""The table manager over REST, with rows moved in process: the reference server, and Nessie with vended credentials."""
+"""The table manager over REST, in process: on the reference server, and on Nessie with vended credentials."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class NessieContract(TableManagerContract):
     """Nessie keeps history itself and shows Iceberg the newest snapshot only."""
 
     engine = Engine.ARROW
-    # It takes the parent out of the one snapshot that it shows.
+    # Nessie removes the parent from the only snapshot that it shows.
     broken_by_catalog = frozenset({Rule.SNAPSHOT_PARENT})
     branches = False
     history = False

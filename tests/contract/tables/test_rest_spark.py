@@ -1,4 +1,4 @@
-"""The table manager over REST, with rows moved by Spark."""
+"""The table manager over REST, on Spark."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TestReferenceServerSpark(TableManagerContract):
 class TestNessieSpark(TableManagerContract):
     """Nessie keeps history itself and shows Iceberg the newest snapshot only."""
 
-    # It takes the parent out of the one snapshot that it shows.
+    # Nessie removes the parent from the only snapshot that it shows.
     broken_by_catalog = frozenset({Rule.SNAPSHOT_PARENT})
 
     engine = Engine.SPARK

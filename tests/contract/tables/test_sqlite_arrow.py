@@ -1,4 +1,4 @@
-"""The table manager on the embedded catalog, with rows moved in process."""
+"""The table manager on the embedded catalog, in process."""
 
 from __future__ import annotations
 

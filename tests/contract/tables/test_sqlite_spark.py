@@ -1,4 +1,4 @@
-"""The table manager on the embedded catalog, with rows moved by Spark."""
+"""The table manager on the embedded catalog, on Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every object store keeps one contract, and so does the listing of PyIceberg's FileIO."""
+"""All object stores, and listings by PyIceberg's FileIO, pass the same contract."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from floe_testing.object_stores import ObjectListingContract, ObjectStoreContrac
 
 FSSPEC = {"py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO"}
 PYARROW = {"py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO"}
-# gcsfs and adlfs hand large bodies to aiohttp in one piece.
+# gcsfs and adlfs pass large bodies to aiohttp in one piece.
 LARGE_BODIES = pytest.mark.filterwarnings("ignore:Sending a large body directly:ResourceWarning")
 
 
@@ -35,7 +35,7 @@ def s3_properties(minio):
 
 @pytest.fixture
 def gcs_properties(fake_gcs, monkeypatch):
-    # gcsfs asks emulators for an API that they do not have.
+    # gcsfs uses an API that emulators do not have.
     monkeypatch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
     return {"gcs.service.host": fake_gcs.url, "gcs.oauth2.token": "anon", "gcs.project-id": fake_gcs["project"]}
 

@@ -1,4 +1,4 @@
-"""Tables that Java wrote, once for the tests that change their files."""
+"""Tables written by Iceberg's Java library, created once; tests change copies of their files."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A planted breach for each rule about manifests, data files and deletes.
+"""A planted breach for each rule on manifests, data files and delete files.
 
-Each change is made to a table that Java wrote. ``also`` names rules that the same change cannot help breaking.
+Each change is made to a table that Java has written. ``also`` names rules that the same change inevitably breaks.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ def without_id(table: pa.Table) -> pa.Table:
     return table.select(["name", "f"])
 
 
-# A file that is written anew has another size than summaries and partition statistics count.
+# A rewritten file has a different size than in summaries and partition statistics.
 DELETE_SIZES = (Rule.SUMMARY_CHANGE, Rule.SUMMARY_TOTAL)
 SIZES = (*DELETE_SIZES, Rule.PARTITION_STATISTICS_FILE)
 PLANTINGS += [

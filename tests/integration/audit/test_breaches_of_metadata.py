@@ -1,6 +1,6 @@
-"""A planted breach for each rule about table metadata, snapshots, manifest lists and statistics.
+"""A planted breach for each rule on table metadata, snapshots, manifest lists and statistics.
 
-Each change is made to a table that Java wrote. ``also`` names rules that the same change cannot help breaking.
+Each change is made to a table that Java has written. ``also`` names rules that the same change inevitably breaks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PLANTINGS = Plantings()
 
 @PLANTINGS.planted(Rule.FILE_MISSING)
 def data_file_is_gone(table: Planted) -> None:
-    # The rows of a snapshot are counted from metadata where nothing is deleted by value.
+    # Without equality deletes, the rows of a snapshot are counted from metadata.
     table.replace(table.file()[0], None)
 
 

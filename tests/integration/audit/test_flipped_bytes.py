@@ -1,4 +1,4 @@
-"""One wrong byte anywhere: the auditor never fails, names the file, and misses only what changes no fact."""
+"""Single flipped bytes: the auditor never crashes, names the file, and misses only changes without consequences."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from floe_testing.faults.planting import plain
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("audit")]
 
 FLIPS = 40
-# Of flips anywhere in such a file, the least share that is found on these tables: the rest are names, comments,
-# properties and copies of the schema, which make up much of files this small.
+# The minimum share of detected flips in such a file on these tables. The other flips are in names, comments,
+# properties and copies of the schema, which make up much of such small files.
 SHARES = {
     "metadata": 0.75,
     "manifest list": 0.35,

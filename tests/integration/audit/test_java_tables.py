@@ -1,4 +1,4 @@
-"""Tables written by Iceberg's Java library: the reference, so whatever the auditor finds there is a false alarm."""
+"""Tables written by Iceberg's Java library: the auditor must not report any breach."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The glue catalog on moto's Glue, with its warehouse on MinIO: plugin, tables on both engines, and its errors."""
+"""The ``glue`` catalog on moto, with files on MinIO: plugin, tables on both engines, errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hive catalog on a real Hive metastore: plugin, tables on both engines, and what it says when things go wrong."""
+"""The ``hive`` catalog on a Hive metastore: plugin, tables on both engines, errors."""
 
 from __future__ import annotations
 

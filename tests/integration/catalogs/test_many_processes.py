@@ -1,4 +1,4 @@
-"""One catalog, many processes: set-up, namespaces and commits race."""
+"""One catalog, many processes: concurrent setup, namespaces and commits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMMITS = 3
 
 def _work(number, settings, environ, start, results):
     """Connect with everybody else, then commit until each property landed."""
-    # The fork server was started before the test set its variables.
+    # The fork server started before the test set its variables.
     os.environ.update(environ)
     try:
         start.wait(timeout=120)
@@ -49,7 +49,7 @@ def _work(number, settings, environ, start, results):
 
 def race(settings):
     context = multiprocessing.get_context("forkserver")
-    # Imported once for all of them: sixteen imports would take longer than the race.
+    # Imported once for all processes: sixteen imports would take longer than the race.
     context.set_forkserver_preload(["floe_catalogs.sql", "pyiceberg.io.pyarrow"])
     start, results = context.Barrier(PROCESSES), context.Queue()
     workers = [

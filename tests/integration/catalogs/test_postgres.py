@@ -1,4 +1,4 @@
-"""The sql catalog plugin on a real PostgreSQL."""
+"""The ``sql`` catalog plugin on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_the_same_catalog_recovers_when_its_connections_were_cut(administer, pos
 
 
 def test_a_server_that_went_away_makes_the_plugin_unhealthy(postgres_server, pytestconfig, tmp_path, monkeypatch):
-    # The shared server is asked for only to skip where there is none; this one is the test's own.
+    # The shared server is only used to skip if PostgreSQL is missing; the test has its own server.
     run = ServiceRun(pytestconfig.rootpath / ".floe-dev", f"away-{os.getpid()}")
     server = run.start(Postgres())
     monkeypatch.setenv("PG_PASSWORD", server["password"])

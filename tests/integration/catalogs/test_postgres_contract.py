@@ -1,4 +1,4 @@
-"""The sql catalog keeps the contract of catalog plugins on PostgreSQL too."""
+"""The ``sql`` plugin passes the catalog contract on PostgreSQL."""
 
 from __future__ import annotations
 

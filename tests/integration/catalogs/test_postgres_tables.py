@@ -1,4 +1,4 @@
-"""The table manager on a PostgreSQL catalog, with rows moved in process and by Spark."""
+"""The table manager on PostgreSQL, in process and on Spark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class PostgresTables(TableManagerContract):
 
     @pytest.fixture
     def manager(self, postgres_catalog, tmp_path):
-        # Spark keeps a catalog under its name for as long as the session lives.
+        # A Spark session keeps a catalog under its name until it ends.
         catalog = {**postgres_catalog, "name": f"pg_{uuid.uuid4().hex}"}
         artifacts = CompiledArtifacts(
             name="shop", floe_version="test", catalog=catalog, compute={"master": "local[2]"}

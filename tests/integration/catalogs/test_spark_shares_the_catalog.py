@@ -1,4 +1,4 @@
-"""Spark and PyIceberg on one sql catalog: each sees what the other did."""
+"""Spark and PyIceberg on the same SQL catalog see each other's changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from floe_iceberg.catalog.connection import open_project
 
 pytestmark = [
     pytest.mark.spark,
-    # py4j leaves its sockets to the garbage collector when a driver is stopped.
+    # When a driver stops, py4j leaves its sockets to the garbage collector.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 

@@ -1,4 +1,4 @@
-"""Projects for commands to run in."""
+"""Projects for tests of commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declared checks in a real run on Spark, and again on what it published."""
+"""Declared checks on Spark, in a run and in ``floe test``."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_warnings_are_published_and_errors_held_back_on_spark_and_found_again_by
     assert (code, data["assets"][0]["state"]) == (1, "held back")
     assert checks_of(data)["paid"][0] == "failed"
     branch = data["assets"][0]["branch"]
-    # Of the first day less than half is left, which is a warning only.
+    # Less than half of the first day is left, which is only a warning.
     code, data = floe("run", "-s", "silver.orders", "--partition", first, rows={first: [[10, 1]]})
     assert (code, data["assets"][0]["state"]) == (0, "published")
     assert checks_of(data)["row_count_change"] == ("warned", {"num_rows": 1, "rows_before": 3, "ratio": 0.3333})

@@ -1,4 +1,4 @@
-"""floe plan and run when the keys in floe.yaml are not those of the table."""
+"""``floe plan`` and ``floe run`` if the keys in floe.yaml differ from those of the table."""
 
 from __future__ import annotations
 

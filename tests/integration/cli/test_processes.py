@@ -1,4 +1,4 @@
-"""floe as a process: signals, pipes, terminals."""
+"""floe as a process: signals, pipes and terminals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""floe publish after main has moved on: rebased and checked again, or refused with what moved."""
+"""``floe publish`` after main has changed: the write is repeated and checked again, or rejected with the reason."""
 
 from __future__ import annotations
 

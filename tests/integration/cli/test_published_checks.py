@@ -1,4 +1,4 @@
-"""``floe test``: checks on what is published, and their results kept as a table."""
+"""``floe test``: checks on published data, and the table of their results."""
 
 from __future__ import annotations
 

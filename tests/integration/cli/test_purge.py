@@ -1,4 +1,4 @@
-"""``floe tables drop --purge``: refused under a legal hold, and never a success with files left."""
+"""``floe tables drop --purge``: rejected under a legal hold, and an error if files remain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""floe run, plan, publish and discard on a small project whose assets need no Spark."""
+"""``floe run``, ``plan``, ``publish`` and ``discard`` on a small project without Spark."""
 
 from __future__ import annotations
 

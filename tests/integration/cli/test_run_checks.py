@@ -1,4 +1,4 @@
-"""What floe run says about checks that did not pass, and about assets that returned nothing."""
+"""Reports of ``floe run`` on failed checks, and on assets that return nothing."""
 
 from __future__ import annotations
 

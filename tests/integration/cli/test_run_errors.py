@@ -1,4 +1,4 @@
-"""``floe run`` when something is wrong: whose fault it is, where, and in one line."""
+"""Error reports of ``floe run``: the cause, its location, and the exit code."""
 
 from __future__ import annotations
 

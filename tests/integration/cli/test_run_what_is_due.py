@@ -1,4 +1,4 @@
-"""floe run --missing, --failed, --all-partitions and --full-refresh."""
+"""``floe run --missing``, ``--failed``, ``--all-partitions`` and ``--full-refresh``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""floe with Spark, as users meet it: a new project that runs, and a server that stays, is found again, and stops."""
+"""floe with Spark: a new project runs, and the warm server is started, found again and stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``floe validate``: every mistake with its place in floe.yaml and what to write instead."""
+"""``floe validate``: each mistake with its location in floe.yaml and a suggestion."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def new_project(tmp_path):
         settings = {
             "name": "shop",
             "floe_version": "0.1.0",
-            # One driver serves all projects, and knows their catalogs by name.
+            # One driver serves all projects and identifies their catalogs by name.
             "catalog": {"name": f"lake_{next(_numbers)}"},
             "compute": {"master": "local[2]", "driver_memory": "1g"},
             **sections,

@@ -1,7 +1,7 @@
-"""A project whose checked asset runs in step processes; a script for test_processes.
+"""A project with a checked asset that runs in step processes; a script for test_processes.
 
-Everything lies below ``FLOE_TEST_ROOT``; a file ``bad`` there names a partition with bad rows. One run for each of
-four partitions is started, two at a time, with the multiprocess executor; prints how they ended.
+All files are in ``FLOE_TEST_ROOT``; a file named ``bad`` contains the name of a partition with bad rows. Starts one run
+for each of four partitions, two at a time, with the multiprocess executor, and prints their results.
 """
 
 import json
@@ -66,7 +66,7 @@ def run(job, instance, key) -> bool:
 def main() -> None:
     warnings.simplefilter("ignore")
     (ROOT / "dagster").mkdir(exist_ok=True)
-    # Dagster imports this file a second time to find the job: once, before threads can meet it half imported.
+    # Dagster imports this file again to find the job: import it before threads can see it half imported.
     job = dg.reconstructable(partitions_job)
     job.get_definition()
     with dg.DagsterInstance.local_temp(str(ROOT / "dagster")) as instance, ThreadPoolExecutor(2) as pool:

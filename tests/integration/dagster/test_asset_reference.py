@@ -1,4 +1,4 @@
-"""docs/reference/assets.md: the project that its blocks make, run as it stands; on Arrow, but for its SQL model."""
+"""The project in docs/reference/assets.md runs as written; on Arrow, except for its SQL model."""
 
 from __future__ import annotations
 

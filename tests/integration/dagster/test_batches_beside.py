@@ -1,4 +1,4 @@
-"""Partitions that run at the same time, in processes of their own."""
+"""Partitions that run in parallel, in separate processes."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_after_a_failure_no_other_partition_is_begun(folder):
     [raw, clean] = outcomes["2026-01-02"].assets
     assert "no source for 2026-01-02" in raw.reason
     assert clean.state.value == "not run"
-    # The one that ran beside it may have been followed by another before the failure was known.
+    # The batch that ran in parallel may have been followed by another before the failure was noticed.
     assert len(tried) < len(batches) - 2
     assert sorted(str(row["day"]) for row in rows(folder, "silver.clean")) == sorted(set(outcomes) - {"2026-01-02"})
     (folder / "fail-2026-01-02").unlink()

@@ -1,4 +1,4 @@
-"""How often the catalog is asked: over REST each call is a round trip."""
+"""The number of catalog calls per write: over REST, each call is a round trip."""
 
 import itertools
 from collections import Counter
@@ -114,6 +114,6 @@ def test_a_checked_write_on_spark_takes_few_calls(tables, catalog, orders, mode)
     assert job.execute_in_process().success
     catalog.calls.clear()
     assert job.execute_in_process().success
-    # Before the write, after it, and before the checks; an overwrite looks for older writes that wait.
+    # Before the write, after it, and before the checks; an overwrite also looks for older staged writes.
     assert catalog.calls == Counter(load=4 if mode == "overwrite" else 3, commit=2)
     assert 5 in tables.scan(orders)["id"].to_pylist()

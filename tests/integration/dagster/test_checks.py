@@ -9,7 +9,8 @@ from floe_core.errors import ConfigurationError, InvalidScanError
 from floe_core.plugins import PLUGIN_API_VERSION, PluginRegistry, QualityPlugin, QualityResult
 from floe_core.schemas import CheckConfig
 from floe_dagster.gate.checks import expand_checks
-from floe_dagster.gate.evaluation import run_checks
+from floe_dagster.gate.evaluation import CheckedRows, require_evaluated
+from floe_dagster.gate.evaluation import evaluate as evaluated
 
 pytestmark = pytest.mark.spark
 
@@ -41,9 +42,8 @@ def evaluate(tables, table):
 
     def run(*settings, ref=None, rows=None):
         checks = expand_checks([CheckConfig.model_validate(item) for item in settings], table=table)
-        return {
-            o.check.name: (o.passed, dict(o.figures)) for o in run_checks(tables, table, checks, ref=ref, rows=rows)
-        }
+        outcomes = require_evaluated(evaluated(tables, checks, CheckedRows(table, ref, rows)))
+        return {outcome.check.name: (outcome.passed, dict(outcome.figures)) for outcome in outcomes}
 
     return run
 

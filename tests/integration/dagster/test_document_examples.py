@@ -1,4 +1,4 @@
-"""The API contract's Dagster examples on an embedded catalog; over REST they run as printed, among the documents."""
+"""The Dagster examples of the API contract, on an embedded catalog."""
 
 from datetime import datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Write, audit, publish: rows reach main only after their checks have passed."""
+"""Write, audit, publish: rows are published only after their checks pass."""
 
 import dagster as dg
 import pyarrow as pa
@@ -108,7 +108,7 @@ def test_a_held_write_can_be_published_or_discarded_by_hand(run, tables):
     first, second = list_staged(tables, "public.orders")
     publish_staged(tables, "public.orders", first.branch)
     assert tables.scan("public.orders").num_rows == 2
-    # Main has moved: the second write is done again on top of it.
+    # Main has changed: the second write is repeated on top of it.
     publish_staged(tables, "public.orders", second.branch)
     assert sorted(tables.scan("public.orders")["id"].to_pylist(), key=str) == [1, 2, None, None]
     run(orders_asset([None, 3]), NO_NULLS)
@@ -190,7 +190,7 @@ def test_a_bad_partition_is_held_while_others_are_published(run, tables):
     assert not run(daily(2, bad=["2024-01-02"]), NO_NULLS, partition_key="2024-01-02").success
     assert run(daily(3), NO_NULLS, partition_key="2024-01-01").success
     assert ids_by_day(tables) == {1: 3, 2: 1}
-    # The held partition grew out of an older main; publishing it must not bring the first day back.
+    # The held-back partition is based on an older main; publishing it must not restore the first day.
     [staged] = list_staged(tables, "public.orders")
     publish_staged(tables, "public.orders", staged.branch)
     assert ids_by_day(tables) == {1: 3, 2: None}

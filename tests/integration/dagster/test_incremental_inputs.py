@@ -1,4 +1,4 @@
-"""Inputs that hold what was added since the asset last succeeded."""
+"""Incremental inputs: the rows added since the asset last succeeded."""
 
 import dagster as dg
 import pandas as pd

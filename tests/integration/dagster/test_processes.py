@@ -1,4 +1,4 @@
-"""Checked partitions in step processes: all at once, on one Spark Connect server."""
+"""Checked partitions in concurrent step processes, on one Spark Connect server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.live,
     pytest.mark.spark,
     pytest.mark.timeout(900),
-    # A server is meant to outlive whoever started it, and Python says so when that one forgets it.
+    # A server outlives the process that started it, and Python warns when that process drops its handle.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
@@ -27,7 +27,7 @@ def metadata_of(root):
     [path] = root.rglob("catalog.db")
     engine = create_engine(f"sqlite:///{path}")
     with engine.connect() as connection:
-        # The results of checks are kept in a table beside it.
+        # The table of check results is written as well.
         found = connection.exec_driver_sql("select metadata_location from iceberg_tables where table_name = 'orders'")
         location = found.scalar_one()
     engine.dispose()
@@ -54,6 +54,6 @@ def test_partitions_that_run_at_once_in_step_processes_are_all_published_but_the
     held = [name for name in table.metadata.refs if name != "main"]
     assert len(held) == 1
     assert held[0].startswith("audit.bronze_orders.2024-01-03.")
-    # What is downstream of the bad partition never ran; the others read what had just been published.
+    # Assets downstream of the bad partition never ran; the others read what had just been published.
     assert sorted(path.name for path in tmp_path.glob("read-*")) == [f"read-2024-01-0{n}" for n in (1, 2, 4)]
     assert {path.read_text() for path in tmp_path.glob("read-*")} == {"1"}

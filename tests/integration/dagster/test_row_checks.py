@@ -1,4 +1,4 @@
-"""Expressions, relationships and changes of the number of rows on Spark, against a model in plain Python."""
+"""Expressions, relationships and row count changes on Spark, compared with a model in Python."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from floe_core.errors import ConfigurationError, InvalidScanError, RefNotFoundError
 from floe_core.schemas import CheckConfig
 from floe_dagster.gate.checks import expand_checks
-from floe_dagster.gate.evaluation import CheckedRows, evaluate, run_checks
+from floe_dagster.gate.evaluation import CheckedRows, evaluate, require_evaluated
 
 pytestmark = pytest.mark.spark
 
@@ -49,7 +49,7 @@ def expressions():
     return {
         "price >= 0": lambda row: compare(row["price"], lambda value: value >= 0),
         "price >= -0.01": lambda row: compare(row["price"], lambda value: value >= Decimal("-0.01")),
-        # Spark puts NaN above every number.
+        # In Spark, NaN is greater than every number.
         "weight <= 1": lambda row: compare(row["weight"], lambda value: not math.isnan(value) and value <= 1),
         "weight >= 0": lambda row: compare(row["weight"], lambda value: math.isnan(value) or value >= 0),
         "`unit name` in ('kg', 'it''s')": lambda row: compare(row["unit name"], lambda value: value in {"kg", "it's"}),
@@ -129,7 +129,7 @@ def test_one_expression_that_cannot_be_evaluated_leaves_the_others_alone(evaluat
     assert right == (False, {"failing_rows": 1})
     checks = expand_checks([CheckConfig.model_validate(settings[1])], table="bronze.orders")
     with pytest.raises(InvalidScanError, match="Cannot evaluate the check 'c1'"):
-        run_checks(shop, "bronze.orders", checks, ref=None, rows=None)
+        require_evaluated(evaluate(shop, checks, CheckedRows("bronze.orders")))
     with pytest.raises(ConfigurationError, match="a query inside of it"):
         evaluated({"type": "expression", "expression": "id in (select id from silver.owners)"})
 
@@ -185,7 +185,7 @@ def test_a_relationship_to_itself_sees_the_rows_that_wait(evaluated, shop):
     more = [{"id": 99, "owner": 1, "price": None, "weight": None, "unit name": None, "part": "a", "item": None}]
     shop.append("bronze.orders", pa.Table.from_pylist(more, schema=SCHEMA), branch="audit.x")
     itself = relationship("owner", to="bronze.orders", to_columns=["id"])
-    # On main, 10, 11 and 99 are nobody's id; on the branch 99 is, and so is the new row's owner.
+    # On main, 10, 11 and 99 are not ids; on the branch, 99 is, and so is the new row's owner.
     assert [found_bad(one) for one in evaluated(itself)] == [3]
     assert [found_bad(one) for one in evaluated(itself, ref="audit.x")] == [2]
 
@@ -218,14 +218,14 @@ def test_the_number_of_rows_is_compared_with_main_on_a_branch_and_with_the_write
     bounds = [change(min_ratio=1.5), change(max_ratio=1.4), change(min_change=2, max_change=2), change(max_change=1)]
     figures = {"num_rows": 6, "rows_before": 4, "ratio": 1.5}
     assert evaluated(*bounds, ref="audit.x") == [(passed, figures) for passed in (True, False, True, False)]
-    # Only rows of the partition count, and only those that a predicate chooses.
+    # Only rows of the partition count, and only those that a predicate selects.
     doubled = {"num_rows": 4, "rows_before": 2, "ratio": 2.0}
     assert evaluated(change(max_ratio=1.5), ref="audit.x", rows=PART_A) == [(False, doubled)]
     priced = change(max_ratio=1.5) | {"where": "price > 0"}
     assert evaluated(priced, ref="audit.x") == [(True, {"num_rows": 3, "rows_before": 2, "ratio": 1.5})]
     shop.publish_branch("bronze.orders", "audit.x", remove=True)
     assert evaluated(change(max_ratio=1.4)) == [(False, figures)]
-    # A compaction changes no rows, and so is no version to compare with.
+    # A compaction changes no rows, so it is not a version to compare with.
     shop.compact_table("bronze.orders")
     assert evaluated(change(max_ratio=1.4)) == [(False, figures)]
     shop.overwrite("bronze.orders", pa.Table.from_pylist(ROWS[:1], schema=SCHEMA))

@@ -1,4 +1,4 @@
-"""Assets that return and take PySpark frames."""
+"""Assets that return and read PySpark frames."""
 
 from datetime import datetime
 from typing import Optional

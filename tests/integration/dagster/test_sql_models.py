@@ -1,4 +1,4 @@
-"""SQL models in a project, run by Spark."""
+"""SQL models of a project, run by Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run whose steps have processes of their own, for the project itself and for a tenant."""
+"""Runs with step processes, for the project and for a tenant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a storage plugin says about itself is enough for the IO manager to reach its files."""
+"""The IO manager accesses files with a storage plugin's configuration alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run as others see it: its trace, its metrics, its lineage and its log, read back from a receiver."""
+"""Traces, metrics, lineage and logs of a run, as received by a backend."""
 
 from __future__ import annotations
 

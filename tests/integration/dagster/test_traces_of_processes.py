@@ -1,4 +1,4 @@
-"""Runs of several processes as others see them: still one trace each."""
+"""Runs with several processes have a single trace."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_steps_of_a_run_with_processes_of_their_own_are_one_trace(folder, collec
     [run] = tree.named("dagster.run")
     steps = tree.named("dagster.asset", "dagster.step")
     assert {step.parent_id for step in steps} == {run.span_id}
-    # Two assets and the gate between them.
+    # Two assets, and the gate between them.
     assert len({step.process for step in steps}) == 3
     assert run.process not in {step.process for step in steps}
     rows = {point.attributes["table"]: point.value for point in collector.points("floe.rows.written")}

@@ -1,4 +1,4 @@
-"""Keys of upserts on Spark, on tables that Spark made, and on branches."""
+"""Upsert keys on Spark: tables created by Spark, and branches."""
 
 import dagster as dg
 import pyarrow as pa
@@ -86,6 +86,6 @@ def test_a_held_upsert_is_refused_once_the_table_has_other_keys(upsert, tables):
     assert not upsert([{"id": 1, "line": 2, "qty": None}], ["id"], checks=[NO_NULLS]).success
     [held] = list_staged(tables, TABLE)
     tables.set_keys(TABLE, ["id", "line"])
-    with pytest.raises(WriteError, match="by id; the keys of the table are id, line"):
+    with pytest.raises(WriteError, match="by id, but the keys of the table are now id, line"):
         publish_staged(tables, TABLE, held.branch)
     assert found(tables) == [(1, 1, 5)]

@@ -1,4 +1,4 @@
-"""The server that the documents' snippets connect to."""
+"""The server for the snippets of the specification documents."""
 
 from __future__ import annotations
 

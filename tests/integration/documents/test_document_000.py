@@ -1,4 +1,4 @@
-"""The code sample of the tenancy document, run as it is written; only PyIceberg's configuration names the servers."""
+"""The code sample of the tenancy document runs as written; only PyIceberg's configuration is set by the test."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def run_sample(code: str, environ: dict[str, str], tmp_path) -> dict:
             **os.environ,
             "PYICEBERG_CATALOG__CLIENTS__TYPE": "sql",
             "PYICEBERG_CATALOG__CLIENTS__URI": f"sqlite:///{tmp_path}/clients.db",
-            # gcsfs asks emulators for an API they do not have.
+            # gcsfs uses an API that emulators do not have.
             "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
             **settings,
         },

@@ -1,4 +1,4 @@
-"""The snippets of the table manager's research document, run as printed; what they take for granted is prepared."""
+"""The snippets of the table manager's research document run as printed, in a prepared environment."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from floe_core.schemas import CatalogConfig
 from floe_iceberg import CommitStrategy, IcebergTableManager, IcebergTableManagerConfig, SnapshotInfo, WriteMode
 from floe_testing.rest_fixtures import CLIENT_ID, CLIENT_SECRET, store_properties
 
-# The document recommends a property for tables that PyIceberg's own writer does not know.
+# The document recommends a table property that PyIceberg's own writer does not support.
 pytestmark = pytest.mark.filterwarnings("ignore:Parquet writer option")
 
 
 def run(snippet: str, **scope: Any) -> dict[str, Any]:
     """Execute a snippet and return its names."""
-    # Annotations are values here, as they are for whoever runs the printed text.
+    # Annotations are evaluated here, as in the printed text.
     code = compile(dedent(snippet), "<printed>", "exec", dont_inherit=True)
     exec(code, scope)  # noqa: S102 - the document's own text
     return scope
@@ -340,7 +340,7 @@ def test_a_catalog_plugin_from_the_registry(gateway, minio, connect, namespace, 
     registry = PluginRegistry()
     printed = run(snippet, plugin_registry=registry, PluginType=PluginType, config=config)
     printed["table"].append(pa.table({"id": [1, 2]}))
-    # The manager of the same plugin sees the same table, and nothing else was opened.
+    # The manager of the same plugin sees the same table, and no other catalog was opened.
     manager = IcebergTableManager(printed["catalog_plugin"])
     assert manager.scan(f"{namespace}.customers").num_rows == 2
     printed["catalog_plugin"].drop_table(f"{namespace}.customers", True)

@@ -1,4 +1,4 @@
-"""The API contract: its signatures, models and usage examples as printed; only address and namespace are others."""
+"""The API contract: signatures, models and usage examples run as printed, except for address and namespace."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from floe_testing.rest_fixtures import store_properties
 
 ADDRESS = "http://localhost:8181/api/catalog"
 
-# Annotations are left out: the objects of PyIceberg and Dagster in them are checked by running the examples.
+# Annotations are ignored: running the examples checks the PyIceberg and Dagster objects in them.
 SIGNATURES = """
     def create_io_manager(config, catalog=None): ...
 
@@ -168,7 +168,7 @@ FROM_ARTIFACTS = """
     io_manager = create_io_manager_from_artifacts(artifacts)
 """
 
-# The examples in docstrings, each by itself as there.
+# The examples in docstrings, each run separately.
 FACTORY_EXAMPLE = """
     from floe_iceberg import create_io_manager, IcebergIOManagerConfig
     config = IcebergIOManagerConfig(
@@ -311,7 +311,7 @@ def bronze(gateway, connect, minio, namespace):
 
 def printed(text: str, **names: Any) -> dict[str, Any]:
     """Execute what the contract prints, and return its names."""
-    # Annotations are values here, as they are for whoever runs the printed text.
+    # Annotations are evaluated here, as in the printed text.
     code = compile(textwrap.dedent(text), "<printed>", "exec", dont_inherit=True)
     exec(code, names)  # noqa: S102 - the contract's own text
     return names
@@ -387,7 +387,7 @@ def test_the_printed_exceptions_have_their_place_in_the_tree():
             {parent.__name__ for parent in one.__mro__} for one in (kind, getattr(floe_iceberg, name))
         )
         assert printed_parents <= own
-        # Between the printed ones nothing is added: whoever catches a WriteError does not mean a ScanError.
+        # No class is added between the printed ones: a handler for WriteError must not catch a ScanError.
         assert own & contract.keys() == printed_parents & contract.keys()
 
 
@@ -450,7 +450,7 @@ def test_the_examples_in_docstrings_of_operations_run(example, bronze, connect, 
 def test_the_examples_in_docstrings_of_the_io_manager_run(example, bronze, gateway, connect):
     gateway.tokens = None
     customers = example(OUTPUT_EXAMPLE, asset=dg.asset, pd=pd)["customers"]
-    # The printed filter is left open.
+    # The printed example has no filter value.
     text = INPUT_EXAMPLE.replace("...", "pc.field('id') > 1")
     downstream = example(text, asset=dg.asset, pa=pa, pc=pc)["downstream"]
     io_manager = example(FACTORY_EXAMPLE, Definitions=dg.Definitions, my_asset=customers)["io_manager"]

@@ -1,4 +1,4 @@
-"""The patterns of the storage layer's research document, run as printed; addresses and credentials are prepared."""
+"""The patterns of the storage layer's research document run as printed, with prepared addresses and credentials."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from floe_testing.rest_fixtures import CLIENT_ID, CLIENT_SECRET, store_propertie
 
 def run(snippet: str, **scope: Any) -> dict[str, Any]:
     """Execute a snippet and return its names."""
-    # Annotations are values here, as they are for whoever runs the printed text.
+    # Annotations are evaluated here, as in the printed text.
     code = compile(dedent(snippet), "<printed>", "exec", dont_inherit=True)
     exec(code, scope)  # noqa: S102 - the document's own text
     return scope
@@ -76,7 +76,7 @@ BEARER = """
 """
 
 
-# PyIceberg warns of its own default for the token's address, which the document relies on.
+# PyIceberg warns about its default for the token endpoint, on which the document relies.
 @pytest.mark.filterwarnings("ignore:.*missing the OAuth2 server URI")
 @pytest.mark.parametrize("flow", [CONNECTION, BEARER], ids=["client credentials", "bearer token"])
 @pytest.mark.req("FR-001", "FR-002")
@@ -160,7 +160,7 @@ RETRY = """
 """
 
 
-# Tenacity has renamed the parameter since the document was written.
+# Tenacity has renamed the parameter since.
 @pytest.mark.filterwarnings("ignore:The 'initial' parameter is deprecated")
 @pytest.mark.parametrize("failure", [ConnectionError, TimeoutError, PermissionError])
 @pytest.mark.req("RD-02")
@@ -488,6 +488,6 @@ def test_the_printed_models_have_their_fields_here():
         for field, expected in printed[name].model_fields.items():
             if model.model_fields[field].default != expected.default:
                 different[field] = model.model_fields[field].default
-    # Decided on purpose: three attempts are over before a catalog has restarted (docs/adr/0009-seven-attempts.md).
+    # A deliberate deviation: three attempts end before a catalog has restarted (docs/adr/0009-seven-attempts.md).
     assert different == {"max_attempts": 7}
     assert {mode.value for mode in printed["WriteMode"]} <= {mode.value for mode in WriteMode}

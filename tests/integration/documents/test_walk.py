@@ -1,4 +1,4 @@
-"""docs/walk.md lists the files that four operations really pass through."""
+"""docs/walk.md lists the files that the four operations use."""
 
 import subprocess
 import sys

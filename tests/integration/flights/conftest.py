@@ -1,4 +1,4 @@
-"""The flights example on a folder of its own, and the same figures worked out from the raw files by pandas alone."""
+"""The flights example in a temporary folder, and its expected results, computed from the raw files with pandas."""
 
 from __future__ import annotations
 

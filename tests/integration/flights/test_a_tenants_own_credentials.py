@@ -1,4 +1,4 @@
-"""The example for one airport, run by that tenant: nothing but its own credentials, on REST with MinIO."""
+"""The flights example for one tenant with only its own credentials, on REST with MinIO."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.timeout(900), pyt
 
 DAYS = ("2013-07-01", "2013-07-02")
 AIRPORT, NEIGHBOR = "ewr", "jfk"
-# An administrator has keys of the bucket; a tenant has an id and a secret, and the catalog vends it keys.
+# The administrator has keys for the bucket; the tenant has an id and a secret, and the catalog vends keys to it.
 ENVIRONMENTS = """
   owner:
     catalog: {{type: rest, uri: "{server}", warehouse: lake, access_delegation: none}}
@@ -95,9 +95,9 @@ def test_an_airports_pipeline_runs_with_its_own_credentials_alone(site, project,
     assert guard.asked == []
     planes = f"{place}.{AIRPORT}.bronze.planes"
     floe("tables", "expire", planes, "--older-than", "0d", "--retain-last", "1", "--yes", "--env", "tenant", **own)
-    # Expiry looks for a legal hold above the tenant; that the tenant may not see there does not stop it.
+    # Expiry looks for a legal hold above the tenant; missing access there does not stop it.
     assert set(guard.asked) == {f"GET /v1/namespaces/{place}"}
-    # The administrator sees the same rows, each tenant's files below its own prefix, and an untouched neighbor.
+    # The administrator sees the same rows, all files below the tenant's prefix, and an unchanged second tenant.
     verified = floe("tenants", "verify", AIRPORT, NEIGHBOR, "--env", "owner", **owner)
     wrong = [check for report in verified for check in report["checks"] if check["state"] == "failed"]
     assert [report["ok"] for report in verified] == [True, True], wrong

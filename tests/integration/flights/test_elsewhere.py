@@ -1,4 +1,4 @@
-"""The example unchanged on other engines and another catalog: only the environment of floe.yaml differs."""
+"""The flights example on other engines and catalogs, selected by the environment in floe.yaml."""
 
 from __future__ import annotations
 

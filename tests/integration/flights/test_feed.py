@@ -1,4 +1,4 @@
-"""The feed delivers what the raw files hold, with the faults it promises and no others."""
+"""The simulated feed delivers the raw data with the documented faults, and no others."""
 
 from __future__ import annotations
 
@@ -63,5 +63,5 @@ def test_the_bad_day_has_its_delays_in_seconds(landing, raw):
 def test_a_day_nobody_delivered_says_how_to_have_it_delivered(landing):
     from flights.landing import read_days
 
-    with pytest.raises(FileNotFoundError, match=r"2013-01-01\. Have the year delivered with"):
+    with pytest.raises(FileNotFoundError, match=r"2013-01-01\. To deliver the whole year, run"):
         read_days(["2013-01-01"])

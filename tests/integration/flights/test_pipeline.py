@@ -1,4 +1,4 @@
-"""The example's story on a few days of the year, from raw files to figures, on Spark."""
+"""The flights example on a few days of the year, on Spark."""
 
 from __future__ import annotations
 

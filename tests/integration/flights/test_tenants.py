@@ -1,4 +1,4 @@
-"""The example for its three airports, each a tenant: one pipeline, tables and files apart."""
+"""The flights example with one tenant per airport: one pipeline, separate tables and files."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_no_airports_files_lie_under_anothers_prefix(airports, project):
     assert [(report["tenant"], report["ok"]) for report in answer["data"]] == [(one, True) for one in AIRPORTS]
     warehouse = project.folder / ".floe" / "warehouse"
     assert sorted(path.name for path in (warehouse / "tenants").iterdir()) == list(AIRPORTS)
-    # Whatever a table refers to, in any snapshot, lies below the prefix of its tenant.
+    # All files that any snapshot of a table refers to are below the prefix of its tenant.
     with project.tables() as tables:
         for airport in AIRPORTS:
             for name in ("bronze.flights", "silver.flights", "gold.daily"):

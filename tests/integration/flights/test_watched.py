@@ -1,4 +1,4 @@
-"""The flights pipeline as others see it: one trace a run, on Spark, in one process and in several."""
+"""Telemetry of the flights pipeline on Spark: one trace per run, in one process and in several."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Branches of operations whose process is gone."""
+"""Operation branches whose process no longer exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables brought to their declaration: every kind of difference, in one commit, with the rows as they were."""
+"""``apply_declaration``: all differences, in one commit, without changing rows."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def test_a_renamed_column_keeps_its_id_and_its_roles(manager, versions):
     assert [row["area"] for row in rows(manager)] == ["north", None]
     manager.upsert(NAME, pa.table({"number": pa.array([1], pa.int32()), "placed": [ROW["at"]], "area": ["south"]}))
     assert [row["area"] for row in rows(manager)] == ["south", None]
-    # A declaration that goes on saying it is harmless.
+    # Keeping renamed_from in the declaration has no effect.
     assert not manager.apply_declaration(NAME, wanted).changed
 
 

@@ -1,4 +1,4 @@
-"""Counts and bounds of data files: readers skip files by them, so that no row may lie outside."""
+"""Counts and bounds in data files: no row may be outside of the bounds."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_every_type_has_its_bounds_in_icebergs_serialization(manager):
             found = tuple(struct.unpack("<q", bound[number])[0] for bound in (file.lower_bounds, file.upper_bounds))
             assert found == tuple(rows[name].cast(pa.int64()).to_pylist()[:2])
         elif name == "u":
-            # In which order, no two engines agree.
+            # Engines do not agree on the order.
             assert bounds(manager, name) == (None, None)
             assert file.null_value_counts[number] == 1
         elif name == "date":
@@ -154,7 +154,7 @@ def test_every_type_has_its_bounds_in_icebergs_serialization(manager):
         else:
             assert bounds(manager, name) == tuple(rows[name].to_pylist()[:2])
         assert (file.value_counts[number], file.null_value_counts[number]) == (3, 1)
-    # The shortest two's complement that holds the value.
+    # The shortest two's complement of the value.
     assert (file.lower_bounds[5], file.upper_bounds[5]) == (b"\x80", b"\x00\x80")
     assert file.split_offsets == sorted(file.split_offsets)
     assert len(file.split_offsets) == 3

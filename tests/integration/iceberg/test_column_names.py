@@ -1,4 +1,4 @@
-"""Columns whose names no Avro schema, SQL parser or dotted path takes as they are."""
+"""Column names that Avro schemas, SQL parsers or dotted paths cannot represent directly."""
 
 from __future__ import annotations
 

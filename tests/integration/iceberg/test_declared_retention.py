@@ -1,4 +1,4 @@
-"""Expiry keeps what a table and its project ask to keep, unless the caller says otherwise."""
+"""Expiry respects the retention that a table and its project declare, unless the caller overrides it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from floe_testing.embedded_tables import age_snapshots
 AGE = "history.expire.max-snapshot-age-ms"
 TABLE = "bronze.orders"
 COLUMNS = [{"name": "id", "type": "long"}]
-# Without an ask of anybody's, everything but the current snapshot goes.
+# Without a declared retention, everything except the current snapshot expires.
 EAGER = IcebergTableManagerConfig(default_retention_days=0, default_properties={})
 
 

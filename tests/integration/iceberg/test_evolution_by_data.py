@@ -1,4 +1,4 @@
-"""Tables follow the data: new columns are added and types widened by the write that brings them."""
+"""Schema evolution by writes: new columns are added and types widened."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_wider_type_of_the_data_widens_the_column(manager, widening, write):
     after = manager.load_table(NAME).schema().find_field("value")
     assert (after.field_id, str(after.field_type)) == (before.field_id, name)
     assert found(manager, "value") == {1: small, 2: large}
-    # Narrower data fits as it is.
+    # Narrower data needs no change.
     WRITES[write](manager, rows(3, "value", small, narrow))
     assert found(manager, "value") == {1: small, 2: large, 3: small}
 

@@ -1,4 +1,4 @@
-"""What expiry leaves of a table's history: no wrong answer, no broken line of descent, no dangling statistics."""
+"""Expiry keeps a table's history consistent: log entries, parents and statistics."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_spark_reads_on_after_expiry(spark_tables):
     maintenance.expire_snapshots(context, NAME, snapshot_ids=[log[0].snapshot_id, log[1].snapshot_id], engine="arrow")
     history = spark_tables.plane.session.sql(f"SELECT snapshot_id, parent_id FROM floe.{NAME}.history").collect()
     assert [(r[0], r[1]) for r in history] == [(log[n].snapshot_id, log[n - 1].snapshot_id) for n in (2, 3, 4)]
-    # The exclusive start of an incremental read may be an expired parent, as long as the line still names it.
+    # The exclusive start of an incremental read may be an expired parent, as long as the history contains its id.
     rows = spark_tables.plane.read_arrow(ReadRequest(NAME, start_snapshot_id=log[1].snapshot_id))
     assert sorted(rows.column("id").to_pylist()) == [2, 3, 4]
     with pytest.raises(Exception, match=r"older than|Cannot find a snapshot"):
@@ -180,7 +180,7 @@ def test_snapshots_without_a_manifest_list_are_no_damage(context, grown):
     other.write_text(json.dumps(metadata))
     with pytest.raises(CapabilityError, match="manifest list"):
         lifecycle.register_table(context, "bronze.early", f"file://{other}")
-    # Java's catalog takes such a table.
+    # Java's catalog accepts such a table.
     with contextlib.suppress(ValidationError):
         context.catalog.register_table(("bronze", "early"), f"file://{other}")
     with pytest.raises(CapabilityError, match="manifest list"):

@@ -1,4 +1,4 @@
-"""Data files as the table's properties want them: codec, order of rows, place."""
+"""Data files follow the table's properties: codec, sort order, location."""
 
 from __future__ import annotations
 

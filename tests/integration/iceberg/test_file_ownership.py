@@ -1,4 +1,4 @@
-"""Which places are a table's own to delete in, when tables are moved, renamed, made anew, or share a folder."""
+"""A table's own locations for deletion, if tables are moved, renamed, recreated or share a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data files without field ids, taken in as they are: told by the table's name mapping, or refused before a write."""
+"""Data files without field ids: read by the table's name mapping, or rejected before a write."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def mapped(manager, tmp_path):
     paths = []
     for number in (1, 4):
         paths.append(f"{tmp_path}/taken-{number}.parquet")
-        # The order of columns and dictionaries are the writer's business.
+        # Column order and dictionaries depend on the writer.
         data = table_of([row(n) for n in range(number, number + 3)]).select(["m", "name", "l", "id", "r"])
         data = data.set_column(1, "name", data["name"].dictionary_encode())
         pq.write_table(data, paths[-1])
@@ -107,7 +107,7 @@ def test_columns_follow_their_names_through_changes_of_the_schema(mapped):
 
 
 def test_a_column_that_is_not_in_the_mapping_is_passed_over(mapped, tmp_path):
-    # Types that Iceberg does not have, and a name that is in the mapping of another struct.
+    # Types that Iceberg does not have, and a name that the mapping contains in another struct.
     extra = pa.table({"id": [20], "a": [1], "wait": pa.array([3], pa.duration("s")), "u": pa.array([1], pa.uint64())})
     path = tmp_path / "extra.parquet"
     pq.write_table(extra, path)
@@ -139,7 +139,7 @@ def test_elements_of_lists_are_found_whatever_the_writer_called_them(mapped, tmp
 
 
 def test_in_a_file_with_ids_a_column_without_one_is_passed_over(mapped, tmp_path):
-    # The mapping is for files that have no ids at all.
+    # The mapping only applies to files without any ids.
     fields = [
         pa.field("number", pa.int64(), metadata={"PARQUET:field_id": "1"}),
         pa.field("name", pa.string()),
@@ -148,7 +148,7 @@ def test_in_a_file_with_ids_a_column_without_one_is_passed_over(mapped, tmp_path
     pq.write_table(pa.table([[20], ["not a column"]], schema=pa.schema(fields)), path)
     take_in(mapped, path, rows=1)
     assert scanned(mapped, row_filter="id = 20", columns=["id", "name"]) == [{"id": 20, "name": None}]
-    # The auditor is right to complain of such a file.
+    # The auditor correctly reports such a file.
     mapped.drop_table(NAME)
 
 
@@ -171,7 +171,7 @@ def test_without_a_mapping_nothing_is_read_or_written(mapped, operation):
     assert "engine='spark'" in refused.value.hint
     assert mapped.load_table(NAME).metadata.current_snapshot_id == before.metadata.current_snapshot_id
     assert data_files(mapped) == files
-    # The auditor is right to complain of such files.
+    # The auditor correctly reports such files.
     mapped.drop_table(NAME)
 
 

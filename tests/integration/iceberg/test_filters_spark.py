@@ -1,4 +1,4 @@
-"""Row filters on two engines: Spark's own answers, floe's model of them, and the SQL that floe writes."""
+"""Row filters on Spark: compared with Spark's own results and with floe's in-process evaluation."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def _is_beyond_long(value):
     return isinstance(value, int | Decimal) and abs(value) >= 2**63
 
 
-# Spark itself loses the null of `n >= 1e25` inside a NOT, so that no literal is beyond a long, and no column needs one.
+# Spark itself loses the null of `n >= 1e25` inside a NOT, so all literals and columns fit into a long.
 COLUMNS = [field for field in filter_samples.SCHEMA if field.name != "n"]
-# Each row has a number to be known by, and any value may be null.
+# Each row has a number that identifies it, and any other value may be null.
 SCHEMA = pa.schema([("row", pa.int64()), *COLUMNS])
 VALUES = {field.name: [*filter_samples.VALUES[field.name], None] for field in COLUMNS}
 LITERALS = {
@@ -52,7 +52,7 @@ def predicates(seed, count):
 
 
 def test_s32_spark_and_the_model_agree_on_true_false_and_null(spark_session):
-    # Not an Iceberg table: Iceberg leaves files out by statistics that do not count NaN, and that is not SQL's answer.
+    # Not an Iceberg table: Iceberg skips files by statistics that ignore NaN, which does not follow SQL.
     rows = drawn(1)
     spark_session.conf.set("spark.sql.variable.substitute", "false")
     frame = spark_session.createDataFrame(pa.Table.from_pylist(rows, schema=SCHEMA))
@@ -76,7 +76,7 @@ def test_s32_both_engines_select_the_same_rows_of_a_table(manager):
         manager.create_table(f"bronze.t{number}", SCHEMA, partition_spec=spec)
         for part in (rows[:30], rows[30:]):
             manager.append(f"bronze.t{number}", pa.Table.from_pylist(part, schema=SCHEMA))
-    # One job for all of them.
+    # One job for all filters.
     frames = [
         manager.frame(tables[number], columns=["row"], row_filter=filter_text(predicate)).selectExpr(
             f"{number} AS n", "row"

@@ -1,4 +1,4 @@
-"""Tables of format version 1, and such tables upgraded to 2: every operation, and Spark's reading of the result."""
+"""Tables of format version 1, also upgraded to 2: all operations, with results read by Spark."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_spark_reads_what_each_operation_leaves_of_a_version_1_table(spark_sessi
     if origin == "upgraded":
         spark_session.sql("ALTER TABLE floe.bronze.t SET TBLPROPERTIES ('format-version'='2')")
     for name, operate in SEQUENCE.items():
-        # A manager of its own each time, because what one remembers can hide what the files say.
+        # A new manager each time, because cached state can hide the content of the files.
         operate(open_manager())
         read = sorted(tuple(row) for row in spark_session.sql("SELECT id, p, x FROM floe.bronze.t").collect())
         assert read == found(open_manager()) == EXPECTED[name], name

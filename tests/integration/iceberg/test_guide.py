@@ -1,4 +1,4 @@
-"""docs/tables.md block after block, and the README, in a project of three lines."""
+"""The code blocks of docs/tables.md and of the README, in a minimal project."""
 
 from __future__ import annotations
 

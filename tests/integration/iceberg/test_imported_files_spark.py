@@ -1,4 +1,4 @@
-"""Parquet that Spark wrote for no table and took in with ``add_files``: floe reads the same rows, and writes on."""
+"""Parquet files imported by ``add_files``: floe reads the same rows as Spark, and writes to the table."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_floe_reads_and_changes_imported_files_as_spark_does(imported):
     assert same_rows(imported, "amount = 10") == 4
     manager.compact_table(NAME, engine="arrow")
     assert same_rows(imported) == 22
-    # Java's import counts no bytes in its snapshot, and every later total lacks them.
+    # Java's import counts no bytes in its snapshot, so all later totals lack them.
     assert_audited(manager, NAME, snapshots=Snapshots.CURRENT, except_for=[Rule.SUMMARY_TOTAL])
 
 

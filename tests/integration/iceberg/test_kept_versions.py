@@ -1,4 +1,4 @@
-"""A process that lives for months keeps the last version of a table, and not every one that it ever saw."""
+"""A long-running process keeps only the latest version of a table in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Maintenance of tables whose files lie in an object store: each store lists and deletes in its own way."""
+"""Maintenance of tables on object stores, which differ in listing and deletion."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from floe_iceberg import IcebergTableManager, IcebergTableManagerConfig
 
 pytestmark = [
     pytest.mark.live,
-    # aiohttp would rather not be handed a large body at once; gcsfs and adlfs do so.
+    # aiohttp warns about large bodies in one piece, which gcsfs and adlfs send.
     pytest.mark.filterwarnings("ignore:Sending a large body directly:ResourceWarning"),
 ]
 
@@ -45,7 +45,7 @@ def manager(request, tmp_path, monkeypatch):
     monkeypatch.setenv("LAKE_SECRET", secret)
     storage["prefix"] = tmp_path.name
     artifacts = CompiledArtifacts.model_validate({"name": "lake", "floe_version": "0.1.0", "storage": storage})
-    # The age of an object cannot be set, and no user may set the least age to nothing; a copy is not validated.
+    # The age of an object cannot be set, and users cannot set the minimum age to zero; a copy is not validated.
     config = IcebergTableManagerConfig().model_copy(update={"min_orphan_age_hours": 0.0})
     with IcebergTableManager.from_artifacts(artifacts.rooted_at(tmp_path), config=config) as manager:
         manager.create_namespace("bronze")

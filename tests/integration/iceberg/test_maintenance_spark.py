@@ -1,4 +1,4 @@
-"""Maintenance on Spark, and tables that both engines maintain in turn."""
+"""Maintenance on Spark, and on both engines alternately."""
 
 from __future__ import annotations
 

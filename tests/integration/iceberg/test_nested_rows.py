@@ -1,4 +1,4 @@
-"""Nested rows through every way in and out: null stays null, whatever was added, renamed or moved inside."""
+"""Nested rows: nulls stay null in all reads and writes, also after nested fields are added, renamed or moved."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_scan_tells_null_from_empty(manager):
     assert found(manager) == rows
     assert found(manager, columns=["id", "ms"]) == [{"id": row["id"], "ms": row["ms"]} for row in rows]
     assert sorted(manager.scan_batches("bronze.t").read_all().to_pylist(), key=lambda row: row["id"]) == rows
-    # A filter cuts batches, whose offsets then do not begin at 0.
+    # A filter slices batches, so their offsets do not start at 0.
     assert found(manager, row_filter="id > 5") == [row for row in rows if row["id"] > 5]
 
 

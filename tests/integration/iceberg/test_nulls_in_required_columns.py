@@ -1,4 +1,4 @@
-"""Nulls for required columns: the column becomes optional at every door, and what is nested stays as it is."""
+"""Nulls in required columns: columns become optional on every write path; nested fields do not."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ INNER = pa.schema(
 @pytest.fixture
 def manager(tmp_path):
     catalog = open_catalog(tmp_path)
-    # Chunks as small as may be, so that a stream of a few batches is several.
+    # Minimal chunks, so that a stream of a few batches has several.
     yield IcebergTableManager(catalog, config=IcebergTableManagerConfig(stream_chunk_bytes=1024**2))
     catalog.close()
 

@@ -1,4 +1,4 @@
-"""Partition values of every type: each row in its partition, each partition found again when it is replaced."""
+"""Partition values of all types: rows are in the right partition, and partitions are found when replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads as the engine's own frame."""
+"""Reads as PySpark frames."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_frame_reads_columns_rows_and_versions(spark_context, events):
     assert scan.frame(spark_context, NAME, columns=["id"], row_filter="id != 1").columns == ["id"]
     assert ids(scan.frame(spark_context, NAME, row_filter="id != 1")) == [0, 2]
     assert ids(scan.frame(spark_context, NAME, snapshot_id=second.snapshot_id)) == [0, 1]
-    # To the millisecond, which Spark's own TIMESTAMP AS OF does not promise.
+    # Exact to the millisecond, which Spark's TIMESTAMP AS OF does not guarantee.
     assert ids(scan.frame(spark_context, NAME, as_of=newest.timestamp_ms - 1)) == [0, 1]
     assert ids(scan.frame(spark_context, NAME, ref="v1")) == [0]
     assert scan.frame(spark_context, NAME, limit=2).count() == 2

@@ -1,4 +1,4 @@
-"""A declared retention holds whatever branches, tags and properties of the table say, and for a purge too."""
+"""A declared retention applies regardless of branches, tags and table properties, also for purges."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from floe_testing.embedded_tables import age_snapshots, files_of
 
 TABLE = "bronze.orders"
 DAY = timedelta(days=1)
-# The first is past the declared 90 days; the others are not.
+# Only the first is older than the declared 90 days.
 AGES = (100 * DAY, 50 * DAY, 20 * DAY, timedelta())
 GOVERNANCE = "governance: {enterprise: {snapshot_retention_days: 90, reason: audit}}"
 

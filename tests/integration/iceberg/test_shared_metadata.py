@@ -1,4 +1,4 @@
-"""What the threads of a process share of a table."""
+"""Table metadata shared by the threads of a process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manifests, manifest lists and summaries as the specification has them, and as Spark reads them."""
+"""Manifests, manifest lists and summaries follow the specification and are readable by Spark."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_files_of_a_spec_whose_column_is_gone_can_be_rewritten(manager):
     manager.append("bronze.t", rows(3, p="b"))
     with manager.load_table("bronze.t").update_spec() as change:
         change.remove_field("p")
-    # floe refuses that; another writer may have done it.
+    # floe rejects this, but another writer may have done it.
     with manager.load_table("bronze.t").update_schema(allow_incompatible_changes=True) as change:
         change.delete_column("p")
     manager.append("bronze.t", pa.table({"id": [4]}))
@@ -200,7 +200,7 @@ def test_a_version_3_table_is_refused_in_process_before_the_first_byte(manager, 
 
 
 SIZES = {"added-files-size", "removed-files-size", "total-files-size"}
-# Optional counts of what a commit did to manifests, and names of who did it.
+# Optional counts of manifests, and the names of the writer.
 ENGINE_OWN = ("engine-", "spark.", "app-", "iceberg-version", "floe.", "operation", "manifests-")
 
 

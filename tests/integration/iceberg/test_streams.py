@@ -1,4 +1,4 @@
-"""Streams larger than what a process may hold."""
+"""Streams larger than the available memory."""
 
 from __future__ import annotations
 

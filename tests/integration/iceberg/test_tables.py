@@ -1,4 +1,4 @@
-"""Tables on disk, spans, construction, and the contract's examples."""
+"""Tables on disk, spans, constructors, and the examples of the contract."""
 
 from __future__ import annotations
 

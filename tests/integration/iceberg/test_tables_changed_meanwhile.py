@@ -1,4 +1,4 @@
-"""Tables whose schema, partitioning or identity somebody changes while a write is under way."""
+"""Tables whose schema, partitioning or identity changes during a write."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_compacted_files_keep_their_partitions_when_the_table_is_repartitioned_m
     monkeypatch.setattr(Rewriter, "rewrite", rewrite)
     assert manager.compact_table(NAME).rewritten_files == 4
     assert_audited(manager, NAME)
-    # The values of a must not be taken for values of b, in either direction.
+    # Values of a must not be mistaken for values of b, in either direction.
     assert found(manager, row_filter="b = 7") == [(1, 7), (1, 7)]
     assert found(manager, row_filter="b = 1") == []
     manager.delete(NAME, "b = 1")
@@ -96,7 +96,7 @@ def test_a_write_does_not_go_to_a_new_table_of_the_same_name(manager, rival, wri
 
     def recreate():
         rival.drop_table(NAME)
-        # The same numbers stand for the columns, the other way round.
+        # The same ids, assigned to the columns in reverse order.
         rival.create_table(NAME, pa.schema([SCHEMA.field("b"), SCHEMA.field("a")]))
 
     options = {"keys": ["a"]} if write == "upsert" else {}

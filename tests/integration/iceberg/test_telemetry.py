@@ -1,4 +1,4 @@
-"""What operations on tables leave for those who watch: spans with attributes, log events, figures."""
+"""Telemetry of table operations: spans with attributes, log events, metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Upsert keys: what is equal to what, and what is refused."""
+"""Upsert keys: equality, and rejected values."""
 
 from __future__ import annotations
 

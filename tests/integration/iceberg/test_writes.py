@@ -1,4 +1,4 @@
-"""Writes in process: inputs, files, metrics, sizes."""
+"""Writes in process: inputs, files, metrics and file sizes."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_a_stream_becomes_one_snapshot_and_one_file_a_partition(manager, terms):
     assert sorted(manager.scan("bronze.t", columns=["id"])["id"].to_pylist()) == list(range(60_000))
     files = int(snapshot.summary["added-data-files"])
     partitions = int(snapshot.summary.get("changed-partition-count", "1"))
-    # With more partitions than open files, a partition comes back to a second file.
+    # With more partitions than open files, a partition gets a second file when it reappears.
     assert files == partitions if partitions < 128 else files < 4 * partitions
 
 

@@ -1,4 +1,4 @@
-"""A tenant works with nothing but its own credentials: nothing above its namespace is asked, no key is needed."""
+"""A tenant works with only its own credentials: no requests above its namespace, and no long-lived keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables whose metadata the server cannot read: each is an error of its own, and the server is not given up."""
+"""Tables whose metadata the server cannot read: an error of that table only, not an outage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connecting to a REST catalog: credentials, tokens, vending, and errors that say what to change."""
+"""Connections to a REST catalog: credentials, tokens, credential vending, and actionable errors."""
 
 from __future__ import annotations
 

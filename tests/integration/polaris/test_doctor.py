@@ -1,4 +1,4 @@
-"""``floe doctor`` on a REST catalog: which step fails, and what it needs."""
+"""``floe doctor`` on a REST catalog reports the failed step and the fix."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from floe_testing.faults.gateway import Reply, Rule
 FORBIDDEN = (
     "Principal 'etl' with activated PrincipalRoles '[]' and activated grants via '[]' is not authorized for op X"
 )
-# As Apache Polaris 1.4.1 answers.
+# Responses of Apache Polaris 1.4.1.
 STS_DOWN = (
     "Failed to get subscoped credentials: Unable to execute HTTP request: Connect to 127.0.0.1:9 [/127.0.0.1] failed: "
     "Connection refused (SDK Attempt Count: 4)"

@@ -1,4 +1,4 @@
-"""docs/polaris.md, step by step, against a REST catalog that asks for tokens."""
+"""docs/polaris.md, step by step, on a REST catalog that requires tokens."""
 
 from __future__ import annotations
 

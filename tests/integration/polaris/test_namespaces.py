@@ -1,4 +1,4 @@
-"""Namespaces over REST: made with their parents, listed at any level, never deleted while something is inside."""
+"""Namespaces over REST: created with their parents, listed at any level, deleted only if empty."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_properties_are_set_and_removed(catalog, namespace):
 
 
 def test_what_is_set_and_what_is_removed_go_in_calls_of_their_own(gateway, catalog, namespace):
-    # Polaris 1.4.1 carries out the first half of a call with both, and answers 409 to the second.
+    # For a call with both, Polaris 1.4.1 executes the first half and answers 409 for the second.
     catalog.namespaces.create(namespace, {"owner": "sales", "tier": "bronze"})
     after = catalog.namespaces.update_properties(namespace, updates={"owner": "finance"}, removals=["tier"])
     assert (after["owner"], "tier" in after) == ("finance", False)

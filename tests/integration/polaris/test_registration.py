@@ -1,4 +1,4 @@
-"""Tables that are registered by their metadata file."""
+"""Registration of tables by their metadata file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from floe_testing.stand_ins.vending import VendingDesk
 
 def test_a_registered_table_comes_with_the_credentials_that_its_files_need(gateway, connect, minio, namespace):
     with FaultGateway(minio.url) as front:
-        # As in Polaris, the answer to a registration has no credentials.
+        # As on Polaris, the response to a registration contains no credentials.
         VendingDesk(minio, catalog=gateway, front=front)
         catalog = connect(access_delegation="vended-credentials", properties={})
         catalog.create_namespace(namespace)

@@ -1,4 +1,4 @@
-"""``floe views``: views that other engines define are seen and dropped."""
+"""``floe views``: lists and drops views that other engines define."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables that were brought to a declaration, as Spark and Java see them."""
+"""Tables after ``apply_declaration``, as read by Spark and Java."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Column names that are odd, alike, empty or repeated: they work on both engines, or are refused at the door."""
+"""Unusual, similar, empty or duplicate column names work on both engines, or are rejected before the write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark keeps the contract of engines."""
+"""The Spark plugin passes the contract of compute plugins."""
 
 from __future__ import annotations
 

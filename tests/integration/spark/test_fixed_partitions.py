@@ -1,4 +1,4 @@
-"""Tables that Java partitioned by values of a fixed type: only Spark reads its manifests, and they are not damaged."""
+"""Tables partitioned by a fixed type: only Spark can read their manifests, and they are not reported as damaged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names, filters, comments and values that are SQL, or look like it: each means itself, on both engines."""
+"""Names, filters, comments and values that contain SQL are treated literally on both engines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytest_plugins = ["floe_testing.oracles.two_engines"]
 VICTIM = "n.victim"
 ROWS = pa.table({"id": [1, 2], "note": ["a", "b"]})
 INJECTION = "x`; DROP TABLE floe`n`victim; --"
-# Every character that ends a name, a literal, a statement or a comment somewhere, in one name or another.
+# All characters that can end a name, a literal, a statement or a comment.
 NAMES = [
     INJECTION,
     'it\'s "q" % * = : & <b> {x} [y] (z) $1 ~ ^ | ! @ , +',
@@ -42,7 +42,7 @@ REFUSED = [
     "a#b",
     "a?b",
 ]
-# The first holds the quotes and the statement; the others differ in what a catalog or a folder makes of them.
+# The first name contains quotes and a statement; the others are special to a catalog or a file system.
 QUICK = NAMES[:1]
 
 

@@ -1,4 +1,4 @@
-"""Every type that both engines can hold, written by one and read by the other."""
+"""All types that both engines support, written by one engine and read by the other."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.req("FR-018", "FR-014")]
 IDENTIFIER = UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")
 POINT = StructType(NestedField(91, "x", IntegerType()), NestedField(92, "label", StringType()))
 
-# Column: its Iceberg type, and the values that survive the way there and back.
+# Column: its Iceberg type, and values that survive a round trip.
 TYPES = {
     "boolean": (BooleanType(), [True, False]),
     "int": (IntegerType(), [2**31 - 1, -(2**31)]),
@@ -74,7 +74,7 @@ SCHEMA = Schema(
 )
 
 
-# PyIceberg 0.12 gives an empty map where a map of structs is null.
+# PyIceberg 0.12 returns an empty map for a null map of structs.
 NOT_NULL = {"map_of_structs": []}
 
 

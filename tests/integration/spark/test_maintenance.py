@@ -1,4 +1,4 @@
-"""Iceberg's procedures, called by name, and the figures they give."""
+"""Iceberg's maintenance procedures and the figures they return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nulls of a PySpark frame in required columns."""
+"""Nulls in required columns, from PySpark frames."""
 
 from __future__ import annotations
 

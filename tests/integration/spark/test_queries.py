@@ -1,4 +1,4 @@
-"""Queries over frames."""
+"""SQL queries over frames."""
 
 from __future__ import annotations
 

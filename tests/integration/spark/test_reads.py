@@ -1,4 +1,4 @@
-"""Reads at any version, and what a missing one says."""
+"""Reads of any version, and errors for missing versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows and partitions that floe writes in process, read back by Spark; files of other formats, met by floe."""
+"""Rows and partitions written in process and read by Spark, and files in other formats."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_spark_reads_nested_rows_odd_names_and_long_texts(manager, spark_tables)
     assert found[0]["s.t"]["l"][0]["x-y"] == "v"
     assert found[2]["ms"]["k"]["a b"] == 6
     assert collected(spark_tables, "SELECT count(*) FROM floe.ns.t WHERE `a b` >= 'w'") == [(1,)]
-    # The second engine changes what the first wrote, and the first reads it.
+    # The second engine changes the rows of the first, and the first reads the result.
     spark_tables.plane.session.sql("DELETE FROM floe.ns.t WHERE `1st` = 1")
     assert manager.scan("ns.t", columns=["1st"]).sort_by("1st")["1st"].to_pylist() == [2, 3]
     assert_audited(manager, "ns.t")

@@ -1,4 +1,4 @@
-"""One Spark a process, many catalogs, and nothing shown that should not be."""
+"""Spark sessions: one per process, many catalogs, no visible secrets."""
 
 from __future__ import annotations
 

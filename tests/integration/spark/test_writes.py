@@ -1,4 +1,4 @@
-"""What each write does to the rows already there, and what it leaves in the table's history."""
+"""Effects of each kind of write on existing rows and on the table's history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dbt outputs of all storage plugins, read by dbt-spark itself."""
+"""The dbt profiles of all storage plugins, loaded by dbt-spark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from floe_testing.services.host.toolchain import require
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(900)]
 
-# dbt-core 1.12 builds a parser from a download outside the package index.
+# dbt-core 1.12 builds a parser from a download outside of the package index.
 PACKAGES = ["dbt-spark==1.11.*", "dbt-core==1.11.*"]
 SECRET = "s3cret;with'quotes"
 CONNECTION_STRING = "AccountName=acct;AccountKey=a2V5==;EndpointSuffix=core.windows.net"

@@ -1,4 +1,4 @@
-"""The gcs and azure plugins keep the whole contract on emulated stores."""
+"""The ``gcs`` and ``azure`` plugins pass the storage contract on emulators."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from floe_testing.plugins import StoragePluginContract
 pytestmark = [
     pytest.mark.live,
     pytest.mark.timeout(900),
-    # aiohttp would rather not be handed a large body at once; gcsfs and adlfs do so.
+    # aiohttp warns about large bodies in one piece, which gcsfs and adlfs send.
     pytest.mark.filterwarnings("ignore:Sending a large body directly:ResourceWarning"),
 ]
 
@@ -45,7 +45,7 @@ class TestGcsWithToken(GcsContract):
 class TestGcsAnonymous(GcsContract):
     @pytest.fixture
     def storage_config(self, fake_gcs, monkeypatch):
-        # gcsfs asks emulators for an API they do not have.
+        # gcsfs uses an API that emulators do not have.
         monkeypatch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
         return StorageConfig(type="gcs", bucket=fake_gcs["bucket"], endpoint=fake_gcs.url, project=fake_gcs["project"])
 

@@ -15,7 +15,7 @@ from floe_iceberg.table.files.file_listing import FileIOListing
 pytestmark = [
     pytest.mark.live,
     pytest.mark.timeout(900),
-    # gcsfs and adlfs hand large bodies to aiohttp in one piece.
+    # gcsfs and adlfs pass large bodies to aiohttp in one piece.
     pytest.mark.filterwarnings("ignore:Sending a large body directly:ResourceWarning"),
 ]
 
@@ -26,7 +26,7 @@ NAME = "bronze.events"
 def manager(request, tmp_path, monkeypatch):
     properties = {"py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO"}
     if request.param == "gcs":
-        # gcsfs asks emulators for an API that they do not have.
+        # gcsfs uses an API that emulators do not have.
         monkeypatch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
         server = request.getfixturevalue("fake_gcs")
         bucket = f"gs://{server['bucket']}"
@@ -56,7 +56,7 @@ def test_a_sweep_finds_orphans_by_their_age(manager, monkeypatch):
     table = manager.load_table(NAME)
     location = stray(table)
     assert manager.sweep_orphans(NAME, older_than_hours=24).files == ()
-    # The emulators cannot backdate an object.
+    # The age of objects in the emulators cannot be set.
     monkeypatch.setattr(orphans._Listed, "is_older_than", lambda file, limit: file.modified is not None)
     swept = manager.sweep_orphans(NAME, older_than_hours=24, dry_run=False)
     assert swept.files == (location,)

@@ -1,4 +1,4 @@
-"""The s3 plugin keeps the whole contract on a real store."""
+"""The ``s3`` plugin passes the storage contract on MinIO."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A tenant attacks its neighbor on Iceberg's reference server, behind a gateway that authorizes as Polaris does.
+"""A tenant attacks another on Iceberg's reference server, behind a gateway with Polaris's authorization rules.
 
-The gateway knows privileges and locations; keys and files are MinIO's. What a real Polaris says is in tests/polaris.
+The gateway enforces privileges and locations; keys and files are MinIO's. tests/polaris covers a real Polaris server.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 
 OWN, VICTIM, TABLE = "acme", "beta", "events"
 EARLIER = (*TENANT_PRIVILEGES, "NAMESPACE_FULL_METADATA")
-# The reference server has no endpoint for keys alone: the gateway knows no such path of anybody.
+# The reference server has no endpoint for credentials only, so the gateway has no such path.
 ROWS = [name for name in ATTACKS if name != "request credentials for the neighbor's table"]
 
 

@@ -1,4 +1,4 @@
-"""A tenant is off-boarded while it holds fresh storage keys and writes in a loop."""
+"""Off-boarding of a tenant that keeps writing with valid storage keys."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from floe_testing.tenants import EmbeddedTenants
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 
 LEAVES, STAYS = "tenant-1", "tenant-10"
-# How many objects are written with the keys after everything has been deleted once, and how long floe is told to wait.
+# The number of objects written with the keys after the first deletion, and how long floe is configured to wait.
 LATE_OBJECTS = 10
 GRACE = timedelta(seconds=20)
 EVENT = pa.Table.from_pylist(
@@ -134,7 +134,7 @@ def test_a_prefix_stays_empty_after_an_off_boarding_under_fire(minio, tenants, t
             result = TenantOffboarding(session, journal_folder=tmp_path / "journals", isolation=isolation).run(
                 LEAVES, grace=GRACE, on_step=note
             )
-            # The writer went on after everything had been deleted for the first time, until its keys ended.
+            # The writer continued after the first deletion, until its keys expired.
             assert writer.written >= at_wait[0] + LATE_OBJECTS > LATE_OBJECTS
             tries = writer.refused
             wait_for(lambda: writer.refused > tries)

@@ -1,4 +1,4 @@
-"""Credentials that a catalog vends for a tenant's table open that table's prefix, and no neighbour's."""
+"""Credentials vended for a tenant's table are limited to that table's prefix."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_vended_credentials_stop_at_the_tenants_prefix(session, minio):
         virtual_hosted_style_request=False,
         client_options={"allow_http": True},
     )
-    # Nessie adds a suffix of its own to the location it was given.
+    # Nessie adds its own suffix to the location.
     own = table.location().removeprefix(f"s3://{minio['bucket']}/")
     assert own.startswith(session.config.warehouse_key_for("tenant-1"))
     store.put(f"{own}/data/mine.parquet", b"mine")

@@ -1,6 +1,6 @@
 """Writes and reads a table on Google Cloud Storage with both engines; a script for test_gcs.
 
-Usage: ``python rows_on_gcs.py ROOT BUCKET ENDPOINT``; prints the rows that each engine sees.
+Usage: ``python rows_on_gcs.py ROOT BUCKET ENDPOINT``; prints the rows that each engine reads.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""The suite of the Spark plane, on a cluster of its own and over Spark Connect."""
+"""The Spark suite on a standalone cluster and over Spark Connect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from floe_testing.spark import ENGINE_VARIABLE
 
 SUITE = Path(__file__).parents[2] / "integration" / "spark"
-# The driver makes names into statements, and a cluster's driver is that of the local suite; Connect's is not.
+# The driver turns names into statements, and a cluster uses the same driver as the local suite; Connect does not.
 OF_THE_DRIVER = [f"--ignore={SUITE / name}" for name in ("test_hostile_names.py", "test_column_name_doors.py")]
 
 
@@ -21,7 +21,7 @@ OF_THE_DRIVER = [f"--ignore={SUITE / name}" for name in ("test_hostile_names.py"
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize(("engine", "without"), [("standalone", OF_THE_DRIVER), ("connect", [])])
 def test_the_same_suite_passes(engine, without):
-    # PySpark allows one kind of Spark a process, hence a process of its own.
+    # PySpark allows only one kind of Spark per process, so this runs in a separate process.
     command = [sys.executable, "-m", "pytest", str(SUITE), "-q", "-p", "no:cacheprovider", *without]
     run = subprocess.run(
         command, env=os.environ | {ENGINE_VARIABLE: engine}, check=False, capture_output=True, text=True

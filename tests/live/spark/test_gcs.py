@@ -1,4 +1,4 @@
-"""Spark and the Arrow path on one table in Google Cloud Storage, emulated."""
+"""Spark and the Arrow engine on one table in an emulated Google Cloud Storage."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 @pytest.mark.req("PL-05")
 @pytest.mark.timeout(600)
 def test_both_engines_share_a_table(fake_gcs, tmp_path):
-    # The driver of this process has no jars for Google Cloud, and PySpark allows one a process.
+    # The driver of this process has no jars for Google Cloud, and PySpark allows only one driver per process.
     script = Path(__file__).with_name("rows_on_gcs.py")
     command = [sys.executable, str(script), str(tmp_path), fake_gcs["bucket"], fake_gcs.url]
     environment = os.environ | {"LAKE_SECRET": "token-of-the-test"}

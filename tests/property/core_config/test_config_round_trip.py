@@ -1,4 +1,4 @@
-"""Any valid project survives compile -> JSON -> load; any bytes end in a project or a located error."""
+"""Valid projects survive compile -> JSON -> load; arbitrary bytes give a project or an error with a location."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ prose = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Cn
     lambda text: text.replace("$", "")
 )
 references = words.map(lambda word: f"${{{word.upper()}}}")
-# Plain words: what looks like a secret or an address is refused, and has tests of its own.
+# Plain words: strings that look like secrets or addresses are rejected, and have their own tests.
 settings_maps = st.dictionaries(words.map(lambda w: f"x.{w}"), words | st.integers() | st.booleans(), max_size=3)
 
 
@@ -79,7 +79,7 @@ projects = st.builds(
 def test_any_valid_project_round_trips(project):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "floe.yaml"
-        # JSON is YAML, and every generated character is written as an escape.
+        # JSON is YAML, and every generated character is written as an escape sequence.
         path.write_text(json.dumps(project), encoding="utf-8")
         for environment in (None, *project["environments"]):
             artifacts = compile_project(path, environment=environment, allow_missing_env=True)

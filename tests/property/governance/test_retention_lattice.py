@@ -1,4 +1,4 @@
-"""Retention as a lattice, whatever the levels ask."""
+"""Retention is a lattice for any combination of levels."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_order_of_levels_does_not_change_the_number(asked):
 def test_asking_for_more_never_gives_less(asked, index, more):
     before = settle(asked)
     ordinary = asked[index].snapshot_retention_days
-    # A first ask replaces the default; beyond that, more is more.
+    # The first requested value replaces the default; after that, larger values extend the retention.
     asked[index] = asked[index].model_copy(update={"snapshot_retention_days": max(ordinary or before, more)})
     assert settle(asked) >= before
 

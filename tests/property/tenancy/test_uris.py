@@ -1,4 +1,4 @@
-"""Equal inputs give equal URIs; different tenants never overlap."""
+"""Equal inputs give equal URIs; locations of different tenants never overlap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A wrong byte in a data page that floe wrote is found by the page's checksum."""
+"""Page checksums reveal flipped bytes in data pages that floe wrote."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ def test_a_wrong_byte_in_a_page_is_found(location):
         table = Planted(location)
         table.replace(path, bytes(damaged))
         found += not table.audit().ok
-    # The little that is not covered is in the pages' own headers.
+    # The checksums do not cover the headers of pages.
     assert found >= 58

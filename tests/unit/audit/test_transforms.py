@@ -1,4 +1,4 @@
-"""The auditor's own transforms and hashes, on the values that the specification gives."""
+"""The auditor's transforms and hashes, on the values in the Iceberg specification."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_hashes_are_those_of_the_specification(kind, value, expected):
 
 
 def test_bytes_of_any_length_are_hashed():
-    # Values of the reference implementation of Murmur3.
+    # Values from the reference implementation of Murmur3.
     assert [signed(murmur3(text)) for text in (b"", b"a", b"ab", b"abc", b"abcd")] == [
         0,
         1009084850,

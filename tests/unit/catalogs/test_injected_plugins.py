@@ -1,4 +1,4 @@
-"""A table manager works on the catalog its plugin is connected to, and a plugin may be as small as the contract."""
+"""A table manager uses the catalog to which its plugin is connected; minimal plugins are sufficient."""
 
 from __future__ import annotations
 

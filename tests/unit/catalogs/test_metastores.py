@@ -1,4 +1,4 @@
-"""What the hive and glue catalogs say when nothing answers, or answers with a refusal."""
+"""Errors of the hive and glue catalogs if the server does not respond or rejects a request."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ os.waitpid(child, 0)
 
 @pytest.mark.req("PL-02")
 def test_plugins_of_an_open_project_are_stopped_when_its_process_ends(tmp_path):
-    # Not from a warm Python: how the process ends is what is looked at.
+    # Not from a warm Python: the test covers how the process ends.
     command = [sys.executable, "-c", AT_THE_END, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "stopped by True\n"

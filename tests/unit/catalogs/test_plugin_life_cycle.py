@@ -1,4 +1,4 @@
-"""A project starts the plugins it uses, asks how they are, and stops them in reverse."""
+"""A project starts its plugins, checks their health, and stops them in reverse order."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_a_start_is_waited_for_thirty_seconds(journal, waits, held, tmp_path):
     registry.get(PluginType.STORAGE, "disk").startup = held
     with pytest.raises(PluginTimeoutError, match=r"floe\.storage:disk did not start within 30 s"):
         open_project(artifacts(tmp_path, **SECTIONS), registry=registry)
-    # Four starts, and the end of the three that had come up.
+    # Four starts, and the shutdown of the three plugins that had started.
     assert waits == [30.0] * 7
     assert journal[-3:] == ["stop kept", "stop people", "stop vault"]
 

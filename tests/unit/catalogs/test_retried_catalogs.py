@@ -1,4 +1,4 @@
-"""The embedded catalog and the Hive catalog go by ``catalog.retry`` and ``catalog.circuit_breaker``."""
+"""The embedded and Hive catalogs apply ``catalog.retry`` and ``catalog.circuit_breaker``."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_attempts_end_where_the_configuration_says(opened):
     outage.left = 9
     with pytest.raises(CatalogUnavailableError):
         catalog.list_tables("bronze")
-    # A call that is part of another one is not repeated on its own.
+    # Calls within another call are not repeated separately.
     assert outage.left == 7
 
 

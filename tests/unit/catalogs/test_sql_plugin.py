@@ -1,4 +1,4 @@
-"""The sql catalog plugin on SQLite."""
+"""The ``sql`` catalog plugin on SQLite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs floe in process, from the command line to the exit code."""
+"""Runs floe commands in process."""
 
 from __future__ import annotations
 

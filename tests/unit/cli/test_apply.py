@@ -1,4 +1,4 @@
-"""``floe apply``, and columns and properties changed by hand."""
+"""``floe apply``, and the commands that change columns and properties."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``floe tables`` on a table whose metadata file is gone or damaged: listed, dropped, registered again."""
+"""``floe tables`` on tables with missing or damaged metadata: list, drop, register."""
 
 from __future__ import annotations
 

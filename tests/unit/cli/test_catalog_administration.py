@@ -1,4 +1,4 @@
-"""``floe catalog create``, ``list``, ``show``, ``grant`` and ``revoke``, on a server that answers as Polaris does."""
+"""``floe catalog create``, ``list``, ``show``, ``grant`` and ``revoke``, on a server that behaves like Polaris."""
 
 from __future__ import annotations
 

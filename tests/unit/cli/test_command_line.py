@@ -1,4 +1,4 @@
-"""What holds for every command: help, mistakes, formats, exit codes."""
+"""Behavior of all commands: help, usage errors, output formats, exit codes."""
 
 from __future__ import annotations
 

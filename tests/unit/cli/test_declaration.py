@@ -1,4 +1,4 @@
-"""Tables typed on the command line."""
+"""Table definitions on the command line."""
 
 from __future__ import annotations
 

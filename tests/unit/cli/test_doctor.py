@@ -1,4 +1,4 @@
-"""``floe doctor``: what is wrong, and what to do about it."""
+"""``floe doctor``: problems and suggested fixes."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_what_a_killed_doctor_left_is_cleared_by_the_next(shop):
     for namespace in (left, fresh):
         assert shop("tables", "create", f"{namespace}.probe", "--schema", "id long").code == 0
     assert by_name(shop("doctor", "-o", "json"))["tables"]["status"] == "ok"
-    # The younger one may be at work.
+    # The younger one may still be running.
     assert shop("namespaces", "list", "-o", "json").data == [fresh]
 
 

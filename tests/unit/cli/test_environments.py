@@ -1,4 +1,4 @@
-"""Which environment a command works on, and what it takes to destroy something there."""
+"""The environment of a command, and the confirmations that irreversible commands require."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every command shows examples, and whatever the guides tell people to type can be typed."""
+"""All commands have examples, and all commands in the documentation are valid."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GUIDES = [
     *sorted(path for path in (ROOT / "docs").rglob("*.md") if path.name != "cli.md"),
     *sorted((ROOT / "examples").glob("*/README.md")),
 ]
-# What a shell would take for itself.
+# Operators of the shell.
 _SHELL = re.compile(r"^(\||>|>>|&&|;)$")
 _LONGEST = 100
 

@@ -1,4 +1,4 @@
-"""``floe init``: a project that runs, written all or not at all."""
+"""``floe init``: the new project runs, and is written completely or not at all."""
 
 from __future__ import annotations
 

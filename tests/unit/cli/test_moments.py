@@ -1,4 +1,4 @@
-"""Moments and ages as they are typed."""
+"""Parsing of timestamps and ages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures, times and tables as people read them."""
+"""Formatting of numbers, times and tables."""
 
 from __future__ import annotations
 

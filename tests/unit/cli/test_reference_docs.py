@@ -1,4 +1,4 @@
-"""docs/reference/ is what the code says."""
+"""docs/reference/ matches the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The progress of a run, told line by line."""
+"""The progress of a run, line by line."""
 
 from __future__ import annotations
 

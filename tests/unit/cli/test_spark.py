@@ -1,4 +1,4 @@
-"""``floe spark`` while no server runs."""
+"""``floe spark`` without a running server."""
 
 from __future__ import annotations
 

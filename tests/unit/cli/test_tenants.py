@@ -84,7 +84,7 @@ def test_a_bad_id_opens_nothing(shop, command):
     run = shop(*command, "../acme", "-o", "json")
     assert run.code == 1
     assert run.error["type"] == "InvalidIdentifierError"
-    # Not even the catalog, which opening would have made.
+    # Not even the catalog, which opening would have created.
     assert not list(Path().rglob("*.db"))
 
 
@@ -202,7 +202,7 @@ def test_what_holds_for_a_table_of_the_project_holds_for_each_tenants(shop):
     assert "max-snapshot-age-ms" in shop("tables", "drift", "tenants.acme.gold.sums").out
     listed = {one["table"]: one["declared"] for one in shop("tables", "list", "-o", "json").data}
     assert listed["tenants.acme.gold.sums"] is True
-    # A tenant is made by its bootstrap alone.
+    # Only bootstrap creates a tenant.
     assert shop("tables", "create", "tenants.beta.gold.sums").code == 1
 
 
@@ -276,7 +276,7 @@ def test_credentials_go_to_a_file_that_only_its_owner_reads(shop, polaris):
     assert refused.error["hint"].endswith("chmod 600 made.secret")
     missing = shop("tenants", "bootstrap", "gamma", "--isolate", "--credentials-file", "no/folder/made.secret")
     assert missing.code == 1
-    # Nobody was made whose secret could not have been kept.
+    # No tenant was created whose secret could not have been stored.
     assert "lake.tenants.gamma" not in polaris.principals
     assert "Add --isolate." in shop("tenants", "bootstrap", "gamma", "--credentials-file", str(file)).err
 

@@ -1,4 +1,4 @@
-"""floe.yaml compiles to artifacts that are the same for the same input and can be read back."""
+"""Compilation of floe.yaml is deterministic, and its artifacts can be loaded again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Environments override without copying, and what is left out falls back to defaults."""
+"""Environments override parts of the base configuration; missing keys have defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever the bytes of floe.yaml are, reading them ends soon, in little memory, with a document or an error."""
+"""Reading any floe.yaml takes limited time and memory, and gives a document or an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every mistake in floe.yaml is named with its place and a way out, all of them in one go."""
+"""All mistakes in floe.yaml are reported at once, each with its location and a suggestion."""
 
 from __future__ import annotations
 

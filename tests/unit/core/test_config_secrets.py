@@ -1,4 +1,4 @@
-"""A secret written into floe.yaml is an error that does not repeat it."""
+"""Plaintext secrets in floe.yaml are errors, which do not contain the secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The error tree: one base, branches with meaning, messages that give the way out."""
+"""The error hierarchy: one base class, meaningful branches, actionable messages."""
 
 from __future__ import annotations
 

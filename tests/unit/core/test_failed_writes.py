@@ -1,4 +1,4 @@
-"""Whatever makes a write fail is a ``WriteError``, and of its more precise type as well."""
+"""Every failed write raises a ``WriteError`` that is also of a more specific type."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_failure_is_a_write_error_and_stays_what_it_is(case):
     assert isinstance(err, WriteError)
     assert isinstance(err, kind)
     assert (str(err), err.exit_code, is_retryable(err)) == (text, kind.exit_code, retryable)
-    # Logs, traces and Dagster go by the name.
+    # Logs, traces and Dagster use the name.
     assert (type(err).__name__, type(err).__module__) == (kind.__name__, kind.__module__)
     assert exit_code_of(type(err).__name__) == kind.exit_code
     assert err is plain

@@ -1,4 +1,4 @@
-"""Files are replaced whole or not at all, and a lock file lets one holder in at a time."""
+"""Files are replaced atomically, and a lock file has one holder at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the retention of a table is settled."""
+"""Retention of a table, derived from all levels of governance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where telemetry goes, what joins which trace, and what it costs when nobody looks."""
+"""Destinations of telemetry, propagation of traces, and the cost of disabled telemetry."""
 
 from __future__ import annotations
 

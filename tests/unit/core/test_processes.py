@@ -1,4 +1,4 @@
-"""A process is known by its id and its start, so that another one of the same id is never taken for it."""
+"""A process is identified by its id and start time, so that a reused id is not mistaken for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No secret leaves memory, and what is no secret stays readable."""
+"""Redaction removes all secrets and nothing else."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIELDS = [
     pytest.param(name, field.annotation, id=f"{model.__name__}.{name}")
     for model in MODELS
     for name, field in model.model_fields.items()
-    if name != "credentials"  # a section, whose own fields are looked at
+    if name != "credentials"  # a section, whose fields are redacted individually
 ]
 
 
@@ -246,7 +246,7 @@ def test_a_long_text_takes_time_in_proportion(piece):
         redact_text(text)
         return time.process_time() - started
 
-    # Quadratic would be 64 times; the floor keeps a tiny first figure from deciding.
+    # Quadratic growth would be a factor of 64; the floor makes the test robust against a tiny first measurement.
     assert spent(160_000) < 30 * max(spent(20_000), 0.02)
 
 

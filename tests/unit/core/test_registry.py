@@ -1,4 +1,4 @@
-"""How plugins are found, checked, started and stopped."""
+"""Discovery, validation, start and shutdown of plugins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which failures are retried, how long, and how a failing catalog is left alone."""
+"""Retries, deadlines and circuit breakers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The models of floe.yaml: bounds, types, and what editors are told."""
+"""Configuration models: bounds, types and the JSON Schema for editors."""
 
 from __future__ import annotations
 

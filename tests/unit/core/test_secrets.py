@@ -1,4 +1,4 @@
-"""Secrets are references in files and become values only in memory."""
+"""Secrets are references in files and are resolved only in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What floe logs and traces, where it goes, and what never does."""
+"""Log events and spans: content, destinations, and values that must not appear."""
 
 from __future__ import annotations
 

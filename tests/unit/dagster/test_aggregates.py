@@ -1,4 +1,4 @@
-"""Declared checks as aggregates, and the outcomes that figures mean."""
+"""Declared checks as aggregates, and the outcomes of their figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Assets whose runs would surprise their author are refused before anything runs."""
+"""Assets with unexpected effects are rejected before a run."""
 
 from __future__ import annotations
 

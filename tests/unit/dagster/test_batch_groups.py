@@ -1,4 +1,4 @@
-"""Which batches may run at the same time."""
+"""Batches that may run in parallel."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def sizes(pipeline, *batches):
         "bronze.raw silver.same_day",
         "bronze.raw silver.same_key",
         "silver.appended",
-        # What is read was written before, and nobody writes it now.
+        # Its inputs were written before, and no batch writes them now.
         "silver.day_before",
         "silver.every_day",
     ],

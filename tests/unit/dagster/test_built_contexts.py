@@ -1,4 +1,4 @@
-"""The IO manager in users' own unit tests, with the contexts that Dagster builds for them."""
+"""The IO manager in users' unit tests, with contexts built by Dagster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results of checks are appended once, however many keep theirs at the same time."""
+"""Check results are appended exactly once, also by concurrent runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions in checks: one expression over the rows of one table, and nothing else."""
+"""Conditions in checks: a single expression over the rows of one table."""
 
 from __future__ import annotations
 

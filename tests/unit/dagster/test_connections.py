@@ -1,4 +1,4 @@
-"""How the IO manager is told where its catalog is, and what it says of settings that cannot be."""
+"""Connection settings of the IO manager, and errors for invalid combinations."""
 
 from __future__ import annotations
 

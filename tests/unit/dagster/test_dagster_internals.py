@@ -1,4 +1,4 @@
-"""Dagster's private API is as floe knows it: an upgrade that changes it fails here, and says where to change floe."""
+"""Dagster's private API behaves as floe expects; failures name the code to change after an upgrade."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run does about tables that are not what floe.yaml declares: safe changes, or it stops before it writes."""
+"""Runs on tables that differ from floe.yaml: safe changes are applied, others stop the run before it writes."""
 
 import dagster as dg
 import pyarrow as pa

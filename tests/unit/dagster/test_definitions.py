@@ -1,4 +1,4 @@
-"""Definitions from compiled artifacts, and the plugin and component that hand them out."""
+"""Definitions from compiled artifacts, and the plugin and component that provide them."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ TWO_CHECKS = """
 
 
 def test_where_one_check_blocks_the_others_look_at_the_same_rows(project):
-    # Beside the gate a check would find main as it was before the rows are published.
+    # Outside the gate, a check would read main before the rows are published.
     assert gates(definitions_of(project(TWO_CHECKS))) == {
         "silver__customers__gate": {"known", "plausible", "published"}
     }
@@ -315,11 +315,11 @@ def test_maintenance_jobs_work_on_their_table_and_keep_orphans_unless_told(proje
     assert definitions.resolve_job_def("maintain_silver_customers").execute_in_process().success
     assert manager.scan("silver.customers").num_rows == 3
     assert len(manager.load_table("silver.customers").inspect.files()) == 1
-    # A table that nobody has written yet is no reason to fail.
+    # A table that was never written is not a failure.
     assert definitions.resolve_job_def("maintain_gold_daily").execute_in_process().success
 
 
-# Dagster's own components still use an old name of Pydantic's.
+# Dagster's own components use a deprecated name of Pydantic.
 @pytest.mark.filterwarnings("ignore:.parse_obj_as. is deprecated")
 @pytest.mark.filterwarnings("ignore::dagster.BetaWarning", "ignore::dagster.PreviewWarning")
 def test_a_component_hands_out_the_same_definitions(tmp_path):

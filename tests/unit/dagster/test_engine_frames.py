@@ -1,4 +1,4 @@
-"""The engine is asked about its own frames, and about nothing that Arrow takes."""
+"""The engine is consulted only about its own frames, never about Arrow data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gate on Arrow, with checks of one's own: what it publishes, what it holds back, and what it says of it."""
+"""The gate on Arrow data with custom checks: published rows, held-back rows, and reports."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_step_that_returns_nothing_publishes_nothing_and_says_so(run, tables):
 
     result = run(nothing)
     assert result.success
-    # Every check of the gate gives a result, or Dagster would call the step a failure.
+    # Every check of the gate must return a result; otherwise, Dagster fails the step.
     said = {event.check_name: (event.passed, plain(event)) for event in result.get_asset_check_evaluations()}
     reason = {"not_evaluated": f"{TABLE} does not exist"}
     assert said == {"positive": (True, reason), "published": (True, reason)}
@@ -175,7 +175,7 @@ def test_a_gate_looks_at_the_partitions_of_its_run(run, tables):
     seen = []
     assert run(daily(), counting(seen), partition_key="2024-01-01").success
     assert not run(daily(bad=["2024-01-02"]), counting(seen), partition_key="2024-01-02").success
-    # A bad day that waits is no reason to hold another one back.
+    # A held-back day does not hold back another one.
     assert run(daily(), counting(seen), partition_key="2024-01-03").success
     assert run(daily(), counting(seen), tags=RANGE).success
     assert seen == [["2024-01-01"], ["2024-01-02"], ["2024-01-03"], ["2024-01-04", "2024-01-05"]]
@@ -273,7 +273,7 @@ def test_rows_that_fail_on_a_main_that_moved_wait_on_their_new_branch(run, table
     verdict = verdict_of(result)
     assert not verdict.passed
     assert plain(verdict)["branch"].endswith(".redo1")
-    # The result that is reported is that of the last look.
+    # The report contains the result of the last evaluation.
     assert {event.check_name: event.passed for event in result.get_asset_check_evaluations()}["few"] is False
     assert ids(tables) == [1, 2, 3]
 
@@ -339,7 +339,7 @@ def test_a_gate_that_is_run_again_publishes_the_rows_that_wait(failed, again, ta
     assert ids(tables) == []
     assert again(failed, "orders__gate").metadata["snapshot_id"].value == tables.get_current_snapshot(TABLE).snapshot_id
     assert ids(tables) == [1]
-    # And once more: they are on main already.
+    # Another attempt: the rows are already on main.
     assert again(failed, "orders__gate").metadata["snapshot_id"].value == tables.get_current_snapshot(TABLE).snapshot_id
     assert len(tables.list_snapshots(TABLE)) == 2
 
@@ -377,7 +377,7 @@ def test_a_gate_does_not_pass_when_its_rows_were_removed(failed, again, tables):
     tables.remove_branch(TABLE, waiting.branch)
     with pytest.raises(RefNotFoundError, match=f"branch '{waiting.branch}' .* removed before they were published"):
         again(failed, "orders__gate")
-    # A step that is run again and returned nothing has nothing to publish.
+    # A repeated step that returned nothing has nothing to publish.
     for steps in ((), ("orders", "orders__gate")):
         assert again(failed, *steps).description.startswith("The asset returned nothing")
 
@@ -460,6 +460,6 @@ def test_the_checks_of_a_gate_can_be_run_by_hand(io_manager, run, tables, instan
     asked = {"tenant": None, "partitions": (), "instance": instance}
     assert failing_checks(gate, resources, waiting.branch, **asked) == ["positive"]
     assert failing_checks(gate, resources, "main", **asked) == []
-    # A check that is no gate has nothing to say.
+    # Checks outside the gate are not reported.
     assert plan_of(positive()) is None
     assert failing_checks(positive(), resources, waiting.branch, **asked) == []

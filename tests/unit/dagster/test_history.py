@@ -1,4 +1,4 @@
-"""The history of a run is written quickly, and completely."""
+"""The run history is written quickly and completely."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outputs and inputs in every kind of frame that needs no engine."""
+"""Outputs and inputs as frames that need no engine."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def test_tables_follow_new_columns_and_never_lose_old_ones(materialize, tables):
     materialize(producer(ROWS))
     materialize(producer(pa.table({"id": [4], "city": ["Rome"]})))
     assert tables.scan("public.orders").schema.names == ["id", "name", "city"]
-    # dagster-iceberg's "update" drops what the data lacks; floe's never does.
+    # dagster-iceberg's "update" drops columns that the data lacks; floe never drops columns.
     materialize(producer(pa.table({"id": [5]}), metadata={"schema_update_mode": "update"}))
     assert tables.scan("public.orders").schema.names == ["id", "name", "city"]
 

@@ -1,4 +1,4 @@
-"""The IO manager's settings at launch: a run's configuration changes what it names, and nothing else."""
+"""Launch configuration changes only the IO manager settings that it contains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the reference says of metadata keys is what floe does with them."""
+"""floe's behavior matches the reference of metadata keys."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from floe_dagster.io import inputs
 from floe_dagster.io.inputs import InputSelection, selection_from
 
 ANY = dg.PythonObjectDagsterType(pa.Table)
-# Read with the settings of the asset that writes the input.
+# Read with the settings of the asset that writes the input's table.
 OF_THE_COLUMN = {"partition_column", "partition_expr"}
 
 

@@ -1,4 +1,4 @@
-"""Partitioned assets replace exactly what they write and read exactly what is asked for."""
+"""Partitioned assets replace exactly the partitions they write, and read exactly the requested ones."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -14,7 +14,7 @@ from floe_dagster import IcebergIOManager, IcebergIOManagerConfig, create_io_man
 from floe_iceberg import WriteMode
 from floe_iceberg.formats.arrow_types import to_arrow
 
-# What Dagster still calls beta: one run for a range of partitions, and mappings to partitions that do not exist.
+# Beta features of Dagster: one run for a range of partitions, and mappings to partitions that do not exist.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Parameter .backfill_policy."),
     pytest.mark.filterwarnings("ignore:Parameter .allow_nonexistent_upstream_partitions."),
@@ -279,7 +279,7 @@ def test_the_partition_column_can_be_configured(materialize, tables):
         orders, partition_key="2024-01-02", io=IcebergIOManager(table_manager=tables, partition_column="ordered")
     )
     assert tables.scan("public.orders").num_rows == 1
-    # Once the table is there, its own partitioning answers the question.
+    # Once the table exists, its partitioning determines the column.
     materialize(orders, partition_key="2024-01-02")
     assert tables.scan("public.orders").num_rows == 1
 

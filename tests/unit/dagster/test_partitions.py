@@ -80,7 +80,7 @@ def test_a_key_is_its_time_window(partitions_def, key, low, high):
 @pytest.mark.req("FR-027")
 def test_a_zone_shifts_instants_and_leaves_wall_clocks_alone():
     berlin = dg.DailyPartitionsDefinition("2024-01-01", timezone="Europe/Berlin")
-    # The day on which summer time begins has 23 hours.
+    # The day on which daylight saving time begins has 23 hours.
     instants = tied(berlin, schema(ts=TimestamptzType())).rows(["2024-03-31"])
     assert instants.text == "(ts >= '2024-03-30T23:00:00+00:00' and ts < '2024-03-31T22:00:00+00:00')"
     clocks = tied(berlin, schema(ts=TimestampType())).rows(["2024-03-31"])
@@ -191,7 +191,7 @@ TWO_TIMES = {"created": TimestampType(), "updated": TimestampType()}
 )
 def test_one_column_of_the_io_manager_serves_the_dimension_that_it_fits(partitions_def, columns, default, terms):
     assert tied(partitions_def, schema(**columns), default=default).terms == terms
-    # Said by the asset itself, it means the same.
+    # Set on the asset itself, it has the same effect.
     if default in columns:
         assert tied(partitions_def, schema(**columns), **{"": default}).terms == terms
 

@@ -1,4 +1,4 @@
-"""Checks of quality plugins stand before a publication as every declared check does."""
+"""Checks of quality plugins hold rows back like other declared checks."""
 
 from __future__ import annotations
 

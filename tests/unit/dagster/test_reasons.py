@@ -1,4 +1,4 @@
-"""How a failed asset is explained to whoever wrote it."""
+"""Explanations of failed assets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQL models: which tables a query reads, and what a model cannot be."""
+"""SQL models: the tables that a query reads, and invalid models."""
 
 from __future__ import annotations
 

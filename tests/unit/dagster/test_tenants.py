@@ -1,4 +1,4 @@
-"""A pipeline for each tenant: the same assets, a partition for each tenant, tables apart."""
+"""Pipelines for tenants: the same assets, one partition per tenant, separate tables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from floe_iceberg.staging.staged import list_staged, publish_staged
 from floe_tenancy import TenantTables, project_bootstrapper, tenancy_config, verify_tenant
 
 pytestmark = [
-    # Dagster's remarks on its own release stages, and on tags that it makes itself.
+    # Dagster's warnings about beta features, and about tags that it sets itself.
     pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),
     pytest.mark.filterwarnings("ignore:Non-compliant tag keys:DeprecationWarning"),
 ]
@@ -108,7 +108,7 @@ def project(tmp_path, monkeypatch):
 
 @pytest.fixture
 def instance():
-    # On disk, as a project has it: a run is watched from another thread, which an instance in memory does not bear.
+    # On disk, like a project: runs are watched from another thread, which an in-memory instance does not support.
     with dg.instance_for_test() as instance:
         yield instance
 
@@ -294,7 +294,7 @@ def test_dagster_sees_tenants_beside_the_assets_own_partitions(project, instance
     assert "2024-01-02|beta" in keys
     assert isinstance(own_partitions(sales.partitions_def), dg.DailyPartitionsDefinition)
     assert definitions.resolve_assets_def(["gold", "total"]).partitions_def == TENANTS
-    # A backfill over tenants and days must not put two tenants into one run.
+    # A backfill over tenants and days must not combine two tenants in one run.
     assert sales.backfill_policy == dg.BackfillPolicy.multi_run(1)
 
 

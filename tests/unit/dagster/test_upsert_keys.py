@@ -1,4 +1,4 @@
-"""Keys of upserts: what is declared is the truth, and the table follows or the run stops before it writes."""
+"""Upsert keys: the declaration is authoritative; the table follows it, or the run stops before it writes."""
 
 import dagster as dg
 import pyarrow as pa
@@ -46,7 +46,7 @@ def keys_of(tables):
 
 def test_keys_changed_in_the_declaration_are_those_of_the_next_upsert(upsert, tables):
     upsert([{"id": 1, "line": 1, "qty": 5}, {"id": 2, "line": 1, "qty": 6}], keys=["id"])
-    # By id alone this row would overwrite the first one.
+    # With id as the only key, this row would overwrite the first one.
     upsert([{"id": 1, "line": 2, "qty": 7}], keys=["id", "line"])
     assert found(tables) == [(1, 1, 5), (1, 2, 7), (2, 1, 6)]
     assert keys_of(tables) == ("id", "line")
@@ -105,7 +105,7 @@ def test_a_table_without_keys_takes_those_that_are_declared(upsert, tables):
     upsert([{"id": 2, "name": "B"}], keys=["id"])
     assert found(tables) == [(1, "a"), (2, "B")]
     assert keys_of(tables) == ("id",)
-    # The record serves who declares nothing.
+    # The recorded keys apply if none are declared.
     upsert([{"id": 1, "name": "A"}])
     assert found(tables) == [(1, "A"), (2, "B")]
 
@@ -230,7 +230,7 @@ def test_null_matches_null_by_declaration(place, upsert, tables, materialize):
     for value in (1, 2):
         run([{"id": 1, "code": None, "value": value}, {"id": 1, "code": "a", "value": value}])
     assert found(tables) == [(1, "a", 2), (1, None, 2)]
-    # The table records it for upserts that say nothing themselves.
+    # The table records it for upserts that do not set it.
     tables.upsert(TABLE, pa.table({"id": [1], "code": pa.array([None], pa.string()), "value": [3]}))
     assert found(tables) == [(1, "a", 2), (1, None, 3)]
     with pytest.raises(InvalidDataError, match="1 duplicate key"):

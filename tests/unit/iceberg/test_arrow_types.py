@@ -1,4 +1,4 @@
-"""What comes in at the door, and as what it goes on."""
+"""Conversion of inputs to Arrow data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commit loop's own rules: how long it waits, what it looks for, and which files it deletes."""
+"""The commit loop: waiting, reconciliation, and deletion of files."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_waits_double_up_to_two_seconds_and_end_with_the_budget(clock):
     while backoff.wait():
         pass
     assert clock.slept[:9] == [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.0]
-    # The last wait is what is left.
+    # The last wait is the remaining time.
     assert sum(clock.slept) == pytest.approx(10.0)
     assert clock.slept[-1] < 2.0
     assert not backoff.wait()
@@ -250,7 +250,7 @@ def test_a_table_that_was_made_anew_meanwhile_gets_no_rows(manager, other, answe
     with pytest.raises(ConcurrencyConflictError, match="dropped and recreated"):
         manager.append(NAME, rows(3))
     assert ids(manager) == []
-    # The old table was dropped without its files; those of the write that failed are gone.
+    # The old table was dropped without its files; the files of the failed write are deleted.
     assert len(files_of(location, ".parquet")) == 1
 
 

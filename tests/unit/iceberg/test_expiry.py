@@ -1,4 +1,4 @@
-"""Expiry's own decisions: what it takes, what it does after a lost answer, and what it leaves to an engine."""
+"""Expiry: selection of snapshots, lost replies, and the choice of engine."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_chosen_snapshots_go_alone_however_old_the_others_are(context, events):
     chosen = there(context)[2]
     assert maintenance.expire_snapshots(context, NAME, snapshot_ids=[chosen]).snapshot_ids == (chosen,)
     assert len(there(context)) == 4
-    # With an age as well, both count.
+    # Combined with an age, both conditions apply.
     chosen, *_ = there(context)[1:]
     assert maintenance.expire_snapshots(context, NAME, snapshot_ids=[chosen], **ALL) == 3
 
@@ -218,7 +218,7 @@ def lost_answers(context, monkeypatch):
         original, left = type(context.catalog).commit_table, list(landed)
 
         def commit_table(self, table, requirements, updates):
-            # The commits of the lease change other things as well.
+            # The commits of the lease contain other changes as well.
             if not {update.action for update in updates} <= {"remove-snapshots", "remove-snapshot-ref"}:
                 return original(self, table, requirements, updates)
             tries.append(len(updates))
@@ -308,7 +308,7 @@ def by_engine(context, events):
 
 def test_an_engine_is_asked_what_the_caller_asked_and_its_figures_are_told(by_engine, events):
     moment = datetime(2020, 1, 1, tzinfo=UTC)
-    # Nothing is that old: a chosen snapshot makes it worth while.
+    # No snapshot is that old; an explicitly selected one is still expired.
     ids = [snapshot.snapshot_id for snapshot in events.snapshots()]
     engine, expired = by_engine(older_than=moment, retain_last=2, snapshot_ids=ids[:2])
     asked = {"older_than": moment, "retain_last": 2, "snapshot_ids": tuple(ids[:2])}

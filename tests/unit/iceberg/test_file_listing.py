@@ -1,4 +1,4 @@
-"""Listings through PyIceberg's FileIO, and what maintenance makes of them where the file system is fsspec's."""
+"""Listings through PyIceberg's FileIO, and maintenance on fsspec file systems."""
 
 from __future__ import annotations
 

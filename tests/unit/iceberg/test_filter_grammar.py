@@ -1,4 +1,4 @@
-"""The grammar of row filters: what is read, what is refused and where, and that nothing passes through to Spark."""
+"""The grammar of row filters: valid and rejected input, and the generated Spark SQL."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_thousands_of_values_and_terms_are_read():
     assert sql(f"id not in ({', '.join(str(2 * number) for number in range(5_000))})").count("NOT") == 2
 
 
-# What is left of rendered SQL once names and texts in quotes are taken out.
+# The rest of the generated SQL after removing quoted names and strings.
 _QUOTED = re.compile(r"`(?:[^`]|``)*`|'[^'\\\x00-\x1f$]*'")
 _LEFT = re.compile(r"[A-Za-z0-9_ (),.<>=+-]*")
 _PIECES = st.sampled_from(

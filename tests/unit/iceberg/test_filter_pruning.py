@@ -1,4 +1,4 @@
-"""Pruning errs on one side only: whatever is known of a file, and however little, no matching row is left out."""
+"""Pruning never excludes a matching row, however little is known about a file."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_a_filter_leaves_files_out_where_it_can():
     }.items():  # fmt: skip
         pruner = Pruner(parse_row_filter(text, schema, table="t").bound, Metadata(spec))
         assert pruner.may_match(file) is found, text
-        # Bounds are taken for hints, never for proof that a file may go unread.
+        # Bounds are hints, and never prove that all rows match.
         assert not pruner.matches_all(file)
 
 

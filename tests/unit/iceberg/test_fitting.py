@@ -1,4 +1,4 @@
-"""Rows brought into the shape of a schema."""
+"""Conversion of rows to a schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The values of the API contract."""
+"""The models of the API contract."""
 
 from datetime import date, datetime, timedelta
 

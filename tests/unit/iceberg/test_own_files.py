@@ -1,4 +1,4 @@
-"""Whose file is it: the one decision that every deletion depends on."""
+"""Ownership of files, on which every deletion depends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partition and sort terms, and rows sorted into partitions."""
+"""Partition and sort terms, and the partitions of rows."""
 
 from __future__ import annotations
 

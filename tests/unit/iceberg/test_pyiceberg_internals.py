@@ -1,4 +1,4 @@
-"""PyIceberg's private API is as floe knows it: an upgrade that changes it fails here, and says where to change floe."""
+"""PyIceberg's private API behaves as floe expects; failures name the code to change after an upgrade."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pyiceberg.types import DoubleType, LongType, NestedField, StringType
 
 from floe_testing.embedded_tables import open_catalog
 
-# Where PyIceberg has a name, and what of floe uses it.
+# The location of each name in PyIceberg, and the code of floe that uses it.
 PINS = {
     "pyiceberg.catalog:Catalog._load_file_io": "catalogs.file_io_of and catalogs.FileIOHook",
     "pyiceberg.catalog:MetastoreCatalog._get_default_warehouse_location": (
@@ -169,7 +169,7 @@ def test_an_entry_inherits_from_its_manifest(written):
 
     [manifest] = written.current_snapshot().manifests(written.io)
     [entry] = manifest.fetch_manifest_entry(written.io)
-    # As a manifest has it that was just written.
+    # Like an entry of a manifest that was just written.
     entry.sequence_number = entry.file_sequence_number = entry.snapshot_id = None
     inherited = inherit_from_manifest(entry, manifest)
     found = (inherited.sequence_number, inherited.file_sequence_number, inherited.snapshot_id)

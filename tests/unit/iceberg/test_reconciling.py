@@ -1,6 +1,6 @@
-"""Calls to a catalog that answers wrongly, late or not at all.
+"""Catalog calls with wrong, late or missing replies.
 
-The catalog below is PyIceberg's own, on SQLite; only its answers are scripted. Nobody waits: time is simulated.
+The catalog is PyIceberg's SQL catalog on SQLite with scripted replies. Time is simulated.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def test_a_commit_that_nobody_can_judge_is_unknown(catalog, orders, inner, answe
     with pytest.raises(pyiceberg_errors.CommitStateUnknownException, match=r"the commit to bronze\.orders landed"):
         add_note(orders)
     assert columns(inner) == ["id"]
-    # It was looked for three times.
+    # Three lookups.
     assert clock.now == pytest.approx(1.0)
 
 
@@ -353,7 +353,7 @@ def test_a_creation_that_met_a_restart_is_made_once_more_and_only_once(catalog, 
     assert catalog.create_table(ORDERS, SCHEMA).name() == ORDERS
     assert len(calls) == 2
     calls = answer("create_table", *[AWAY] * 3)
-    # Each call is followed by three looks; the first of them meets the restart.
+    # Each call is followed by three lookups; the first one fails because of the restart.
     answer("load_table", *[AWAY, "well", "well", "well"] * 3)
     with pytest.raises(CatalogUnavailableError):
         catalog.create_table(ITEMS, SCHEMA)
@@ -438,7 +438,7 @@ def test_a_table_of_somebody_else_under_the_new_name_is_not_ours(catalog, orders
     answer("rename_table", "lost")
     with pytest.raises(Doubt):
         catalog.rename_table(ORDERS, ITEMS)
-    # A table that nobody could read before cannot be told from another one.
+    # A table that was unreadable before cannot be distinguished from another one.
     answer("load_table", Doubt())
     answer("rename_table", "lost")
     with pytest.raises(Doubt):
@@ -462,7 +462,7 @@ def test_a_registration_does_not_take_what_was_there_before_for_its_own(catalog,
     answer("register_table", pyiceberg_errors.TableAlreadyExistsError("there"))
     with pytest.raises(pyiceberg_errors.TableAlreadyExistsError):
         catalog.register_table(ORDERS, orders.metadata_location)
-    # Another table, registered by somebody else meanwhile.
+    # Another table, registered concurrently.
     other = inner.create_table(ITEMS, SCHEMA)
     answer("register_table", lambda: SqlCatalog.register_table(inner, "bronze.third", other.metadata_location))
     with pytest.raises(Doubt):
@@ -495,7 +495,7 @@ def test_a_namespace_that_was_made_is_ours(catalog, inner, answer, properties, s
 def test_a_namespace_that_was_there_before_is_not_ours(catalog, inner, answer):
     with pytest.raises(pyiceberg_errors.NamespaceAlreadyExistsError):
         catalog.create_namespace("bronze")
-    # Somebody else made one of the name meanwhile, with other properties.
+    # Another client created a namespace of this name with other properties.
     answer("create_namespace", lambda: SqlCatalog.create_namespace(inner, "silver", {"owner": "them"}))
     with pytest.raises(Doubt):
         catalog.create_namespace("silver", {"owner": "us"})

@@ -80,7 +80,7 @@ def test_a_branch_has_ages_of_its_own():
         (5, 2, 500),
         refs={"main": branch(4), "audit": branch(5, min_snapshots_to_keep=2, max_snapshot_age_ms=850)},
     )
-    # 1 is older than 850 ms; 2 is young enough for the branch, though not for main.
+    # 1 is older than 850 ms; 2 is young enough for the branch, but not for main.
     assert expired(metadata).snapshot_ids == (1, 3)
 
 
@@ -109,7 +109,7 @@ def test_young_snapshots_without_a_ref_stay_for_whoever_staged_them():
 def test_a_skewed_clock_in_the_middle_of_the_line_cuts_it_there():
     skewed = ((1, None, 100), (2, 1, 900), (3, 2, 300), (4, 3, 400))
     metadata = history(*skewed, refs={"main": branch(4)})
-    # 3 is too old to stay, so what came before it goes too, as in Iceberg itself.
+    # 3 is too old, so earlier snapshots expire as well, as in Iceberg's Java.
     assert expired(metadata, older_than_ms=350).snapshot_ids == (1, 2, 3)
 
 

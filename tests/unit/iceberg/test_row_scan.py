@@ -1,4 +1,4 @@
-"""Columns of a file brought into the shape of a schema."""
+"""Conversion of a file's columns to a schema."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Where PyIceberg's filters part from SQL: floe goes round each in ``floe_iceberg.read.filters``.
+"""Differences between PyIceberg's filters and SQL; ``floe_iceberg.read.filters`` works around each of them.
 
-A test here fails when PyIceberg has caught up. Then look whether the part of ``floe_iceberg.read.filters`` that works
-around it is still needed, and remove the test.
+If a test fails, PyIceberg has been fixed: check whether the workaround is still needed, and remove the test.
 """
 
 from __future__ import annotations

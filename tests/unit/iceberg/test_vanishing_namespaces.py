@@ -1,4 +1,4 @@
-"""Namespaces that somebody else deletes while they are looked at."""
+"""Namespaces that are deleted concurrently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What answers of a server mean."""
+"""Interpretation of server responses."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_statuses_have_their_errors_and_say_whether_to_come_back(status, error, 
     assert "canary" not in str(found)
 
 
-# As Apache Polaris 1.4.1 answers.
+# Responses of Apache Polaris 1.4.1.
 RECORDED = {
     "location of a neighbor": (
         403,
@@ -126,7 +126,7 @@ def test_a_refusal_of_polaris_is_quoted_whole_and_its_hint_fits_the_reason(case)
 @pytest.mark.parametrize(
     ("status", "said"),
     [
-        # As Apache Polaris 1.4.1 answers, and as Iceberg's reference server does.
+        # Responses of Apache Polaris 1.4.1 and of Iceberg's reference server.
         (503, "Failed to read file: s3://lake/b/n1/t1/metadata/00001-65d4e615.metadata.json"),
         (500, "Failed to read file: s3://lake/b/n1/t1/metadata/00001-65d4e615.metadata.json"),
         (500, "Failed to open input stream for file: file:/lake/b/n1/t1/metadata/00001-65d4e615.metadata.json"),

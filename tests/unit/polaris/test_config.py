@@ -1,4 +1,4 @@
-"""What a connection can be configured with, and what is refused."""
+"""Valid and invalid connection settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers are read to their end before they are returned, and their connection serves the next call."""
+"""Responses are read completely before they are returned, so that connections are reused."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The management API: bodies as Polaris wants them, creation that may be repeated, errors that say what to do.
+"""The management API: request bodies, idempotent creation, actionable errors.
 
-Polaris cannot run in every test; a stand-in records what it is sent here, and ``make test-polaris`` asks a real one.
+A stand-in for Polaris records the requests; ``make test-polaris`` uses a real server.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The plugins' Spark settings and their way of refusing a section."""
+"""Spark settings of the plugins, and rejected configuration sections."""
 
 from __future__ import annotations
 

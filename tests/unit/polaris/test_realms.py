@@ -1,4 +1,4 @@
-"""Realms: named to every endpoint of the catalog's own server, and to no other."""
+"""The realm is sent to all endpoints of the catalog's server, and to no other server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from floe_polaris import PolarisCatalogConfig, PolarisManagement, create_catalog
 from floe_polaris.spark import spark_conf
 from floe_testing.faults.gateway import FaultGateway, Reply, Rule
 
-# As Apache Polaris 1.4.1 answers.
+# Responses of Apache Polaris 1.4.1.
 UNKNOWN = {"error": {"message": "Missing or invalid realm", "type": "MissingOrInvalidRealm", "code": 404}}
 
 

@@ -1,4 +1,4 @@
-"""A refused login: people are told which settings to check, the log what the server said and of whom."""
+"""Failed logins: the error names the settings to check; the log contains the server's response and the client."""
 
 from __future__ import annotations
 

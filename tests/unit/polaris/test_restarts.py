@@ -1,4 +1,4 @@
-"""Calls to a server that restarts, with the retries that users have by default; time is simulated."""
+"""Calls to a restarting server with the default retries; time is simulated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a connection to a catalog tells of itself: spans, the trace on the wire, and figures."""
+"""Telemetry of a catalog connection: spans, trace headers, metrics."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_call_is_a_span_and_names_it_to_the_server(gateway, session, tracing, 
     assert call.attributes["iceberg.method"] == "GET"
     assert call.attributes["iceberg.status"] == 200
     [seen] = gateway.seen(path="/v1/config$")
-    # As W3C has it: version, trace, span, flags.
+    # The W3C format: version, trace, span, flags.
     assert seen.headers["traceparent"].startswith(f"00-{call.context.trace_id:032x}-{call.context.span_id:016x}-")
 
 

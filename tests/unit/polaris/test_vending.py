@@ -1,4 +1,4 @@
-"""Vended credentials are found, renewed in time, and files are staged until they are whole."""
+"""Vended credentials: lookup, renewal, and staging of files."""
 
 from __future__ import annotations
 

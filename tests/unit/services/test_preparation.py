@@ -1,4 +1,4 @@
-"""Servers are prepared before the tests that need them, and a failure is told once."""
+"""Servers are prepared before the tests that need them, and a failure is reported once."""
 
 from __future__ import annotations
 

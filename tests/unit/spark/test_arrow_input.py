@@ -1,4 +1,4 @@
-"""Arrow columns in the types Spark knows."""
+"""Conversion of Arrow columns to types that Spark supports."""
 
 from __future__ import annotations
 

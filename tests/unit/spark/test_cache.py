@@ -1,4 +1,4 @@
-"""The cache folder stays where users have it."""
+"""The location of the cache folder."""
 
 from __future__ import annotations
 

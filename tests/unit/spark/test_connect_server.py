@@ -1,4 +1,4 @@
-"""A server's traces are believed only as long as its process is the one that left them."""
+"""The state file of a server is valid only while its process is running."""
 
 from __future__ import annotations
 
@@ -123,6 +123,6 @@ def test_a_launcher_that_fails_shows_its_log_and_leaves_nothing(settings, monkey
     with pytest.raises(EngineUnavailableError) as caught:
         start_server(settings)
     assert "no such class" in str(caught.value)
-    # The properties may hold the user's secrets: readable by nobody else, and gone afterwards.
+    # The properties may contain secrets: the file is readable only by its owner, and deleted afterwards.
     assert "-rw-------" in str(caught.value)
     assert {path.name for path in settings.state_dir.iterdir()} == {".lock", "connect-server.log"}

@@ -1,4 +1,4 @@
-"""What Spark raises becomes what a caller can act on."""
+"""Translation of Spark's errors."""
 
 from __future__ import annotations
 

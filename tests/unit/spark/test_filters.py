@@ -1,4 +1,4 @@
-"""Row filters of requests as Spark SQL; test_filter_grammar has what each becomes."""
+"""Row filters as Spark SQL; see also test_filter_grammar."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A warm server ends when no client has used it for a while, and never under one that does."""
+"""A warm server stops after a while without clients, but never while one is using it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jars come from a folder, a cache or the network, and are what floe was tested with."""
+"""Jars come from a folder, a cache or the network, and are verified."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which Java Spark gets, and what is said when there is none."""
+"""The choice of Java for Spark, and the error if there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plugin is cheap to load, and says how it is."""
+"""The Spark plugin loads quickly and reports its health."""
 
 from __future__ import annotations
 

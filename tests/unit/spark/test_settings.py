@@ -1,4 +1,4 @@
-"""From floe.yaml to Spark's configuration."""
+"""Spark configuration derived from floe.yaml."""
 
 from __future__ import annotations
 

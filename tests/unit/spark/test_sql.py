@@ -1,4 +1,4 @@
-"""Names and values survive the way through SQL text."""
+"""Names and values as Spark SQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every storage plugin, in every form others want it."""
+"""The configuration of all storage plugins for PyIceberg, Spark, dbt, Dagster and Helm."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def test_the_io_manager_takes_what_a_store_says_about_itself(tmp_path, kind):
     io_manager = IcebergIOManager(
         catalog_uri="http://127.0.0.1:1/api/catalog", warehouse="lake", **plugin.get_dagster_io_manager_config()
     )
-    # In a run Dagster resolves the variables and makes a copy; it is that one that connects.
+    # In a run, Dagster resolves the variables and creates a copy, which connects.
     with dg.build_resources({"io": io_manager}) as resources:
         reached = resources.io.catalog_connection
     assert reached["properties"] == plugin.get_file_io_properties()

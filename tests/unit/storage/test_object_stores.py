@@ -1,4 +1,4 @@
-"""How object stores are opened: by a plugin, or by a location and PyIceberg's properties."""
+"""Opening of object stores by a plugin, or from a location and PyIceberg's properties."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bootstrap on the embedded catalog: what it leaves, and that it may be repeated."""
+"""Bootstrap on the embedded catalog: the resulting layout, and reruns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where tenants live."""
+"""Namespaces and locations of tenants."""
 
 from __future__ import annotations
 

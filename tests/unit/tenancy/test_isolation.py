@@ -1,6 +1,6 @@
 """Principals, roles and grants of tenants, through Polaris's management API.
 
-The server here answers as Polaris does and enforces nothing; a real Polaris is asked by make test-polaris.
+The server responds like Polaris but enforces nothing; ``make test-polaris`` uses a real server.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def test_a_tenant_of_an_earlier_floe_is_tightened_by_the_same_command(isolation,
     assert {grant["privilege"] for grant in server.state.catalog_roles["lake", NAME]} == set(TENANT_PRIVILEGES)
     assert isolation.review("tenant-1") == AccessReview(excess=(), missing=())
     assert isolation.grant("tenant-1").revoked == ()
-    # A pipeline that runs meanwhile never lacks a privilege: what is new comes before what goes.
+    # New privileges are granted before old ones are revoked, so that a running pipeline never lacks one.
     changes = [call for call in server.state.calls if call.endswith(f"catalog-roles/{NAME}/grants")]
     revoking = [number for number, call in enumerate(changes) if call.startswith("POST")]
     granting = [number for number, call in enumerate(changes) if call.startswith("PUT")]
@@ -163,7 +163,7 @@ def test_every_difference_of_privileges_is_named(isolation, management, server):
         "the role 'reader' of catalog 'other'",
     )
     assert review.missing == ("TABLE_DROP on namespace tenants.tenant-1",)
-    # The role's own privileges are put right; roles that somebody assigned are for somebody to take away.
+    # Only the privileges of the tenant's own role are corrected; other assigned roles must be revoked by hand.
     assert len(isolation.grant("tenant-1").revoked) == 4
     assert isolation.review("tenant-1") == AccessReview(excess=review.excess[4:], missing=())
 
@@ -260,7 +260,7 @@ def test_keys_of_a_tenant_with_credentials_are_given_an_hour_to_end(isolation, s
     assert again.list_again_after == result.list_again_after
     noted = json.loads(again.journal.read_text())["steps"]["revoke"]
     assert noted["revoked"] is True
-    # Who knows that the server's keys live shorter says so; it counts from when the credentials ended.
+    # Users who know that the server's keys expire earlier can say so; the time counts from the revocation.
     assert offboarding.run("tenant-1", grace=timedelta(), wait=False).list_again_after is None
 
 

@@ -1,4 +1,4 @@
-"""Off-boarding on the embedded catalog: what goes, what stays, what stops it."""
+"""Off-boarding on the embedded catalog: removed, kept and blocking objects."""
 
 from __future__ import annotations
 
@@ -366,7 +366,7 @@ def test_without_waiting_the_journal_remembers_to_list_again(offboarding, acme, 
     assert first.journal == journals / "tenants.acme.json"
     assert "finished_at" not in json.loads(first.journal.read_text())
     late_writer(tenants)
-    # Before the time, it deletes what has come and still waits.
+    # Before that time, it deletes new files and keeps waiting.
     again = offboarding.run("acme", wait=False)
     assert (again.resumed, again.deleted_objects) == (True, 1)
     assert again.list_again_after == first.list_again_after

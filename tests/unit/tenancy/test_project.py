@@ -1,4 +1,4 @@
-"""Tenants of a project, and the project as one tenant sees it."""
+"""Tenants of a project, and the project from a tenant's point of view."""
 
 from __future__ import annotations
 

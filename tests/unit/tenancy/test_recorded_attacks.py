@@ -1,4 +1,4 @@
-"""What a real Polaris 1.4.1 said to every attack of a tenant, as ``make test-polaris`` recorded it (POLARIS_RECORD)."""
+"""Recorded responses of a real Polaris 1.4.1 to all tenant attacks (POLARIS_RECORD updates them)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_with_the_privilege_that_floe_once_granted_polaris_vends_keys_to_the_nei
     assert RECORDED[EARLIER][removal]["content"]["removed"] == ["location"]
     assert RECORDED[EARLIER][create]["status"] == 200
     assert RECORDED[EARLIER][create]["keys for"] == [f"{ROOMS.victim_location}/spy"]
-    # The same two requests, with the privileges of today.
+    # The same two requests with the current privileges.
     assert "not authorized for op UPDATE_NAMESPACE_PROPERTIES" in RECORDED["answers"][removal]["message"]
     assert f"is not in the list of allowed locations: [{ROOMS.own_location}]" in RECORDED["answers"][create]["message"]
 

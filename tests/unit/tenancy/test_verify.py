@@ -1,4 +1,4 @@
-"""Verification finds whatever is out of place."""
+"""Verification detects every deviation from the layout."""
 
 from __future__ import annotations
 

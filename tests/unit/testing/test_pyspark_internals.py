@@ -1,6 +1,6 @@
-"""PySpark's private API is as floe knows it: an upgrade that changes it fails here, and says where to change floe.
+"""PySpark's private API behaves as floe expects; failures name the code to change after an upgrade.
 
-Needs no Java; the conformance tests use the same attributes with it.
+Needs no Java; the conformance tests use the same attributes with Java.
 """
 
 from __future__ import annotations

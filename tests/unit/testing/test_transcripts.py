@@ -1,4 +1,4 @@
-"""Pages that are run: what is a step, and when an output is the one that a page shows."""
+"""Documentation pages as tests: the steps of a page, and the comparison of output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures over the rows of a relation: what checks measure, as DuckDB's aggregates."""
+"""Figures of checks, computed over a relation with DuckDB's aggregates."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def scope(aggregate: Aggregate) -> list[str]:
-    """Return the conditions of the rows that count."""
+    """Return the conditions that select the rows of an aggregate."""
     return [condition(given) for given in (aggregate.row_filter, aggregate.where) if given is not None]
 
 
 def known(columns: Iterable[ColumnPath]) -> list[str]:
-    """Return the conditions that keep null out of columns."""
+    """Return the conditions that exclude nulls in columns."""
     return [f"{quoted(path)} IS NOT NULL" for path in columns]
 
 
@@ -36,7 +36,7 @@ def figures(rows: DuckDBPyRelation, aggregates: Sequence[Aggregate]) -> dict[str
 
 
 def shown(columns: Sequence[ColumnPath], *, as_object: bool) -> str:
-    """Write the values of columns as one text."""
+    """Return the SQL of the values of columns as one string."""
     if not as_object:
         return f"CAST({quoted(columns[0])} AS VARCHAR)"
     parts = (part for path in columns for part in (text(".".join(path)), quoted(path)))
@@ -65,7 +65,7 @@ def _measured(aggregate: Aggregate) -> tuple[str, str]:
             bad = _outside(aggregate)
     counted = f"FILTER ({_where([*rows, bad])})"
     as_object = aggregate.measure is Measure.VIOLATIONS
-    # The least value, not the least text: 9 comes before 10.
+    # The smallest value, not the first string: 9 comes before 10.
     least = shown(columns, as_object=True) if as_object and columns else quoted(columns[0]) if columns else "NULL"
     return f"count(*) {counted}", f"CAST(min({least}) {counted} AS VARCHAR)"
 

@@ -1,8 +1,8 @@
-"""The data plane: rows come from the catalog as Arrow tables, DuckDB computes, and floe writes what comes of it.
+"""The DuckDB data plane: floe reads tables as Arrow data, DuckDB computes, and floe writes the result.
 
-floe plans the reads, so row filters, versions and delete files mean the same as on the other engines. A relation over a
-table holds its rows in memory: it can be read more than once, and gives the rows of the moment when it was made. This
-suits data that fits into the memory of one machine.
+floe plans the reads, so row filters, versions and delete files behave as on the other engines. A relation over a table
+holds its rows in memory: it can be read several times, and does not change when the table does. The data must fit into
+the memory of one machine.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ def _left_to(engine: str, work: str) -> Callable[..., Never]:
 
 
 class DuckDBPlane:
-    """A ``DataPlane`` in this process; each thread has a connection of its own to one database in memory."""
+    """A ``DataPlane`` in this process; each thread has its own connection to one in-memory database."""
 
     name = "duckdb"
 
     def __init__(self, catalog: Catalog, *, settings: Mapping[str, object] | None = None) -> None:
-        """Take a connected catalog, and settings of DuckDB."""
+        """Set the connected catalog, and DuckDB's settings."""
         self._manager = IcebergTableManager(catalog)
         self._settings = {key: str(value) for key, value in (settings or {}).items()}
         self._lock = threading.Lock()
@@ -60,7 +60,7 @@ class DuckDBPlane:
         """The connection of this thread.
 
         Raises:
-            ConfigurationError: DuckDB does not accept the settings.
+            ConfigurationError: DuckDB rejects the settings.
         """
         with self._lock:
             if self._database is None:
@@ -71,7 +71,7 @@ class DuckDBPlane:
         return connection
 
     def close(self) -> None:
-        """Close the database; a later use opens another."""
+        """Close the database; the next use opens a new one."""
         with self._lock:
             database, self._database = self._database, None
         if database is not None:
@@ -84,15 +84,15 @@ class DuckDBPlane:
         return isinstance(data, DuckDBPyRelation)
 
     def gives(self, kind: type) -> bool:
-        """Whether a class is the one of relations."""
+        """Whether a class is DuckDB's relation."""
         return kind is DuckDBPyRelation
 
     def columns(self, data: object) -> tuple[str, ...]:
-        """Return the names of the columns of a relation."""
+        """Return the column names of a relation."""
         return tuple(name for name in relation_of(data).columns if name != NO_COLUMN)
 
     def empty_frame(self) -> DuckDBPyRelation:
-        """Return a relation without rows; a column that stands for none is left out of everything read from it."""
+        """Return a relation without rows; its placeholder column is omitted from all results."""
         return self.session.sql(f"SELECT NULL AS {NO_COLUMN} WHERE false")
 
     def arrow_schema(self, data: object) -> pa.Schema:
@@ -100,20 +100,20 @@ class DuckDBPlane:
         return arrow_table(relation_of(data).limit(0)).schema
 
     def columns_with_nulls(self, data: object, columns: Sequence[str]) -> tuple[str, ...]:
-        """Return which of some columns of a relation hold null."""
+        """Return those of the given columns that contain null."""
         found = relation_of(data).aggregate(", ".join(f"bool_or({quoted([name])} IS NULL)" for name in columns))
         return tuple(name for name, nulls in zip(columns, found.fetchall()[0], strict=True) if nulls)
 
     def guard_rows(self, data: object, row_filter: object, *, column: str, message: str) -> DuckDBPyRelation:
-        """Return a relation of the same rows that fails when it is computed and a row does not pass."""
+        """Return a relation of the same rows that raises an error when it is computed if a row does not pass."""
         rows = relation_of(data)
         name = quoted([column if column in rows.columns else column.partition(".")[0]])
-        # Not as a filter: DuckDB may test it before another one, on rows that the other leaves out.
+        # Not as a filter: DuckDB may evaluate filters in any order, also on rows that another filter excludes.
         checked = f"CASE WHEN {condition(row_filter)} THEN {name} ELSE error({text(message)}) END"
         return rows.project(f"* REPLACE ({checked} AS {name})")
 
     def query(self, frames: Mapping[str, Any], text: Callable[[Mapping[str, str]], str]) -> DuckDBPyRelation:
-        """Run a query whose tables are relations; its rows are computed now."""
+        """Run a query over relations, and compute its rows immediately."""
         session, names = self.session, {table: f"floe_{uuid.uuid4().hex}" for table in frames}
         for table, frame in frames.items():
             session.register(names[table], arrow_table(frame))
@@ -132,11 +132,11 @@ class DuckDBPlane:
         return arrow_table(self.frame(request))
 
     def frame(self, request: ReadRequest) -> DuckDBPyRelation:
-        """Return a relation over the rows of the table as they are now."""
+        """Return a relation over the current rows of the table."""
         conditions = [given for given in (request.row_filter, request.where) if isinstance(given, str)]
         if not conditions:
             return self._over(self._scan(request, request.columns, request.limit), request.table)
-        # A condition may read columns that are not asked for.
+        # A condition may use columns that were not requested.
         rows = self._over(self._scan(request, None, None), request.table).filter(all_of(map(condition, conditions)))
         if request.columns is not None:
             paths = [[name] if name in rows.columns else name.split(".") for name in request.columns]
@@ -147,7 +147,7 @@ class DuckDBPlane:
         """Compute figures by name in one pass over the rows of a read.
 
         Raises:
-            InvalidScanError: A condition of a user does not fit the table or its values.
+            InvalidScanError: DuckDB cannot evaluate a user's condition on the table.
         """
         with judged(request.table):
             return figures(self.frame(request), aggregates)
@@ -155,10 +155,10 @@ class DuckDBPlane:
     def unmatched(
         self, aggregate: Aggregate, request: ReadRequest, other: ReadRequest, other_columns: Sequence[ColumnPath]
     ) -> Figure:
-        """Count the rows whose values are not found in another read.
+        """Count the rows whose values do not exist in another read.
 
         Raises:
-            InvalidScanError: A condition of a user does not fit the table or its values.
+            InvalidScanError: DuckDB cannot evaluate a user's condition on the table.
         """
         with judged(request.table):
             rows = self.frame(request).filter(all_of([*scope(aggregate), *known(aggregate.columns)]))
@@ -173,7 +173,7 @@ class DuckDBPlane:
     def repeated_keys(
         self, request: ReadRequest, keys: Sequence[ColumnPath], *, null_keys: NullKeys, limit: int
     ) -> list[tuple[Any, ...]]:
-        """Return examples of keys that several rows of a read have."""
+        """Return examples of duplicate keys in a read."""
         rows = self.frame(request)
         if null_keys is NullKeys.REFUSE:
             rows = rows.filter(all_of(known(keys)))
@@ -182,7 +182,7 @@ class DuckDBPlane:
         return counted.filter("n > 1").project(names).limit(limit).fetchall()
 
     def added_rows(self, before: ReadRequest, after: ReadRequest, columns: Sequence[str]) -> DuckDBPyRelation:
-        """Return the rows that one read has and an earlier one has not."""
+        """Return the rows of a read that an earlier read does not contain."""
         return self._of(after, columns).except_(self._of(before, columns))
 
     def rows_changed(
@@ -194,10 +194,10 @@ class DuckDBPlane:
         keys: Sequence[ColumnPath] = (),
         keyed: object | None = None,
     ) -> bool:
-        """Whether two reads differ in some columns."""
+        """Whether two reads differ in the given columns."""
         old, new = self._of(before, columns), self._of(after, columns)
         if keyed is not None:
-            # A relation of another thread cannot be joined with those of this one.
+            # Relations of different threads cannot be joined.
             wanted = self.session.from_arrow(arrow_table(relation_of(keyed))).project(numbered(keys)).distinct()
             same = " AND ".join(f"{quoted(['mine', *path])} IS NOT DISTINCT FROM k{n}" for n, path in enumerate(keys))
             old, new = (one.set_alias("mine").join(wanted, same, how="semi") for one in (old, new))
@@ -226,12 +226,12 @@ class DuckDBPlane:
 
     def _over(self, rows: pa.Table, table: str) -> DuckDBPyRelation:
         if len({name.casefold() for name in rows.column_names}) < rows.num_columns:
-            msg = f"Table '{table}' has columns that differ only in case, which DuckDB does not tell apart."
+            msg = f"Table '{table}' has columns that differ only in case, which DuckDB cannot distinguish."
             raise CapabilityError(msg, hint="Rename one, or use engine='arrow'.", table=table)
         return self.session.from_arrow(rows)
 
     def _of(self, request: ReadRequest, columns: Sequence[str]) -> DuckDBPyRelation:
-        """Read columns; one that the read lacks is null, for its filters too."""
+        """Read columns; missing columns are null, also for the filters of the read."""
         rows = self.frame(replace(request, row_filter=None, where=None))
         there = set(rows.columns)
         rows = rows.project(", ".join(f"{quoted([n]) if n in there else 'NULL'} AS {quoted([n])}" for n in columns))
@@ -240,16 +240,16 @@ class DuckDBPlane:
     # Writes
 
     def write(self, request: WriteRequest) -> None:
-        """Carry out one write, in one commit of floe's own.
+        """Execute one write in one commit.
 
         Raises:
-            EngineError: A relation cannot be computed.
-            InvalidDataError: The rows do not fit; ``nulls`` says that a required column was given null.
+            EngineError: DuckDB cannot compute a relation.
+            InvalidDataError: The rows do not match the schema; ``nulls`` is true if a required column contains null.
         """
         write(self._manager, request)
 
     def await_quiet(self, operation_id: str, *, timeout_seconds: float = 60.0) -> None:
-        """Return at once: a write ends with the call that makes it."""
+        """Return immediately: no write outlives its call."""
 
     rewrite_data_files = _left_to("engine='arrow'", "rewrite data files")
     rewrite_manifests = _left_to("engine='arrow'", "rewrite manifests")
@@ -267,8 +267,8 @@ def _opened(settings: Mapping[str, str]) -> DuckDBPyConnection:
     try:
         database = duckdb.connect(":memory:", config=dict(settings))
     except duckdb.Error as err:
-        msg = f"DuckDB does not accept compute.conf: {reason(str(err))}"
+        msg = f"DuckDB rejected compute.conf: {reason(str(err))}"
         raise ConfigurationError(msg, hint="Use settings of DuckDB, such as memory_limit or threads.") from err
-    # A moment without a zone is UTC, whatever the machine's zone.
+    # Timestamps without a time zone are UTC, regardless of the machine's time zone.
     database.execute("SET GLOBAL TimeZone = 'UTC'")
     return database

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class DuckDBComputePlugin(ComputePlugin):
-    """DuckDB in this process: for data that fits into the memory of one machine."""
+    """DuckDB in this process, for data that fits into the memory of one machine."""
 
     name = "duckdb"
     version = "0.1.0"
@@ -30,7 +30,7 @@ class DuckDBComputePlugin(ComputePlugin):
         return "duckdb"
 
     def reason_of(self, kind: str, message: str) -> str | None:
-        """Return what DuckDB says, without its excerpt of the query."""
+        """Return DuckDB's error message without the excerpt of the query."""
         from floe_duckdb.sql import reason
 
         return reason(message) if kind.startswith(("duckdb.", "_duckdb.")) else None
@@ -48,10 +48,10 @@ class DuckDBComputePlugin(ComputePlugin):
         """Return a data plane that reads and writes through the connected catalog.
 
         Args:
-            config: The ``compute`` section; ``conf`` goes to DuckDB, such as ``memory_limit``.
-            catalog_name: Unused: tables are reached through the catalog itself.
-            conf: Unused: what Spark would need.
-            packages: Unused, as above.
+            config: The ``compute`` section; its ``conf`` contains DuckDB settings such as ``memory_limit``.
+            catalog_name: Name of the catalog, for messages.
+            conf: Unused; for engines with their own catalog client.
+            packages: Unused, like ``conf``.
             project_root: Unused.
             catalog: The connected catalog.
 
@@ -62,6 +62,6 @@ class DuckDBComputePlugin(ComputePlugin):
         from floe_duckdb.plane import DuckDBPlane
 
         if catalog is None:
-            msg = f"DuckDB reads catalog '{catalog_name}' in this process and needs the connected catalog."
+            msg = f"DuckDB needs the connected catalog to read catalog '{catalog_name}'."
             raise CapabilityError(msg, hint="Pass catalog=, or open the catalog with a project.")
         return DuckDBPlane(catalog, settings=config.conf)

@@ -1,4 +1,4 @@
-"""Relations of DuckDB: into Arrow, by name, and with the mistakes of users told apart."""
+"""DuckDB relations: conversion to Arrow, column names, and errors caused by users' conditions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MISTAKES = (duckdb.ProgrammingError, duckdb.DataError, duckdb.NotSupportedError
 
 @contextmanager
 def judged(table: str) -> Iterator[None]:
-    """Report conditions of users that DuckDB cannot evaluate."""
+    """Raise ``InvalidScanError`` if DuckDB cannot evaluate a user's condition."""
     try:
         yield
     except _MISTAKES as err:
@@ -33,10 +33,10 @@ def judged(table: str) -> Iterator[None]:
 
 
 def relation_of(data: object) -> DuckDBPyRelation:
-    """Return the data, which has to be a relation.
+    """Return the data, which must be a relation.
 
     Raises:
-        TypeError: It is something else.
+        TypeError: The data is not a relation.
     """
     if not isinstance(data, DuckDBPyRelation):
         msg = f"{type(data).__name__} is not a DuckDB relation"
@@ -45,7 +45,7 @@ def relation_of(data: object) -> DuckDBPyRelation:
 
 
 def arrow_table(rows: DuckDBPyRelation) -> pa.Table:
-    """Compute a relation; UUIDs, which DuckDB hands out as text, become UUIDs again."""
+    """Compute a relation; UUIDs, which DuckDB returns as strings, become Arrow UUIDs."""
     table = rows.to_arrow_table()
     for index, (name, kind) in enumerate(zip(rows.columns, rows.types, strict=True)):
         if str(kind) == "UUID":
@@ -55,5 +55,5 @@ def arrow_table(rows: DuckDBPyRelation) -> pa.Table:
 
 
 def numbered(paths: Sequence[ColumnPath]) -> str:
-    """Return a projection of columns as k0, k1 and so on."""
+    """Return a projection that renames columns to k0, k1, and so on."""
     return ", ".join(f"{quoted(path)} AS k{number}" for number, path in enumerate(paths))

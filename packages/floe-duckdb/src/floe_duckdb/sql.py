@@ -1,7 +1,7 @@
-"""DuckDB's SQL: names, literals, row filters and the reasons of its errors.
+"""DuckDB's SQL: names, literals, row filters and error messages.
 
-A row filter is a tree of sets of values, one column each, without negations; null and NaN are members of a set or not.
-DuckDB takes NaN for the largest number, so an open upper end leaves it out by name.
+A row filter is a tree of value sets, each for one column, without negations; a set may contain null and NaN. DuckDB
+treats NaN as the largest number, so ranges without an upper limit exclude it explicitly.
 """
 
 from __future__ import annotations
@@ -43,39 +43,39 @@ _EPOCHS: dict[type[IcebergType], str] = {
 
 
 def quoted(path: Sequence[str]) -> str:
-    """Quote a column, or the way to a field of structs."""
+    """Quote a column, or the path of a field in structs."""
     return ".".join('"' + name.replace('"', '""') + '"' for name in path)
 
 
 def text(value: str) -> str:
-    """Return a text literal."""
+    """Return a string literal."""
     return "'" + value.replace("'", "''") + "'"
 
 
 def scalar(value: float | str | bool) -> str:  # noqa: FBT001 - a value of floe.yaml
-    """Return a literal that DuckDB reads as the type of what it is compared with."""
+    """Return a literal that DuckDB casts to the type that it is compared with."""
     return text(value) if isinstance(value, str) else str(value).lower()
 
 
 def condition(row_filter: object) -> str:
-    """Write a row filter as SQL; text is SQL of a user already.
+    """Format a row filter as SQL; strings are SQL conditions written by users.
 
     Raises:
         CapabilityError: DuckDB cannot compare the type of a column.
     """
     if isinstance(row_filter, RowPredicate):
         return _bound(row_filter.bound)
-    # A comment at the end of a condition must not hide what follows.
+    # The line break ends a trailing comment in the condition.
     return f"({row_filter}\n)"
 
 
 def all_of(conditions: Iterable[str]) -> str:
-    """Require all conditions."""
+    """Combine conditions with AND."""
     return " AND ".join(f"({one})" for one in conditions) or "true"
 
 
 def reason(message: str) -> str:
-    """Return what an error of DuckDB says in one line, without its kind and the excerpt of the query."""
+    """Return a DuckDB error message in one line, without its kind and the excerpt of the query."""
     first = " ".join(message.split("\n\n", 1)[0].split())
     kind, separator, said = first.partition(": ")
     return said if separator and kind.endswith("Error") else first
@@ -136,7 +136,7 @@ def _listed(column: Column, points: Iterable[Span]) -> str:
     return ", ".join(_literal(point.low, column.type) for point in points)
 
 
-def _literal(value: Any, kind: IcebergType) -> str:  # noqa: ANN401, PLR0911 - one line a type
+def _literal(value: Any, kind: IcebergType) -> str:  # noqa: ANN401, PLR0911 - one return per type
     if isinstance(kind, StringType):
         return text(value.decode())
     if isinstance(kind, UUIDType):

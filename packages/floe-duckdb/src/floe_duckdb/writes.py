@@ -22,11 +22,11 @@ _MODES = {WriteKind.OVERWRITE_FILTER: WriteMode.OVERWRITE}
 
 
 def write(manager: IcebergTableManager, request: WriteRequest) -> None:
-    """Carry out one write in one commit, under the operation id of the request.
+    """Execute one write in one commit with the request's operation id.
 
     Raises:
-        EngineError: A relation cannot be computed.
-        InvalidDataError: The rows do not fit; ``nulls`` says that a required column was given null.
+        EngineError: DuckDB cannot compute a relation.
+        InvalidDataError: The rows do not match the schema; ``nulls`` is true if a required column contains null.
     """
     properties = {key: str(value) for key, value in request.snapshot_properties.items()}
     operation_id = properties.pop(OPERATION_ID_PROPERTY, None)
@@ -51,7 +51,7 @@ def write(manager: IcebergTableManager, request: WriteRequest) -> None:
             keys=request.keys if upsert else None,
             null_keys=request.null_keys if upsert else None,
             overwrite_filter=_row_filter(request) if request.kind is WriteKind.OVERWRITE_FILTER else None,
-            # The manager that asks has changed the schema already.
+            # The calling manager has already evolved the schema.
             evolve_schema=False,
             snapshot_properties=properties,
             operation_id=operation_id,
@@ -67,7 +67,7 @@ def write(manager: IcebergTableManager, request: WriteRequest) -> None:
 
 def _row_filter(request: WriteRequest) -> Any:  # noqa: ANN401 - a row filter of floe
     if request.row_filter is None:
-        msg = f"{request.kind.value} on '{request.table}' needs a row filter."
+        msg = f"Write '{request.kind.value}' to table '{request.table}' requires a row filter."
         raise InvalidScanError(msg, table=request.table)
     return request.row_filter
 

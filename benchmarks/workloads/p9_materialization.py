@@ -1,4 +1,4 @@
-"""P9: one Dagster materialisation of a thousand rows."""
+"""P9: a Dagster materialization of 1,000 rows."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from floe_dagster import IcebergIOManager
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TITLE = "one Dagster materialisation of 1k rows"
+TITLE = "one Dagster materialization of 1k rows"
 ROWS = 1_000
-MATERIALISATIONS = 20
+MATERIALIZATIONS = 20
 DIGEST = ("l_orderkey", "l_linenumber")
 SCRIPT = Path(__file__).parent / "p9_dagster_iceberg.py"
-# It pins pyiceberg<0.12, and takes the version of Dagster that it was released with.
+# dagster-iceberg pins pyiceberg<0.12 and the version of Dagster with which it was released.
 PACKAGES = ("dagster-iceberg==0.3.*", "pyiceberg[pyarrow,sql-sqlite,pyiceberg-core]<0.12")
 
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "1"
 
 
-class _Materialised:
-    """An asset that is materialised again and again, each time into the same table."""
+class _Materialized:
+    """An asset that is materialized repeatedly into the same table."""
 
     def prepare(self, folder: Path, scale: float) -> None:
         self.folder = folder
-        self.count = max(3, int(MATERIALISATIONS * scale))
+        self.count = max(3, int(MATERIALIZATIONS * scale))
         self.data = lineitem(ROWS)
         self.instance = DagsterInstance.ephemeral()
 
@@ -50,13 +50,13 @@ class _Materialised:
 
 
 def lap(work: Callable[[], object]) -> float:
-    """Return the time of one materialisation."""
+    """Return the time of one materialization."""
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
 
 
-class Floe(_Materialised):
+class Floe(_Materialized):
     """floe's IO manager."""
 
     def prepare(self, folder: Path, scale: float) -> None:
@@ -84,8 +84,8 @@ class Floe(_Materialised):
         self.manager.close()
 
 
-class NoOp(_Materialised):
-    """A step that returns nothing to Dagster and appends with plain PyIceberg by itself."""
+class NoOp(_Materialized):
+    """A step that appends with plain PyIceberg and returns nothing to Dagster."""
 
     def prepare(self, folder: Path, scale: float) -> None:
         super().prepare(folder, scale)
@@ -109,14 +109,14 @@ class NoOp(_Materialised):
 
 
 class DagsterIceberg:
-    """The public dagster-iceberg package, in an environment of its own."""
+    """The package dagster-iceberg, in a separate environment."""
 
     def prepare(self, folder: Path, scale: float) -> None:
         self.process = ForeignProcess(environment("dagster-iceberg", PACKAGES), SCRIPT)
         rows = folder / "rows.arrow"
         with pa.OSFile(str(rows), "wb") as sink, pa.ipc.new_file(sink, (data := lineitem(ROWS)).schema) as writer:
             writer.write_table(data)
-        count = max(3, int(MATERIALISATIONS * scale))
+        count = max(3, int(MATERIALIZATIONS * scale))
         self.process.ask(
             do="prepare", folder=str(folder), namespace=NAMESPACE, properties=PROPERTIES, rows=str(rows), count=count
         )
@@ -139,6 +139,6 @@ class DagsterIceberg:
 ARMS = {"floe": Floe, "dagster no-op + pyiceberg": NoOp, "dagster-iceberg": DagsterIceberg}
 GOALS = {"dagster-iceberg": 1.0}
 DIFFERENCE_GOALS = {"dagster no-op + pyiceberg": 10.0}
-# A round is many materialisations; the median one is compared.
+# A round consists of several materializations; their medians are compared.
 COMPARED = "ms"
 UNIT = "ms"
