@@ -118,6 +118,29 @@ def test_a_failed_listing_is_a_storage_error(tmp_path, error, kind):
     assert failed.value.table == NAME
 
 
+class ByPrefix(LocalFileSystem):
+    """A file system that finds by the beginning of a name, as the API of an object store does."""
+
+    def find(self, path, **options):
+        parent, name = os.path.split(self._strip_protocol(path))
+        found = super().find(parent, **options)
+        return {place: info for place, info in found.items() if place.startswith(f"{parent}/{name}")}
+
+
+def test_a_folder_whose_name_begins_the_same_is_not_listed(tmp_path):
+    for name in ("t", "t1", "t 1"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x").write_bytes(b"1")
+    assert [found.key for found in FileIOListing(Client(ByPrefix()), f"file://{tmp_path}/t").list()] == ["x"]
+
+
+def test_a_location_that_the_store_cannot_have_is_a_storage_error():
+    listing = FileIOListing(load_file_io({"py-io-impl": PYARROW, "s3.region": "us-east-1"}), "s3://lake//t", table=NAME)
+    with pytest.raises(StorageError, match="Empty path component") as failed:
+        list(listing.list())
+    assert failed.value.table == NAME
+
+
 def test_a_link_to_a_folder_is_no_file_for_fsspec(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere/x").write_bytes(b"1")

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import pyarrow as pa
 from pyarrow.fs import FileSelector, FileType, LocalFileSystem
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
@@ -100,6 +101,10 @@ class FileIOListing:
             found = files.get_file_info(FileSelector(path, recursive=True, allow_not_found=True))
         except OSError as err:
             raise storage_error(err, table=self._table) from err
+        except pa.ArrowInvalid as err:
+            # A location that this store cannot have, such as one with an empty part.
+            msg = f"Cannot list {self.location}: {err}"
+            raise StorageError(msg, table=self._table) from err
         start = len(path) + 1
         for info in found:
             # A file that was deleted during the listing has the type NotFound.
@@ -127,12 +132,15 @@ class FileIOListing:
             # fsspec's file systems do not translate the errors of the store's client.
             msg = f"Cannot list {location}: {redact_text(str(err))}"
             raise StorageError(msg, table=self._table) from err
-        start = len(_path_in(files, location)) + 1
+        root = f"{_path_in(files, location)}/"
         for path, info in found.items():
+            if not path.startswith(root):
+                # A store that lists by prefix also finds the folders whose names only begin the same.
+                continue
             if info.get("islink") and files.isdir(path):
                 # A link to a local folder is neither a file nor followed.
                 continue
-            yield path[start:], int(info.get("size") or 0), _modified(info)
+            yield path[len(root) :], int(info.get("size") or 0), _modified(info)
 
 
 def _path_in(files: Any, location: str) -> str:  # noqa: ANN401 - a file system of fsspec, which floe does not import
