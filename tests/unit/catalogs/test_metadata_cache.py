@@ -1,4 +1,4 @@
-"""Cached table metadata belongs to the catalog: callers change only their own copy, and a dropped table is forgotten."""
+"""Cached metadata belongs to the catalog: callers change only their own copy, and a dropped table is forgotten."""
 
 from __future__ import annotations
 
