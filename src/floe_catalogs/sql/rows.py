@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 # SQLite's result codes. The transaction is still open after these and is rolled back, so none of it takes effect.
 _BUSY = frozenset({5, 6})
 _FULL = 13
-# PostgreSQL's codes for a transaction that it rolled back because of a concurrent one: at stricter isolation levels than
-# its default, a lost race is such an error.
+# PostgreSQL's codes for a transaction that it rolled back because of a concurrent one. A lost race is such an error at
+# isolation levels above the default.
 _OVERTAKEN = frozenset({"40001", "40P01"})
 
 
