@@ -31,8 +31,8 @@ _log = get_logger(__name__)
 class CircuitBreaker:
     """Opens after a number of consecutive transient failures; calls then fail immediately until the reset time.
 
-    After that, a single call tests the service: success closes the breaker, failure reopens it. If the test takes longer
-    than the reset time, another call may test the service. A rejected request (wrong credentials, missing table) counts
+    After that, a single call tests the service: success closes the breaker, failure reopens it. If it takes longer than
+    the reset time, another call may test the service. A rejected request (wrong credentials, missing table) counts
     as a success, because the service responded. Threads can share a breaker and call the service concurrently.
 
     Attributes:
