@@ -36,6 +36,14 @@ def test_a_location_of_an_unknown_scheme_is_refused():
         open_store("hdfs://name/lake", {})
 
 
+@pytest.mark.parametrize("location", ["file://localhost/tmp/x", "file://tmp/x", "s3://", "s3:///lake", "gs:///lake"])
+def test_a_location_that_is_no_folder_and_no_bucket_is_refused(tmp_path, monkeypatch, location):
+    # A host must not become a folder below the working directory.
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CapabilityError, match=location):
+        open_store(location, {})
+
+
 @pytest.mark.parametrize(
     ("location", "client", "extra"),
     [
