@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from fsspec.implementations.local import LocalFileSystem
+from pyarrow.fs import LocalFileSystem as LocalFiles
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io import load_file_io
 
@@ -175,6 +177,38 @@ def test_a_purge_takes_what_no_version_references(manager, events):
     stray(events)
     manager.drop_table(NAME, purge=True)
     assert [path for path in folder.rglob("*") if path.is_file()] == []
+
+
+class WrittenMeanwhile(LocalFiles):
+    """A local file system on which a file is written as soon as its folder was listed."""
+
+    late: Path
+
+    def get_file_info(self, selector):
+        found = super().get_file_info(selector)
+        self.late.write_bytes(b"1")
+        return found
+
+
+@pytest.mark.parametrize("key", ["data", ""], ids=["below", "itself"])
+def test_a_file_written_while_an_empty_folder_is_removed_stays(tmp_path, key):
+    folder = tmp_path / "t" / key
+    folder.mkdir(parents=True)
+    listing = FileIOListing(load_file_io({"py-io-impl": PYARROW}), f"file://{tmp_path}/t")
+    listing._files = WrittenMeanwhile()
+    listing._files.late = folder / "new.parquet"
+    listing.remove_empty_folder(key)
+    assert (folder / "new.parquet").is_file()
+
+
+def test_an_empty_folder_is_removed_with_the_empty_folders_below(tmp_path):
+    (tmp_path / "t/data/day=1/hour=2").mkdir(parents=True)
+    listing = FileIOListing(load_file_io({"py-io-impl": PYARROW}), f"file://{tmp_path}/t")
+    listing.remove_empty_folder("data")
+    assert not (tmp_path / "t/data").exists()
+    (tmp_path / "t/metadata").mkdir()
+    listing.remove_empty_folder()
+    assert (tmp_path / "t/metadata").exists()
 
 
 def test_the_newest_metadata_that_can_be_read_is_found(manager, events):

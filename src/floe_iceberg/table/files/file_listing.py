@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -93,7 +94,9 @@ class FileIOListing:
         with contextlib.suppress(OSError):
             below = self._files.get_file_info(FileSelector(path, recursive=bool(key)))
             if all(info.type == FileType.Directory for info in below) and (key or not below):
-                self._files.delete_dir(path)
+                # One by one and not as a tree: a new table of the same location may write to it now.
+                for folder in (*sorted((info.path for info in below), reverse=True), path):
+                    Path(folder).rmdir()
 
     def _list_with_pyarrow(self, files: FileSystem, folder: str) -> Iterator[_Found]:
         path = f"{self._path}/{folder}".rstrip("/")
