@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -182,7 +181,7 @@ def test_a_purge_takes_what_no_version_references(manager, events):
 class WrittenMeanwhile(LocalFiles):
     """A local file system on which a file is written as soon as its folder was listed."""
 
-    late: Path
+    late = None
 
     def get_file_info(self, selector):
         found = super().get_file_info(selector)
