@@ -50,8 +50,8 @@ def open_store(location: str, properties: Mapping[str, str]) -> ObjectStore:
         properties: PyIceberg's ``s3.…``, ``gcs.…`` or ``adls.…`` properties.
 
     Raises:
-        CapabilityError: No provider supports the location's scheme, or the location has no bucket, or is a local folder
-            with a host.
+        CapabilityError: No provider supports the location's scheme; or the location has no bucket, is a local folder
+            with a host, or is in another Azure storage account than the one of the properties.
         MissingDependencyError: The provider's client is not installed.
     """
     from floe_storage import azure, gcs, local, s3

@@ -45,6 +45,22 @@ def test_a_location_that_is_no_folder_and_no_bucket_is_refused(tmp_path, monkeyp
 
 
 @pytest.mark.parametrize(
+    "properties",
+    [
+        {"adls.account-name": "acct", "adls.account-key": "a2V5"},
+        {"adls.connection-string": "AccountName=acct;AccountKey=a2V5;BlobEndpoint=http://127.0.0.1:1/acct"},
+    ],
+    ids=["key", "connection-string"],
+)
+def test_credentials_of_another_azure_account_are_not_used(properties):
+    # They would open the container of the same name in their own account.
+    with pytest.raises(CapabilityError, match=r"'other'.*'acct'"):
+        open_store("abfss://lake@other.dfs.core.windows.net/wh", properties)
+    assert open_store("abfss://lake@ACCT.dfs.core.windows.net/wh", properties)
+    assert open_store("abfss://lake/wh", properties)
+
+
+@pytest.mark.parametrize(
     ("location", "client", "extra"),
     [
         ("s3://lake", "obstore.store", "s3"),
