@@ -210,6 +210,14 @@ def test_an_empty_folder_is_removed_with_the_empty_folders_below(tmp_path):
     assert (tmp_path / "t/metadata").exists()
 
 
+def test_folders_behind_a_link_are_not_removed(tmp_path):
+    (tmp_path / "elsewhere/empty").mkdir(parents=True)
+    (tmp_path / "t/data").mkdir(parents=True)
+    (tmp_path / "t/data/link").symlink_to(tmp_path / "elsewhere")
+    FileIOListing(load_file_io({"py-io-impl": PYARROW}), f"file://{tmp_path}/t").remove_empty_folder("data")
+    assert (tmp_path / "elsewhere/empty").is_dir()
+
+
 def test_the_newest_metadata_that_can_be_read_is_found(manager, events):
     before = events.metadata.metadata_log[-1].metadata_file
     local_path(events.metadata_location).write_bytes(b"{")

@@ -93,10 +93,12 @@ class FileIOListing:
         path = f"{self._path}/{key}".rstrip("/")
         with contextlib.suppress(OSError):
             below = self._files.get_file_info(FileSelector(path, recursive=bool(key)))
-            if all(info.type == FileType.Directory for info in below) and (key or not below):
-                # One by one and not as a tree: a new table of the same location may write to it now.
-                for folder in (*sorted((info.path for info in below), reverse=True), path):
-                    Path(folder).rmdir()
+            folders = [Path(info.path) for info in below if info.type == FileType.Directory]
+            if len(folders) < len(below) or (folders and not key) or any(folder.is_symlink() for folder in folders):
+                return
+            # One by one and not as a tree: a new table of the same location may write to it now.
+            for folder in (*sorted(folders, reverse=True), Path(path)):
+                folder.rmdir()
 
     def _list_with_pyarrow(self, files: FileSystem, folder: str) -> Iterator[_Found]:
         path = f"{self._path}/{folder}".rstrip("/")
