@@ -210,10 +210,11 @@ def test_an_empty_folder_is_removed_with_the_empty_folders_below(tmp_path):
     assert (tmp_path / "t/metadata").exists()
 
 
-def test_folders_behind_a_link_are_not_removed(tmp_path):
+@pytest.mark.parametrize("link", ["data", "data/link"])
+def test_folders_behind_a_link_are_not_removed(tmp_path, link):
     (tmp_path / "elsewhere/empty").mkdir(parents=True)
-    (tmp_path / "t/data").mkdir(parents=True)
-    (tmp_path / "t/data/link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "t" / link).parent.mkdir(parents=True)
+    (tmp_path / "t" / link).symlink_to(tmp_path / "elsewhere")
     FileIOListing(load_file_io({"py-io-impl": PYARROW}), f"file://{tmp_path}/t").remove_empty_folder("data")
     assert (tmp_path / "elsewhere/empty").is_dir()
 

@@ -84,7 +84,7 @@ class FileIOListing:
         return f"{self.location}/{key}"
 
     def remove_empty_folder(self, key: str = "") -> None:
-        """Remove a folder on a local disk if there is no file in it; other stores have no folders.
+        """Remove a folder on a local disk if there is no file and no link in it; other stores have no folders.
 
         The folder itself (an empty key) is removed only if it contains nothing at all.
         """
@@ -94,10 +94,13 @@ class FileIOListing:
         with contextlib.suppress(OSError):
             below = self._files.get_file_info(FileSelector(path, recursive=bool(key)))
             folders = [Path(info.path) for info in below if info.type == FileType.Directory]
-            if len(folders) < len(below) or (folders and not key) or any(folder.is_symlink() for folder in folders):
+            if len(folders) < len(below) or (folders and not key):
+                return
+            deepest_first = [*sorted(folders, reverse=True), Path(path)]
+            if any(folder.is_symlink() for folder in deepest_first):
                 return
             # One by one and not as a tree: a new table of the same location may write to it now.
-            for folder in (*sorted(folders, reverse=True), Path(path)):
+            for folder in deepest_first:
                 folder.rmdir()
 
     def _list_with_pyarrow(self, files: FileSystem, folder: str) -> Iterator[_Found]:
