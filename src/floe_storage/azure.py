@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from floe_core.errors import ConfigurationError, MissingDependencyError
+from floe_core.errors import CapabilityError, ConfigurationError, MissingDependencyError
 from floe_core.runtime.spark_packages import ICEBERG_AZURE_BUNDLE
 from floe_storage.warehouse import FSSPEC_FILE_IO, WarehousePlugin, bucket_problems, problem
 
@@ -118,17 +118,25 @@ class AzureStoragePlugin(WarehousePlugin):
 
 
 def open_store(location: StoreLocation, properties: Mapping[str, str]) -> ObjectStore:
-    """Open a location in a container with PyIceberg's ``adls.…`` properties; a connection string contains them all."""
+    """Open a location in a container with PyIceberg's ``adls.…`` properties; a connection string contains them all.
+
+    Raises:
+        CapabilityError: The properties are for another storage account than the location.
+    """
     from obstore.store import AzureStore
 
     from floe_storage.obstore_store import RETRIES, ObstoreObjectStore, client_options
 
     pairs = [part.partition("=") for part in properties.get("adls.connection-string", "").split(";")]
     given = {name.lower(): value for name, _, value in pairs}
+    account = given.get("accountname") or properties.get("adls.account-name")
+    if account and location.account and account.lower() != location.account.lower():
+        msg = f"The location is in the storage account '{location.account}', but the credentials are for '{account}'."
+        raise CapabilityError(msg, hint="Use a location in that account, or the credentials of the other one.")
     settings: dict[str, Any] = {
         "prefix": location.path,
         "endpoint": given.get("blobendpoint"),
-        "account_name": given.get("accountname") or properties.get("adls.account-name") or location.account,
+        "account_name": account or location.account,
         "account_key": given.get("accountkey") or properties.get("adls.account-key"),
         "sas_key": given.get("sharedaccesssignature") or properties.get("adls.sas-token"),
         "tenant_id": properties.get("adls.tenant-id"),

@@ -50,13 +50,17 @@ def open_store(location: str, properties: Mapping[str, str]) -> ObjectStore:
         properties: PyIceberg's ``s3.…``, ``gcs.…`` or ``adls.…`` properties.
 
     Raises:
-        CapabilityError: No provider supports the location's scheme.
+        CapabilityError: No provider supports the location's scheme; or the location has no bucket, is a local folder
+            with a host, or is in another Azure storage account than the one of the properties.
         MissingDependencyError: The provider's client is not installed.
     """
     from floe_storage import azure, gcs, local, s3
 
     parsed = StoreLocation.parse(location)
     if parsed.scheme in local.SCHEMES:
+        if parsed.container:
+            # Without its host, the path would be a folder below the working directory.
+            raise _unusable(location, "a local folder has no host", "file:///folder")
         return local.open_store(parsed, properties)
     openers = (
         (s3.SCHEMES, s3.open_store, "s3"),
@@ -65,6 +69,8 @@ def open_store(location: str, properties: Mapping[str, str]) -> ObjectStore:
     )
     for schemes, opener, extra in openers:
         if parsed.scheme in schemes:
+            if not parsed.container:
+                raise _unusable(location, "it has no bucket", f"{parsed.scheme}://bucket/path")
             try:
                 return opener(parsed, properties)
             except ImportError as err:
@@ -72,3 +78,7 @@ def open_store(location: str, properties: Mapping[str, str]) -> ObjectStore:
                 raise MissingDependencyError(what, extra=extra) from err
     msg = f"floe does not support '{parsed.scheme}' locations."
     raise CapabilityError(msg, hint="Use a location on local, s3, gcs or azure storage.")
+
+
+def _unusable(location: str, reason: str, example: str) -> CapabilityError:
+    return CapabilityError(f"Cannot open an object store at '{location}': {reason}.", hint=f"Write it as {example}.")

@@ -9,6 +9,7 @@ from unittest.mock import Mock
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import CommitStateUnknownException
 
 from floe_catalogs.sql.rows import TableRows
 from floe_core.errors import CatalogConnectionError, FloeStorageError, StorageFullError
@@ -159,6 +160,22 @@ def test_s01_a_lost_reply_to_a_schema_change_is_settled_by_a_look(faulty, databa
     change = SchemaChange(kind=SchemaChangeKind.ADD, column="note", type="string")
     assert "note" in faulty.evolve_schema(table, [change]).column_names
     assert len(faulty.load_table(table).schemas()) == 2
+
+
+def test_s01_a_rollback_whose_reply_was_lost_does_not_undo_later_commits(faulty, table, monkeypatch):
+    first = faulty.get_current_snapshot(table).snapshot_id
+    faulty.append(table, pa.table({"id": [13], "x": [13]}))
+    commit = faulty.catalog.commit_table
+
+    def lose_the_reply(*request):
+        monkeypatch.undo()
+        commit(*request)
+        faulty.append(table, pa.table({"id": [3], "x": [3]}))
+        raise CommitStateUnknownException
+
+    monkeypatch.setattr(faulty.catalog, "commit_table", lose_the_reply)
+    assert faulty.rollback(table, first).snapshot_id == first
+    assert ids(faulty) == [1, 2, 3]
 
 
 @pytest.mark.filterwarnings("ignore:Parquet writer option:UserWarning")  # PyIceberg supports fewer properties

@@ -68,6 +68,25 @@ def test_s16_once_the_refs_are_gone_so_is_what_they_kept(site, context, new_tabl
     assert set(site.files_of(table, ".parquet")) == reachable(context.load(name))
 
 
+def test_s16_a_table_renamed_during_its_expiry_keeps_its_files(site, context, new_table, name, monkeypatch):
+    table = new_table(name, SCHEMA)
+    table.append(row(1))
+    table.append(row(2))
+    renamed = f"{name}_renamed"
+
+    def rename_afterwards(*given, **options):
+        changed = commit_change(*given, **options)
+        context.catalog.rename_table(name, renamed)
+        context.catalog.create_table(name, SCHEMA)
+        return changed
+
+    monkeypatch.setattr("floe_iceberg.maintenance.expiry.commit_change", rename_afterwards)
+    expired = maintenance.expire_snapshots(context, name, **ALL)
+    assert expired == 1
+    assert ids(context, renamed) == [1, 2]
+    assert expired.deleted_data_files == expired.deleted_manifest_lists == 0
+
+
 def test_s16_a_rollback_that_comes_first_is_honoured(site, context, new_table, name, monkeypatch):
     table = new_table(name, SCHEMA)
     for number in range(4):

@@ -6,6 +6,7 @@ import re
 
 import pyarrow as pa
 import pytest
+from pyiceberg.exceptions import CommitStateUnknownException
 
 from floe_core.errors import ConcurrencyConflictError, WriteError
 from floe_iceberg import Engine, WriteMode
@@ -13,11 +14,12 @@ from floe_iceberg.commit.read_marks import read_mark, since_mark
 from floe_iceberg.staging.staged import StagedMark, discard_superseded, list_staged, open_staged, publish_staged
 
 FIRST, RERUN, OTHER = "audit.orders.mon.run1", "audit.orders.mon.run2", "audit.orders.tue.run3"
+SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
 
 
 @pytest.fixture
 def manager(manager, name):
-    manager.create_table(name, pa.schema([("id", pa.int64()), ("day", pa.string())]), partition_spec=["day"])
+    manager.create_table(name, SCHEMA, partition_spec=["day"])
     manager.append(name, pa.table({"id": [0, 0], "day": ["mon", "tue"]}))
     return manager
 
@@ -78,6 +80,48 @@ def test_s37_another_partition_does_not_stand_in_the_way(manager, name):
     hold(manager, name, FIRST, (1, "mon"))
     publish_staged(manager, name, FIRST)
     assert rows(manager, name) == [("mon", 1), ("tue", 2)]
+
+
+def late_rows(manager, name):
+    """Write to the branch once more, as the engine's server may do for a process that was killed."""
+    manager.append(name, days((13, "mon")), branch=FIRST)
+
+
+def new_table(manager, name):
+    """Replace the table by another one whose write has the same branch."""
+    manager.drop_table(name)
+    manager.create_table(name, SCHEMA)
+    hold(manager, name, FIRST, (13, "mon"), mode=WriteMode.APPEND)
+
+
+@pytest.mark.parametrize("change", [late_rows, new_table])
+def test_s37_rows_that_were_not_checked_are_not_published(manager, name, change):
+    hold(manager, name, FIRST, (1, "mon"), mode=WriteMode.APPEND)
+    checked = manager.load_table(name)
+    change(manager, name)
+    before = rows(manager, name)
+    with pytest.raises(WriteError, match="changed after") as caught:
+        publish_staged(manager, name, FIRST, outdated=True, loaded=checked)
+    assert caught.value.table == name
+    assert rows(manager, name) == before
+    assert [held.branch for held in list_staged(manager, name)] == [FIRST]
+
+
+def test_s37_a_publication_whose_reply_was_lost_is_found_below_later_commits(manager, name, monkeypatch):
+    hold(manager, name, FIRST, (1, "mon"), mode=WriteMode.APPEND)
+    catalog = manager.catalog
+    commit = catalog.commit_table
+
+    def lose_the_reply(*request):
+        monkeypatch.undo()
+        commit(*request)
+        manager.append(name, days((2, "tue")))
+        raise CommitStateUnknownException
+
+    monkeypatch.setattr(catalog, "commit_table", lose_the_reply)
+    publish_staged(manager, name, FIRST, outdated=True)
+    assert rows(manager, name) == [("mon", 0), ("mon", 1), ("tue", 0), ("tue", 2)]
+    assert list_staged(manager, name) == []
 
 
 def hold_rows(manager, name, branch, data, mode, *, engine=None, **mark):

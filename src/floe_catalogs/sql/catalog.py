@@ -32,7 +32,7 @@ from sqlalchemy.schema import CreateTable
 from floe_catalogs.retried import RetriedReads
 from floe_catalogs.sql.changes import next_version, with_snapshot, with_updates
 from floe_catalogs.sql.failures import translate_failure
-from floe_catalogs.sql.metadata_cache import MetadataCache
+from floe_catalogs.sql.metadata_cache import MetadataCache, copy_of
 from floe_catalogs.sql.rows import TableRows
 from floe_catalogs.trusted_file_io import TrustedFileIO
 from floe_iceberg.catalog.locations import location_provider
@@ -146,9 +146,8 @@ class SharedSqlCatalog(TrustedFileIO, TableLocationHook, SqlCatalog):
             return super().commit_table(table, requirements, updates)
         name = table.name()
         base_location = self._rows.metadata_location(name)
-        base = table.metadata
-        if base_location != table.metadata_location:
-            base = self._metadata.read(name, base_location, self._file_io(base_location))
+        # Not the caller's copy, which the caller can have changed.
+        base = self._metadata.read(name, base_location, self._file_io(base_location))
         for requirement in requirements:
             requirement.validate(base)
         changed = with_snapshot(base, base_location, updates)
@@ -156,7 +155,7 @@ class SharedSqlCatalog(TrustedFileIO, TableLocationHook, SqlCatalog):
             try:
                 changed = with_updates(base, base_location, updates)
             except (ValueError, KeyError) as err:
-                if base is table.metadata:
+                if base_location == table.metadata_location:
                     raise
                 # The updates were built on another version of the table.
                 msg = f"Table has been changed by another process: {'.'.join(name)}"
@@ -180,7 +179,35 @@ class SharedSqlCatalog(TrustedFileIO, TableLocationHook, SqlCatalog):
                 io.delete(location)
             raise
         self._metadata.keep(name, version)
-        return CommitTableResponse(metadata=changed, metadata_location=location)
+        return CommitTableResponse(metadata=copy_of(changed), metadata_location=location)
+
+    def register_table(self, identifier: str | Identifier, metadata_location: str, overwrite: bool = False) -> Table:  # noqa: FBT001, FBT002 - PyIceberg's signature
+        """Register a table from its metadata file.
+
+        Raises:
+            TableAlreadyExistsError: The table already exists.
+        """
+        self._metadata.forget(Catalog.identifier_to_tuple(identifier))
+        return super().register_table(identifier, metadata_location, overwrite)
+
+    def rename_table(self, from_identifier: str | Identifier, to_identifier: str | Identifier) -> Table:
+        """Rename a table.
+
+        Raises:
+            NoSuchTableError: The table does not exist.
+        """
+        renamed = super().rename_table(from_identifier, to_identifier)
+        self._metadata.forget(Catalog.identifier_to_tuple(from_identifier))
+        return renamed
+
+    def drop_table(self, identifier: str | Identifier) -> None:
+        """Drop a table; its files stay.
+
+        Raises:
+            NoSuchTableError: The table does not exist.
+        """
+        super().drop_table(identifier)
+        self._metadata.forget(Catalog.identifier_to_tuple(identifier))
 
     def _file_io(self, location: str) -> FileIO:
         # Unlike in PyIceberg, table properties do not configure the client; see TrustedFileIO.

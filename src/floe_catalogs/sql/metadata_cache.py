@@ -1,7 +1,7 @@
 """Cache of table metadata, which speeds up reading and writing metadata files.
 
 Metadata files never change once written, so a cached version is identified by its file's location. The catalog's row
-shows whether that version is still current.
+shows whether that version is still current. Callers get copies, because a table's lists and properties are mutable.
 """
 
 from __future__ import annotations
@@ -51,18 +51,19 @@ class MetadataCache:
         self._lock = threading.Lock()
 
     def read(self, identifier: Identifier, location: str, io: FileIO) -> TableMetadata:
-        """Return a table's metadata; the file is read only if this version is not cached."""
+        """Return a copy of a table's metadata; the file is read only if this version is not cached."""
         with self._lock:
             known = self._versions.get(identifier)
             if known is not None and known.location == location:
                 self._versions.move_to_end(identifier)
-                return known.metadata
-        metadata = FromInputFile.table_metadata(io.new_input(location))
+                return copy_of(known.metadata)
+        metadata = _indexed(FromInputFile.table_metadata(io.new_input(location)))
         self.keep(identifier, Version(location, metadata))
-        return metadata
+        return copy_of(metadata)
 
     def write(self, identifier: Identifier, metadata: TableMetadata, location: str, io: FileIO) -> Version:
-        """Write a metadata file. Call ``keep`` once the catalog references it."""
+        """Write a metadata file. Call ``keep`` once the catalog references it, which cannot fail."""
+        _indexed(metadata)
         if not isinstance(metadata, TableMetadataV2):
             ToOutputFile.table_metadata(metadata, io.new_output(location))
             return Version(location, metadata)
@@ -76,13 +77,16 @@ class MetadataCache:
 
     def keep(self, identifier: Identifier, version: Version) -> None:
         """Cache the current version of a table."""
-        for schema in version.metadata.schemas:
-            build_schema_indexes(schema)
         with self._lock:
             self._versions[identifier] = version
             self._versions.move_to_end(identifier)
             while len(self._versions) > _MAX_TABLES:
                 self._versions.popitem(last=False)
+
+    def forget(self, identifier: Identifier) -> None:
+        """Forget a table that was dropped, renamed or registered; its file may have been edited in between."""
+        with self._lock:
+            self._versions.pop(identifier, None)
 
     def _texts(self, identifier: Identifier, metadata: TableMetadata) -> dict[int, tuple[Snapshot, str]]:
         """Serialize snapshots to JSON, reusing the text of snapshots that have not changed since the last version."""
@@ -96,3 +100,16 @@ class MetadataCache:
                 found = (snapshot, snapshot.model_dump_json(exclude_none=True))
             texts[snapshot.snapshot_id] = found
         return texts
+
+
+def copy_of(metadata: TableMetadata) -> TableMetadata:
+    """Copy metadata with its lists and dictionaries; the snapshots and schemas in them are shared."""
+    return metadata.model_copy(
+        update={name: value.copy() for name, value in metadata if isinstance(value, list | dict)}
+    )
+
+
+def _indexed(metadata: TableMetadata) -> TableMetadata:
+    for schema in metadata.schemas:
+        build_schema_indexes(schema)
+    return metadata

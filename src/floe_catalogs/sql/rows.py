@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 # SQLite's result codes after which the transaction is still open and is rolled back without any effect.
 _BUSY = frozenset({5, 6})
 _FULL = 13
+# PostgreSQL's codes for a transaction that it rolled back because of a concurrent one. A lost race is such an error at
+# isolation levels above the default.
+_OVERTAKEN = frozenset({"40001", "40P01"})
 
 
 class TableRows:
@@ -48,7 +51,7 @@ class TableRows:
         """Point a table at a new metadata file, provided it still points at the file that the change is based on.
 
         Raises:
-            CommitFailedException: Another writer changed the row first, or the database is locked.
+            CommitFailedException: Another writer changed the row first, or the database is locked or undid the change.
             CommitStateUnknownException: The reply to the transaction's commit was lost.
         """
         statement = (
@@ -65,7 +68,7 @@ class TableRows:
         except CommitStateUnknownException:
             raise
         except Exception as err:
-            if _sqlite_code(err) in _BUSY:
+            if _code_of(err) in {*_BUSY, *_OVERTAKEN}:
                 msg = f"The catalog's database is busy: {name}"
                 raise CommitFailedException(msg) from err
             raise
@@ -89,17 +92,18 @@ def _commit(connection: Connection, name: str) -> None:
     except Exception as err:
         # Otherwise the connection returns to the pool with the transaction still open, and its next user commits it.
         connection.invalidate()
-        if _sqlite_code(err) in {*_BUSY, _FULL}:
+        if _code_of(err) in {*_BUSY, _FULL, *_OVERTAKEN}:
             raise
         msg = f"The database did not confirm the commit of {name}"
         raise CommitStateUnknownException(msg) from err
 
 
-def _sqlite_code(err: BaseException | None) -> int | None:
-    """Return SQLite's primary result code from an error or from the errors it wraps."""
+def _code_of(err: BaseException | None) -> int | str | None:
+    """Return SQLite's primary result code or PostgreSQL's SQLSTATE from an error or from the errors it wraps."""
     while err is not None:
-        code = getattr(err, "sqlite_errorcode", None)
-        if code is not None:
+        if (code := getattr(err, "sqlite_errorcode", None)) is not None:
             return int(code) & 0xFF
+        if (state := getattr(err, "sqlstate", None)) is not None:
+            return str(state)
         err = getattr(err, "orig", None) or err.__cause__
     return None

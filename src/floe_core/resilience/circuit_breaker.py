@@ -31,9 +31,9 @@ _log = get_logger(__name__)
 class CircuitBreaker:
     """Opens after a number of consecutive transient failures; calls then fail immediately until the reset time.
 
-    After that, a single call tests the service: success closes the breaker, failure reopens it. A rejected request
-    (wrong credentials, missing table) counts as a success, because the service responded. Threads can share a breaker
-    and call the service concurrently.
+    After that, a single call tests the service: success closes the breaker, failure reopens it. If it takes longer than
+    the reset time, another call may test the service. A rejected request (wrong credentials, missing table) counts
+    as a success, because the service responded. Threads can share a breaker and call the service concurrently.
 
     Attributes:
         answered: Whether the service has ever responded to a call, including rejected requests.
@@ -56,7 +56,8 @@ class CircuitBreaker:
         self._state: State = "closed"
         self._failures = 0
         self._opened_at = 0.0
-        self._probing = False
+        self._probe: object | None = None
+        self._probe_began = 0.0
         self._last_failure = ""
         self.answered = False
         if config.enabled:
@@ -73,7 +74,7 @@ class CircuitBreaker:
         Raises:
             CircuitOpenError: Too many calls failed; ``retry_at`` is the time of the next attempt.
         """
-        probe = self._admit() if self._config.enabled else False
+        probe = self._admit() if self._config.enabled else None
         try:
             result = function(*args, **kwargs)
         except BaseException as err:
@@ -86,27 +87,30 @@ class CircuitBreaker:
             self._record(None, probe=probe)
         return result
 
-    def _admit(self) -> bool:
-        """Let a call through, and return whether it is the probe that tests the service."""
+    def _admit(self) -> object | None:
+        """Let a call through; return a mark if it is the probe that tests the service, None for any other call."""
         with self._lock:
             if self._state == "closed":
-                return False
-            wait = self._opened_at + self._config.reset_timeout_seconds - self._clock()
+                return None
+            now = self._clock()
+            wait = self._opened_at + self._config.reset_timeout_seconds - now
             if self._state == "open" and wait > 0:
                 raise self._open_error(wait)
-            if self._probing:
+            # An interrupt between this method and the call leaves a probe that never reports.
+            if self._probe is not None and now < self._probe_began + self._config.reset_timeout_seconds:
                 raise self._open_error(0.0)
             self._state = "half-open"
-            self._probing = True
+            self._probe, self._probe_began = object(), now
             record_breaker_state(self._name, self._state)
-            return True
+            return self._probe
 
-    def _record(self, err: BaseException | None, *, probe: bool) -> None:
+    def _record(self, err: BaseException | None, *, probe: object | None) -> None:
         with self._lock:
-            if probe:
-                self._probing = False
+            is_probe = probe is not None and probe is self._probe
+            if is_probe:
+                self._probe = None
             # A call that started before the breaker opened does not show the service's current state.
-            outdated = not probe and self._state != "closed"
+            outdated = not is_probe and self._state != "closed"
             interrupted = err is not None and not isinstance(err, Exception)
             if outdated or interrupted:
                 return
@@ -116,7 +120,7 @@ class CircuitBreaker:
                 return
             self._failures += 1
             self._last_failure = redact_text(str(err) or type(err).__name__)
-            if probe or self._failures >= self._config.failure_threshold:
+            if is_probe or self._failures >= self._config.failure_threshold:
                 self._opened_at = self._clock()
                 self._enter("open")
 
@@ -131,7 +135,7 @@ class CircuitBreaker:
         retry_at = datetime.now(UTC) + timedelta(seconds=wait)
         msg = f"Circuit open for the {self._name}: {self._config.failure_threshold} calls in a row failed."
         attempt = f"Next attempt in {max(1, round(wait))} s, at {retry_at:%H:%M:%S} UTC."
-        if self._probing:
+        if self._probe is not None:
             attempt = "Another call is testing the service now."
         return CircuitOpenError(msg, retry_at=retry_at, hint=f"{attempt} Last failure: {self._last_failure}")
 

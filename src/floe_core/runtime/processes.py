@@ -87,7 +87,8 @@ def birth_of(pid: int) -> str | None:
             if process.status() in _ENDED:
                 return None
             created = process.create_time()
-        except psutil.Error:
+        except (psutil.Error, ValueError):
+            # A negative id, from a damaged file, is a ValueError.
             return None
         if not _LINUX:
             return time.ctime(created)

@@ -212,6 +212,12 @@ def _in_process(context: ManagerContext, target: TableTarget, rule: _Rule) -> Ex
     # Files of commits that landed in the meantime are kept as well.
     after = load_table(context, target)
     before, expiry, reader = planned[-1]
+    if after.metadata.table_uuid != before.metadata.table_uuid:
+        # A new table got the name. The expired one may have been renamed, and it is unknown which files it still needs.
+        context.logger.warning(
+            "iceberg.expire_snapshots", table=name_of(after), outcome="files kept", reason="new table"
+        )
+        return ExpiredSnapshots(len(expiry.snapshot_ids), snapshot_ids=tuple(expiry.snapshot_ids))
     return _delete_unreachable(context, before, after, expiry, reader)
 
 

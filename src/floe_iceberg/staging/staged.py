@@ -256,8 +256,8 @@ def publish_staged(  # noqa: PLR0913 - options by keyword
 
     Raises:
         RefNotFoundError: The branch does not exist.
-        WriteError: Rows that it replaces have changed since, or a later run of the same work is on main; the error
-            names the snapshots, and the write stays staged.
+        WriteError: Rows that it replaces have changed since, or a later run of the same work is on main, and the error
+            names the snapshots; or another process wrote to the branch. The write stays staged.
         ConcurrencyConflictError: Other writers committed first on every attempt; the write stays staged.
         MissingDependencyError: Main has moved, and repeating the write needs Spark.
     """
@@ -270,7 +270,7 @@ def publish_staged(  # noqa: PLR0913 - options by keyword
         if not outdated:
             require_current(manager, table, staged)
         try:
-            return publish_branch(manager.context, target, branch, remove=True, loaded=table)
+            return publish_branch(manager.context, target, branch, remove=True, head=staged.snapshot_id, loaded=table)
         except ConcurrencyConflictError:
             if not backoff.wait():
                 raise

@@ -10,7 +10,7 @@ from pyiceberg.exceptions import NoSuchNamespaceError, TableAlreadyExistsError, 
 from pyiceberg.schema import Schema
 from pyiceberg.serializers import FromInputFile
 
-from floe_core.errors import CapabilityError, ConfigurationError
+from floe_core.errors import CapabilityError, ConcurrencyConflictError, ConfigurationError
 from floe_iceberg.catalog.namespaces import Namespaces
 from floe_iceberg.catalog.reconciling import ReconcilingCatalog
 from floe_iceberg.commit.own_files import require_collected
@@ -249,6 +249,7 @@ def drop_table(
         LegalHoldError: The table, or a namespace it is in, is under legal hold; nothing was dropped.
         UnsafeRetentionError: A purge would delete files that the declared retention protects; nothing was dropped.
         CapabilityError: The catalog does not support purge, or only Spark can read the table; nothing was dropped.
+        ConcurrencyConflictError: Another table got the name while the files were collected; nothing was dropped.
         StorageError: The table was dropped, but some files remain; the message has their number.
     """
     identifier = identifier_of(target)
@@ -266,6 +267,7 @@ def drop_table(
             plan = PurgePlan(context, table)
         except CapabilityError as err:
             raise unlisted_files(str(identifier), err) from err
+        _require_unreplaced(context, table)
         on_server = not isinstance(_inner_catalog(context), MetastoreCatalog)
         if on_server and plan.server_may_purge:
             _purge_on_server(context, identifier)
@@ -276,6 +278,14 @@ def drop_table(
             result = plan.delete(context)
         operation.set(deleted_files=result.deleted_files, kept_foreign_files=len(result.foreign_files))
         return result
+
+
+def _require_unreplaced(context: ManagerContext, table: Table) -> None:
+    """Require that the name still belongs to the table: it may have been renamed, and still need its files."""
+    name = ".".join(table.name())
+    if load_table(context, table).metadata.table_uuid != table.metadata.table_uuid:
+        msg = f"Another table got the name '{name}' during the purge. Nothing was dropped."
+        raise ConcurrencyConflictError(msg, hint="To purge the new table, try again.", table=name)
 
 
 def unlisted_files(table: str, err: CapabilityError) -> CapabilityError:

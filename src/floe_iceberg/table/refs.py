@@ -16,6 +16,7 @@ from floe_core.errors import (
     InvalidScanError,
     RefExistsError,
     SnapshotNotFoundError,
+    WriteError,
 )
 from floe_core.failed_writes import failing_as_writes
 from floe_iceberg.commit.engine import engine_only, first_snapshot_by_engine
@@ -85,8 +86,13 @@ def rollback(
             msg = "Pass either the snapshot or the time to roll back to."
             raise InvalidScanError(msg)
         selected: list[Snapshot] = []
+        before: list[int | None] = []
 
-        def plan(table: Table, _uncertain: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
+        def plan(table: Table, uncertain: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
+            # A rollback that landed leaves its head out of the history. A second one would undo later commits as well.
+            if uncertain and before and not _contains(table, MAIN_BRANCH, before[0]):
+                return None
+            before[:] = [table.metadata.current_snapshot_id]
             # Retries keep the first selection: by time, they could otherwise go further back.
             found = selected[0] if selected else _rollback_snapshot(table, snapshot_id, to)
             selected[:] = [snapshot_by_id(table, found.snapshot_id)]
@@ -230,6 +236,7 @@ def publish_branch(  # noqa: PLR0913 - options by keyword
     *,
     to: str = MAIN_BRANCH,
     remove: bool = False,
+    head: int | None = None,
     loaded: Table | None = None,
 ) -> SnapshotInfo:
     """Fast-forward a branch to the head of another branch, which must descend from it.
@@ -240,28 +247,32 @@ def publish_branch(  # noqa: PLR0913 - options by keyword
         branch: Branch whose snapshots are published.
         to: Branch to fast-forward.
         remove: Whether to remove the published branch in the same commit.
+        head: Snapshot that the branch must have, because the caller checked it; None for any.
         loaded: The table, if the caller has just loaded it; used by the first attempt.
 
     Raises:
         RefNotFoundError: The branch does not exist.
+        WriteError: The branch has another snapshot than ``head``.
         ConcurrencyConflictError: The target has snapshots that are not on the branch.
     """
     with failing_as_writes(), context.operation("iceberg.publish_branch", target, ref=branch, to=to) as operation:
         selected: list[Snapshot] = []
 
         def plan(table: Table, uncertain: bool) -> Change | None:  # noqa: FBT001 - the commit loop calls it
-            if uncertain and selected and _head(table, to) == selected[0].snapshot_id:
+            if uncertain and selected and _contains(table, to, selected[0].snapshot_id):
                 return None
-            head = _branch(table, branch)
-            selected[:] = [snapshot_by_id(table, head.snapshot_id)]
+            start = _branch(table, branch).snapshot_id
+            if head is not None and start != head:
+                raise _changed(table, branch)
+            selected[:] = [snapshot_by_id(table, start)]
             current = _head(table, to)
-            _require_fast_forward(table, branch, head.snapshot_id, to, current)
-            moved = move_ref(table, to, head.snapshot_id) if current != head.snapshot_id else Change(())
+            _require_fast_forward(table, branch, start, to, current)
+            moved = move_ref(table, to, start) if current != start else Change(())
             if not remove:
                 return moved if moved.updates else None
             return Change(
                 (*moved.updates, RemoveSnapshotRefUpdate(ref_name=branch)),
-                (*moved.requirements, AssertRefSnapshotId(ref=branch, snapshot_id=head.snapshot_id)),
+                (*moved.requirements, AssertRefSnapshotId(ref=branch, snapshot_id=start)),
             )
 
         commit_change(context, target, plan, what=f"publishing branch '{branch}'", loaded=loaded)
@@ -417,6 +428,10 @@ def _head(table: Table, branch: str) -> int | None:
     return _branch(table, branch).snapshot_id
 
 
+def _contains(table: Table, branch: str, snapshot_id: int | None) -> bool:
+    return any(snapshot.snapshot_id == snapshot_id for snapshot in ref_history(table.metadata, branch))
+
+
 def _require_fast_forward(table: Table, branch: str, head: int, to: str, current: int | None) -> None:
     history = {snapshot.snapshot_id for snapshot in ancestors(table.metadata, head)}
     if current is None or current in history:
@@ -428,6 +443,13 @@ def _require_fast_forward(table: Table, branch: str, head: int, to: str, current
     )
     hint = f"Recreate the branch from the current head of '{to}', repeat the write, then publish it."
     raise ConcurrencyConflictError(msg, hint=hint, table=name_of(table))
+
+
+def _changed(table: Table, branch: str) -> WriteError:
+    name = name_of(table)
+    msg = f"Branch '{branch}' of table '{name}' changed after its rows were checked. Nothing was published."
+    hint = "Another process wrote to it. Check its rows again, then publish or discard it."
+    return WriteError(msg, hint=hint, table=name)
 
 
 def _age_ms(age: Age | None) -> int | None:

@@ -7,7 +7,7 @@ import uuid
 import pyarrow as pa
 import pytest
 
-from floe_catalogs.glue.plugin import GlueCatalogPlugin
+from floe_catalogs.glue import GlueCatalogPlugin
 from floe_core.errors import CapabilityError
 from floe_core.schemas import CatalogConfig, CompiledArtifacts
 from floe_iceberg import Engine, IcebergTableManager

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 
-from floe_catalogs.hive.plugin import HiveCatalogPlugin
+from floe_catalogs.hive import HiveCatalogPlugin
 from floe_core.errors import (
     CapabilityError,
     NamespaceNotFoundError,

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
+from sqlalchemy import text
 from structlog.testing import capture_logs
 
 from floe_catalogs.sql import SqlCatalogPlugin
@@ -18,6 +21,7 @@ from floe_core.errors import (
 )
 from floe_core.plugins import HealthState
 from floe_core.schemas import CatalogConfig
+from floe_iceberg import IcebergTableManager
 from floe_testing.services.host.runner import ServiceRun
 from floe_testing.services.postgres import Postgres
 
@@ -82,8 +86,6 @@ def test_a_server_that_is_not_there_is_a_transient_error(postgres_catalog, tmp_p
 
 
 def test_a_statement_ends_at_its_deadline(postgres_catalog, tmp_path):
-    from sqlalchemy import text
-
     plugin = connect({**postgres_catalog, "timeouts": {"total_seconds": 0.3}}, tmp_path)
     with pytest.raises(DeadlineExceededError, match=r"within 0\.3 s"), plugin.catalog.engine.connect() as connection:
         connection.execute(text("SELECT pg_sleep(30)"))
@@ -96,6 +98,27 @@ def test_the_same_catalog_recovers_when_its_connections_were_cut(administer, pos
     database = postgres_catalog["uri"].rpartition("/")[2]
     administer(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database}'")
     assert plugin.list_namespaces() == ["bronze"]
+    plugin.shutdown()
+
+
+@pytest.mark.req("FR-019")
+@pytest.mark.parametrize("isolation", ["read committed", "repeatable read", "serializable"])
+def test_a_lost_race_is_repeated_at_any_isolation_level(administer, postgres_catalog, tmp_path, isolation):
+    database = postgres_catalog["uri"].rpartition("/")[2]
+    administer(f"ALTER DATABASE {database} SET default_transaction_isolation = '{isolation}'")
+    plugin = connect(postgres_catalog, tmp_path)
+    plugin.create_namespace("bronze")
+    plugin.create_table("bronze.t", SCHEMA)
+    manager = IcebergTableManager(plugin.catalog)
+    with ThreadPoolExecutor(max_workers=1) as pool, plugin.catalog.engine.connect() as other:
+        other.execute(text("UPDATE iceberg_tables SET previous_metadata_location = 'elsewhere'"))
+        append = pool.submit(manager.append, "bronze.t", pa.table({"id": [1]}))
+        waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+        while not append.done() and not other.execute(waiting).scalar():
+            time.sleep(0.05)
+        other.commit()
+        append.result()
+    assert manager.scan("bronze.t").num_rows == 1
     plugin.shutdown()
 
 

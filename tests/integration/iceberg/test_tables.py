@@ -15,6 +15,7 @@ import floe_iceberg
 from floe_catalogs.sql import SqlCatalogPlugin
 from floe_core.errors import (
     CapabilityError,
+    ConcurrencyConflictError,
     ConfigurationError,
     EngineSetupError,
     FloeStorageError,
@@ -25,6 +26,7 @@ from floe_core.plugins import PLUGIN_API_VERSION, ComputePlugin, PluginType
 from floe_core.plugins.registry import default_registry
 from floe_core.schemas import CatalogConfig
 from floe_iceberg import Engine, IcebergTableManager
+from floe_iceberg.table.purge import Remains
 
 pytest_plugins = ["floe_testing.table_fixtures"]
 
@@ -54,6 +56,25 @@ def test_purge_removes_every_file_and_nothing_of_a_neighbour(manager, tmp_path):
     manager.drop_table("bronze.t", purge=True)
     assert not folder.exists()
     assert manager.scan("bronze.t2").num_rows == 3
+
+
+def test_a_table_renamed_while_its_purge_looks_for_files_keeps_them(manager, monkeypatch):
+    schema = pa.schema([("id", pa.int64())])
+    manager.create_table("bronze.t", schema)
+    manager.append("bronze.t", pa.table({"id": [1]}))
+
+    class Slow(Remains):
+        def __init__(self, context, table):
+            super().__init__(context, table)
+            manager.rename_table("bronze.t", "bronze.renamed")
+            manager.create_table("bronze.t", schema)
+
+    monkeypatch.setattr("floe_iceberg.table.lifecycle.Remains", Slow)
+    with pytest.raises(ConcurrencyConflictError, match="Nothing was dropped") as caught:
+        manager.drop_table("bronze.t", purge=True)
+    assert caught.value.table == "bronze.t"
+    assert manager.scan("bronze.renamed").num_rows == 1
+    assert manager.table_exists("bronze.t")
 
 
 def test_a_format_version_that_nobody_here_can_write_is_refused_before_any_file(manager, tmp_path):

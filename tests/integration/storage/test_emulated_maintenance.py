@@ -20,6 +20,8 @@ pytestmark = [
 ]
 
 NAME = "bronze.events"
+# Its folder's name begins like that of the other table.
+SIBLING = "bronze.events1"
 
 
 @pytest.fixture(params=["gcs", "azure"])
@@ -39,8 +41,9 @@ def manager(request, tmp_path, monkeypatch):
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=warehouse, **properties)
     with IcebergTableManager(catalog) as manager:
         manager.namespaces.create("bronze")
-        manager.create_table(NAME, pa.schema([("id", pa.int64())]))
-        manager.append(NAME, pa.table({"id": [1, 2]}))
+        for name in (NAME, SIBLING):
+            manager.create_table(name, pa.schema([("id", pa.int64())]))
+            manager.append(name, pa.table({"id": [1, 2]}))
         yield manager
     catalog.close()
 
@@ -61,7 +64,7 @@ def test_a_sweep_finds_orphans_by_their_age(manager, monkeypatch):
     swept = manager.sweep_orphans(NAME, older_than_hours=24, dry_run=False)
     assert swept.files == (location,)
     assert not table.io.new_input(location).exists()
-    assert manager.scan(NAME).num_rows == 2
+    assert manager.scan(NAME).num_rows == manager.scan(SIBLING).num_rows == 2
 
 
 def test_a_purge_takes_every_file_of_the_table(manager):
@@ -69,3 +72,4 @@ def test_a_purge_takes_every_file_of_the_table(manager):
     stray(table)
     assert manager.drop_table(NAME, purge=True).deleted_files > 1
     assert list(FileIOListing(table.io, table.location()).list()) == []
+    assert manager.scan(SIBLING).num_rows == 2

@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
-from floe_catalogs.glue.plugin import GlueCatalogPlugin
-from floe_catalogs.hive.plugin import HiveCatalogPlugin
+from floe_catalogs.glue import GlueCatalogPlugin
+from floe_catalogs.hive import HiveCatalogPlugin
 from floe_core.errors import (
     CatalogAuthenticationError,
     CatalogAuthorizationError,

@@ -9,7 +9,7 @@ import threading
 import pyarrow as pa
 import pytest
 
-from floe_catalogs.hive.plugin import HiveCatalogPlugin
+from floe_catalogs.hive import HiveCatalogPlugin
 from floe_catalogs.sql import SqlCatalogPlugin
 from floe_core.errors import CatalogUnavailableError, CircuitOpenError
 from floe_core.schemas import CatalogConfig

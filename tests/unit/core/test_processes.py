@@ -59,6 +59,11 @@ def test_a_birth_does_not_depend_on_the_clock(child, monkeypatch):
     assert birth_of(child.pid) == born
 
 
+@pytest.mark.parametrize("pid", [-1, 10**30])
+def test_a_number_that_is_no_process_has_no_birth(pid):
+    assert birth_of(pid) is None
+
+
 def test_a_process_that_ended_has_no_birth_even_before_its_parent_takes_notice(child):
     mark = ProcessMark._of(child.pid)
     assert not mark.dead

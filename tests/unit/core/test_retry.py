@@ -22,6 +22,7 @@ from floe_core.errors import (
     SchemaEvolutionError,
     TableNotFoundError,
 )
+from floe_core.resilience import circuit_breaker
 from floe_core.retry import CircuitBreaker, Deadline, RetryPolicy, create_retry_decorator, is_retryable
 from floe_core.schemas import CircuitBreakerConfig, RetryConfig, TimeoutConfig
 
@@ -325,6 +326,48 @@ def test_an_interrupted_probe_lets_the_next_call_try(breaker, time):
     with pytest.raises(KeyboardInterrupt):
         breaker.call(Flaky(KeyboardInterrupt()))
     assert breaker.call(Flaky()) == "answer"
+
+
+def test_a_probe_that_never_reports_does_not_keep_the_breaker_open_forever(breaker, time, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    fail(breaker, 3)
+    time.now += 31
+    with monkeypatch.context() as patch:
+        # Python raises it between any two instructions, here after the probe was admitted and before it is called.
+        patch.setattr(circuit_breaker, "record_breaker_state", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            breaker.call(Flaky())
+    with pytest.raises(CircuitOpenError, match="Another call is testing the service now"):
+        breaker.call(Flaky())
+    time.now += 31
+    assert breaker.call(Flaky()) == "answer"
+    assert breaker.state == "closed"
+
+
+def test_a_probe_overtaken_by_another_one_does_not_reopen_the_breaker(breaker, time):
+    fail(breaker, 3)
+    time.now += 31
+    inside, release = threading.Event(), threading.Event()
+
+    def hang():
+        inside.set()
+        release.wait(5)
+        raise unavailable()
+
+    def probe():
+        with pytest.raises(CatalogUnavailableError):
+            breaker.call(hang)
+
+    thread = threading.Thread(target=probe)
+    thread.start()
+    assert inside.wait(5)
+    time.now += 31
+    assert breaker.call(Flaky()) == "answer"
+    release.set()
+    thread.join(5)
+    assert breaker.state == "closed"
 
 
 def test_calls_of_different_threads_run_at_the_same_time(breaker):

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 from fsspec.implementations.local import LocalFileSystem
+from pyarrow.fs import LocalFileSystem as LocalFiles
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io import load_file_io
 
@@ -118,6 +119,29 @@ def test_a_failed_listing_is_a_storage_error(tmp_path, error, kind):
     assert failed.value.table == NAME
 
 
+class ByPrefix(LocalFileSystem):
+    """A file system that finds by the beginning of a name, as the API of an object store does."""
+
+    def find(self, path, **options):
+        parent, name = os.path.split(self._strip_protocol(path))
+        found = super().find(parent, **options)
+        return {place: info for place, info in found.items() if place.startswith(f"{parent}/{name}")}
+
+
+def test_a_folder_whose_name_begins_the_same_is_not_listed(tmp_path):
+    for name in ("t", "t1", "t 1"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x").write_bytes(b"1")
+    assert [found.key for found in FileIOListing(Client(ByPrefix()), f"file://{tmp_path}/t").list()] == ["x"]
+
+
+def test_a_location_that_the_store_cannot_have_is_a_storage_error():
+    listing = FileIOListing(load_file_io({"py-io-impl": PYARROW, "s3.region": "us-east-1"}), "s3://lake//t", table=NAME)
+    with pytest.raises(StorageError, match="Empty path component") as failed:
+        list(listing.list())
+    assert failed.value.table == NAME
+
+
 def test_a_link_to_a_folder_is_no_file_for_fsspec(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere/x").write_bytes(b"1")
@@ -152,6 +176,47 @@ def test_a_purge_takes_what_no_version_references(manager, events):
     stray(events)
     manager.drop_table(NAME, purge=True)
     assert [path for path in folder.rglob("*") if path.is_file()] == []
+
+
+class WrittenMeanwhile(LocalFiles):
+    """A local file system on which a file is written as soon as its folder was listed."""
+
+    late = None
+
+    def get_file_info(self, selector):
+        found = super().get_file_info(selector)
+        self.late.write_bytes(b"1")
+        return found
+
+
+@pytest.mark.parametrize("key", ["data", ""], ids=["below", "itself"])
+def test_a_file_written_while_an_empty_folder_is_removed_stays(tmp_path, key):
+    folder = tmp_path / "t" / key
+    folder.mkdir(parents=True)
+    listing = FileIOListing(load_file_io({"py-io-impl": PYARROW}), f"file://{tmp_path}/t")
+    listing._files = WrittenMeanwhile()
+    listing._files.late = folder / "new.parquet"
+    listing.remove_empty_folder(key)
+    assert (folder / "new.parquet").is_file()
+
+
+def test_an_empty_folder_is_removed_with_the_empty_folders_below(tmp_path):
+    (tmp_path / "t/data/day=1/hour=2").mkdir(parents=True)
+    listing = FileIOListing(load_file_io({"py-io-impl": PYARROW}), f"file://{tmp_path}/t")
+    listing.remove_empty_folder("data")
+    assert not (tmp_path / "t/data").exists()
+    (tmp_path / "t/metadata").mkdir()
+    listing.remove_empty_folder()
+    assert (tmp_path / "t/metadata").exists()
+
+
+@pytest.mark.parametrize("link", ["data", "data/link"])
+def test_folders_behind_a_link_are_not_removed(tmp_path, link):
+    (tmp_path / "elsewhere/empty").mkdir(parents=True)
+    (tmp_path / "t" / link).parent.mkdir(parents=True)
+    (tmp_path / "t" / link).symlink_to(tmp_path / "elsewhere")
+    FileIOListing(load_file_io({"py-io-impl": PYARROW}), f"file://{tmp_path}/t").remove_empty_folder("data")
+    assert (tmp_path / "elsewhere/empty").is_dir()
 
 
 def test_the_newest_metadata_that_can_be_read_is_found(manager, events):

@@ -36,6 +36,30 @@ def test_a_location_of_an_unknown_scheme_is_refused():
         open_store("hdfs://name/lake", {})
 
 
+@pytest.mark.parametrize("location", ["file://localhost/tmp/x", "file://tmp/x", "s3://", "s3:///lake", "gs:///lake"])
+def test_a_location_that_is_no_folder_and_no_bucket_is_refused(tmp_path, monkeypatch, location):
+    # A host must not become a folder below the working directory.
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CapabilityError, match=location):
+        open_store(location, {})
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"adls.account-name": "acct", "adls.account-key": "a2V5"},
+        {"adls.connection-string": "AccountName=acct;AccountKey=a2V5;BlobEndpoint=http://127.0.0.1:1/acct"},
+    ],
+    ids=["key", "connection-string"],
+)
+def test_credentials_of_another_azure_account_are_not_used(properties):
+    # They would open the container of the same name in their own account.
+    with pytest.raises(CapabilityError, match=r"'other'.*'acct'"):
+        open_store("abfss://lake@other.dfs.core.windows.net/wh", properties)
+    assert open_store("abfss://lake@ACCT.dfs.core.windows.net/wh", properties)
+    assert open_store("abfss://lake/wh", properties)
+
+
 @pytest.mark.parametrize(
     ("location", "client", "extra"),
     [

@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import contextlib
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import pyarrow as pa
 from pyarrow.fs import FileSelector, FileType, LocalFileSystem
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
@@ -82,7 +84,7 @@ class FileIOListing:
         return f"{self.location}/{key}"
 
     def remove_empty_folder(self, key: str = "") -> None:
-        """Remove a local folder if it contains no files; other stores have no folders.
+        """Remove a local folder if it contains no files and no links; other stores have no folders.
 
         The location itself (an empty key) is removed only if it is empty.
         """
@@ -91,8 +93,15 @@ class FileIOListing:
         path = f"{self._path}/{key}".rstrip("/")
         with contextlib.suppress(OSError):
             below = self._files.get_file_info(FileSelector(path, recursive=bool(key)))
-            if all(info.type == FileType.Directory for info in below) and (key or not below):
-                self._files.delete_dir(path)
+            folders = [Path(info.path) for info in below if info.type == FileType.Directory]
+            if len(folders) < len(below) or (folders and not key):
+                return
+            deepest_first = [*sorted(folders, reverse=True), Path(path)]
+            if any(folder.is_symlink() for folder in deepest_first):
+                return
+            # One by one and not as a tree: a new table of the same location may write to it now.
+            for folder in deepest_first:
+                folder.rmdir()
 
     def _list_with_pyarrow(self, files: FileSystem, folder: str) -> Iterator[_Found]:
         path = f"{self._path}/{folder}".rstrip("/")
@@ -100,6 +109,10 @@ class FileIOListing:
             found = files.get_file_info(FileSelector(path, recursive=True, allow_not_found=True))
         except OSError as err:
             raise storage_error(err, table=self._table) from err
+        except pa.ArrowInvalid as err:
+            # A location that this store cannot have, such as one with an empty part.
+            msg = f"Cannot list {self.location}: {err}"
+            raise StorageError(msg, table=self._table) from err
         start = len(path) + 1
         for info in found:
             # A file that was deleted during the listing has the type NotFound.
@@ -127,12 +140,15 @@ class FileIOListing:
             # fsspec's file systems do not translate the errors of the store's client.
             msg = f"Cannot list {location}: {redact_text(str(err))}"
             raise StorageError(msg, table=self._table) from err
-        start = len(_path_in(files, location)) + 1
+        root = f"{_path_in(files, location)}/"
         for path, info in found.items():
+            if not path.startswith(root):
+                # A store that lists by prefix also finds the folders whose names only begin the same.
+                continue
             if info.get("islink") and files.isdir(path):
                 # A link to a local folder is neither a file nor followed.
                 continue
-            yield path[start:], int(info.get("size") or 0), _modified(info)
+            yield path[len(root) :], int(info.get("size") or 0), _modified(info)
 
 
 def _path_in(files: Any, location: str) -> str:  # noqa: ANN401 - a file system of fsspec, which floe does not import
