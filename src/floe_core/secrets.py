@@ -96,7 +96,7 @@ class SecretReference(BaseModel):
         """The environment variable that can contain the secret."""
         return self.env or "FLOE_SECRET_" + re.sub(r"[^A-Za-z0-9]", "_", str(self.secret_ref)).upper()
 
-    def sought_in(self, source: SecretSource) -> SecretReference:
+    def with_source(self, source: SecretSource) -> SecretReference:
         """Return the same reference, with its name looked up in a source first."""
         copy = self.model_copy()
         copy._source = source  # noqa: SLF001 - our own copy

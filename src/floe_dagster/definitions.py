@@ -14,7 +14,7 @@ from floe_core.plugins import PluginType
 from floe_core.plugins.registry import PluginRegistry
 from floe_dagster.assets.keys import table_of
 from floe_dagster.assets.modules import load_project_module
-from floe_dagster.assets.review import ReadInput, WrittenAsset, require_sound
+from floe_dagster.assets.review import ReadInput, WrittenAsset, require_valid
 from floe_dagster.assets.settings import NO_ROWS_KEY
 from floe_dagster.engine import ProjectEngine
 from floe_dagster.gate.publication import audited
@@ -61,7 +61,7 @@ def create_definitions(artifacts: CompiledArtifacts, *, registry: PluginRegistry
     resources = {**own, **(found.resources or {})}
     project = _ProjectAssets(found, artifacts, resources, engine)
     observer.know(project.assets)
-    require_sound(project.written, artifacts.tables, project.inputs)
+    require_valid(project.written, artifacts.tables, project.inputs)
     if project.gates:
         _require_branches(artifacts, registry)
     source = TablesSource.of_artifacts(artifacts, registry=registry)

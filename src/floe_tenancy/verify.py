@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from floe_core.declaration.locations import lies_in, plain_uri
+from floe_core.declaration.locations import is_at_or_below, plain_uri
 from floe_core.errors import CapabilityError, CatalogAuthorizationError, FloeStorageError, TransientError
 from floe_core.observing.redaction import redact_text
 from floe_core.telemetry import traced
@@ -207,7 +207,7 @@ def _objects(session: BootstrapSession, tenant: str, found: Sequence[TenantTable
     for address, prefix in session.storage.prefixes(tenant):
         for item in session.storage.store(address).list(prefix):
             count += 1
-            if item.key != prefix + MARKER_NAME and not lies_in(address.uri(item.key), owned):
+            if item.key != prefix + MARKER_NAME and not is_at_or_below(address.uri(item.key), owned):
                 wrong.append(address.uri(item.key))
     return _check("foreign files", wrong, f"none among {count:,}")
 

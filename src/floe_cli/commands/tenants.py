@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from floe_cli.command import command, command_group
-from floe_cli.moments import parse_age
 from floe_cli.output import Report, count, fields, grid, mark, progress, size, working
 from floe_cli.reports.tenant_reports import STATES, fleet_report, offboarded_report, plan_report, verified_report
 from floe_cli.tenant_credentials import CredentialsFile, print_credentials
+from floe_cli.timestamps import parse_age
 from floe_cli.workspace import Workspace
 from floe_core.errors import (
     CapabilityError,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from floe_iceberg.catalog.connection import ProjectConnection
 
 
-def prove_connection(connection: ProjectConnection) -> str:
+def probe_catalog(connection: ProjectConnection) -> str:
     """List the catalog's namespaces and describe the response.
 
     A tenant's credentials may not be allowed to list all namespaces; the connection works all the same.

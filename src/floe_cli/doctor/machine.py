@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
     from floe_core.schemas import ComputeConfig
 
-OLDEST_PYTHON = (3, 11)
+MIN_PYTHON = (3, 11)
 NO_SPACE = 200 * 1024**2
 LITTLE_SPACE = 5 * 1024**3
 # Object stores reject requests signed 15 minutes off; token validation is stricter.
-GREATEST_SKEW_SECONDS = 60.0
+MAX_SKEW_SECONDS = 60.0
 _ASK_SECONDS = 5.0
 
 
@@ -95,8 +95,8 @@ def attempt(name: str, look: Callable[[], Check]) -> Check:
 def check_python() -> Check:
     """Check the Python version."""
     found = ".".join(map(str, sys.version_info[:3]))
-    if sys.version_info < OLDEST_PYTHON:
-        return failed("python", f"Python {found}", f"Install Python {'.'.join(map(str, OLDEST_PYTHON))} or newer.")
+    if sys.version_info < MIN_PYTHON:
+        return failed("python", f"Python {found}", f"Install Python {'.'.join(map(str, MIN_PYTHON))} or newer.")
     return ok("python", f"Python {found}, floe {floe_version()}")
 
 
@@ -162,7 +162,7 @@ def check_clock(project_root: Path, servers: Iterable[str]) -> Check:
     offsets |= {server: _server_offset(server) for server in servers}
     known = {place: offset for place, offset in offsets.items() if offset is not None}
     detail = ", ".join(f"{offset:+.0f} s at {place}" for place, offset in known.items())
-    if wrong := [place for place, offset in known.items() if abs(offset) > GREATEST_SKEW_SECONDS]:
+    if wrong := [place for place, offset in known.items() if abs(offset) > MAX_SKEW_SECONDS]:
         return failed("clock", detail, f"Synchronize the clocks (NTP) of this machine and {', '.join(wrong)}.")
     return ok("clock", detail or "no reference clock available")
 

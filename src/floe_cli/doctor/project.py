@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from floe_cli.doctor.connection import prove_connection, spark_packages
+from floe_cli.doctor.connection import probe_catalog, spark_packages
 from floe_cli.doctor.leftovers import check_runs
 from floe_cli.doctor.machine import (
     Check,
@@ -174,7 +174,7 @@ def _with_connection(
 
 
 def _check_catalog(connection: ProjectConnection) -> Check:
-    return ok("catalog", prove_connection(connection))
+    return ok("catalog", probe_catalog(connection))
 
 
 def _try_tables(connection: ProjectConnection, extent: Extent) -> Check:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from floe_cli.output import Report, count
 from floe_cli.reports.run_view import asset_table
-from floe_dagster.runs.materialize import never_begun, together
+from floe_dagster.runs.materialize import never_started, together
 from floe_dagster.telemetry.causes import exit_code_of
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Ran:
 
 def report(pipeline: Pipeline, ran: Ran, cleared: Sequence[ClearedRun]) -> Report:
     """Report a run, including its cleanup after killed runs."""
-    left = never_begun(pipeline, dict.fromkeys(key for batch in ran.left for key in batch.keys))
+    left = never_started(pipeline, dict.fromkeys(key for batch in ran.left for key in batch.keys))
     outcome, troubles = together([*(run.outcome for run in ran.tried), left]), _troubles(ran)
     failure = outcome.failure
     errors = [asset.error for asset in outcome.assets] + ([failure.error] if failure else [])

@@ -35,7 +35,7 @@ def normal(location: str) -> str:
     return f"{scheme}:{rest}"
 
 
-def path_alone(location: str) -> str:
+def path_only(location: str) -> str:
     """Return the path of a location without its scheme and store."""
     scheme, rest = _split(location)
     if scheme == "file":
@@ -58,7 +58,7 @@ def plain_uri(uri: str) -> str:
     return re.sub(r"^file:/+", "file:///", uri).rstrip("/")
 
 
-def lies_in(uri: str, roots: Iterable[str]) -> bool:
+def is_at_or_below(uri: str, roots: Iterable[str]) -> bool:
     """Whether a URI equals or is below one of the roots, by name; ``tenant-10`` is not below ``tenant-1``."""
     place = f"{_lexical(uri)}/"
     return any(place.startswith(f"{_lexical(root)}/") for root in roots)
@@ -104,7 +104,7 @@ class Destinations(NamedTuple):
     decoded: tuple[str, ...]
 
 
-class Compass:
+class LocationResolver:
     """Resolves locations. Links are followed once per folder and cached, so create a new one for each decision."""
 
     def __init__(self) -> None:

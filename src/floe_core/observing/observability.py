@@ -88,11 +88,11 @@ def configure_tracing(config: ObservabilityConfig) -> None:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
         from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 
-    class WantedIds(RandomIdGenerator):
+    class ChosenIds(RandomIdGenerator):
         def generate_span_id(self) -> int:
             return wanted_span_id.get() or super().generate_span_id()
 
-    provider = TracerProvider(resource=_resource(config), id_generator=WantedIds())
+    provider = TracerProvider(resource=_resource(config), id_generator=ChosenIds())
     exporter = OTLPSpanExporter(
         endpoint=_signal_url(config.otlp_endpoint, "v1/traces"), timeout=_EXPORT_SECONDS, session=_session()
     )
@@ -142,13 +142,13 @@ class Receiver:
 
     Attributes:
         setting: The setting that configures it.
-        silent_until: Time of the next attempt, as ``time.monotonic``.
+        paused_until: Time of the next attempt, as ``time.monotonic``.
         lost: Whether anything could not be delivered.
         answer: Its last response, if known.
     """
 
     setting: str
-    silent_until: float = 0.0
+    paused_until: float = 0.0
     lost: bool = False
     answer: str | None = None
     _late: BackgroundCall[Any] | None = field(default=None, repr=False)
@@ -161,7 +161,7 @@ class Receiver:
     @property
     def silent(self) -> bool:
         """Whether nothing is sent to it for now."""
-        return time.monotonic() < self.silent_until
+        return time.monotonic() < self.paused_until
 
     def take(self, deliver: Callable[[], T], *, seconds: float) -> T:
         """Deliver data and wait a limited time for the complete response.
@@ -179,7 +179,7 @@ class Receiver:
 
     def failed(self, event: str, **fields: Any) -> None:  # noqa: ANN401 - events take any value
         """Pause deliveries, so a run does not wait for it repeatedly, and log the failure once."""
-        self.silent_until = time.monotonic() + _SILENCE_SECONDS
+        self.paused_until = time.monotonic() + _SILENCE_SECONDS
         if not self.lost:
             self.lost = True
             _log.warning(event, **fields)
@@ -221,7 +221,7 @@ def _context_of(parent: str) -> Context:
 
 
 @contextmanager
-def handed_over() -> Iterator[None]:
+def propagated() -> Iterator[None]:
     """Pass the current span to processes started in the block."""
     parent, before = trace_parent(), os.environ.get(TRACE_PARENT_VARIABLE)
     if parent is None:

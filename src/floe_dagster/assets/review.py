@@ -66,7 +66,7 @@ class ReadInput:
     dagster_type: DagsterType
 
 
-def require_sound(
+def require_valid(
     assets: Sequence[WrittenAsset], declared: Mapping[str, TableConfig], inputs: Sequence[ReadInput] = ()
 ) -> None:
     """Refuse assets whose runs would have unexpected effects.

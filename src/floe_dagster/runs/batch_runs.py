@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dagster import IdentityPartitionMapping, MultiPartitionMapping, TimeWindowPartitionMapping
 
-from floe_dagster.runs.history import quick_history
+from floe_dagster.runs.event_log import fast_event_log
 from floe_dagster.runs.home import dagster_home
 from floe_dagster.runs.materialize import run_assets
 from floe_dagster.runs.workers import Workers
@@ -136,7 +136,7 @@ def _beside(
     done: dict[Batch, RunOutcome] = {}
     # Threads wait for the worker processes and follow their events, so the process pool has to shut down first.
     with (
-        quick_history(dagster_home(pipeline.artifacts)),
+        fast_event_log(dagster_home(pipeline.artifacts)),
         ThreadPoolExecutor(processes, "floe-batch") as threads,
         Workers.started(pipeline, processes) as workers,
     ):

@@ -17,9 +17,9 @@ from dagster import AssetKey
 from floe_core.errors import EngineError
 from floe_core.observing.observability import continued, flush_observability, trace_parent
 from floe_core.telemetry import is_tracing
-from floe_dagster.code_location import artifacts_from_environment, name_project
+from floe_dagster.code_location import artifacts_from_environment, export_project
 from floe_dagster.runs.dead_runs import process_tags
-from floe_dagster.runs.history import quick_history
+from floe_dagster.runs.event_log import fast_event_log
 from floe_dagster.runs.home import dagster_home, open_instance
 from floe_dagster.runs.materialize import InThisProcess
 from floe_dagster.runs.pipeline import Pipeline
@@ -43,7 +43,7 @@ class Workers:
     @contextmanager
     def started(cls, pipeline: Pipeline, count: int) -> Iterator[Workers]:
         """Provide up to this many workers during a block; an exception in the block interrupts their runs."""
-        name_project(pipeline.artifacts, tenant=pipeline.tenant)
+        export_project(pipeline.artifacts, tenant=pipeline.tenant)
         pool = ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn"), initializer=_settle)
         with _ignoring_interrupts():
             for _ in range(count):
@@ -111,7 +111,7 @@ def _execute(
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         pipeline, instance = _project(tenant)
-        with continued(parent), quick_history(dagster_home(pipeline.artifacts)):
+        with continued(parent), fast_event_log(dagster_home(pipeline.artifacts)):
             chosen = [AssetKey.from_user_string(key) for key in keys]
             return InThisProcess(pipeline, instance)(chosen, tags | process_tags())
     finally:

@@ -19,9 +19,9 @@ from dagster import DagsterEventType, Executor, ExecutorDefinition, multi_or_in_
 from floe_core.observing.observability import (
     continued,
     flush_observability,
-    handed_over,
     inherited_parent,
     join,
+    propagated,
     trace_parent,
 )
 from floe_core.telemetry import get_logger, is_tracing, process_span, traced
@@ -420,7 +420,7 @@ class _ObservedExecutor(Executor):
         run: DagsterRun = plan_context.dagster_run
         instance: DagsterInstance = plan_context.instance
         try:
-            with watched_run(self._observer.lineage, run.run_id, run.job_name) as watched, handed_over():
+            with watched_run(self._observer.lineage, run.run_id, run.job_name) as watched, propagated():
                 if tags := trace_tags():
                     instance.add_run_tags(run.run_id, tags)
                 elsewhere = _StepsElsewhere(self._observer, run, instance)

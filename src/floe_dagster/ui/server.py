@@ -153,7 +153,7 @@ def chosen_port(port: int) -> int:
 
 
 @contextlib.contextmanager
-def ends_by_interrupt() -> Iterator[None]:
+def interrupted_by_signals() -> Iterator[None]:
     """Handle SIGTERM and SIGHUP like Ctrl-C for the duration of a block."""
     # SIGINT too: shells start background jobs with SIGINT ignored, and child processes would inherit that.
     names = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

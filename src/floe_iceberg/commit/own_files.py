@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from floe_core.declaration.locations import Compass, Destinations
+from floe_core.declaration.locations import Destinations, LocationResolver
 from floe_core.errors import SharedFilesError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class OwnFiles:
     decoded: tuple[str, ...]
     others: tuple[str, ...] = ()
     refused: Mapping[str, str] = field(default_factory=dict)
-    _compass: Compass = field(default_factory=Compass, compare=False, repr=False)
+    _compass: LocationResolver = field(default_factory=LocationResolver, compare=False, repr=False)
 
     @classmethod
     def of(cls, metadata: TableMetadata) -> OwnFiles:
@@ -56,7 +56,7 @@ class OwnFiles:
     def below(cls, places: Iterable[str]) -> OwnFiles:
         """Return the files below the given locations."""
         named = tuple(dict.fromkeys(places))
-        compass = Compass()
+        compass = LocationResolver()
         found = [root for place in named if (root := _root(compass, place)) is not None]
         return cls(
             named,
@@ -98,11 +98,11 @@ def declared_places(metadata: TableMetadata) -> tuple[str, ...]:
 
 def root_of(place: str) -> str | None:
     """Return a location normalized, ending in ``/``, with links resolved; None if it cannot be resolved."""
-    found = _root(Compass(), place)
+    found = _root(LocationResolver(), place)
     return found.plain[0] if found else None
 
 
-def _root(compass: Compass, place: str) -> Destinations | None:
+def _root(compass: LocationResolver, place: str) -> Destinations | None:
     found = compass.destinations(f"{place.rstrip('/')}/_")
     # A location that clients resolve to different folders belongs to no table.
     if found is None or len(found.plain) > 1 or len(found.decoded) > 1:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.exceptions import NoSuchNamespaceError
 
-from floe_core.declaration.locations import lies_in
+from floe_core.declaration.locations import is_at_or_below
 from floe_core.errors import (
     CapabilityError,
     CatalogAuthorizationError,
@@ -104,7 +104,7 @@ def home_of(context: ManagerContext, namespace: tuple[str, ...]) -> str | None:
         with contextlib.suppress(*_OUT_OF_SIGHT):
             location = namespaces.properties(namespace[:depth]).get("location")
         # A namespace must not choose a location outside its parent's location.
-        if location and (home is None or lies_in(location, [home])):
+        if location and (home is None or is_at_or_below(location, [home])):
             home = location
         elif home is not None:
             home = f"{home.rstrip('/')}/{namespace[depth - 1]}"

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from floe_core.declaration.locations import lies_in
+from floe_core.declaration.locations import is_at_or_below
 from floe_core.errors import CorruptFileError, FloeStorageError, NamespaceNotFoundError, TransientError
 from floe_core.observing.redaction import redact_text
 from floe_iceberg.commit.own_files import OwnFiles, declared_places
@@ -165,7 +165,7 @@ def intruders(config: IcebergCatalogConfig, tenant: str, all_tables: Mapping[str
     return [
         name
         for name, table in all_tables.items()
-        if not _is_own(config, tenant, name) and any(lies_in(place, roots) for place in table.places)
+        if not _is_own(config, tenant, name) and any(is_at_or_below(place, roots) for place in table.places)
     ]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 from pyiceberg.io import load_file_io
 
-from floe_core.declaration.locations import lies_in
+from floe_core.declaration.locations import is_at_or_below
 from floe_core.errors import ConfigurationError, FloeStorageError, StorageError, TransientError
 from floe_core.observing.redaction import redact_text
 from floe_core.telemetry import traced
@@ -51,7 +51,7 @@ def export_root(destination: str, *, forbidden: Sequence[str]) -> str:
     """
     given = destination.strip()
     root = given.rstrip("/") if "://" in given else f"file://{Path(given).expanduser().resolve()}"
-    if lies_in(root, forbidden):
+    if is_at_or_below(root, forbidden):
         msg = f"Cannot export to {root}: off-boarding deletes this folder."
         raise ConfigurationError(msg, hint="Choose a folder outside the tenant's prefixes.")
     return root

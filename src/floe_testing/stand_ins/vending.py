@@ -91,7 +91,7 @@ def prefix_policy(location: str) -> dict[str, Any]:
     }
 
 
-class VendingDesk:
+class CredentialVendor:
     """Adds vended credentials to a catalog's responses, and refuses them at the store once they have expired.
 
     STS credentials are valid for at least 15 minutes; the gateway in front of the store refuses them earlier.

@@ -15,7 +15,7 @@ from floe_polaris.management import TENANT_PRIVILEGES
 from floe_testing.faults.gateway import FaultGateway
 from floe_testing.rest_fixtures import CLIENT_ID, CLIENT_SECRET
 from floe_testing.stand_ins.privilege_guard import PrivilegeGuard
-from floe_testing.stand_ins.vending import VendingDesk
+from floe_testing.stand_ins.vending import CredentialVendor
 
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.req("TN-01", "TN-02")]
 
@@ -52,7 +52,7 @@ def site(project, iceberg_rest, minio):
         gateway.require_tokens(client_id=CLIENT_ID, client_secret=CLIENT_SECRET)
         front.keeps_exchanges = False
         guard = PrivilegeGuard(gateway, (place, AIRPORT), TENANT_PRIVILEGES)
-        VendingDesk(minio, catalog=gateway, front=front)
+        CredentialVendor(minio, catalog=gateway, front=front)
         text = ENVIRONMENTS.format(
             server=iceberg_rest.url,
             gateway=gateway.url,

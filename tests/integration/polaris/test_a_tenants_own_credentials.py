@@ -13,7 +13,7 @@ from floe_cli.app import main
 from floe_testing.faults.gateway import FaultGateway
 from floe_testing.rest_fixtures import CLIENT_ID, CLIENT_SECRET
 from floe_testing.stand_ins.tenant_guard import TenantGuard
-from floe_testing.stand_ins.vending import VendingDesk
+from floe_testing.stand_ins.vending import CredentialVendor
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -93,7 +93,7 @@ def tenant(bootstrapped, project, gateway, minio, place):
     guard = TenantGuard(gateway, (place, "ewr"))
     with FaultGateway(minio.url) as front, pytest.MonkeyPatch.context() as environment:
         environment.setenv("TENANT_SECRET", CLIENT_SECRET)
-        VendingDesk(minio, catalog=gateway, front=front)
+        CredentialVendor(minio, catalog=gateway, front=front)
         own = {"client_id": CLIENT_ID, "client_secret": "${TENANT_SECRET}"}
         yield project("ewr", catalog={"type": "polaris", "uri": gateway.url, "credentials": own}), guard
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from floe_cli.command import command, command_group
 from floe_cli.commands.catalog.administration import create, grant, list_catalogs, revoke, show
-from floe_cli.doctor.connection import prove_connection
+from floe_cli.doctor.connection import probe_catalog
 from floe_cli.output import Report, fields, working
 from floe_cli.workspace import Workspace
 from floe_core.errors import CapabilityError
@@ -29,7 +29,7 @@ def ping(workspace: Workspace) -> Report:
     started = time.perf_counter()
     with working("Querying the catalog"), workspace.connection() as connection:
         connected = time.perf_counter()
-        said = prove_connection(connection)
+        said = probe_catalog(connection)
         answered = time.perf_counter()
         can = connection.catalog_plugin.capabilities
     took = {"connect_ms": _ms(connected - started), "ask_ms": _ms(answered - connected)}

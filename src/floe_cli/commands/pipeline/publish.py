@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 app = single_command()
 
-WaitingTable = Annotated[
+StagedTable = Annotated[
     str | None,
     typer.Argument(metavar="[TABLE]", help="Table, such as silver.orders; omit it to list all staged writes."),
 ]
-WaitingBranch = Annotated[
+StagedBranch = Annotated[
     str | None,
     typer.Argument(metavar="[BRANCH]", help="Branch with the staged rows; required if the table has several."),
 ]
-WaitingTenant = Annotated[
+StagedTenant = Annotated[
     str | None,
     typer.Option("--tenant", metavar="ID", help="List the staged writes of this tenant.", show_default=False),
 ]
@@ -38,9 +38,9 @@ WaitingTenant = Annotated[
 @command(app)
 def publish(
     workspace: Workspace,
-    table: WaitingTable = None,
-    branch: WaitingBranch = None,
-    tenant: WaitingTenant = None,
+    table: StagedTable = None,
+    branch: StagedBranch = None,
+    tenant: StagedTenant = None,
     *,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -62,8 +62,8 @@ def publish(
 
     with workspace.tables() as manager:
         if table is None:
-            return waiting_report(workspace, manager, tenant)
-        staged = waiting_write(manager, table, branch)
+            return staged_report(workspace, manager, tenant)
+        staged = staged_write(manager, table, branch)
         with working("Comparing with main"):
             moved = require_current(manager, manager.load_table(table), staged)
         data = {"table": table, "branch": staged.branch, "moved": [one.model_dump(mode="json") for one in moved]}
@@ -126,7 +126,7 @@ def _stop(staged: "StagedWrite", redone: str, failing: "Sequence[str]") -> None:
     raise WriteError(msg, hint=hint, table=staged.table)
 
 
-def waiting_report(workspace: Workspace, manager: "IcebergTableManager", tenant: str | None) -> Report:
+def staged_report(workspace: Workspace, manager: "IcebergTableManager", tenant: str | None) -> Report:
     """List the staged writes of all tables in the catalog, or of a tenant."""
     from floe_iceberg.table.recovery import concerns_it_alone
 
@@ -160,7 +160,7 @@ def waiting_report(workspace: Workspace, manager: "IcebergTableManager", tenant:
     )
 
 
-def waiting_write(manager: "IcebergTableManager", table: str, branch: str | None) -> "StagedWrite":
+def staged_write(manager: "IcebergTableManager", table: str, branch: str | None) -> "StagedWrite":
     """Return the selected staged write.
 
     Raises:

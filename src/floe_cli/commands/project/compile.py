@@ -52,11 +52,11 @@ def compile_artifacts(
     artifacts = compile_project(project_file(project), environment=env or None, allow_missing_env=allow_missing_env)
     proof = None
     if connect:
-        from floe_cli.doctor.connection import prove_connection
+        from floe_cli.doctor.connection import probe_catalog
         from floe_iceberg.catalog.connection import open_project
 
         with working("Connecting to the catalog"), open_project(artifacts) as connection:
-            proof = prove_connection(connection)
+            proof = probe_catalog(connection)
     path = write_artifacts(artifacts, out)
     summary = f"project '{artifacts.name}'{_in(artifacts.environment)}, {count(len(artifacts.tables), 'table')}"
     return Report(

@@ -12,8 +12,8 @@ from floe_cli.commands.tables.options import (
     TableArgument,
     YesOption,
 )
-from floe_cli.moments import parse_age, parse_moment
 from floe_cli.output import Report, ago, count, grid, working
+from floe_cli.timestamps import parse_age, parse_timestamp
 from floe_cli.workspace import Workspace
 from floe_core.errors import ConfigurationError, SnapshotNotFoundError
 
@@ -101,7 +101,7 @@ def rollback(
         raise ConfigurationError(msg)
     from floe_iceberg.table.inspection import find_snapshot
 
-    moment = parse_moment(to) if to else None
+    moment = parse_timestamp(to) if to else None
     with workspace.tables() as manager:
         current = manager.get_current_snapshot(table)
         goal = find_snapshot(manager.context, table, snapshot_id=snapshot, as_of=moment, ref=ref)

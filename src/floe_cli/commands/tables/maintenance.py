@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from floe_cli.commands.tables.options import DryRunOption, TableArgument, YesOption, foreign_lines
-from floe_cli.moments import parse_moment
 from floe_cli.output import Report, ago, count, fields, size, working
+from floe_cli.timestamps import parse_timestamp
 from floe_cli.workspace import Workspace
 from floe_core.dataplane import CompactionKind
 from floe_core.errors import ConfigurationError
@@ -57,7 +57,7 @@ def expire(
         floe tables expire bronze.orders --older-than 30d --dry-run
         floe tables expire bronze.orders --older-than 7d --retain-last 3 --yes
     """
-    moment = parse_moment(older_than) if older_than else None
+    moment = parse_timestamp(older_than) if older_than else None
     with workspace.tables() as manager:
         keeping = manager.snapshot_retention(table)
         moment = moment or datetime.now(UTC) - keeping.age
@@ -163,7 +163,7 @@ def sweep(
     if delete and dry_run:
         msg = "--delete and --dry-run exclude each other."
         raise ConfigurationError(msg, hint="Remove one of them.")
-    moment = parse_moment(older_than) if older_than else None
+    moment = parse_timestamp(older_than) if older_than else None
     allow = allow_below_retention
     with workspace.tables() as manager:
         with working("Searching for orphan files"):

@@ -70,7 +70,7 @@ class Holding:
             return False
         return self.buckets is None or _in_buckets(values, column, *self.buckets)
 
-    def lies_in(self, values: ValueSet) -> bool:
+    def is_at_or_below(self, values: ValueSet) -> bool:
         """Whether all values are certainly in a set."""
         if (self.nulls and not values.nulls) or (self.nan and not values.nan):
             return False

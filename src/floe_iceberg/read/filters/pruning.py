@@ -59,7 +59,7 @@ class Pruner:
             case AnyOf(operands):
                 return any(self._every(operand, file) for operand in operands)
             case In(_, values):
-                return any(holding.lies_in(values) for holding in self._of_partition(file, bound))
+                return any(holding.is_at_or_below(values) for holding in self._of_partition(file, bound))
             case Matches():
                 return False
 

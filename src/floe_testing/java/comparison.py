@@ -62,7 +62,7 @@ _UNSAID = {"sequence-number": 0}
 
 
 @dataclass(frozen=True)
-class JavaJudge:
+class JavaComparison:
     """Compares Java's view of a table with a plain reading of the same files.
 
     Attributes:

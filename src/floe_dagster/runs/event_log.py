@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def quick_history(home: Path) -> Iterator[None]:
+def fast_event_log(home: Path) -> Iterator[None]:
     """Speed up writes to the SQLite databases in a Dagster home during a block.
 
     One connection to each database stays open, and commits do not wait for the disk. With a write-ahead log, a power
