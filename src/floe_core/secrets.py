@@ -164,5 +164,5 @@ def _mounted(path: Path) -> str | None:
         return path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as err:
         reason = getattr(err, "strerror", None) or "it is not UTF-8 text"
-        msg = f"The secret file {path} cannot be read: {reason}."
+        msg = f"Cannot read the secret file {path}: {reason}."
         raise SecretReferenceError(msg, hint="Check its content and permissions.") from None

@@ -24,7 +24,7 @@ _HOST = re.compile("//[^/]")
 _MISREAD = re.compile(r"[?#\\\x00-\x1f\x7f]")
 _DOTS = re.compile(r"(?:^|[/\\])\.{1,2}(?=[/\\]|$)")
 # More levels of encoding than this are not a mistake.
-_MOST_DECODINGS = 4
+_MAX_DECODINGS = 4
 
 
 def normal(location: str) -> str:
@@ -144,12 +144,12 @@ class LocationResolver:
         return None if decoded is None or "\0" in decoded else Destinations(plain, self._followed(decoded))
 
     def _followed(self, path: str) -> tuple[str, ...]:
-        tidy = os.path.normpath(path)
+        normalized = os.path.normpath(path)
         if not _DOTS.search(path):
-            return (self._entry(tidy),)
+            return (self._entry(normalized),)
         # The operating system follows a link before it applies ".."; other clients drop the link together with "..".
         whole = self._folder(path)
-        return tuple(dict.fromkeys((self._entry(tidy), f"file:{whole}")))
+        return tuple(dict.fromkeys((self._entry(normalized), f"file:{whole}")))
 
     def _entry(self, path: str) -> str:
         # The last part is not resolved: deleting a link does not delete its target.
@@ -164,7 +164,7 @@ class LocationResolver:
 
 
 def _decoded(path: str) -> str | None:
-    for _ in range(_MOST_DECODINGS):
+    for _ in range(_MAX_DECODINGS):
         plain = unquote(path)
         if plain == path:
             return path

@@ -49,7 +49,7 @@ T = TypeVar("T")
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _ENDPOINT = "observability.otlp_endpoint"
 _EXPORT_SECONDS = 3
-_SILENCE_SECONDS = 30.0
+_PAUSE_SECONDS = 30.0
 _EXPORTER_VARIABLES = "OTEL_PYTHON_EXPORTER_OTLP_HTTP_"
 _SIGNALS = ("v1/traces", "v1/metrics")
 _log = get_logger("floe.observability")
@@ -138,7 +138,7 @@ def flush_observability() -> None:
 
 @dataclass
 class Receiver:
-    """A receiver of this process's telemetry; after a failure, nothing is sent to it for a while.
+    """A receiver of this process's telemetry; after a failure, delivery pauses for a while.
 
     Attributes:
         setting: The setting that configures it.
@@ -159,8 +159,8 @@ class Receiver:
         return _receivers.setdefault(setting, cls(setting))
 
     @property
-    def silent(self) -> bool:
-        """Whether nothing is sent to it for now."""
+    def paused(self) -> bool:
+        """Whether delivery is paused."""
         return time.monotonic() < self.paused_until
 
     def take(self, deliver: Callable[[], T], *, seconds: float) -> T:
@@ -179,7 +179,7 @@ class Receiver:
 
     def failed(self, event: str, **fields: Any) -> None:  # noqa: ANN401 - events take any value
         """Pause deliveries, so a run does not wait for it repeatedly, and log the failure once."""
-        self.paused_until = time.monotonic() + _SILENCE_SECONDS
+        self.paused_until = time.monotonic() + _PAUSE_SECONDS
         if not self.lost:
             self.lost = True
             _log.warning(event, **fields)
@@ -308,7 +308,7 @@ def _with_pauses(exporter: Exporter, failure: object) -> Exporter:
     receiver = Receiver.of(_ENDPOINT)
 
     def export_unless_paused(*batch: Any, **options: Any) -> object:  # noqa: ANN401 - the arguments differ per signal
-        if receiver.silent:
+        if receiver.paused:
             return failure
         receiver.answer = None
         try:

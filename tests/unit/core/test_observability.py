@@ -93,11 +93,11 @@ def test_a_process_that_joined_a_trace_works_for_it_outside_of_its_own_spans(spa
 
 def test_a_receiver_that_failed_is_left_alone_and_told_of_once():
     receiver = Receiver("observability.openlineage")
-    assert not receiver.silent
+    assert not receiver.paused
     with capture_logs() as logs:
         receiver.failed("lineage_not_sent", error="Timeout")
         receiver.failed("lineage_not_sent", error="Timeout")
-    assert receiver.silent
+    assert receiver.paused
     assert [(line["event"], line["error"]) for line in logs] == [("lineage_not_sent", "Timeout")]
 
 
