@@ -112,9 +112,9 @@ class SharedTable:
         self.floe_agrees(self.rows)
         assert_audited(self.manager, self.table)
         location = self.manager.load_table(self.table).metadata_location
-        judge = JavaComparison(self.engines.session, self.name)
-        judge.check_metadata(location)
-        judge.check_entries(location)
+        comparison = JavaComparison(self.engines.session, self.name)
+        comparison.check_metadata(location)
+        comparison.check_entries(location)
 
     def floe_agrees(self, rows: Iterable[Row], **version: Any) -> None:
         """Compare the rows in floe, on main or another version, with a model; equality deletes may be refused."""

@@ -85,14 +85,14 @@ def _path(namespace: tuple[str, ...], *rest: str) -> str:
 
 
 def _create(**fields: Any) -> Callable[[TenantPair], Any]:
-    def body(rooms: TenantPair) -> Any:
+    def body(pair: TenantPair) -> Any:
         filled = {
-            key: value.format(own=rooms.own_location, victim=rooms.victim_location, base=rooms.base)
+            key: value.format(own=pair.own_location, victim=pair.victim_location, base=pair.base)
             for key, value in fields.items()
             if isinstance(value, str)
         }
         properties = {
-            key: value.format(victim=rooms.victim_location) for key, value in fields.get("properties", {}).items()
+            key: value.format(victim=pair.victim_location) for key, value in fields.get("properties", {}).items()
         }
         stage = {"stage-create": True} if fields.get("stage") else {}
         return {"name": "spy", "schema": SCHEMA, **filled, "properties": properties, **stage}
@@ -126,8 +126,8 @@ def _attacks() -> dict[str, Callable[[TenantPair], Attack]]:
             body = _create(**fields, stage=stage)
             add(
                 f"{verb} a table {where}",
-                lambda rooms, body=body, denied=denied: Attack(  # type: ignore[misc]
-                    "POST", _path(rooms.own, "tables"), body(rooms), denied
+                lambda pair, body=body, denied=denied: Attack(  # type: ignore[misc]
+                    "POST", _path(pair.own, "tables"), body(pair), denied
                 ),
             )
     dots = _create(location="{own}/../beta/spy")
@@ -228,8 +228,8 @@ def _rename(source: tuple[str, ...], destination: tuple[str, ...]) -> dict[str, 
 ATTACKS = _attacks()
 
 
-def _role(rooms: TenantPair, name: str, *rest: str) -> str:
-    return "/".join(["catalogs", rooms.prefix, "catalog-roles", name, *rest])
+def _role(pair: TenantPair, name: str, *rest: str) -> str:
+    return "/".join(["catalogs", pair.prefix, "catalog-roles", name, *rest])
 
 
 # Management API requests that would give a tenant more privileges than it has.
@@ -317,18 +317,18 @@ class Intruder:
         message = (content.get("error") or {}).get("message", "") if isinstance(content, dict) else ""
         return Answer(reply.status_code, message, content)
 
-    def catalog(self, rooms: TenantPair, attack: Attack) -> Answer:
+    def catalog(self, pair: TenantPair, attack: Attack) -> Answer:
         """Send a request to the catalog."""
-        written = replace(attack, path=attack.path.replace("%1F", rooms.separator))
-        return self.send("/".join(filter(None, [self._uri, "v1", rooms.prefix])), written)
+        written = replace(attack, path=attack.path.replace("%1F", pair.separator))
+        return self.send("/".join(filter(None, [self._uri, "v1", pair.prefix])), written)
 
     def management(self, attack: Attack) -> Answer:
         """Send a request to Polaris's management API."""
         return self.send(f"{self._uri.removesuffix('/api/catalog')}/api/management/v1", attack)
 
-    def polaris(self, rooms: TenantPair, attack: Attack) -> Answer:
+    def polaris(self, pair: TenantPair, attack: Attack) -> Answer:
         """Send a request to Polaris's own catalog API: generic tables and policies."""
-        return self.send(f"{self._uri}/polaris/v1/{rooms.prefix}", attack)
+        return self.send(f"{self._uri}/polaris/v1/{pair.prefix}", attack)
 
     def close(self) -> None:
         """Close the connection."""
