@@ -14,7 +14,7 @@ from floe_core.errors import ConfigurationError, FloeStorageError, StorageError,
 from floe_core.observing.redaction import redact_text
 from floe_core.telemetry import traced
 from floe_iceberg.table.files.live_files import FileReader
-from floe_tenancy.layout.layout import is_place_in
+from floe_tenancy.layout.layout import is_own_location
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -65,7 +65,7 @@ def reason_against_export(manager: IcebergTableManager, table: TenantTable, own:
     """
     if table.broken:
         return f"cannot read it: {table.broken}"
-    if outside := [place for place in table.places if not is_place_in(own, place)]:
+    if outside := [place for place in table.places if not is_own_location(own, place)]:
         return f"it uses {outside[0]}, outside the tenant's prefixes"
     if table.snapshot_id is None:
         return None
