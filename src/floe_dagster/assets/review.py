@@ -69,7 +69,7 @@ class ReadInput:
 def require_valid(
     assets: Sequence[WrittenAsset], declared: Mapping[str, TableConfig], inputs: Sequence[ReadInput] = ()
 ) -> None:
-    """Refuse assets whose runs would have unexpected effects.
+    """Reject assets whose runs would have unexpected effects.
 
     Args:
         assets: Assets that the project writes through floe.

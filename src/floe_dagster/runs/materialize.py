@@ -122,7 +122,7 @@ def run_assets(  # noqa: PLR0913 - independent options of a run
     return RunOutcome(tuple(run_ids), success, tuple(progress.assets), time.monotonic() - started, failure)
 
 
-def together(outcomes: Sequence[RunOutcome]) -> RunOutcome:
+def combined(outcomes: Sequence[RunOutcome]) -> RunOutcome:
     """Combine the outcomes of consecutive runs: add up rows, and keep the worst state of each asset."""
     assets: dict[str, AssetProgress] = {}
     for outcome in outcomes:

@@ -44,10 +44,10 @@ class Workers:
     def started(cls, pipeline: Pipeline, count: int) -> Iterator[Workers]:
         """Provide up to this many workers during a block; an exception in the block interrupts their runs."""
         export_project(pipeline.artifacts, tenant=pipeline.tenant)
-        pool = ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn"), initializer=_settle)
+        pool = ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn"), initializer=_prepare_worker)
         with _ignoring_interrupts():
             for _ in range(count):
-                pool.submit(_begin)
+                pool.submit(_start_worker)
         try:
             yield cls(pipeline, pool)
         except BaseException:
@@ -86,11 +86,11 @@ def _ignoring_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _begin() -> None:
+def _start_worker() -> None:
     """Do nothing; submitting this makes the pool start a worker."""
 
 
-def _settle() -> None:
+def _prepare_worker() -> None:
     """Ignore interrupts while the worker is idle, and exit with the parent process."""
     # The terminal sends Ctrl-C to the whole process group; a worker receives it only from its parent.
     os.setpgid(0, 0)

@@ -103,7 +103,7 @@ def reading(**metadata):
     [
         ({"incremantal": True}, "Did you mean 'incremental'?"),
         ({"columns": "id"}, "must be a list of columns"),
-        ({"incremental": True, "branch": "side"}, "sets both a version of the table and 'incremental'"),
+        ({"incremental": True, "branch": "side"}, "sets both 'incremental' and a version of the table"),
     ],
 )
 def test_mistakes_in_what_an_input_asks_for_are_told_before_anything_runs(metadata, told):
