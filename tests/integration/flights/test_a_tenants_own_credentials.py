@@ -92,11 +92,11 @@ def test_an_airports_pipeline_runs_with_its_own_credentials_alone(site, project,
     assert assets[flights]["state"] == "published"
     assert assets[flights]["rows"] == expected
     assert assets[f"{place}.{AIRPORT}.gold.daily"]["total_rows"] == len(DAYS)
-    assert guard.asked == []
+    assert guard.refused_calls == []
     planes = f"{place}.{AIRPORT}.bronze.planes"
     floe("tables", "expire", planes, "--older-than", "0d", "--retain-last", "1", "--yes", "--env", "tenant", **own)
     # Expiry looks for a legal hold above the tenant; missing access there does not stop it.
-    assert set(guard.asked) == {f"GET /v1/namespaces/{place}"}
+    assert set(guard.refused_calls) == {f"GET /v1/namespaces/{place}"}
     # The administrator sees the same rows, all files below the tenant's prefix, and an unchanged second tenant.
     verified = floe("tenants", "verify", AIRPORT, NEIGHBOR, "--env", "owner", **owner)
     wrong = [check for report in verified for check in report["checks"] if check["state"] == "failed"]

@@ -20,7 +20,7 @@ def dev(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Local port of the Dagster UI; 0: any free port.")] = 3000,
     tenant: TenantOption = None,
 ) -> Report:
-    """Open the Dagster UI for this project, until you press Ctrl-C.
+    """Run the Dagster UI for this project until you press Ctrl-C.
 
     Examples:
         floe dev

@@ -24,7 +24,9 @@ def discard(
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> Report:
-    """Discard rows that were held back by their checks, or a branch left by a killed run; main is not changed.
+    """Discard rows that were held back by their checks, or a branch left by a killed run.
+
+    The rows on main are not changed.
 
     Examples:
         floe discard  # list all staged writes

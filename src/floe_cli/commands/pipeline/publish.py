@@ -23,11 +23,11 @@ app = single_command()
 
 StagedTable = Annotated[
     str | None,
-    typer.Argument(metavar="[TABLE]", help="Table, such as silver.orders; omit it to list all staged writes."),
+    typer.Argument(metavar="TABLE", help="Table, such as silver.orders; omit it to list all staged writes."),
 ]
 StagedBranch = Annotated[
     str | None,
-    typer.Argument(metavar="[BRANCH]", help="Branch with the staged rows; required if the table has several."),
+    typer.Argument(metavar="BRANCH", help="Branch with the staged rows; required if the table has several."),
 ]
 StagedTenant = Annotated[
     str | None,
@@ -45,7 +45,7 @@ def publish(
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> Report:
-    """Publish rows that were held back by their checks, after you inspected them.
+    """Publish rows that were held back by their checks.
 
     If main has moved since the rows were written, the write is redone on top of main and its checks run again.
     Publishing is refused if rows that the write replaces have changed, or if a later run of the same work was
@@ -140,7 +140,7 @@ def staged_report(workspace: Workspace, manager: "IcebergTableManager", tenant: 
                 raise
             failures[table] = err
     rows = [
-        (write.table, write.branch, _waiting(write), write.mode, write.summary.get("added-records")) for write in staged
+        (write.table, write.branch, _age(write), write.mode, write.summary.get("added-records")) for write in staged
     ]
     headers = ["TABLE", "BRANCH", "WRITTEN", "MODE", "ROWS"]
     return Report(
@@ -180,7 +180,7 @@ def staged_write(manager: "IcebergTableManager", table: str, branch: str | None)
     return found[0]
 
 
-def _waiting(write: "StagedWrite") -> str:
+def _age(write: "StagedWrite") -> str:
     return ago(datetime.fromtimestamp(write.timestamp_ms / 1000, UTC))
 
 
