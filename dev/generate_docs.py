@@ -24,7 +24,7 @@ from floe_core.schemas.sql_model import SqlModelConfig
 from floe_core.secrets import SecretReference
 from floe_dagster.assets.metadata_keys import ASSET_KEYS, INPUT_KEYS, MetadataKey
 from floe_dagster.io.config import IcebergIOManagerConfig
-from floe_testing.stand_ins.tenant_attacks import ATTACKS, ESCALATIONS, Rooms
+from floe_testing.stand_ins.tenant_attacks import ATTACKS, ESCALATIONS, TenantPair
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -235,7 +235,7 @@ other attacks."""
 def attacks() -> str:
     """List every attack with the recorded response of a real server."""
     answers = json.loads(RECORDED.read_text(encoding="utf-8"))["answers"]
-    rooms = Rooms(
+    rooms = TenantPair(
         prefix="lake",
         own=("tenants", "acme"),
         victim=("tenants", "beta"),

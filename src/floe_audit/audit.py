@@ -87,11 +87,11 @@ class _Run:
         lists = self._each(wanted, lambda one: self._manifest_list(one, metadata))
         listed = [(snapshot, read) for snapshot, read in zip(wanted, lists, strict=True) if read is not None]
         manifests = self._manifests(listed, metadata)
-        pairs = self._judge_lines(listed, manifests, metadata)
-        self._judge_snapshots(wanted, pairs, metadata)
-        return self._judge_files(wanted, pairs, metadata)
+        pairs = self._check_manifest_lists(listed, manifests, metadata)
+        self._check_each_snapshot(wanted, pairs, metadata)
+        return self._check_files(wanted, pairs, metadata)
 
-    def _judge_files(
+    def _check_files(
         self, wanted: list[dict[str, Any]], pairs: dict[int, list[Pair]], metadata: TableMetadata
     ) -> dict[int, int]:
         findings = self._findings
@@ -153,9 +153,9 @@ class _Run:
                     continue
                 key, number = entry.file.key, data_sequence_number(entry, line)
                 known = found.setdefault(key, entry.file)
-                held = unchanged(known, entry.file) and numbers.setdefault(key, number) == number
+                ok = unchanged(known, entry.file) and numbers.setdefault(key, number) == number
                 what = f"Manifests describe {entry.file.path} differently"
-                self._findings.check(held, Rule.MANIFEST_FILE_CHANGED, what, file=manifest.path)
+                self._findings.check(ok, Rule.MANIFEST_FILE_CHANGED, what, file=manifest.path)
         return found
 
     def _file(self, file: ContentFile, metadata: TableMetadata) -> DeletedPositions | None:
@@ -206,7 +206,7 @@ class _Run:
         read_ones = self._each(lines.values(), read)
         return {one.path: one for one in read_ones if one is not None}
 
-    def _judge_lines(
+    def _check_manifest_lists(
         self,
         listed: list[tuple[dict[str, Any], ManifestList]],
         manifests: dict[str, Manifest],
@@ -228,7 +228,7 @@ class _Run:
                 pairs[snapshot["snapshot-id"]] = [(line, manifests[line.path]) for line in read.manifests]
         return pairs
 
-    def _judge_snapshots(
+    def _check_each_snapshot(
         self, wanted: list[dict[str, Any]], pairs: dict[int, list[Pair]], metadata: TableMetadata
     ) -> None:
         totals = SnapshotTotals()

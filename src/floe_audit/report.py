@@ -138,7 +138,7 @@ class Findings:
 
     def check(
         self,
-        held: object,
+        ok: object,
         rule: Rule,
         message: str,
         *,
@@ -149,7 +149,7 @@ class Findings:
         """Count one application of a rule, and record a breach unless the rule holds."""
         with self._lock:
             self._applied[rule.value] += 1
-            if held:
+            if ok:
                 return True
             shown = None if expected is None and found is None else _shown(expected)
             breach = Breach(rule.value, message, file, shown, None if shown is None else _shown(found))

@@ -27,9 +27,9 @@ class RootGroup(LazyGroup):
         "compile": ("floe_cli.commands.project.compile", "Compile floe.yaml into artifacts."),
         "plan": ("floe_cli.commands.pipeline.plan", "Show what a run would read and write."),
         "apply": ("floe_cli.commands.catalog.apply", "Change tables to match floe.yaml."),
-        "run": ("floe_cli.commands.pipeline.run", "Materialize assets on Spark, check and publish them."),
+        "run": ("floe_cli.commands.pipeline.run", "Materialize assets on Spark, then check and publish them."),
         "test": ("floe_cli.commands.pipeline.test", "Check published tables without writing to them."),
-        "dev": ("floe_cli.commands.pipeline.dev", "Open the Dagster UI for this project."),
+        "dev": ("floe_cli.commands.pipeline.dev", "Run the Dagster UI for this project."),
         "publish": ("floe_cli.commands.pipeline.publish", "Publish rows that were held back by their checks."),
         "discard": ("floe_cli.commands.pipeline.discard", "Discard rows that were held back by their checks."),
         "doctor": ("floe_cli.commands.project.doctor", "Check this machine and project, and suggest fixes."),
@@ -74,7 +74,7 @@ def root(
         bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
-    """Iceberg tables that survive crashes, retries and second writers.
+    """Iceberg tables that survive crashes, retries and concurrent writers.
 
     A project is a floe.yaml and your PySpark code. Start with: floe init
     """

@@ -177,7 +177,7 @@ def command(
                     arguments.pop("project"),
                     arguments.pop("env") or None,
                     named=named,
-                    spoken=not as_json,
+                    prints_text=not as_json,
                     log_level="DEBUG" if debug else "INFO" if verbose else None,
                 )
                 arguments[WORKSPACE] = shared[WORKSPACE] = workspace

@@ -45,7 +45,7 @@ def typed_table(schema: str, partition_by: Sequence[str], sort_by: Sequence[str]
         )
     except ValidationError as err:
         reasons = "; ".join(problem["msg"].removeprefix("Value error, ") for problem in err.errors(include_url=False))
-        msg = f"Invalid table definition: {reasons}."
+        msg = f"Invalid table definition: {reasons}{'' if reasons.endswith('?') else '.'}"
         raise ConfigurationError(msg) from err
 
 

@@ -87,7 +87,7 @@ def describe(err: Exception) -> Failure:
     if isinstance(err, typer.TyperException):
         return _usage(err)
     if isinstance(err, typer.Abort):
-        return Failure("Aborted", "Nothing was changed.", USER_ERROR)
+        return Failure("Aborted", "Canceled. Nothing was changed.", USER_ERROR)
     if (full := _full_disk(err)) is not None:
         return Failure(
             StorageFullError.__name__, full, StorageFullError.exit_code, "Free some space, then run the command again."

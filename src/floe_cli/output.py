@@ -252,5 +252,5 @@ def confirm(question: str, *, yes: bool, answer: str | None = None, has_dry_run:
     sys.stderr.flush()
     given = sys.stdin.readline().strip()
     if given != answer if answer else given.lower() not in {"y", "yes"}:
-        msg = "Nothing was changed."
+        msg = "Canceled. Nothing was changed."
         raise ConfigurationError(msg)

@@ -58,8 +58,8 @@ def write_project(folder: Path, name: str, *, force: bool) -> list[Path]:
     }
     try:
         if folder.exists() and not folder.is_dir():
-            msg = f"{folder} is a file."
-            raise ConfigurationError(msg, hint="Pass a folder instead.")
+            msg = f"{folder} is a file, not a folder."
+            raise ConfigurationError(msg, hint="Pass a folder.")
         _refuse_to_overwrite(folder, list(content), force=force)
         new = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
@@ -79,7 +79,7 @@ def _refuse_to_overwrite(folder: Path, names: list[str], *, force: bool) -> None
     if folders := [name for name in names if (folder / name).is_dir()]:
         msg = f"Cannot write {', '.join(folders)} to {folder}: a folder with that name exists."
         raise ConfigurationError(msg, hint="Move it, or choose another folder.")
-    there = [name for name in names if (folder / name).exists()]
-    if there and not force:
-        msg = f"{folder} already contains {', '.join(there)}."
+    existing = [name for name in names if (folder / name).exists()]
+    if existing and not force:
+        msg = f"{folder} already contains {', '.join(existing)}."
         raise ConfigurationError(msg, hint="Choose another folder, or overwrite them with --force.")

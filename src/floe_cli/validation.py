@@ -23,7 +23,7 @@ _MODULE = ("orchestration", "module")
 
 
 def table_problems(layers: Layers, artifacts: CompiledArtifacts) -> list[ConfigProblem]:
-    """Return the problems that would keep a declared table from being created."""
+    """Return the problems that would prevent the creation of a declared table."""
     return [problem for name, config in artifacts.tables.items() for problem in _of_table(layers, name, config)]
 
 
@@ -34,7 +34,7 @@ def _of_table(layers: Layers, name: str, config: TableConfig) -> Iterator[Config
     if not config.columns:
         return
     schema = declared_schema(config.columns)
-    sound = True
+    valid = True
     for setting, terms in (("partition_by", config.partition_by), ("sort_by", config.sort_by)):
         for index, term in enumerate(terms or ()):
             try:
@@ -43,11 +43,11 @@ def _of_table(layers: Layers, name: str, config: TableConfig) -> Iterator[Config
                 else:
                     check_spec(partition_spec([term], schema), schema)
             except FloeStorageError as err:
-                sound = False
+                valid = False
                 yield _located(layers, ("tables", name, setting, index), err)
     try:
         # Terms that are valid alone can conflict with each other.
-        check_spec(partition_spec(config.partition_by if sound else (), schema), schema)
+        check_spec(partition_spec(config.partition_by if valid else (), schema), schema)
     except FloeStorageError as err:
         yield _located(layers, ("tables", name, "partition_by"), err)
 
@@ -83,8 +83,8 @@ def asset_problems(layers: Layers, artifacts: CompiledArtifacts) -> list[ConfigP
         return list(_of_assets(layers, artifacts, Pipeline.of(artifacts)))
     except FloeStorageError as err:
         problems = err.problems if isinstance(err, ConfigurationError) else ()
-        if loose := [problem for problem in problems if not problem.line]:
-            return [_placed(layers, problem, artifacts) for problem in loose]
+        if without_location := [problem for problem in problems if not problem.line]:
+            return [_placed(layers, problem, artifacts) for problem in without_location]
         # Report the place in floe.yaml along with the place in the module.
         return [_located(layers, _path_of(err, artifacts), err), *problems]
 
@@ -161,7 +161,7 @@ def _of_relationships(layers: Layers, artifacts: CompiledArtifacts, known: Itera
 
 def _of_assets(layers: Layers, artifacts: CompiledArtifacts, pipeline: Pipeline) -> Iterator[ConfigProblem]:
     from floe_dagster.assets.keys import keys_by_table
-    from floe_dagster.assets.partitions import tie
+    from floe_dagster.assets.partitions import bind_partitions
     from floe_iceberg.table.schema import declared_schema
 
     written = {pipeline.table(key): key for key in pipeline.keys}
@@ -176,7 +176,7 @@ def _of_assets(layers: Layers, artifacts: CompiledArtifacts, pipeline: Pipeline)
         if partitions_def is None or not config.columns or artifacts.orchestration.per_tenant:
             continue
         try:
-            tie(partitions_def, declared_schema(config.columns), pipeline.column_choice(key))
+            bind_partitions(partitions_def, declared_schema(config.columns), pipeline.column_choice(key))
         except FloeStorageError as err:
             yield _located(layers, ("tables", name, "columns"), err)
 

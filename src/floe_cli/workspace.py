@@ -42,14 +42,14 @@ class Workspace:
         folder: Folder with floe.yaml; None searches the working directory and its parents.
         environment: Name of the environment; None selects the base environment, regardless of the last compilation.
         named: Whether ``--env`` was passed on the command line, rather than set by an environment variable.
-        spoken: Whether the output is text; JSON output contains environment and catalog instead of announcing them.
+        prints_text: Whether the output is text; JSON output contains environment and catalog instead of a notice.
         log_level: Log level from the command line; None uses the project's.
     """
 
     folder: Path | None = None
     environment: str | None = None
     named: bool = False
-    spoken: bool = True
+    prints_text: bool = True
     log_level: Literal["DEBUG", "INFO"] | None = None
 
     @cached_property
@@ -84,7 +84,7 @@ class Workspace:
     @cached_property
     def _announced(self) -> bool:
         environment, catalog = self.artifacts.environment, self.artifacts.catalog
-        if self.spoken:
+        if self.prints_text:
             name = f"environment '{environment}'" if environment else "the base environment"
             sys.stderr.write(f"Using {name}, {catalog.type} catalog '{catalog.name}'.\n")
             sys.stderr.flush()
@@ -185,12 +185,20 @@ class Workspace:
     @contextmanager
     def tables(self) -> Iterator[IcebergTableManager]:
         """Open the project's tables for the duration of a block."""
+        from floe_core.errors import TableNotFoundError
         from floe_iceberg import IcebergTableManager
 
         self.observe()
         self.announce()
         with IcebergTableManager.from_artifacts(self.artifacts) as manager:
-            yield manager
+            try:
+                yield manager
+            except TableNotFoundError as err:
+                if err.table in self.artifacts.tables:
+                    err.hint = (
+                        f"It is declared in floe.yaml. Create it with: floe run, or: floe tables create {err.table}"
+                    )
+                raise
 
 
 @contextmanager

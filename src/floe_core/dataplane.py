@@ -1,7 +1,8 @@
 """The contract between the table manager and an engine.
 
-The manager decides what is written and whether it landed; the engine moves rows. Every method names tables as
-``namespace.table`` and works once: retry, reconciliation and publishing belong to the manager's commit protocol.
+The manager decides what to write and finds out whether a commit succeeded; the engine reads and writes rows. Tables are
+named ``namespace.table``. Every method makes a single attempt: the manager's commit protocol retries, reconciles and
+publishes.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 OPERATION_ID_PROPERTY = "floe.operation-id"
-# Rows that an upsert brought; an engine's own figures count the rows it copied as well.
+# Number of rows that an upsert received; an engine's own counts include the rows that it copied.
 SOURCE_ROWS_PROPERTY = "floe.source-rows"
 
 
 class WriteKind(StrEnum):
-    """What a write does to the rows already there."""
+    """What a write does to existing rows."""
 
     APPEND = "append"
     OVERWRITE = "overwrite"
@@ -31,7 +32,7 @@ class WriteKind(StrEnum):
 
 
 class NullKeys(StrEnum):
-    """What an upsert does with null in a key."""
+    """How an upsert treats null in a key."""
 
     REFUSE = "refuse"
     MATCH = "match"
@@ -47,18 +48,18 @@ class CompactionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WriteRequest:
-    """One write, to be carried out once.
+    """One write.
 
     Attributes:
         table: ``namespace.table``.
-        kind: What happens to the rows already there.
-        data: Engine frame, or Arrow table or reader; None for a delete.
-        row_filter: Rows of OVERWRITE_FILTER and DELETE; as in a ``ReadRequest``.
-        keys: Columns that identify a row, for UPSERT; dotted for fields of structs.
-        null_keys: Whether null in a key is refused or equals null, for UPSERT.
-        branch: Target branch; None means main.
-        snapshot_properties: Go into the snapshot summary, the operation id among them.
-        options: Engine write options.
+        kind: What happens to existing rows.
+        data: A frame of the engine, or an Arrow table or reader; None for a delete.
+        row_filter: Rows to replace or delete, for OVERWRITE_FILTER and DELETE; as in a ``ReadRequest``.
+        keys: Columns that identify a row, for UPSERT; dotted for nested fields.
+        null_keys: How null in a key is treated, for UPSERT.
+        branch: Target branch; None for main.
+        snapshot_properties: Added to the snapshot summary; they include the operation id.
+        options: Write options of the engine.
     """
 
     table: str
@@ -78,15 +79,15 @@ class ReadRequest:
 
     Attributes:
         table: ``namespace.table``.
-        columns: Projection, None for all.
-        row_filter: A row filter that fits the table (``floe_iceberg``'s ``RowPredicate``), which the engine writes in
-            its own language; or a predicate in the engine's SQL.
-        where: A condition of a user in the engine's SQL, beside the row filter.
+        columns: Columns to read; None for all.
+        row_filter: Rows to read: a filter bound to the table's schema (``RowPredicate`` of ``floe_iceberg``), which the
+            engine translates, or a predicate in the engine's SQL.
+        where: An additional condition from the user, in the engine's SQL.
         snapshot_id: Snapshot to read.
-        as_of: Moment to read at, with zone.
+        as_of: Time to read at, with a time zone.
         ref: Branch or tag to read.
-        start_snapshot_id: Read only what was appended after this snapshot, up to ``snapshot_id`` or now.
-        limit: Most rows.
+        start_snapshot_id: Read only rows appended after this snapshot, up to ``snapshot_id`` or the current one.
+        limit: Maximum number of rows.
     """
 
     table: str
@@ -101,13 +102,13 @@ class ReadRequest:
 
 
 class Measure(StrEnum):
-    """What an aggregate measures over rows.
+    """What an aggregate measures.
 
-    ``ROWS``: how many there are. ``NULLS``: how many have null in the column. ``REPEATED``: how many are beyond the
-    first of their key; a key with a null in it is not a key. ``OUTSIDE``: how many values are below ``low`` or above
-    ``high``. ``OTHER``: how many values are not among ``values``. ``VIOLATIONS``: for how many rows ``condition`` is
-    false. ``NEWEST``: the newest value, in seconds since the epoch; a value without a zone is UTC. Null is never
-    outside, other, or a violation.
+    ``ROWS``: the number of rows. ``NULLS``: the number of nulls in the column. ``REPEATED``: the number of rows after
+    the first with the same key; keys that contain null are ignored. ``OUTSIDE``: the number of values below ``low`` or
+    above ``high``. ``OTHER``: the number of values that are not in ``values``. ``VIOLATIONS``: the number of rows for
+    which ``condition`` is false. ``NEWEST``: the newest value in seconds since the epoch; without a time zone, as UTC.
+    OUTSIDE, OTHER and VIOLATIONS do not count nulls.
     """
 
     ROWS = "rows"
@@ -119,24 +120,24 @@ class Measure(StrEnum):
     NEWEST = "newest"
 
 
-# The names that lead to a column, from the top-level one down.
+# Names from the top-level column down to a nested field.
 ColumnPath = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One figure over the rows of a read.
+    """One aggregate over the rows of a read.
 
     Attributes:
-        name: Its name among the figures of one pass.
-        measure: What is measured.
-        columns: The columns that are measured; for VIOLATIONS, those that an example shows.
-        row_filter: Rows that count, as in a ``ReadRequest``; None for all.
-        where: Rows that count, as a condition of a user in the engine's SQL; None for all.
-        condition: What VIOLATIONS tests, in the engine's SQL.
-        low: Least value that is not OUTSIDE, None for no limit.
-        high: Largest value that is not OUTSIDE, None for no limit.
-        values: Values that are not OTHER.
+        name: Its name, unique among the aggregates of one pass.
+        measure: What to measure.
+        columns: The columns to measure; for VIOLATIONS, the columns that an example shows.
+        row_filter: Rows to include, as in a ``ReadRequest``; None for all.
+        where: An additional condition from the user, in the engine's SQL; None for all rows.
+        condition: Condition of VIOLATIONS, in the engine's SQL.
+        low: Minimum of OUTSIDE, inclusive; None for no limit.
+        high: Maximum of OUTSIDE, inclusive; None for no limit.
+        values: Accepted values of OTHER.
     """
 
     name: str
@@ -152,12 +153,12 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What an aggregate found.
+    """The result of an aggregate.
 
     Attributes:
-        value: The count, or the newest value; None when there is no newest one.
-        example: The least of the counted values as text; of several columns, and of VIOLATIONS, a JSON object whose
-            names are the columns' full names. None without any.
+        value: The count, or the newest value; None if there is no newest value.
+        example: The smallest counted value as text; for several columns and for VIOLATIONS, a JSON object by full
+            column name. None if there is no example.
     """
 
     value: float | None
@@ -166,7 +167,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceFigures:
-    """What an engine's maintenance procedure reports; absent figures are 0."""
+    """Statistics reported by an engine's maintenance procedure; missing values are 0."""
 
     rewritten_files: int = 0
     added_files: int = 0
@@ -182,16 +183,16 @@ class MaintenanceFigures:
 
 @dataclass(frozen=True, slots=True)
 class RefRequest:
-    """A branch or tag to make, or to point elsewhere.
+    """A branch or tag to create or move.
 
     Attributes:
         name: Its name.
         kind: ``branch`` or ``tag``.
-        snapshot_id: Where it points; None starts a branch of a table that has no snapshot.
-        replace: Whether one of that name is pointed elsewhere rather than refused.
-        max_ref_age_ms: Age at which expiry drops it.
-        max_snapshot_age_ms: Age at which a branch's snapshots expire.
-        min_snapshots_to_keep: Snapshots of a branch that are always kept.
+        snapshot_id: Its snapshot; None creates a branch of a table without snapshots.
+        replace: Whether to move an existing branch or tag of that name instead of refusing.
+        max_ref_age_ms: Age at which expiry removes it.
+        max_snapshot_age_ms: Age at which the snapshots of a branch expire.
+        min_snapshots_to_keep: Number of snapshots of a branch that are always kept.
     """
 
     name: str
@@ -209,11 +210,11 @@ class ColumnRequest:
 
     Attributes:
         kind: ``add``, ``widen``, ``make_optional``, ``rename``, ``reorder``, ``doc`` or ``drop``.
-        path: Names from the top-level column down.
-        type: Type of an added or widened column, in floe's spelling.
+        path: Names from the top-level column down to a nested field.
+        type: Type of an added or widened column, in the syntax of floe.yaml.
         new_name: Name after a rename.
         doc: Comment.
-        after: Column to stand behind; None moves a reordered one to the front.
+        after: Column before the reordered one; None moves it to the front.
     """
 
     kind: str
@@ -235,26 +236,26 @@ class DataPlane(Protocol):
 
     @property
     def session(self) -> Any:  # noqa: ANN401 - the engine's own session
-        """The engine's own session, to make frames with."""
+        """The engine's own session, for creating frames."""
         ...
 
     def accepts(self, data: object) -> bool:
-        """Whether the data is one of the engine's own frames; the engine is not started for the answer."""
+        """Whether the data is one of the engine's own frames; does not start the engine."""
         ...
 
     def gives(self, kind: type) -> bool:
-        """Whether a class is that of the engine's own frames, or what they have in common.
+        """Whether a class is the class of the engine's own frames, or their common base class.
 
-        The engine is not started for the answer, and a class such as ``object`` is none.
+        Does not start the engine. General classes such as ``object`` do not count.
         """
         ...
 
     def columns(self, data: object) -> tuple[str, ...]:
-        """Return the names of the columns of one of the engine's own frames."""
+        """Return the column names of one of the engine's own frames."""
         ...
 
     def empty_frame(self) -> Any:  # noqa: ANN401 - the engine's own lazy frame
-        """Return a frame without columns and rows."""
+        """Return a frame without columns or rows."""
         ...
 
     def arrow_schema(self, data: object) -> Any:  # noqa: ANN401 - a pyarrow.Schema, which floe_core does not import
@@ -262,19 +263,19 @@ class DataPlane(Protocol):
         ...
 
     def columns_with_nulls(self, data: object, columns: Sequence[str]) -> tuple[str, ...]:
-        """Return which of some columns hold null in one of the engine's own frames; the frame is computed for it."""
+        """Compute one of the engine's own frames, and return those of the given columns that contain nulls."""
         ...
 
     def write(self, request: WriteRequest) -> None:
-        """Carry out one write, or raise whatever the engine raised.
+        """Carry out one write; errors of the engine are raised unchanged.
 
         Raises:
-            InvalidDataError: The rows do not fit; ``nulls`` says that a required column was given null.
+            InvalidDataError: The rows do not fit; ``nulls`` is set if a required column contains nulls.
         """
         ...
 
     def await_quiet(self, operation_id: str, *, timeout_seconds: float = 60.0) -> None:
-        """Cancel what still runs for an operation and return when nothing does."""
+        """Cancel the work that is still running for an operation, and return when none is left."""
         ...
 
     def frame(self, request: ReadRequest) -> Any:  # noqa: ANN401 - the engine's own lazy frame
@@ -282,58 +283,58 @@ class DataPlane(Protocol):
         ...
 
     def query(self, frames: Mapping[str, Any], text: Callable[[Mapping[str, str]], str]) -> Any:  # noqa: ANN401 - the engine's own lazy frame
-        """Run a query whose tables are frames.
+        """Run a query over frames.
 
         Args:
-            frames: What the query reads, by table.
-            text: Makes the query out of the name that each table has in it.
+            frames: The frames by table.
+            text: Returns the query, given the name to use for each table.
         """
         ...
 
     def guard_rows(self, data: object, row_filter: object, *, column: str, message: str) -> Any:  # noqa: ANN401 - a frame
-        """Return a frame of the same rows that fails when it is computed and a row does not pass a filter.
+        """Return a frame of the same rows whose computation fails if a row does not match a filter.
 
         Args:
             data: One of the engine's own frames.
             row_filter: Rows that are allowed; as in a ``ReadRequest``.
-            column: A column that the filter reads, dotted for a field of a struct.
-            message: Part of the error, whatever the engine makes of it.
+            column: A column that the filter uses; dotted for a nested field.
+            message: Text that the error contains.
         """
         ...
 
     def aggregate(self, request: ReadRequest, aggregates: Sequence[Aggregate]) -> dict[str, Figure]:
-        """Compute figures by name in one pass over the rows of a read.
+        """Compute aggregates in one pass over the rows of a read; return the results by name.
 
         Raises:
-            InvalidScanError: A user's condition does not fit the table or its values; the message is the reason alone.
+            InvalidScanError: The user's condition does not fit the table or its values; the message is only the reason.
         """
         ...
 
     def unmatched(
         self, aggregate: Aggregate, request: ReadRequest, other: ReadRequest, other_columns: Sequence[ColumnPath]
     ) -> Figure:
-        """Count the rows whose values in the columns of an aggregate are not found in columns of another read.
+        """Count the rows whose values in the columns of an aggregate do not occur in columns of another read.
 
         A row with a null in one of the columns is not counted. The measure of the aggregate is ignored.
 
         Raises:
-            InvalidScanError: A user's condition does not fit the table or its values; the message is the reason alone.
+            InvalidScanError: The user's condition does not fit the table or its values; the message is only the reason.
         """
         ...
 
     def repeated_keys(
         self, request: ReadRequest, keys: Sequence[ColumnPath], *, null_keys: NullKeys, limit: int
     ) -> list[tuple[Any, ...]]:
-        """Return examples of keys that several rows of a read have; where null is refused, a key with null is none."""
+        """Return examples of duplicate keys in a read; if nulls are refused, keys that contain null are ignored."""
         ...
 
     def added_rows(self, before: ReadRequest, after: ReadRequest, columns: Sequence[str]) -> Any:  # noqa: ANN401 - a frame
-        """Return the rows that one read has and an earlier one has not, each as often as it was added.
+        """Return the rows of one read that an earlier one lacks, each as often as it was added.
 
         Args:
-            before: The earlier read; its filters look at the columns that are compared.
-            after: The later read; as the earlier one.
-            columns: Top-level columns to compare and to return; one that a read lacks is null there.
+            before: The earlier read; its filters use only compared columns.
+            after: The later read; its filters use only compared columns.
+            columns: Top-level columns to compare and return; a column that a read lacks is null there.
         """
         ...
 
@@ -346,13 +347,13 @@ class DataPlane(Protocol):
         keys: Sequence[ColumnPath] = (),
         keyed: object | None = None,
     ) -> bool:
-        """Whether two reads differ in some columns, each row counted as often as it is there.
+        """Whether two reads differ in the given columns, including how often each row occurs.
 
         Args:
-            before: The earlier read; its filters look at the columns that are compared.
-            after: The later read; as the earlier one.
-            columns: Top-level columns to compare; one that a read lacks is null there.
-            keys: With ``keyed``: only rows whose key one of the frame's rows has are compared; null equals null.
+            before: The earlier read; its filters use only compared columns.
+            after: The later read; its filters use only compared columns.
+            columns: Top-level columns to compare; a column that a read lacks is null there.
+            keys: With ``keyed``: compare only rows whose key occurs in that frame; null equals null.
             keyed: One of the engine's own frames.
         """
         ...
@@ -374,31 +375,31 @@ class DataPlane(Protocol):
         ...
 
     def rewrite_position_deletes(self, table: str) -> MaintenanceFigures:
-        """Rewrite position delete files, and drop those that no live row needs."""
+        """Rewrite position delete files, and drop dangling deletes."""
         ...
 
     def rewrite_manifests(self, table: str) -> MaintenanceFigures:
-        """Rewrite manifests into fewer, better clustered ones."""
+        """Rewrite manifests into fewer ones, clustered by partition."""
         ...
 
     def files_outside(self, table: str, *, prefixes: Sequence[str], limit: int = 1000) -> tuple[str, ...]:
-        """Return files of any snapshot whose location begins with none of some prefixes, or may be read in two ways."""
+        """Return files of any snapshot that are outside the prefixes, or whose location is ambiguous."""
         ...
 
     def expire_snapshots(
         self, table: str, *, older_than: datetime, retain_last: int, snapshot_ids: Sequence[int] = ()
     ) -> MaintenanceFigures:
-        """Expire snapshots and delete the files only they reached."""
+        """Expire snapshots and delete the files that only they use."""
         ...
 
     def remove_orphan_files(
         self, table: str, *, older_than: datetime, location: str | None = None, dry_run: bool = True
     ) -> MaintenanceFigures:
-        """Find, and unless dry_run delete, files no snapshot refers to."""
+        """Find files that no snapshot references; delete them unless ``dry_run`` is set."""
         ...
 
     def set_ref(self, table: str, ref: RefRequest) -> None:
-        """Make a branch or tag, or point one elsewhere."""
+        """Create a branch or tag, or move an existing one."""
         ...
 
     def remove_ref(self, table: str, name: str, *, kind: str) -> None:
@@ -406,7 +407,7 @@ class DataPlane(Protocol):
         ...
 
     def fast_forward(self, table: str, branch: str, *, to: str) -> None:
-        """Move a branch to the head of another that has grown out of it, and refuse any other."""
+        """Fast-forward a branch to the head of another; refuse if that is not a descendant."""
         ...
 
     def roll_back(self, table: str, snapshot_id: int) -> None:
@@ -418,9 +419,9 @@ class DataPlane(Protocol):
         ...
 
     def change_columns(self, table: str, changes: Sequence[ColumnRequest]) -> None:
-        """Change a table's columns, one after the other."""
+        """Apply changes to a table's columns in order."""
         ...
 
     def close(self) -> None:
-        """Release what this plane started."""
+        """Release the resources of this data plane."""
         ...

@@ -5,7 +5,7 @@ They share one base class; the branches show what a caller can do about an error
     FloeStorageError
     ├── ConfigurationError              floe.yaml, artifacts, arguments: fix the input
     │   ├── SchemaVersionError          written by a newer floe, or too old to load
-    │   ├── SecretReferenceError        ${VAR} or secret_ref that resolves to nothing
+    │   ├── SecretReferenceError        ${VAR} or secret_ref that cannot be resolved
     │   └── InvalidIdentifierError      an invalid table, namespace, branch or tenant name
     ├── PluginError
     │   ├── PluginNotFoundError
@@ -126,10 +126,11 @@ class ConfigProblem:
     fix: str = ""
 
     def __str__(self) -> str:
-        """Render as ``file:line:column: message. fix``."""
+        """Render as ``file:line:column: message. fix``; a message that suggests a correction needs no fix."""
         place = f"{self.file}:{self.line}:{self.column}: " if self.line else f"{self.file}: " if self.file else ""
-        stop = "" if self.message.endswith(("?", ".")) else "."
-        return f"{place}{self.message}{f'{stop} {self.fix}' if self.fix else ''}"
+        if not self.fix or self.message.endswith("?"):
+            return f"{place}{self.message}"
+        return f"{place}{self.message.removesuffix('.')}. {self.fix}"
 
 
 class ConfigurationError(FloeStorageError):

@@ -1,4 +1,4 @@
-"""Failed writes: both ``except WriteError`` and the more specific type of the cause catch them."""
+"""Errors of failed writes, which ``except WriteError`` and the type of the cause both catch."""
 
 from __future__ import annotations
 

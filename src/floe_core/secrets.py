@@ -96,7 +96,7 @@ class SecretReference(BaseModel):
         """The environment variable that can contain the secret."""
         return self.env or "FLOE_SECRET_" + re.sub(r"[^A-Za-z0-9]", "_", str(self.secret_ref)).upper()
 
-    def sought_in(self, source: SecretSource) -> SecretReference:
+    def with_source(self, source: SecretSource) -> SecretReference:
         """Return the same reference, with its name looked up in a source first."""
         copy = self.model_copy()
         copy._source = source  # noqa: SLF001 - our own copy
@@ -164,5 +164,5 @@ def _mounted(path: Path) -> str | None:
         return path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as err:
         reason = getattr(err, "strerror", None) or "it is not UTF-8 text"
-        msg = f"The secret file {path} cannot be read: {reason}."
+        msg = f"Cannot read the secret file {path}: {reason}."
         raise SecretReferenceError(msg, hint="Check its content and permissions.") from None

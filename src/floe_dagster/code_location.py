@@ -31,7 +31,7 @@ def artifacts_from_environment() -> CompiledArtifacts:
     return for_tenants(artifacts) if os.environ.get(PER_TENANT_VARIABLE) else artifacts
 
 
-def name_project(artifacts: CompiledArtifacts, *, tenant: str | None) -> None:
+def export_project(artifacts: CompiledArtifacts, *, tenant: str | None) -> None:
     """Set the environment variables that select a project, for child processes."""
     os.environ[PROJECT_VARIABLE] = str(artifacts.project_root)
     os.environ[ENVIRONMENT_VARIABLE] = artifacts.environment or ""

@@ -1,6 +1,6 @@
-"""Dagster's private API that floe uses: this module, and no other.
+"""All uses of Dagster's private API.
 
-``tests/unit/dagster/test_dagster_internals.py`` has a test for each use; it says which of them an upgrade changed.
+``tests/unit/dagster/test_dagster_internals.py`` has a test for each use, which tells what an upgrade has changed.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
 
 class LaunchHook(ConfigurableIOManager):
-    """An IO manager that decides what the configuration of a launch changes of it."""
+    """An IO manager that controls which of its fields the configuration of a run can change."""
 
     @abstractmethod
     def launch_schema(self, schema: Any, given: Mapping[str, Any]) -> Any:  # noqa: ANN401 - Dagster does not export its type
-        """Return the schema of a launch's configuration.
+        """Return the schema of the run configuration.
 
         Args:
-            schema: The schema as Dagster makes it.
-            given: What this IO manager was made with, as configuration.
+            schema: Dagster's schema.
+            given: The values of this IO manager, as configuration.
         """
 
     @abstractmethod
     def copy_for_run(self, values: Mapping[str, Any]) -> Self:
-        """Return the copy that a run uses, with the values of its configuration; ``plain_copy`` makes it."""
+        """Return the copy for a run with the values of its configuration; use ``plain_copy`` to create it."""
 
     def plain_copy(self, values: Mapping[str, Any]) -> Self:
-        """Return a copy out of the fields alone, as Dagster makes it."""
+        """Return Dagster's own copy, which has only the fields."""
         return super()._with_updated_values(values)  # type: ignore[return-value] # Dagster names the base class
 
     @property

@@ -14,7 +14,7 @@ from floe_core.plugins import PluginType
 from floe_core.plugins.registry import PluginRegistry
 from floe_dagster.assets.keys import table_of
 from floe_dagster.assets.modules import load_project_module
-from floe_dagster.assets.review import ReadInput, WrittenAsset, require_sound
+from floe_dagster.assets.review import ReadInput, WrittenAsset, require_valid
 from floe_dagster.assets.settings import NO_ROWS_KEY
 from floe_dagster.engine import ProjectEngine
 from floe_dagster.gate.publication import audited
@@ -40,12 +40,12 @@ def create_definitions(artifacts: CompiledArtifacts, *, registry: PluginRegistry
 
     Assets, checks, jobs, schedules and sensors come from ``orchestration.module``; SQL models in the folder
     ``orchestration.models`` add more assets. An asset gets a gate if its table declares checks or if it has blocking
-    checks. Resources of the module take precedence over floe's. Logs, spans and metrics of this process are sent where
-    the project's observability section says.
+    checks. Resources of the module take precedence over floe's. Logs, spans and metrics of this process are sent to the
+    targets in the project's observability section.
 
     Raises:
-        ConfigurationError: The module cannot be imported, a schedule or check is invalid, or an asset is defined such
-            that a rerun would have an unexpected effect; ``problems`` lists every mistake.
+        ConfigurationError: The module cannot be imported, a schedule or check is invalid, or a rerun of an asset would
+            have an unexpected effect; ``problems`` lists every mistake.
         CapabilityError: A table declares checks, but its catalog does not support branches.
     """
     # floe sends no telemetry; Dagster reads this variable before it sends its own.
@@ -60,8 +60,8 @@ def create_definitions(artifacts: CompiledArtifacts, *, registry: PluginRegistry
     own = create_iceberg_resources(artifacts, registry=registry, observer=observer)
     resources = {**own, **(found.resources or {})}
     project = _ProjectAssets(found, artifacts, resources, engine)
-    observer.know(project.assets)
-    require_sound(project.written, artifacts.tables, project.inputs)
+    observer.register_assets(project.assets)
+    require_valid(project.written, artifacts.tables, project.inputs)
     if project.gates:
         _require_branches(artifacts, registry)
     source = TablesSource.of_artifacts(artifacts, registry=registry)
@@ -205,11 +205,11 @@ def _name_of(asset: AssetsDefinition) -> str:
 
 
 def _returns_rows(asset: AssetsDefinition, key: AssetKey) -> bool:
-    """Whether an asset hands rows to its IO manager: not with ``-> None`` or a bare ``-> MaterializeResult``."""
+    """Whether an asset passes rows to its IO manager: not with ``-> None`` or a bare ``-> MaterializeResult``."""
     output = asset.node_def.output_def_named(asset.get_output_name_for_asset_key(key))
     function = getattr(getattr(asset.node_def, "compute_fn", None), "decorated_fn", None)
-    said = getattr(function, "__annotations__", {}).get("return")
-    return not output.dagster_type.is_nothing and said is not MaterializeResult
+    annotation = getattr(function, "__annotations__", {}).get("return")
+    return not output.dagster_type.is_nothing and annotation is not MaterializeResult
 
 
 def _require_branches(artifacts: CompiledArtifacts, registry: PluginRegistry) -> None:

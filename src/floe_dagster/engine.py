@@ -1,4 +1,4 @@
-"""The engine of a project: its name and the dialect of its SQL, known before it is opened."""
+"""The name and SQL dialect of a project's engine, without starting the engine."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ProjectEngine:
-    """What the compute plugin of a project says about its engine.
+    """The engine of a project, as described by its compute plugin.
 
     Attributes:
-        name: The plugin, which is also the name of the engine's resource and a kind of the assets it computes.
-        sql_dialect: The dialect of conditions and SQL models, by sqlglot's name.
+        name: Name of the plugin, of the engine's resource, and of the asset kind in Dagster's UI.
+        sql_dialect: Dialect of conditions and SQL models, as named by sqlglot.
     """
 
     name: str
@@ -33,31 +33,31 @@ class ProjectEngine:
         """Look up the engine of a ``compute`` section.
 
         Args:
-            config: The section; the default engine without one.
-            registry: Where the plugin is looked up; the installed plugins by default.
+            config: The section; the default engine if None.
+            registry: The plugin registry; all installed plugins by default.
 
         Raises:
-            SecretReferenceError: The type is a variable that is not set.
+            SecretReferenceError: The type refers to a variable that is not set.
         """
         name = expand((config or ComputeConfig()).type)
         try:
             dialect = (registry or default_registry()).get(PluginType.COMPUTE, name).sql_dialect
         except PluginError:
-            # Opening the engine reports the plugin that is missing, with those that are installed.
+            # Opening the engine raises this error with the list of installed plugins.
             dialect = ""
         return cls(name, dialect)
 
 
 def reason_of(kind: str, message: str) -> str | None:
-    """Return the part of an engine's error that says what happened; None when no installed engine raised it.
+    """Return the part of an engine's error message that explains the failure; None if it is from no installed engine.
 
     Args:
         kind: Full name of the error's class.
-        message: What the error says.
+        message: The error's message.
     """
     registry = default_registry()
     for info in registry.list(PluginType.COMPUTE):
-        # A plugin that does not load has not raised the error.
+        # A plugin that cannot be loaded did not raise the error.
         with suppress(PluginError):
             if (reason := registry.get(PluginType.COMPUTE, info.name).reason_of(kind, message)) is not None:
                 return reason

@@ -82,7 +82,7 @@ def create_iceberg_resources(
     Args:
         artifacts: The compiled project.
         default_namespace: Namespace of asset keys with one part.
-        registry: The registry in which plugins are looked up.
+        registry: The plugin registry; all installed plugins by default.
         observer: Records spans and lineage of the runs that use the resources.
     """
     registry = registry or PluginRegistry()

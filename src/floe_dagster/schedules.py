@@ -89,7 +89,7 @@ def _last_partition(name: str, partitions_def: PartitionsDefinition) -> Any:  # 
     times = own_partitions(partitions_def)
     per_tenant = times is not partitions_def
     if not isinstance(times, TimeWindowPartitionsDefinition | None):
-        msg = f"Schedule '{name}' selects assets without time partitions, so there is no latest partition to run."
+        msg = f"Schedule '{name}' selects assets without time partitions, so the latest partition is not defined."
         raise ConfigurationError(msg, hint="Define a schedule or sensor for them in the project's module.")
 
     def requests(context: ScheduleEvaluationContext) -> Iterator[RunRequest | SkipReason]:

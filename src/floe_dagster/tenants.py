@@ -238,15 +238,15 @@ def tenants_sensor(source: TablesSource) -> SensorDefinition:
 
     def look(context: SensorEvaluationContext) -> SensorResult:
         try:
-            there = set(source.required_tenants().tenants())
+            in_catalog = set(source.required_tenants().tenants())
         except CatalogAuthorizationError as err:
             # A tenant's own principal cannot list the others; tenants added earlier stay.
             return SensorResult(skip_reason=str(err))
         known = set(context.instance.get_dynamic_partitions(str(TENANTS.name)))
         requests: list[Any] = []
-        if new := sorted(there - known):
+        if new := sorted(in_catalog - known):
             requests.append(TENANTS.build_add_request(new))
-        if gone := sorted(known - there):
+        if gone := sorted(known - in_catalog):
             requests.append(TENANTS.build_delete_request(gone))
         return SensorResult(dynamic_partitions_requests=requests)
 

@@ -218,10 +218,10 @@ def provision_tables(
         is_new: Whether the namespace was just created, so that listing its tables can be skipped.
     """
     namespace = ".".join(config.namespace_for(tenant))
-    there = set() if is_new else set(manager.list_tables(namespace))
+    existing = set() if is_new else set(manager.list_tables(namespace))
     created = []
     for spec in tables:
-        if spec.name in there:
+        if spec.name in existing:
             continue
         declared = spec.declaration(
             location=config.table_location(tenant, spec.name),

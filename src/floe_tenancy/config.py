@@ -19,7 +19,7 @@ _SCHEME = re.compile(r"^(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://")
 # Java writes file:/folder where others write file:///folder.
 _JAVA_FILE_URI = re.compile(r"^file:/(?!/)", re.IGNORECASE)
 # These characters end the path of a URI, and neither PyIceberg nor Hadoop decodes escaped ones.
-_UNFIT_FOR_A_URI = frozenset("?#")
+_RESERVED_IN_URIS = frozenset("?#")
 _PATH_PART = re.compile(r"[A-Za-z0-9!_.*'()=@+,-]+", re.ASCII)
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9](@[a-z0-9][a-z0-9.-]*[a-z0-9])?", re.ASCII)
 
@@ -52,7 +52,7 @@ def normalise_prefix(prefix: str) -> str:
     parts = [part for part in prefix.strip().split("/") if part]
     for part in parts:
         if part in {".", ".."} or not _PATH_PART.fullmatch(part):
-            msg = "path segments of a prefix may contain letters, digits and !_.*'()=@+,- and may not be . or .."
+            msg = "path segments of a prefix may contain letters, digits and !_.*'()=@+,- and must not be . or .."
             raise ValueError(msg)
     return "/".join(parts)
 
@@ -73,8 +73,8 @@ def _folder(text: str, *, is_uri: bool) -> str:
         msg = "expected a folder, such as ./warehouse or file:///data/warehouse"
         raise ValueError(msg)
     folder = str(Path(text).expanduser().resolve())
-    if unfit := sorted(_UNFIT_FOR_A_URI & set(folder)):
-        msg = f"the path of a warehouse may not contain {' or '.join(unfit)}"
+    if reserved := sorted(_RESERVED_IN_URIS & set(folder)):
+        msg = f"the path of a warehouse must not contain {' or '.join(reserved)}"
         raise ValueError(msg)
     return folder
 
@@ -164,7 +164,7 @@ class IcebergCatalogConfig(FrozenModel):
     def _bare_address(cls, value: str | None) -> str | None:
         parts = urlsplit(value or "")
         if parts.username or parts.password:
-            msg = "an endpoint may not contain a user or password; use access_key_id and secret_access_key"
+            msg = "an endpoint must not contain a user or password; use access_key_id and secret_access_key"
             raise ValueError(msg)
         return value
 

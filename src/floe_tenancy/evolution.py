@@ -130,8 +130,8 @@ def _order(schema: Schema, columns: Sequence[ColumnConfig], renames: Mapping[str
         return []
     # Within one schema update, PyIceberg refers to columns by their names before the update.
     before_renames = {new: old for old, new in renames.items() if old in _names(schema)}
-    known_as = [before_renames.get(name, name) for name in wanted]
+    current_names = [before_renames.get(name, name) for name in wanted]
     return [
         SchemaChange(kind=SchemaChangeKind.REORDER, column=name, after=before)
-        for name, before in zip(known_as, [None, *known_as], strict=False)
+        for name, before in zip(current_names, [None, *current_names], strict=False)
     ]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from floe_tenancy.config import IcebergCatalogConfig
 
 # Polaris's maximum length of principal and role names.
-_LONGEST_NAME = 256
+_MAX_NAME_LENGTH = 256
 # Catalog properties that disable Polaris's location checks; older servers use them without "polaris.config.".
 _UNSAFE_SETTINGS = frozenset(
     {
@@ -88,8 +88,8 @@ class PolarisIsolation:
             ConfigurationError: The name is too long.
         """
         name = ".".join((self._catalog, *self._config.namespace_for(tenant)))
-        if len(name) > _LONGEST_NAME:
-            msg = f"Principal name '{name}' has more than {_LONGEST_NAME} characters."
+        if len(name) > _MAX_NAME_LENGTH:
+            msg = f"Principal name '{name}' has more than {_MAX_NAME_LENGTH} characters."
             raise ConfigurationError(msg, hint="Use a shorter namespace prefix.")
         return name
 
@@ -160,11 +160,13 @@ class PolarisIsolation:
         missing += [] if name in (roles or ()) else [f"the principal role '{name}'"]
         catalogs = {self._catalog, *(catalog.name for catalog in management.list_catalogs())}
         for catalog in sorted(catalogs):
-            held = management.catalog_roles_of(name, catalog) or []
+            granted = management.catalog_roles_of(name, catalog) or []
             excess += [
-                f"the role '{role}' of catalog '{catalog}'" for role in held if (catalog, role) != self._own(name)
+                f"the role '{role}' of catalog '{catalog}'" for role in granted if (catalog, role) != self._own(name)
             ]
-            missing += [] if catalog != self._catalog or name in held else [f"the role '{name}' of catalog '{catalog}'"]
+            missing += (
+                [] if catalog != self._catalog or name in granted else [f"the role '{name}' of catalog '{catalog}'"]
+            )
         return AccessReview(tuple(excess), tuple(missing))
 
     def unsafe_settings(self) -> list[str]:
@@ -189,10 +191,10 @@ class PolarisIsolation:
     def _tighten(self, tenant: str, name: str) -> tuple[str, ...]:
         """Give a tenant's role exactly the expected privileges; return the revoked ones."""
         management, expected = self._management, self._expected(tenant)
-        held = management.list_grants(self._catalog, name)
+        granted = management.list_grants(self._catalog, name)
         # Grant before revoking: a pipeline may be running with these credentials.
-        management.grant(self._catalog, name, [grant for grant in expected if grant not in held])
-        excess = [grant for grant in held if grant not in expected]
+        management.grant(self._catalog, name, [grant for grant in expected if grant not in granted])
+        excess = [grant for grant in granted if grant not in expected]
         management.revoke(self._catalog, name, excess)
         return tuple(map(str, excess))
 

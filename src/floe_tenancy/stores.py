@@ -1,4 +1,4 @@
-"""Object stores for bootstrap and offboarding: create-only writes, listings, deletes."""
+"""Object stores for bootstrap and off-boarding."""
 
 from __future__ import annotations
 

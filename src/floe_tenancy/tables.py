@@ -46,7 +46,7 @@ class IcebergTableSpec(FrozenModel):
             raise ConfigurationError(msg, hint=f"Declare them under tenancy.tables.{name}.columns.")
         if config.location:
             msg = f"Tenant table '{name}' declares a location, which all tenants would share."
-            hint = f"Remove tenancy.tables.{name}.location: each tenant's tables are located below its own prefix."
+            hint = f"Remove tenancy.tables.{name}.location; each tenant's files are stored below its own prefix."
             raise ConfigurationError(msg, hint=hint)
         return cls(
             name=name,

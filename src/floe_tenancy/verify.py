@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from floe_core.declaration.locations import lies_in, plain_uri
+from floe_core.declaration.locations import is_at_or_below, plain_uri
 from floe_core.errors import CapabilityError, CatalogAuthorizationError, FloeStorageError, TransientError
 from floe_core.observing.redaction import redact_text
 from floe_core.telemetry import traced
@@ -14,7 +14,7 @@ from floe_tenancy.identity import validate_tenant_id
 from floe_tenancy.layout.layout import (
     broken_of_others,
     intruders,
-    is_place_in,
+    is_own_location,
     namespaces_of,
     places_of_all,
     tables_of,
@@ -179,7 +179,7 @@ def _tables(namespace: str, found: Sequence[TenantTable], specs: Sequence[Iceber
 
 def _places(session: BootstrapSession, tenant: str, found: Sequence[TenantTable]) -> LayoutCheck:
     own = tenant_files(session.config, tenant)
-    wrong = [f"{t.name} uses {place}" for t in found for place in t.places if not is_place_in(own, place)]
+    wrong = [f"{t.name} uses {place}" for t in found for place in t.places if not is_own_location(own, place)]
     return _check("table locations", wrong, "all below the tenant's prefixes")
 
 
@@ -207,14 +207,14 @@ def _objects(session: BootstrapSession, tenant: str, found: Sequence[TenantTable
     for address, prefix in session.storage.prefixes(tenant):
         for item in session.storage.store(address).list(prefix):
             count += 1
-            if item.key != prefix + MARKER_NAME and not lies_in(address.uri(item.key), owned):
+            if item.key != prefix + MARKER_NAME and not is_at_or_below(address.uri(item.key), owned):
                 wrong.append(address.uri(item.key))
     return _check("foreign files", wrong, f"none among {count:,}")
 
 
 def _intruders(session: BootstrapSession, tenant: str, all_tables: Mapping[str, TablePlaces] | None) -> LayoutCheck:
     if all_tables is None:
-        detail = "these credentials may not list the tables of others"
+        detail = "these credentials are not allowed to list the tables of others"
         return LayoutCheck("tables of others", CheckState.SKIPPED, detail)
     wrong = [f"{name} is located below the tenant's prefixes" for name in intruders(session.config, tenant, all_tables)]
     unreadable = broken_of_others(session.config, tenant, all_tables)
@@ -226,7 +226,7 @@ def _access(isolation: PolarisIsolation, tenant: str) -> LayoutCheck:
     try:
         review, unsafe = isolation.review(tenant), isolation.unsafe_settings()
     except CatalogAuthorizationError:
-        return LayoutCheck("access", CheckState.SKIPPED, "these credentials may not list privileges")
+        return LayoutCheck("access", CheckState.SKIPPED, "these credentials are not allowed to list privileges")
     except CapabilityError:
         return LayoutCheck("access", CheckState.SKIPPED, "this catalog has no Polaris management API")
     if review is None:

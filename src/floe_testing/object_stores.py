@@ -58,7 +58,7 @@ class ObjectListingContract:
         assert {f"{prefix}x", f"{prefix}deep/y"} <= {item.key for item in store.list()}
 
     @pytest.mark.parametrize("name", ODD_NAMES)
-    def test_names_come_back_as_they_were_written(self, store: ObjectListing, put: Put, prefix: str, name: str) -> None:
+    def test_names_are_listed_as_written(self, store: ObjectListing, put: Put, prefix: str, name: str) -> None:
         key = f"{prefix}{name}/{name}"
         put(key, b"1")
         assert [item.key for item in store.list(prefix)] == [key]
@@ -79,13 +79,13 @@ class ObjectStoreContract(ObjectListingContract):
         assert not store.create(f"{prefix}a/marker", b"second")
         assert store.read(f"{prefix}a/marker") == b"first"
 
-    def test_of_many_who_create_at_once_one_wins(self, store: ObjectStore, prefix: str) -> None:
+    def test_one_of_several_concurrent_creators_wins(self, store: ObjectStore, prefix: str) -> None:
         with ThreadPoolExecutor(8) as pool:
             won = list(pool.map(lambda n: store.create(f"{prefix}race", str(n).encode()), range(8)))
         assert won.count(True) == 1
         assert store.read(f"{prefix}race") == str(won.index(True)).encode()
 
-    def test_what_is_not_there_is_none(self, store: ObjectStore, prefix: str) -> None:
+    def test_missing_objects_are_none_and_can_be_deleted(self, store: ObjectStore, prefix: str) -> None:
         assert store.read(f"{prefix}nothing") is None
         assert list(store.list(f"{prefix}nothing/")) == []
         assert store.delete([f"{prefix}nothing"]) == 1
@@ -98,9 +98,7 @@ class ObjectStoreContract(ObjectListingContract):
         assert store.delete(keys[:2]) == 2
         assert [item.key for item in store.list(prefix)] == [f"{prefix}d-neighbor/0"]
 
-    def test_objects_that_are_gone_since_the_listing_do_not_stop_a_delete(
-        self, store: ObjectStore, prefix: str
-    ) -> None:
+    def test_objects_deleted_since_the_listing_do_not_stop_a_delete(self, store: ObjectStore, prefix: str) -> None:
         for number in range(4):
             store.create(f"{prefix}{number}", b"x")
         listed = [item.key for item in store.list(prefix)]

@@ -115,7 +115,7 @@ class WritesContract:
         assert snapshot.operation == "overwrite"
 
     @pytest.mark.req("TM-05")
-    def test_overwrite_by_filter_replaces_what_matches(self, manager: IcebergTableManager, table: str) -> None:
+    def test_overwrite_by_filter_replaces_matching_rows(self, manager: IcebergTableManager, table: str) -> None:
         self.append(manager, table, rows([1, 2, 3, 4]))
         some = "id > 1 and id < 4"
         if self.on_main:
@@ -128,7 +128,7 @@ class WritesContract:
 
     @pytest.mark.req("FR-019", "TM-05")
     @pytest.mark.parametrize("term", ["day", "month(day)", "year(day)"])
-    def test_overwrite_partitions_replaces_the_partitions_touched(
+    def test_overwrite_partitions_replaces_the_written_partitions(
         self, manager: IcebergTableManager, table: str, term: str
     ) -> None:
         name = f"{table}_by_{term.partition('(')[0]}"
@@ -185,7 +185,7 @@ class WritesContract:
         with pytest.raises(ConfigurationError, match="keys"):
             self.write(manager, table, rows([1]), WriteMode.UPSERT)
 
-    def test_delete_removes_what_matches(self, manager: IcebergTableManager, table: str) -> None:
+    def test_delete_removes_matching_rows(self, manager: IcebergTableManager, table: str) -> None:
         self.append(manager, table, rows(range(10)))
         manager.delete(table, "id >= 3 and id < 8", engine=self.engine)
         assert self.ids(manager, table) == [0, 1, 2, 8, 9]
@@ -230,7 +230,7 @@ class WritesContract:
         assert self.manifests(manager, table) == 1
         assert self.ids(manager, table) == [0, 1, 2, 9]
 
-    def test_a_branch_takes_writes_without_main_seeing_them(self, manager: IcebergTableManager, table: str) -> None:
+    def test_writes_to_a_branch_do_not_change_main(self, manager: IcebergTableManager, table: str) -> None:
         if not self.branches:
             pytest.skip("capability: no branches")
         self.append(manager, table, rows([1]))
@@ -242,12 +242,12 @@ class WritesContract:
         manager.publish_branch(table, "audit")
         assert self.ids(manager, table) == [1, 2]
 
-    def test_a_branch_that_is_not_there_is_refused(self, manager: IcebergTableManager, table: str) -> None:
+    def test_a_missing_branch_is_refused(self, manager: IcebergTableManager, table: str) -> None:
         with pytest.raises(RefNotFoundError, match="nowhere"):
             self.append(manager, table, rows([1]), branch="nowhere")
 
     @pytest.mark.req("FR-020", "API-08")
-    def test_new_columns_and_wider_types_are_taken_over(self, manager: IcebergTableManager, table: str) -> None:
+    def test_new_columns_and_wider_types_are_adopted(self, manager: IcebergTableManager, table: str) -> None:
         manager.create_table(f"{table}_narrow", pa.schema([("id", pa.int32())]))
         self.append(manager, f"{table}_narrow", pa.table({"id": pa.array([1], pa.int32())}))
         self.append(manager, f"{table}_narrow", pa.table({"id": [2**40], "note": ["new"]}))
@@ -255,7 +255,7 @@ class WritesContract:
         assert found == [{"id": 1, "note": None}, {"id": 2**40, "note": "new"}]
 
     @pytest.mark.req("FR-020")
-    def test_new_columns_are_refused_when_the_schema_must_stay(self, manager: IcebergTableManager, table: str) -> None:
+    def test_new_columns_are_refused_without_schema_evolution(self, manager: IcebergTableManager, table: str) -> None:
         extended = rows([1]).append_column("extra", pa.array(["x"]))
         with pytest.raises(SchemaEvolutionError) as caught:
             self.append(manager, table, extended, evolve_schema=False)
@@ -266,7 +266,7 @@ class WritesContract:
         self.append(manager, table, pa.table({"id": [1]}))
         assert manager.scan(table).to_pylist() == [{"id": 1, "name": None, "day": None, "amount": None}]
 
-    def test_string_against_int_is_refused_column_by_column(self, manager: IcebergTableManager, table: str) -> None:
+    def test_incompatible_types_are_reported_per_column(self, manager: IcebergTableManager, table: str) -> None:
         wrong = pa.table({"id": ["x"], "amount": ["y"], "name": ["fine"]})
         with pytest.raises(SchemaEvolutionError) as caught:
             self.append(manager, table, wrong)

@@ -89,7 +89,7 @@ class TablesContract:
             manager.create_table(table, SCHEMA)
 
     @pytest.mark.req("FR-015", "API-06", "TM-02")
-    def test_creating_if_not_exists_returns_what_is_there(self, manager: IcebergTableManager, table: str) -> None:
+    def test_creating_if_not_exists_returns_the_existing_table(self, manager: IcebergTableManager, table: str) -> None:
         other = pa.schema([("x", pa.int64())])
         assert manager.create_table_if_not_exists(table, other).schema().column_names == SCHEMA.names
         assert manager.create_table(table, other, if_not_exists=True).schema().column_names == SCHEMA.names
@@ -98,14 +98,14 @@ class TablesContract:
         assert made == [made[0]] * 3
 
     @pytest.mark.req("FR-015", "TM-02", "API-06")
-    def test_a_table_that_another_made_meanwhile_is_returned(
+    def test_a_table_created_concurrently_is_returned(
         self, manager: IcebergTableManager, table: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        there = manager.load_table(table).metadata.table_uuid
+        existing = manager.load_table(table).metadata.table_uuid
         monkeypatch.setattr(type(manager.context.catalog), "table_exists", lambda *_: False)
         other = pa.schema([("x", pa.int64())])
-        assert manager.create_table_if_not_exists(table, other).metadata.table_uuid == there
-        assert manager.create_table(table, other, if_not_exists=True).metadata.table_uuid == there
+        assert manager.create_table_if_not_exists(table, other).metadata.table_uuid == existing
+        assert manager.create_table(table, other, if_not_exists=True).metadata.table_uuid == existing
 
     @pytest.mark.req("API-05")
     def test_a_missing_namespace_is_named(self, manager: IcebergTableManager) -> None:
@@ -115,21 +115,21 @@ class TablesContract:
             manager.list_tables("nowhere")
 
     @pytest.mark.req("FR-014")
-    def test_a_missing_table_is_named_with_its_neighbours(self, manager: IcebergTableManager, table: str) -> None:
+    def test_a_missing_table_is_named_with_its_neighbors(self, manager: IcebergTableManager, table: str) -> None:
         with pytest.raises(TableNotFoundError, match=table) as caught:
             manager.load_table(f"{table}x")
         assert caught.value.table == f"{table}x"
         assert "Did you mean" in str(caught.value)
 
     @pytest.mark.req("API-07")
-    def test_tables_are_listed_by_bare_name(self, manager: IcebergTableManager, table: str) -> None:
+    def test_tables_are_listed_by_unqualified_name(self, manager: IcebergTableManager, table: str) -> None:
         assert table.rpartition(".")[2] in manager.list_tables(NAMESPACE)
         assert manager.table_exists(table)
         assert manager.table_exists(TableIdentifier.from_string(table))
         assert not manager.table_exists(new_name())
 
     @pytest.mark.parametrize("wrong", ["no_namespace", "a..b", "", ".b", "a."])
-    def test_a_name_that_cannot_be_is_refused(self, manager: IcebergTableManager, wrong: str) -> None:
+    def test_an_invalid_name_is_refused(self, manager: IcebergTableManager, wrong: str) -> None:
         with pytest.raises(InvalidIdentifierError):
             manager.load_table(wrong)
 
@@ -227,7 +227,7 @@ class TablesContract:
             manager.register_table(table, location)
 
     @pytest.mark.req("FR-017", "API-07")
-    def test_dropping_what_is_not_there_fails(self, manager: IcebergTableManager) -> None:
+    def test_dropping_a_missing_table_fails(self, manager: IcebergTableManager) -> None:
         for purge in (False, True):
             with pytest.raises(TableNotFoundError):
                 manager.drop_table(new_name(), purge=purge)
@@ -237,7 +237,7 @@ class SchemaContract:
     """Tests of schema evolution."""
 
     @pytest.mark.req("FR-020", "TM-09")
-    def test_compatible_changes_happen_in_one_commit(self, manager: IcebergTableManager) -> None:
+    def test_compatible_changes_are_made_in_one_commit(self, manager: IcebergTableManager) -> None:
         name = new_name()
         manager.create_table(
             name, pa.schema([pa.field("id", pa.int32(), nullable=False), ("name", pa.string()), ("f", pa.float32())])
@@ -303,7 +303,7 @@ class SchemaContract:
         assert manager.load_table(table).schema() == before
         assert manager.evolve_schema(table, [change], allow_incompatible_changes=True) == planned
 
-    def test_what_would_make_rows_unreadable_is_refused_even_with_the_flag(
+    def test_changes_that_make_rows_unreadable_are_refused_even_with_the_flag(
         self, manager: IcebergTableManager, table: str
     ) -> None:
         manager.append(table, pa.table({"id": [None, 1]}))
@@ -316,21 +316,21 @@ class SchemaContract:
                 manager.evolve_schema(table, [change], allow_incompatible_changes=True)
         assert manager.scan(table).num_rows == 2
 
-    def test_a_change_to_nothing_is_refused(self, manager: IcebergTableManager, table: str) -> None:
+    def test_an_impossible_change_is_refused(self, manager: IcebergTableManager, table: str) -> None:
         with pytest.raises(SchemaEvolutionError, match="column does not exist"):
             manager.evolve_schema(table, [SchemaChange(kind=SchemaChangeKind.RENAME, column="nope", new_name="x")])
         with pytest.raises(SchemaEvolutionError, match="already"):
             manager.evolve_schema(table, [SchemaChange(kind=SchemaChangeKind.ADD, column="id", type=StringType())])
 
 
-_GIVEN: set[str] = set()
+_CREATED: set[str] = set()
 """Names created by this process; other processes may use the same server and namespace."""
 
 
 def new_name() -> str:
     """Return a unique table name in the suite's namespace."""
     name = f"{NAMESPACE}.t{uuid.uuid4().hex[:12]}"
-    _GIVEN.add(name)
+    _CREATED.add(name)
     return name
 
 
@@ -348,10 +348,10 @@ class TableManagerContract(TablesContract, WritesContract, SchemaContract):
     @pytest.fixture(autouse=True)
     def _audited(self, manager: IcebergTableManager) -> Iterator[None]:
         """Audit the tables that a test leaves, so that the suite also verifies their files."""
-        _GIVEN.clear()
+        _CREATED.clear()
         yield
         left = {f"{NAMESPACE}.{name}" for name in manager.list_tables(NAMESPACE)}
-        for name in sorted(left & _GIVEN):
+        for name in sorted(left & _CREATED):
             assert_audited(manager, name, except_for=self.broken_by_catalog)
 
     @pytest.fixture

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _FENCE = re.compile(r'^```(?P<kind>\w+)(?: title="(?P<title>[^"]+)")?\n(?P<body>.*?)^```$', re.MULTILINE | re.DOTALL)
-_ANYTHING = "…"
+_WILDCARD = "…"
 _SECONDS = 600
 
 
@@ -123,10 +123,10 @@ def matches(expected: str, actual: str) -> bool:
     """Whether the output of a command matches the page; column widths are ignored."""
     pattern = ""
     for line in map(_narrow, expected.splitlines()):
-        if line == _ANYTHING:
+        if line == _WILDCARD:
             pattern += r"(?:.*\n)*?"
         else:
-            pattern += r"[^\n]*?".join(map(re.escape, line.split(_ANYTHING))) + "\n"
+            pattern += r"[^\n]*?".join(map(re.escape, line.split(_WILDCARD))) + "\n"
     return re.fullmatch(pattern, "".join(f"{_narrow(line)}\n" for line in actual.splitlines())) is not None
 
 

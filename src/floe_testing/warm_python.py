@@ -41,14 +41,14 @@ class WarmProcess:
     def __init__(self, *arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> None:
         """Start a program like ``python ARGUMENTS``: ``-m module …``, ``-c code …`` or ``script …``."""
         self.arguments = arguments
-        (read, write_in), (read_out, said), (read_err, complained) = (os.pipe() for _ in range(3))
-        theirs = (read, said, complained)
+        (read, write_in), (read_out, out), (read_err, err) = (os.pipe() for _ in range(3))
+        child_ends = (read, out, err)
         environment = dict(os.environ if env is None else env)
         self._process = _FORKS.Process(
-            target=_begin, args=(arguments, cwd or Path.cwd(), environment, [DupFd(one) for one in theirs])
+            target=_begin, args=(arguments, cwd or Path.cwd(), environment, [DupFd(one) for one in child_ends])
         )
         self._process.start()
-        for descriptor in theirs:
+        for descriptor in child_ends:
             os.close(descriptor)
         self.pid = self._process.pid or 0
         self.stdin: IO[str] = os.fdopen(write_in, "w", encoding="utf-8")
@@ -86,14 +86,14 @@ class WarmProcess:
         try:
             streams = [readers.submit(stream.read) for stream in (self.stdout, self.stderr)]
             self.wait(timeout)
-            said, complained = (stream.result(_ENDING_SECONDS) for stream in streams)
+            out, err = (stream.result(_ENDING_SECONDS) for stream in streams)
         except TimeoutError as err:
             raise subprocess.TimeoutExpired(self.arguments, timeout) from err
         finally:
             readers.shutdown(wait=False)
         self.stdout.close()
         self.stderr.close()
-        return said, complained
+        return out, err
 
     def kill(self) -> None:
         """Kill the process if it is still running."""
@@ -107,10 +107,10 @@ def run(
     """Run a program to completion, like ``subprocess.run``."""
     process = WarmProcess(*arguments, cwd=cwd, env=env)
     try:
-        said, complained = process.communicate(timeout)
+        out, err = process.communicate(timeout)
     finally:
         process.kill()
-    return subprocess.CompletedProcess(arguments, process.wait(_ENDING_SECONDS), said, complained)
+    return subprocess.CompletedProcess(arguments, process.wait(_ENDING_SECONDS), out, err)
 
 
 def _begin(arguments: tuple[str, ...], folder: Path, environment: dict[str, str], streams: list[Any]) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from floe_core.errors import CapabilityError
 from floe_testing.audit import assert_audited
-from floe_testing.java.judge import JavaJudge
+from floe_testing.java.comparison import JavaComparison
 
 pytestmark = pytest.mark.spark
 pytest_plugins = ["floe_testing.oracles.two_engines"]
@@ -48,7 +48,7 @@ def read_or_refused(engines, expected):
     except CapabilityError as refusal:
         assert "equality delete" in str(refusal)  # noqa: PT017 - see above
     assert_audited(engines.manager, "n.t")
-    judge = JavaJudge(engines.session, "floe.n.t")
+    judge = JavaComparison(engines.session, "floe.n.t")
     location = engines.manager.load_table("n.t").metadata_location
     judge.check_metadata(location)
     judge.check_entries(location)

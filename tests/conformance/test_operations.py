@@ -49,7 +49,7 @@ from pyiceberg.types import (
 from floe_core.errors import CapabilityError, SharedFilesError
 from floe_iceberg import CommitStrategy, CompactionStrategy, Engine
 from floe_testing.audit import assert_audited
-from floe_testing.java.judge import JavaJudge
+from floe_testing.java.comparison import JavaComparison
 from floe_testing.oracles.sql_model import Among, And, Compare, IsNull, Not, Or, filter_text, remaining
 from floe_testing.oracles.table_model import comparable, difference, upserted
 
@@ -418,7 +418,7 @@ class Case:
         self.judge().check_entries(self.location())
 
     def judge(self):
-        return JavaJudge(self.engines.session, f"floe.{self.table}")
+        return JavaComparison(self.engines.session, f"floe.{self.table}")
 
     def snapshot(self):
         """Return the current snapshot; a maintenance run that is refused has taken its lease all the same."""

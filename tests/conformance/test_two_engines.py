@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 
 from floe_core.errors import ConcurrencyConflictError
 from floe_iceberg import CommitStrategy, CompactionStrategy, Engine
-from floe_testing.java.judge import JavaJudge
+from floe_testing.java.comparison import JavaComparison
 from floe_testing.oracles.shared_table import Change, SharedTable, spark_literal
 from floe_testing.oracles.sql_model import (
     Among,
@@ -503,7 +503,7 @@ class Machine(RuleBasedStateMachine):
                 self.history.snapshot_agrees(snapshot_id)
             for tag in self.history.tags:
                 self.history.tag_agrees(tag)
-            judge = JavaJudge(self.engines.session, self.table.name)
+            judge = JavaComparison(self.engines.session, self.table.name)
             judge.check_tables(self.manager.load_table(self.name).metadata_location)
 
 

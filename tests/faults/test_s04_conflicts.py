@@ -9,7 +9,7 @@ import pytest
 
 from floe_iceberg import ConcurrencyConflictError
 from floe_testing.faults.database_faults import DatabaseFault, DatabaseFaults
-from floe_testing.faults.races import run_at_once
+from floe_testing.faults.races import run_simultaneously
 
 pytestmark = pytest.mark.req("TM-07", "TM-14")
 
@@ -35,7 +35,7 @@ def test_s04_sixteen_processes_append_ten_times_each(open_manager, tmp_path):
     manager = open_manager()
     manager.create_table("bronze.t", pa.schema([("writer", pa.int64()), ("turn", pa.int64())]))
     programs = [("-c", WRITER, str(tmp_path), str(number), "10") for number in range(16)]
-    assert run_at_once(programs) == [0] * 16
+    assert run_simultaneously(programs) == [0] * 16
     rows = manager.scan("bronze.t").to_pylist()
     assert sorted((row["writer"], row["turn"]) for row in rows) == [(w, t) for w in range(16) for t in range(10)]
     snapshots = manager.list_snapshots("bronze.t", limit=None)

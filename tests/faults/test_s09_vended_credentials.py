@@ -13,7 +13,7 @@ from floe_core.errors import StorageAuthenticationError
 from floe_core.schemas import AccessDelegation
 from floe_iceberg import Engine, IcebergTableManager
 from floe_testing.faults.gateway import FaultGateway
-from floe_testing.stand_ins.vending import VendingDesk
+from floe_testing.stand_ins.vending import CredentialVendor
 
 SCHEMA = pa.schema([pa.field("id", pa.int64())])
 
@@ -28,7 +28,7 @@ def front(minio):
 @pytest.fixture
 def vending(minio, gateway, front):
     def desk(seconds):
-        return VendingDesk(minio, catalog=gateway, front=front, seconds=seconds)
+        return CredentialVendor(minio, catalog=gateway, front=front, seconds=seconds)
 
     return desk
 

@@ -15,7 +15,7 @@ from floe_core.dataplane import WriteKind, WriteRequest
 from floe_core.errors import CapabilityError
 from floe_iceberg import CommitStrategy
 from floe_testing.audit import assert_audited
-from floe_testing.faults.races import run_at_once
+from floe_testing.faults.races import run_simultaneously
 from floe_testing.java.deltas import add_equality_deletes, add_position_deletes
 from floe_testing.oracles.sequence_numbers import sequence_number_breaches
 
@@ -156,7 +156,7 @@ WRITER = textwrap.dedent(
 def test_s31_racing_processes_carry_the_sequence_numbers_that_landed(site, manager, name):
     manager.create_table(name, SCHEMA)
     programs = [("-c", WRITER, site.address.text(), str(number)) for number in range(3)]
-    assert run_at_once(programs) == [0] * 3
+    assert run_simultaneously(programs) == [0] * 3
     assert sequence_number_breaches(manager.load_table(name)) == []
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from floe_iceberg.maintenance.rewrite import Rewriter
 from floe_testing.audit import assert_audited
-from floe_testing.java.judge import JavaJudge
+from floe_testing.java.comparison import JavaComparison
 
 pytestmark = pytest.mark.spark
 pytest_plugins = ["floe_testing.oracles.two_engines"]
@@ -35,7 +35,7 @@ def settled(engines, expected, *, delete_files):
     assert summary["total-delete-files"] == str(delete_files)
     assert_audited(engines.manager, "n.t")
     location = engines.manager.load_table("n.t").metadata_location
-    judge = JavaJudge(engines.session, "floe.n.t")
+    judge = JavaComparison(engines.session, "floe.n.t")
     judge.check_entries(location)
     judge.check_tables(location)
     return listed

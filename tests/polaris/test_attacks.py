@@ -24,7 +24,7 @@ from floe_tenancy.bootstrap import ensure_namespace, provision_tables
 from floe_tenancy.layout.contents import contents_of, drop_content
 from floe_tenancy.layout.layout import intruders, namespaces_of, places_of_all, tables_of
 from floe_tenancy.tables import DEFAULT_TABLES
-from floe_testing.stand_ins.tenant_attacks import ATTACKS, ESCALATIONS, SCHEMA, Attack, Intruder, Rooms
+from floe_testing.stand_ins.tenant_attacks import ATTACKS, ESCALATIONS, SCHEMA, Attack, Intruder, TenantPair
 
 OWN, VICTIM, TABLE = "acme", "beta", "events"
 ROW = pa.table({"id": [1]})
@@ -57,7 +57,7 @@ class Site:
 
     @property
     def rooms(self):
-        return Rooms(
+        return TenantPair(
             prefix=self.polaris_config.warehouse,
             own=self.config.namespace_for(OWN),
             victim=self.config.namespace_for(VICTIM),

@@ -19,7 +19,7 @@ from floe_tenancy import (
     TenantOffboarding,
     verify_tenants,
 )
-from floe_testing.stand_ins.tenant_attacks import VIEW, Attack, Intruder, Rooms
+from floe_testing.stand_ins.tenant_attacks import VIEW, Attack, Intruder, TenantPair
 
 LEAVES, STAYS = "tenant-1", "tenant-10"
 EVENT = pa.Table.from_pylist(
@@ -72,7 +72,7 @@ def test_whatever_a_tenant_leaves_it_goes(session, config, polaris_config, manag
         return {item.key: bucket.read(item.key) for item in bucket.list(config.warehouse_key_for(tenant))}
 
     own = config.namespace_for(LEAVES)
-    rooms = Rooms(polaris_config.warehouse, own, (), "", "", "events", "", "", "")
+    rooms = TenantPair(polaris_config.warehouse, own, (), "", "", "events", "", "", "")
     client_id, secret = access[LEAVES].client_id, access[LEAVES].client_secret
     intruder = Intruder(polaris_config.uri, client_id=client_id, client_secret=secret.get_secret_value())
     # Objects that a tenant can leave: a namespace with an unusual name, a table of another format, a broken table.

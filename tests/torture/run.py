@@ -25,7 +25,7 @@ from floe_testing.rest_fixtures import CLIENT_ID, CLIENT_SECRET, store_propertie
 from floe_testing.services.host.runner import ServiceRun
 from floe_testing.services.iceberg_rest import IcebergRest
 from floe_testing.services.minio import Minio
-from floe_testing.stand_ins.vending import VendingDesk
+from floe_testing.stand_ins.vending import CredentialVendor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,7 +85,7 @@ class Torture:
         self.folder = folder
         self.stop = folder / "stop"
         self.chaos: list[GatewayChaos] = []
-        self.storage: list[VendingDesk] = []
+        self.storage: list[CredentialVendor] = []
         self.other_faults: Counter[str] = Counter()
         self._rng = random.Random(f"run {plan.seed}")
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -152,7 +152,7 @@ class Torture:
             if vended:
                 front = stack.enter_context(FaultGateway(store.url))
                 front.keeps_exchanges = False
-                self.storage.append(VendingDesk(store, catalog=gateway, front=front, seconds=8))
+                self.storage.append(CredentialVendor(store, catalog=gateway, front=front, seconds=8))
                 # Writers handle rejected tokens themselves.
                 self.storage[-1].announce_expiry = False
                 keys = {}

@@ -14,7 +14,7 @@ from floe_core.compile import compile_project
 from floe_dagster import list_staged
 from floe_dagster.runs.batches import batches_of
 from floe_dagster.runs.home import open_instance
-from floe_dagster.runs.materialize import run_assets, together
+from floe_dagster.runs.materialize import combined, run_assets
 from floe_dagster.runs.pipeline import PartitionChoice, Pipeline
 from floe_iceberg import IcebergTableManager
 
@@ -112,7 +112,7 @@ def run(project):
     pipeline = Pipeline.of(project)
     with open_instance(project) as instance:
         batches = batches_of(pipeline, pipeline.keys, PartitionChoice(), instance)
-        outcome = together([run_assets(pipeline, instance, one.keys, one.partitions) for one in batches])
+        outcome = combined([run_assets(pipeline, instance, one.keys, one.partitions) for one in batches])
     sys.modules.pop("shop_assets", None)
     return outcome
 

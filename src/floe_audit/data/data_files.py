@@ -72,9 +72,9 @@ class FileCheck:
         self._findings.equal(Rule.DATA_RECORD_COUNT, "The record count", source.rows, file.records, file=file.path)
         self._check_schema()
         if source.row_group_offsets is not None and file.split_offsets is not None:
-            held = set(file.split_offsets) <= set(source.row_group_offsets)
+            ok = set(file.split_offsets) <= set(source.row_group_offsets)
             self._findings.check(
-                held,
+                ok,
                 Rule.DATA_SPLIT_OFFSETS,
                 "The split offsets are not offsets of row groups",
                 file=file.path,
@@ -94,18 +94,18 @@ class FileCheck:
             if one.id is None and self._inside_variant(one):
                 continue
             mapped = self._metadata.name_mapping and all(node.id is None for node in nodes(self._source.schema))
-            held = one.id is not None or mapped
-            self._findings.check(held, Rule.DATA_FIELD_IDS, f"Column {name!r} has no field id", file=file.path)
+            ok = one.id is not None or mapped
+            self._findings.check(ok, Rule.DATA_FIELD_IDS, f"Column {name!r} has no field id", file=file.path)
             if one.id is None:
                 continue
-            held = one.id not in seen
-            self._findings.check(held, Rule.DATA_FIELD_IDS, f"Field id {one.id} is used twice", file=file.path)
+            ok = one.id not in seen
+            self._findings.check(ok, Rule.DATA_FIELD_IDS, f"Field id {one.id} is used twice", file=file.path)
             seen.add(one.id)
             known = fields.get(one.id)
             if known is not None:
                 what = f"Column {name!r} is not stored as a {known.type}"
-                held = fits(one.type, known.type)
-                self._findings.check(held, Rule.DATA_TYPES, what, file=file.path, expected=known.type, found=one.type)
+                ok = fits(one.type, known.type)
+                self._findings.check(ok, Rule.DATA_TYPES, what, file=file.path, expected=known.type, found=one.type)
         if file.content == EQUALITY_DELETES:
             missing = sorted(set(file.equality_ids or ()) - seen)
             what = f"The delete file is missing its equality columns {missing}"
@@ -113,10 +113,10 @@ class FileCheck:
         elif self._metadata.current_schema is not None:
             partition_sources = self._identity_sources()
             for now in self._metadata.current_schema.fields.values():
-                if now.certain and now.parent is None and now.default is None and now.id not in partition_sources:
-                    held = now.id in seen
+                if now.never_null and now.parent is None and now.default is None and now.id not in partition_sources:
+                    ok = now.id in seen
                     what = f"The file is missing the required column {now.path!r}"
-                    self._findings.check(held, Rule.DATA_REQUIRED, what, file=file.path)
+                    self._findings.check(ok, Rule.DATA_REQUIRED, what, file=file.path)
 
     def _inside_variant(self, one: Node) -> bool:
         for length in range(1, len(one.path)):
@@ -136,9 +136,9 @@ class FileCheck:
             return
         stated = (file.column_sizes or {}).get(field.id)
         if stated is not None:
-            held = 0 <= stated <= file.size
+            ok = 0 <= stated <= file.size
             what = f"The size of column {field.path!r} is larger than the file"
-            self._findings.check(held, Rule.DATA_COLUMN_SIZES, what, file=file.path, expected=footer.size, found=stated)
+            self._findings.check(ok, Rule.DATA_COLUMN_SIZES, what, file=file.path, expected=footer.size, found=stated)
         metrics = ColumnMetrics(values=footer.values, nulls=footer.nulls or 0)
         if footer.nulls is not None:
             check_counts(file, field, metrics, self._findings)
@@ -156,7 +156,7 @@ class FileCheck:
     def _check_required(self, field: Field, metrics: ColumnMetrics) -> None:
         current = self._metadata.current_schema
         now = current.fields.get(field.id) if current is not None else None
-        if now is not None and now.certain and self._file.content == DATA:
+        if now is not None and now.never_null and self._file.content == DATA:
             what = f"The required column {field.path!r} contains nulls"
             self._findings.check(not metrics.nulls, Rule.DATA_REQUIRED, what, file=self._file.path)
 
@@ -211,11 +211,11 @@ class FileCheck:
             if column.place is None or column.node.repeated or number >= len(self._source.row_groups):
                 continue
             chunk = self._source.row_groups[number][column.place]
-            held = chunk.values == counted.values and chunk.nulls in {None, counted.nulls}
-            if held and chunk.lower is not None and chunk.upper is not None:
-                held = _within(counted, (chunk.lower, chunk.upper), column)
+            ok = chunk.values == counted.values and chunk.nulls in {None, counted.nulls}
+            if ok and chunk.lower is not None and chunk.upper is not None:
+                ok = _within(counted, (chunk.lower, chunk.upper), column)
             what = f"The statistics of column {column.field.path!r} do not cover its values in row group {number}"
-            self._findings.check(held, Rule.DATA_STATISTICS, what, file=self._file.path)
+            self._findings.check(ok, Rule.DATA_STATISTICS, what, file=self._file.path)
 
     def _row_ids(self, batch: pa.RecordBatch) -> list[Any]:
         """Return the row ids stored in a rewritten file; new rows have none."""
@@ -227,13 +227,13 @@ class FileCheck:
             return
         ids = np.concatenate(found)
         following = self._metadata.document.get("next-row-id")
-        held = len(np.unique(ids)) == len(ids)
-        self._findings.check(held, Rule.DATA_ROW_IDS, "Two rows have the same row id", file=self._file.path)
+        ok = len(np.unique(ids)) == len(ids)
+        self._findings.check(ok, Rule.DATA_ROW_IDS, "Two rows have the same row id", file=self._file.path)
         if len(ids) and isinstance(following, int):
-            held = int(ids.min()) >= 0 and int(ids.max()) < following
+            ok = int(ids.min()) >= 0 and int(ids.max()) < following
             what = "A row id is not below next-row-id"
             self._findings.check(
-                held, Rule.DATA_ROW_IDS, what, file=self._file.path, expected=f"below {following}", found=int(ids.max())
+                ok, Rule.DATA_ROW_IDS, what, file=self._file.path, expected=f"below {following}", found=int(ids.max())
             )
 
     def _leaves(self, batch: pa.RecordBatch) -> dict[tuple[str, ...], pa.Array]:

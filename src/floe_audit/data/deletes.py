@@ -67,9 +67,9 @@ def read_position_deletes(file: ContentFile, source: OpenFile, findings: Finding
     what = "The deleted positions are not sorted by file and position"
     findings.check(in_order, Rule.DELETE_SORTED, what, file=file.path)
     if file.referenced is not None:
-        held = set(found) <= {file.referenced}
+        ok = set(found) <= {file.referenced}
         what = f"The delete file deletes rows of files other than {file.referenced}"
-        findings.check(held, Rule.DELETE_REFERENCE, what, file=file.path)
+        findings.check(ok, Rule.DELETE_REFERENCE, what, file=file.path)
     findings.count("rows", source.rows)
     return DeletedPositions({key: np.unique(np.concatenate(parts)) for key, parts in found.items()})
 
@@ -118,9 +118,9 @@ def check_positions(
         target = targets.get(path)
         if target is None or not len(positions):
             continue
-        held = int(positions[0]) >= 0 and int(positions[-1]) < target.records
+        ok = int(positions[0]) >= 0 and int(positions[-1]) < target.records
         findings.check(
-            held,
+            ok,
             Rule.DELETE_POSITION,
             f"A deleted position is not a row of {path}",
             file=delete.path,

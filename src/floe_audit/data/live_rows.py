@@ -72,14 +72,14 @@ class LiveRows:
         for file, _ in deletes:
             if not file.vector:
                 continue
-            held = file.referenced not in seen
+            ok = file.referenced not in seen
             what = f"Snapshot {snapshot.get('snapshot-id')} has two deletion vectors for {file.referenced}"
-            self._findings.check(held, Rule.MANIFEST_DELETION_VECTOR, what, file=file.path)
-            held = file.referenced in paths
+            self._findings.check(ok, Rule.MANIFEST_DELETION_VECTOR, what, file=file.path)
+            ok = file.referenced in paths
             what = (
                 f"Snapshot {snapshot.get('snapshot-id')} has a deletion vector for {file.referenced}, which is not live"
             )
-            self._findings.check(held, Rule.MANIFEST_DELETION_VECTOR, what, file=file.path)
+            self._findings.check(ok, Rule.MANIFEST_DELETION_VECTOR, what, file=file.path)
             seen.add(file.referenced)
 
     def _rows_left(self, file: ContentFile, number: int, deletes: list[Placed]) -> int:

@@ -55,16 +55,16 @@ def _check_sequence_numbers(
 ) -> None:
     path, where = entry.file.path, manifest.path
     if manifest.version == 1:
-        held = entry.snapshot_id is not None
-        findings.check(held, Rule.MANIFEST_SNAPSHOT_ID, f"The entry of {path} has no snapshot id", file=where)
+        ok = entry.snapshot_id is not None
+        findings.check(ok, Rule.MANIFEST_SNAPSHOT_ID, f"The entry of {path} has no snapshot id", file=where)
         return
     written = (entry.sequence_number, entry.file_sequence_number)
     if entry.status != ADDED:
         what = f"The entry of {path} is not new, but has no explicit sequence numbers"
-        held = None not in written
-        findings.check(held, Rule.MANIFEST_SEQUENCE_NUMBER, what, file=where)
-        held = entry.snapshot_id is not None
-        findings.check(held, Rule.MANIFEST_SNAPSHOT_ID, f"The entry of {path} has no snapshot id", file=where)
+        ok = None not in written
+        findings.check(ok, Rule.MANIFEST_SEQUENCE_NUMBER, what, file=where)
+        ok = entry.snapshot_id is not None
+        findings.check(ok, Rule.MANIFEST_SNAPSHOT_ID, f"The entry of {path} has no snapshot id", file=where)
     elif entry.file_sequence_number is not None:
         what = f"The file sequence number of the new file {path}"
         findings.equal(
@@ -102,18 +102,16 @@ def _check_content(entry: Entry, manifest: Manifest, metadata: TableMetadata, fi
     findings.check(
         file.content in kinds, Rule.MANIFEST_CONTENT, what, file=where, expected=sorted(kinds), found=file.content
     )
-    held = file.format in FORMATS or (file.vector and file.content == POSITION_DELETES)
+    ok = file.format in FORMATS or (file.vector and file.content == POSITION_DELETES)
     what = f"The format of {file.path} is unknown: {file.format!r}"
-    findings.check(held, Rule.DATA_FORMAT, what, file=where)
+    findings.check(ok, Rule.DATA_FORMAT, what, file=where)
     # A file without rows is valid.
-    held = file.records >= 0 and file.size > 0
-    findings.check(held, Rule.MANIFEST_FIELD, f"{file.path} has a negative record count or no size", file=where)
+    ok = file.records >= 0 and file.size > 0
+    findings.check(ok, Rule.MANIFEST_FIELD, f"{file.path} has a negative record count or no size", file=where)
     if file.content == EQUALITY_DELETES:
-        held = bool(file.equality_ids) and set(file.equality_ids or ()) <= set(metadata.all_fields)
+        ok = bool(file.equality_ids) and set(file.equality_ids or ()) <= set(metadata.all_fields)
         what = f"The equality ids of {file.path} are missing or are not columns of the table"
-        findings.check(
-            held, Rule.MANIFEST_EQUALITY_IDS, what, file=where, found=file.equality_ids, expected="column ids"
-        )
+        findings.check(ok, Rule.MANIFEST_EQUALITY_IDS, what, file=where, found=file.equality_ids, expected="column ids")
     else:
         what = f"{file.path} is not an equality delete file, but has equality ids"
         findings.check(not file.equality_ids, Rule.MANIFEST_EQUALITY_IDS, what, file=where)
@@ -125,10 +123,10 @@ def _check_content(entry: Entry, manifest: Manifest, metadata: TableMetadata, fi
         what = f"{file.path} is a position delete file, but format version 3 only allows adding deletion vectors"
         findings.breach(Rule.MANIFEST_DELETION_VECTOR, what, file=where)
     if file.content != POSITION_DELETES and file.sort_order_id is not None:
-        held = file.sort_order_id == 0 or file.sort_order_id in metadata.orders
+        ok = file.sort_order_id == 0 or file.sort_order_id in metadata.orders
         what = f"The sort order of {file.path} does not exist"
         findings.check(
-            held,
+            ok,
             Rule.MANIFEST_SORT_ORDER,
             what,
             file=where,
@@ -136,9 +134,9 @@ def _check_content(entry: Entry, manifest: Manifest, metadata: TableMetadata, fi
             found=file.sort_order_id,
         )
     if file.split_offsets is not None:
-        held = list(file.split_offsets) == sorted(file.split_offsets)
+        ok = list(file.split_offsets) == sorted(file.split_offsets)
         what = f"The split offsets of {file.path} are not in order"
-        findings.check(held, Rule.DATA_SPLIT_OFFSETS, what, file=where)
+        findings.check(ok, Rule.DATA_SPLIT_OFFSETS, what, file=where)
 
 
 def _check_partition(file: ContentFile, manifest: Manifest, metadata: TableMetadata, findings: Findings) -> None:
@@ -147,16 +145,16 @@ def _check_partition(file: ContentFile, manifest: Manifest, metadata: TableMetad
         return
     for part, value in zip(spec.fields, file.partition, strict=True):
         if part.transform.name == "void":
-            held = value is None
+            ok = value is None
         elif part.transform.name == "bucket":
-            held = value is None or 0 <= value < part.transform.parameter
+            ok = value is None or 0 <= value < part.transform.parameter
         elif part.transform.name == "truncate" and value is not None:
             kind = metadata.source_type(part.source_id)
-            held = kind is None or part.transform.yields(kind, value)
+            ok = kind is None or part.transform.yields(kind, value)
         else:
             continue
         what = f"{value!r} is not a valid result of {part.transform} for {part.name!r} of {file.path}"
-        findings.check(held, Rule.MANIFEST_PARTITION, what, file=manifest.path)
+        findings.check(ok, Rule.MANIFEST_PARTITION, what, file=manifest.path)
 
 
 def _check_metrics(file: ContentFile, manifest: Manifest, metadata: TableMetadata, findings: Findings) -> None:
@@ -164,10 +162,10 @@ def _check_metrics(file: ContentFile, manifest: Manifest, metadata: TableMetadat
     for name, counts in (("null", file.null_counts), ("NaN", file.nan_counts)):
         for identity, count in (counts or {}).items():
             total = (file.value_counts or {}).get(identity)
-            held = count >= 0 and (total is None or count <= total)
+            ok = count >= 0 and (total is None or count <= total)
             what = f"The {name} count of column {identity} of {file.path} is out of range"
             findings.check(
-                held, Rule.MANIFEST_METRICS, what, file=manifest.path, expected=f"at most {total}", found=count
+                ok, Rule.MANIFEST_METRICS, what, file=manifest.path, expected=f"at most {total}", found=count
             )
     for identity, count in (file.value_counts or {}).items():
         one = fields.get(identity)
@@ -196,12 +194,12 @@ def _check_metrics(file: ContentFile, manifest: Manifest, metadata: TableMetadat
             findings.breach(Rule.MANIFEST_METRICS, what, file=manifest.path)
             continue
         lower, upper = bounds
-        held = not is_nan(lower) and not is_nan(upper)
-        if held and lower is not None and upper is not None:
-            held = order(lower) <= order(upper)
+        ok = not is_nan(lower) and not is_nan(upper)
+        if ok and lower is not None and upper is not None:
+            ok = order(lower) <= order(upper)
         what = f"The bounds of column {one.path!r} of {file.path} are NaN or in the wrong order"
         findings.check(
-            held, Rule.MANIFEST_METRICS, what, file=manifest.path, found=f"{lower!r}, {upper!r}", expected="in order"
+            ok, Rule.MANIFEST_METRICS, what, file=manifest.path, found=f"{lower!r}, {upper!r}", expected="in order"
         )
 
 
@@ -215,12 +213,12 @@ def _check_row_ids(manifest: Manifest, metadata: TableMetadata, findings: Findin
             findings.check(file.first_row_id is None, Rule.MANIFEST_FIRST_ROW_ID, what, file=manifest.path)
         elif file.first_row_id is not None:
             following = metadata.document.get("next-row-id")
-            held = file.first_row_id >= 0 and (
+            ok = file.first_row_id >= 0 and (
                 not isinstance(following, int) or file.first_row_id + file.records <= following
             )
             what = f"The row ids of {file.path} are not below next-row-id"
             findings.check(
-                held,
+                ok,
                 Rule.MANIFEST_FIRST_ROW_ID,
                 what,
                 file=manifest.path,

@@ -118,10 +118,10 @@ def read_manifest(path: str, raw: bytes, spec_id: int, metadata: TableMetadata, 
 def _check_header(path: str, avro: AvroFile, spec_id: int, metadata: TableMetadata, findings: Findings) -> int:
     text = avro.text("format-version")
     version = int(text) if text in {"1", "2", "3"} else 1
-    held = text in {"1", "2", "3"} if text is not None else metadata.version == 1
+    ok = text in {"1", "2", "3"} if text is not None else metadata.version == 1
     what = "The header's format-version is missing or unknown"
     findings.check(
-        held and version <= metadata.version,
+        ok and version <= metadata.version,
         Rule.MANIFEST_HEADER,
         what,
         file=path,
@@ -129,10 +129,10 @@ def _check_header(path: str, avro: AvroFile, spec_id: int, metadata: TableMetada
         found=text,
     )
     if version > 1:
-        held = avro.text("content") in {"data", "deletes"}
+        ok = avro.text("content") in {"data", "deletes"}
         what = "The header's content is neither data nor deletes"
         findings.check(
-            held, Rule.MANIFEST_HEADER, what, file=path, expected="data or deletes", found=avro.text("content")
+            ok, Rule.MANIFEST_HEADER, what, file=path, expected="data or deletes", found=avro.text("content")
         )
     written = avro.text("partition-spec-id")
     if written is not None or version > 1:
@@ -144,9 +144,9 @@ def _check_header(path: str, avro: AvroFile, spec_id: int, metadata: TableMetada
     except (ValueError, MalformedError) as err:
         findings.breach(Rule.MANIFEST_HEADER, f"The header's partition-spec is malformed: {err}", file=path)
     else:
-        held = spec is None or fields == spec.fields
+        ok = spec is None or fields == spec.fields
         what = f"The header's partition-spec differs from spec {spec_id} of the table"
-        findings.check(held, Rule.MANIFEST_HEADER, what, file=path)
+        findings.check(ok, Rule.MANIFEST_HEADER, what, file=path)
 
     def complain(message: str) -> None:
         findings.breach(Rule.MANIFEST_SCHEMA, message, file=path)
@@ -157,9 +157,9 @@ def _check_header(path: str, avro: AvroFile, spec_id: int, metadata: TableMetada
     if spec is not None:
         written_ids = [one.get("field-id") for one in record_fields(field_schema(data_file, 102))]
         expected_ids = [one.id for one in spec.fields]
-        held = sorted(map(str, written_ids)) == sorted(map(str, expected_ids))
+        ok = sorted(map(str, written_ids)) == sorted(map(str, expected_ids))
         what = "The field ids of the partition tuple differ from those of the spec"
-        findings.check(held, Rule.MANIFEST_SCHEMA, what, file=path, expected=expected_ids, found=written_ids)
+        findings.check(ok, Rule.MANIFEST_SCHEMA, what, file=path, expected=expected_ids, found=written_ids)
     return version
 
 
@@ -173,16 +173,16 @@ def _check_header_schema(path: str, avro: AvroFile, metadata: TableMetadata, fin
     # The id may be part of the schema instead, as in the Java implementation.
     inside = document.get("schema-id")
     stated = avro.text("schema-id") or (None if inside is None else str(inside))
-    held = stated == str(schema.id) or (stated is None and avro.text("format-version") in {None, "1"})
+    ok = stated == str(schema.id) or (stated is None and avro.text("format-version") in {None, "1"})
     what = "The header's schema-id is missing or differs from that of its schema"
-    findings.check(held, Rule.MANIFEST_HEADER, what, file=path, expected=schema.id, found=stated)
+    findings.check(ok, Rule.MANIFEST_HEADER, what, file=path, expected=schema.id, found=stated)
     known = metadata.schemas.get(schema.id)
     if known is not None and metadata.version > 1:
-        held = {one.id: (one.path, one.type, one.required) for one in known.fields.values()} == {
+        ok = {one.id: (one.path, one.type, one.required) for one in known.fields.values()} == {
             one.id: (one.path, one.type, one.required) for one in schema.fields.values()
         }
         what = f"The header's schema differs from schema {schema.id} of the table"
-        findings.check(held, Rule.MANIFEST_HEADER, what, file=path)
+        findings.check(ok, Rule.MANIFEST_HEADER, what, file=path)
 
 
 def _entries(
@@ -197,9 +197,9 @@ def _entries(
     entries: list[Entry] = []
     for record in avro.records():
         row = outer.read(record)
-        held = row["status"] in {EXISTING, ADDED, DELETED}
+        ok = row["status"] in {EXISTING, ADDED, DELETED}
         what = "The status of an entry is unknown"
-        if not findings.check(held, Rule.MANIFEST_STATUS, what, file=path, expected="0, 1 or 2", found=row["status"]):
+        if not findings.check(ok, Rule.MANIFEST_STATUS, what, file=path, expected="0, 1 or 2", found=row["status"]):
             continue
         values = inner.read(row["data_file"] or {})
         missing = [

@@ -85,20 +85,18 @@ def _check_header(
     text = avro.text("format-version")
     version = int(text) if text in {"1", "2", "3"} else (1 if sequence_number(snapshot) == 0 else metadata.version)
     what = "The header's format-version is unknown or above the table's"
-    held = text is None or (text in {"1", "2", "3"} and version <= metadata.version)
-    findings.check(held, Rule.LIST_HEADER, what, file=path, expected=metadata.version, found=text)
+    ok = text is None or (text in {"1", "2", "3"} and version <= metadata.version)
+    findings.check(ok, Rule.LIST_HEADER, what, file=path, expected=metadata.version, found=text)
     # The other header keys are optional conventions; if present, they must be correct.
     facts = {"snapshot-id": snapshot.get("snapshot-id"), "parent-snapshot-id": snapshot.get("parent-snapshot-id")}
     if version > 1:
         facts["sequence-number"] = sequence_number(snapshot)
     for key, expected in facts.items():
         found = avro.text(key)
-        held = found is None or found == ("null" if expected is None else str(expected))
+        ok = found is None or found == ("null" if expected is None else str(expected))
         if key == "parent-snapshot-id" and expected is None:
             continue
-        findings.check(
-            held, Rule.LIST_HEADER, f"The header's {key} is wrong", file=path, expected=expected, found=found
-        )
+        findings.check(ok, Rule.LIST_HEADER, f"The header's {key} is wrong", file=path, expected=expected, found=found)
 
     def complain(message: str) -> None:
         findings.breach(Rule.LIST_SCHEMA, message, file=path)
@@ -169,19 +167,19 @@ def check_line(where: str, line: Listed, snapshot: dict[str, Any], metadata: Tab
         return
     number = sequence_number(snapshot)
     if line.added_snapshot_id == snapshot.get("snapshot-id"):
-        expected, held = str(number), line.sequence_number == number
+        expected, ok = str(number), line.sequence_number == number
     else:
         adder = metadata.snapshot(line.added_snapshot_id)
         if adder is not None:
-            expected, held = str(sequence_number(adder)), line.sequence_number == sequence_number(adder)
+            expected, ok = str(sequence_number(adder)), line.sequence_number == sequence_number(adder)
         else:
-            expected, held = f"less than {number}", line.sequence_number < number or number == 0
+            expected, ok = f"less than {number}", line.sequence_number < number or number == 0
     what = f"The sequence number of manifest {line.path} differs from that of the snapshot that added it"
-    findings.check(held, Rule.LIST_SEQUENCE_NUMBER, what, file=where, expected=expected, found=line.sequence_number)
-    held = line.min_sequence_number <= line.sequence_number
+    findings.check(ok, Rule.LIST_SEQUENCE_NUMBER, what, file=where, expected=expected, found=line.sequence_number)
+    ok = line.min_sequence_number <= line.sequence_number
     what = f"The min_sequence_number of manifest {line.path} is above its sequence_number"
     findings.check(
-        held,
+        ok,
         Rule.LIST_MIN_SEQUENCE_NUMBER,
         what,
         file=where,

@@ -73,9 +73,9 @@ def check_lineage(
     added = snapshot.get("added-rows")
     if isinstance(added, int):
         what = f"added-rows of snapshot {identity} does not cover the row ids it assigned"
-        held = end <= start + added
+        ok = end <= start + added
         findings.check(
-            held,
+            ok,
             Rule.SNAPSHOT_ADDED_ROWS,
             what,
             file=metadata.location,
@@ -91,9 +91,9 @@ def _check_disjoint(pairs: list[Pair], where: str, findings: Findings) -> None:
     ranges = sorted(one for line, manifest in pairs for one in first_row_ids(line, manifest).values() if one[1])
     end = 0
     for first, count in ranges:
-        held = first >= end
+        ok = first >= end
         what = "Two files of the snapshot have overlapping row ids"
-        findings.check(held, Rule.MANIFEST_FIRST_ROW_ID, what, file=where, expected=f"at least {end}", found=first)
+        findings.check(ok, Rule.MANIFEST_FIRST_ROW_ID, what, file=where, expected=f"at least {end}", found=first)
         end = first + count
 
 
@@ -103,10 +103,10 @@ def _check_kept(pairs: list[Pair], parent: list[Pair], where: str, findings: Fin
     for line, manifest in pairs:
         known = before.get(manifest.path)
         if known is not None:
-            held = known[0].first_row_id in {None, line.first_row_id}
+            ok = known[0].first_row_id in {None, line.first_row_id}
             what = f"The first row id of manifest {line.path} changed"
             findings.check(
-                held,
+                ok,
                 Rule.LIST_FIRST_ROW_ID,
                 what,
                 file=where,

@@ -156,17 +156,17 @@ def _check_fields(location: str, document: dict[str, Any], version: int, finding
         )
     if version == 1:
         for name, shape in (("schema", dict), ("partition-spec", list)):
-            held = isinstance(document.get(name), shape)
-            findings.check(held, Rule.METADATA_FIELD, f"{name} is missing, which version 1 requires", file=location)
+            ok = isinstance(document.get(name), shape)
+            findings.check(ok, Rule.METADATA_FIELD, f"{name} is missing, which version 1 requires", file=location)
     for name, kind in _OPTIONAL.items():
         value = document.get(name)
-        held = value is None or (isinstance(value, kind) and not isinstance(value, bool))
-        findings.check(held, Rule.METADATA_FIELD, f"{name} has the wrong type", file=location)
+        ok = value is None or (isinstance(value, kind) and not isinstance(value, bool))
+        findings.check(ok, Rule.METADATA_FIELD, f"{name} has the wrong type", file=location)
     identity = document.get("table-uuid")
     if isinstance(identity, str):
-        held = _UUID.fullmatch(identity) is not None
+        ok = _UUID.fullmatch(identity) is not None
         findings.check(
-            held, Rule.METADATA_UUID, "table-uuid is not a UUID", file=location, found=identity, expected="a UUID"
+            ok, Rule.METADATA_UUID, "table-uuid is not a UUID", file=location, found=identity, expected="a UUID"
         )
     base = document.get("location")
     findings.check(isinstance(base, str) and base, Rule.METADATA_LOCATION, "location is empty", file=location)
@@ -176,11 +176,11 @@ def _check_fields(location: str, document: dict[str, Any], version: int, finding
         findings.check(not wrong, Rule.METADATA_PROPERTIES, f"Property values are not strings: {wrong}", file=location)
         _check_name_mapping(location, properties, findings)
     for key in _list(document, "encryption-keys"):
-        held = isinstance(key, dict) and all(
+        ok = isinstance(key, dict) and all(
             isinstance(key.get(one), str) for one in ("key-id", "encrypted-key-metadata")
         )
         findings.check(
-            held, Rule.METADATA_ENCRYPTION_KEYS, "An encryption key is missing its id or its data", file=location
+            ok, Rule.METADATA_ENCRYPTION_KEYS, "An encryption key is missing its id or its data", file=location
         )
 
 
@@ -189,10 +189,10 @@ def _check_name_mapping(location: str, properties: dict[str, Any], findings: Fin
     if not isinstance(text, str):
         return
     try:
-        held = isinstance(json.loads(text), list)
+        ok = isinstance(json.loads(text), list)
     except ValueError:
-        held = False
-    findings.check(held, Rule.METADATA_PROPERTIES, "schema.name-mapping.default is not a JSON list", file=location)
+        ok = False
+    findings.check(ok, Rule.METADATA_PROPERTIES, "schema.name-mapping.default is not a JSON list", file=location)
 
 
 def _check_schemas(
@@ -208,8 +208,8 @@ def _check_schemas(
         except MalformedError as err:
             findings.breach(Rule.METADATA_SCHEMA, f"A schema is malformed: {err}", file=location)
             continue
-        held = schema.id not in schemas
-        findings.check(held, Rule.METADATA_SCHEMA, f"Two schemas have the id {schema.id}", file=location)
+        ok = schema.id not in schemas
+        findings.check(ok, Rule.METADATA_SCHEMA, f"Two schemas have the id {schema.id}", file=location)
         schemas[schema.id] = schema
         _check_schema(location, schema, document, version, findings)
     current_id = document.get("current-schema-id", 0 if version == 1 else None)
@@ -224,10 +224,10 @@ def _check_schemas(
     )
     if version == 1 and current is not None and documents and isinstance(document.get("schema"), dict):
         try:
-            held = parse_schema(document["schema"]).fields == current.fields
+            ok = parse_schema(document["schema"]).fields == current.fields
         except MalformedError:
-            held = False
-        findings.check(held, Rule.METADATA_SCHEMA, "schema differs from the current schema in schemas", file=location)
+            ok = False
+        findings.check(ok, Rule.METADATA_SCHEMA, "schema differs from the current schema in schemas", file=location)
     _check_evolution(location, schemas, version, findings)
     return schemas, current
 
@@ -236,10 +236,10 @@ def _check_schema(location: str, schema: Schema, document: dict[str, Any], versi
     last = document.get("last-column-id")
     highest = max(schema.fields, default=0)
     if isinstance(last, int):
-        held = highest <= last
+        ok = highest <= last
         what = f"last-column-id is lower than a column id of schema {schema.id}"
         findings.check(
-            held, Rule.METADATA_LAST_COLUMN_ID, what, file=location, expected=f"at least {highest}", found=last
+            ok, Rule.METADATA_LAST_COLUMN_ID, what, file=location, expected=f"at least {highest}", found=last
         )
     reserved = [one for one in schema.fields if not 0 < one <= _FIRST_RESERVED_ID]
     findings.check(not reserved, Rule.METADATA_COLUMN_IDS, f"Columns use reserved ids: {reserved}", file=location)
@@ -258,15 +258,13 @@ def _check_schema(location: str, schema: Schema, document: dict[str, Any], versi
             f"Column {one.path!r} may not have a default value",
             file=location,
         )
-        held = one.type.name != "unknown" or not one.required
-        findings.check(
-            held, Rule.METADATA_SCHEMA, f"Column {one.path!r} has type unknown but is required", file=location
-        )
+        ok = one.type.name != "unknown" or not one.required
+        findings.check(ok, Rule.METADATA_SCHEMA, f"Column {one.path!r} has type unknown but is required", file=location)
     for identity in schema.identifier_ids:
         identifier = schema.fields.get(identity)
         findings.check(
             identifier is not None
-            and identifier.certain
+            and identifier.never_null
             and not identifier.repeated
             and not identifier.type.nested
             and not identifier.type.floating,
@@ -284,9 +282,9 @@ def _check_evolution(location: str, schemas: dict[int, Schema], version: int, fi
             earlier = seen.get(one.id)
             if earlier is not None:
                 # Reverting to an older schema is allowed, so a promotion in either direction is valid.
-                held = promotes(earlier[1], one.type, version) or promotes(one.type, earlier[1], version)
+                ok = promotes(earlier[1], one.type, version) or promotes(one.type, earlier[1], version)
                 what = f"Column {one.path!r} has incompatible types in schemas {earlier[0]} and {schema.id}"
-                findings.check(held, Rule.METADATA_PROMOTION, what, file=location, expected=earlier[1], found=one.type)
+                findings.check(ok, Rule.METADATA_PROMOTION, what, file=location, expected=earlier[1], found=one.type)
             seen[one.id] = (schema.id, one.type)
 
 
@@ -303,23 +301,23 @@ def _check_specs(metadata: TableMetadata, findings: Findings) -> dict[int, Spec]
         except MalformedError as err:
             findings.breach(Rule.METADATA_SPEC, f"A partition spec is malformed: {err}", file=location)
             continue
-        held = spec.id not in specs
-        findings.check(held, Rule.METADATA_SPEC, f"Two partition specs have the id {spec.id}", file=location)
-        held = metadata.version == 1 or all("field-id" in part for part in one["fields"])
-        findings.check(held, Rule.METADATA_SPEC, f"A field of partition spec {spec.id} has no id", file=location)
+        ok = spec.id not in specs
+        findings.check(ok, Rule.METADATA_SPEC, f"Two partition specs have the id {spec.id}", file=location)
+        ok = metadata.version == 1 or all("field-id" in part for part in one["fields"])
+        findings.check(ok, Rule.METADATA_SPEC, f"A field of partition spec {spec.id} has no id", file=location)
         specs[spec.id] = spec
         for part in spec.fields:
             if metadata.version > 1:
                 known = meaning.setdefault(part.id, (part.source_id, part.transform))
                 # Dropping a field in format version 1 replaces its transform with void, also after an upgrade.
-                held = known == (part.source_id, part.transform) or "void" in {part.transform.name, known[1].name}
+                ok = known == (part.source_id, part.transform) or "void" in {part.transform.name, known[1].name}
                 what = f"Partition field id {part.id} has different definitions in different specs"
-                findings.check(held, Rule.METADATA_SPEC, what, file=location)
+                findings.check(ok, Rule.METADATA_SPEC, what, file=location)
             kind = metadata.source_type(part.source_id)
             if kind is not None:
-                held = part.transform.accepts(kind)
+                ok = part.transform.accepts(kind)
                 what = f"Partition field {part.name!r} applies {part.transform} to type {kind}"
-                findings.check(held, Rule.METADATA_SPEC, what, file=location)
+                findings.check(ok, Rule.METADATA_SPEC, what, file=location)
     default = document.get("default-spec-id", 0 if metadata.version == 1 else None)
     chosen = specs.get(default) if isinstance(default, int) else None
     if findings.check(
@@ -337,10 +335,10 @@ def _check_specs(metadata: TableMetadata, findings: Findings) -> dict[int, Spec]
     highest = max((part.id for spec in specs.values() for part in spec.fields), default=FIRST_PARTITION_ID - 1)
     last = document.get("last-partition-id")
     if isinstance(last, int):
-        held = last >= highest
+        ok = last >= highest
         what = "last-partition-id is lower than a partition field id"
         findings.check(
-            held, Rule.METADATA_LAST_PARTITION_ID, what, file=location, expected=f"at least {highest}", found=last
+            ok, Rule.METADATA_LAST_PARTITION_ID, what, file=location, expected=f"at least {highest}", found=last
         )
     return specs
 
@@ -353,9 +351,9 @@ def _check_sources(
         if metadata.current_schema is None or source_id is None or transform.name == "void":
             continue
         source = metadata.current_schema.fields.get(source_id)
-        held = source is not None and not source.repeated and not source.type.nested
+        ok = source is not None and not source.repeated and not source.type.nested
         what = f"The source column {source_id} of {name!r} is not a primitive column of the current schema"
-        findings.check(held, rule, what, file=metadata.location)
+        findings.check(ok, rule, what, file=metadata.location)
 
 
 def _check_orders(metadata: TableMetadata, findings: Findings) -> dict[int, tuple[SortField, ...]]:
@@ -367,17 +365,15 @@ def _check_orders(metadata: TableMetadata, findings: Findings) -> dict[int, tupl
         except MalformedError as err:
             findings.breach(Rule.METADATA_SORT_ORDER, f"A sort order is malformed: {err}", file=location)
             continue
-        held = identity not in orders and (identity == 0) == (not fields)
+        ok = identity not in orders and (identity == 0) == (not fields)
         what = f"Sort order {identity} is a duplicate, or breaks the rule that only order 0 is unsorted"
-        findings.check(held, Rule.METADATA_SORT_ORDER, what, file=location)
+        findings.check(ok, Rule.METADATA_SORT_ORDER, what, file=location)
         orders[identity] = fields
     default = document.get("default-sort-order-id")
     if default is not None and orders:
-        held = default in orders
+        ok = default in orders
         what = "default-sort-order-id is not the id of a sort order"
-        if findings.check(
-            held, Rule.METADATA_SORT_ORDER_ID, what, file=location, expected=sorted(orders), found=default
-        ):
+        if findings.check(ok, Rule.METADATA_SORT_ORDER_ID, what, file=location, expected=sorted(orders), found=default):
             sources = [(f"sort order {default}", one.source_id, one.transform) for one in orders[default]]
             _check_sources(metadata, sources, Rule.METADATA_SORT_ORDER, findings)
     return orders

@@ -50,8 +50,8 @@ def _check_each(metadata: TableMetadata, findings: Findings) -> None:
         ):
             continue
         identity = snapshot["snapshot-id"]
-        held = identity not in seen
-        findings.check(held, Rule.SNAPSHOT_ID, f"Two snapshots have the id {identity}", file=metadata.location)
+        ok = identity not in seen
+        findings.check(ok, Rule.SNAPSHOT_ID, f"Two snapshots have the id {identity}", file=metadata.location)
         seen.add(identity)
         _check_fields(metadata, snapshot, findings)
         schema_id = snapshot.get("schema-id")
@@ -70,30 +70,30 @@ def _check_fields(metadata: TableMetadata, snapshot: dict[str, Any], findings: F
 
     def required(name: str, kind: type) -> None:
         value = snapshot.get(name)
-        held = isinstance(value, kind) and not isinstance(value, bool)
+        ok = isinstance(value, kind) and not isinstance(value, bool)
         what = f"{name} of snapshot {identity} is missing or has the wrong type"
-        findings.check(held, Rule.SNAPSHOT_FIELD, what, file=metadata.location)
+        findings.check(ok, Rule.SNAPSHOT_FIELD, what, file=metadata.location)
 
     required("timestamp-ms", int)
     if metadata.version == 1 and "manifest-list" not in snapshot:
         required("manifests", list)
     else:
         required("manifest-list", str)
-        held = "manifests" not in snapshot
+        ok = "manifests" not in snapshot
         what = f"Snapshot {identity} has both a manifest list and manifests"
-        findings.check(held, Rule.SNAPSHOT_FIELD, what, file=metadata.location)
+        findings.check(ok, Rule.SNAPSHOT_FIELD, what, file=metadata.location)
     for name in ("sequence-number", "parent-snapshot-id", "schema-id", "first-row-id", "added-rows"):
         value = snapshot.get(name)
-        held = value is None or (isinstance(value, int) and not isinstance(value, bool))
+        ok = value is None or (isinstance(value, int) and not isinstance(value, bool))
         findings.check(
-            held, Rule.SNAPSHOT_FIELD, f"{name} of snapshot {identity} is not a number", file=metadata.location
+            ok, Rule.SNAPSHOT_FIELD, f"{name} of snapshot {identity} is not a number", file=metadata.location
         )
     summary = snapshot.get("summary")
     if summary is None and (metadata.version == 1 or sequence_number(snapshot) == 0):
         return
-    held = isinstance(summary, dict) and all(isinstance(value, str) for value in summary.values())
+    ok = isinstance(summary, dict) and all(isinstance(value, str) for value in summary.values())
     what = f"The summary of snapshot {identity} is not a map of strings"
-    if findings.check(held, Rule.SNAPSHOT_FIELD, what, file=metadata.location):
+    if findings.check(ok, Rule.SNAPSHOT_FIELD, what, file=metadata.location):
         assert isinstance(summary, dict)  # noqa: S101 - checked above
         operation = summary.get("operation")
         findings.check(
@@ -113,9 +113,9 @@ def _check_ancestry(metadata: TableMetadata, findings: Findings) -> None:
     for identity, snapshot in by_id.items():
         number = sequence_number(snapshot)
         if number:
-            held = number not in numbers
+            ok = number not in numbers
             what = f"Snapshots {numbers.get(number)} and {identity} have the same sequence number {number}"
-            findings.check(held, Rule.SNAPSHOT_SEQUENCE_NUMBER, what, file=metadata.location)
+            findings.check(ok, Rule.SNAPSHOT_SEQUENCE_NUMBER, what, file=metadata.location)
             numbers[number] = identity
         if isinstance(last, int):
             findings.check(
@@ -199,14 +199,14 @@ def _check_refs(metadata: TableMetadata, findings: Findings) -> None:
             found=ref.get("snapshot-id"),
         )
         kind = ref.get("type")
-        held = kind in {"branch", "tag"} and (name != "main" or kind == "branch")
-        findings.check(held, Rule.METADATA_REFS, f"Ref {name!r} has the invalid type {kind!r}", file=metadata.location)
+        ok = kind in {"branch", "tag"} and (name != "main" or kind == "branch")
+        findings.check(ok, Rule.METADATA_REFS, f"Ref {name!r} has the invalid type {kind!r}", file=metadata.location)
         for limit in ("min-snapshots-to-keep", "max-snapshot-age-ms", "max-ref-age-ms"):
             value = ref.get(limit)
             positive = isinstance(value, int) and not isinstance(value, bool) and value > 0
-            held = value is None or (positive and (kind == "branch" or limit == "max-ref-age-ms"))
+            ok = value is None or (positive and (kind == "branch" or limit == "max-ref-age-ms"))
             findings.check(
-                held, Rule.METADATA_REFS, f"{limit} of ref {name!r} is invalid: {value}", file=metadata.location
+                ok, Rule.METADATA_REFS, f"{limit} of ref {name!r} is invalid: {value}", file=metadata.location
             )
 
 
@@ -222,26 +222,26 @@ def _check_logs(metadata: TableMetadata, findings: Findings) -> None:
         for entry in entries if isinstance(entries, list) else []:
             moment = entry.get("timestamp-ms") if isinstance(entry, dict) else None
             wanted = int if target == "snapshot-id" else str
-            held = isinstance(moment, int) and isinstance(entry.get(target), wanted)
+            ok = isinstance(moment, int) and isinstance(entry.get(target), wanted)
             if not findings.check(
-                held, rule, f"An entry of {key} has no valid timestamp-ms or {target}", file=metadata.location
+                ok, rule, f"An entry of {key} has no valid timestamp-ms or {target}", file=metadata.location
             ):
                 continue
             assert isinstance(moment, int)  # noqa: S101 - checked above
             if last is not None:
-                held = moment >= last - _TOLERATED_MS
+                ok = moment >= last - _TOLERATED_MS
                 what = f"{key} is not in chronological order"
-                findings.check(held, rule, what, file=metadata.location, expected=f"at least {last}", found=moment)
+                findings.check(ok, rule, what, file=metadata.location, expected=f"at least {last}", found=moment)
             last = moment
             if target == "snapshot-id":
-                held = entry[target] in ids
+                ok = entry[target] in ids
                 what = f"{key} refers to snapshot {entry[target]}, which does not exist"
-                findings.check(held, rule, what, file=metadata.location)
+                findings.check(ok, rule, what, file=metadata.location)
         if last is not None and isinstance(updated, int):
             what = f"last-updated-ms is before the last entry of {key}"
-            held = updated >= last - _TOLERATED_MS
+            ok = updated >= last - _TOLERATED_MS
             findings.check(
-                held,
+                ok,
                 Rule.METADATA_LAST_UPDATED,
                 what,
                 file=metadata.location,
@@ -270,9 +270,9 @@ def _check_row_ids(metadata: TableMetadata, findings: Findings) -> None:
         if not isinstance(first, int):
             continue
         identity = snapshot.get("snapshot-id")
-        held = first >= 0 and isinstance(added, int) and added >= 0
+        ok = first >= 0 and isinstance(added, int) and added >= 0
         what = f"Snapshot {identity} has a first-row-id without a valid added-rows"
-        if findings.check(held, Rule.SNAPSHOT_ADDED_ROWS, what, file=metadata.location):
+        if findings.check(ok, Rule.SNAPSHOT_ADDED_ROWS, what, file=metadata.location):
             assert isinstance(added, int)  # noqa: S101 - checked above
             findings.check(
                 following >= first + added,

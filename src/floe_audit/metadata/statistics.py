@@ -28,14 +28,14 @@ def registered(metadata: TableMetadata, key: str, rule: Rule, findings: Findings
     seen: set[object] = set()
     found: list[dict[str, Any]] = []
     for one in metadata.document.get(key) or []:
-        held = isinstance(one, dict) and isinstance(one.get("statistics-path"), str)
+        ok = isinstance(one, dict) and isinstance(one.get("statistics-path"), str)
         what = f"An entry of {key} has no statistics-path"
-        if not findings.check(held, rule, what, file=metadata.location):
+        if not findings.check(ok, rule, what, file=metadata.location):
             continue
         snapshot = one.get("snapshot-id")
-        held = snapshot in ids
+        ok = snapshot in ids
         what = f"An entry of {key} refers to snapshot {snapshot}, which does not exist"
-        findings.check(held, rule, what, file=metadata.location)
+        findings.check(ok, rule, what, file=metadata.location)
         what = f"Snapshot {snapshot} has several entries in {key}"
         findings.check(snapshot not in seen, rule, what, file=metadata.location)
         seen.add(snapshot)
@@ -57,8 +57,8 @@ def check_statistics(entry: dict[str, Any], metadata: TableMetadata, files: File
             [{key: one.get(key) for key in _DESCRIBED} for one in described] if isinstance(described, list) else []
         )
         what = "The blobs differ from those in the table metadata"
-        held = sorted(map(str, blobs)) == sorted(map(str, claimed))
-        findings.check(held, Rule.STATISTICS_FILE, what, file=path, expected=claimed, found=blobs)
+        ok = sorted(map(str, blobs)) == sorted(map(str, claimed))
+        findings.check(ok, Rule.STATISTICS_FILE, what, file=path, expected=claimed, found=blobs)
         for blob in footer.blobs:
             read_blob(files, path, blob)
             unknown = [one for one in blob["fields"] if one not in metadata.all_fields]

@@ -142,16 +142,16 @@ def _check_operation(
     happened = f"added {_listed(plus)}, removed {_listed(minus)}"
     match operation:
         case "append":
-            held = not minus["data-files"] and not minus["delete-files"] and not plus["delete-files"]
+            ok = not minus["data-files"] and not minus["delete-files"] and not plus["delete-files"]
         case "delete":
-            held = not plus["data-files"]
+            ok = not plus["data-files"]
         case "replace":
             deletes = live["delete-files"] or minus["delete-files"] or plus["delete-files"]
-            held = bool(deletes) or plus["records"] == minus["records"]
+            ok = bool(deletes) or plus["records"] == minus["records"]
         case _:
             return
     what = f"Snapshot {identity} has operation {operation}, but {happened}"
-    findings.check(held, Rule.SNAPSHOT_OPERATION, what, file=metadata.location)
+    findings.check(ok, Rule.SNAPSHOT_OPERATION, what, file=metadata.location)
 
 
 def _listed(counts: Counter[str]) -> str:
@@ -195,6 +195,6 @@ def check_duplicates(snapshot: dict[str, Any], pairs: list[Pair], findings: Find
     union: set[tuple[str, int | None]] = set()
     for _, manifest in pairs:
         union |= manifest.live_keys
-    held = len(union) == total
+    ok = len(union) == total
     what = f"Snapshot {snapshot.get('snapshot-id')} lists {total - len(union)} live files more than once"
-    findings.check(held, Rule.SNAPSHOT_DUPLICATE_FILE, what, file=str(snapshot.get("manifest-list") or ""))
+    findings.check(ok, Rule.SNAPSHOT_DUPLICATE_FILE, what, file=str(snapshot.get("manifest-list") or ""))

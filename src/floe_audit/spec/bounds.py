@@ -119,9 +119,9 @@ def check_bounds(
         if is_nan(bound):
             continue
         limit, value = _key(bound, zeros=zeros), _key(extreme, zeros=zeros)
-        held = limit <= value if name == "lower" else limit >= value
+        ok = limit <= value if name == "lower" else limit >= value
         what = f"A value of column {column.path!r} is {'below' if name == 'lower' else 'above'} its {name} bound"
-        findings.check(held, Rule.DATA_BOUNDS, what, file=file.path, expected=repr(extreme), found=repr(bound))
+        findings.check(ok, Rule.DATA_BOUNDS, what, file=file.path, expected=repr(extreme), found=repr(bound))
 
 
 def _key(value: Value, *, zeros: bool) -> Any:

@@ -75,7 +75,7 @@ class Field:
     type: Type
     required: bool
     """Whether the field is required; it may still be null inside a null parent."""
-    certain: bool
+    never_null: bool
     """Whether the field and all its parents are required."""
     repeated: bool
     """Whether the field is inside a list or map."""
@@ -125,7 +125,7 @@ def parse_schema(document: Any) -> Schema:
         msg = "The schema is not a struct"
         raise MalformedError(msg)
     fields: dict[int, Field] = {}
-    for parsed in _struct(document, "", certain=True, repeated=False, parent=None):
+    for parsed in _struct(document, "", never_null=True, repeated=False, parent=None):
         if parsed.id in fields:
             msg = f"Field id {parsed.id} is used by {fields[parsed.id].path!r} and by {parsed.path!r}"
             raise MalformedError(msg)
@@ -139,7 +139,7 @@ def parse_schema(document: Any) -> Schema:
     return Schema(schema_id, fields, roots, tuple(identifiers))
 
 
-def _struct(document: Any, prefix: str, *, certain: bool, repeated: bool, parent: int | None) -> Iterator[Field]:
+def _struct(document: Any, prefix: str, *, never_null: bool, repeated: bool, parent: int | None) -> Iterator[Field]:
     members = document.get("fields")
     if not isinstance(members, list):
         msg = f"The struct {prefix or 'root'!r} has no list of fields"
@@ -159,7 +159,7 @@ def _struct(document: Any, prefix: str, *, certain: bool, repeated: bool, parent
             f"{prefix}.{name}" if prefix else name,
             member.get("type"),
             required=required,
-            certain=certain and required,
+            never_null=never_null and required,
             repeated=repeated,
             parent=parent,
             default=member.get("initial-default"),
@@ -173,7 +173,7 @@ def _field(
     kind: Any,
     *,
     required: bool,
-    certain: bool,
+    never_null: bool,
     repeated: bool,
     parent: int | None,
     default: Any = None,
@@ -186,7 +186,7 @@ def _field(
     if isinstance(kind, dict):
         name = kind.get("type")
         if name == "struct":
-            nested += _struct(kind, path, certain=certain, repeated=repeated, parent=identity)
+            nested += _struct(kind, path, never_null=never_null, repeated=repeated, parent=identity)
         elif name == "list":
             nested += _member(kind, "element", path, identity, required=kind.get("element-required"))
         elif name == "map":
@@ -199,7 +199,7 @@ def _field(
     else:
         parsed = parse_type(kind)
     children = tuple(one.id for one in nested if one.parent == identity)
-    yield Field(identity, path, parsed, required, certain, repeated, default, write_default, parent, children)
+    yield Field(identity, path, parsed, required, never_null, repeated, default, write_default, parent, children)
     yield from nested
 
 
@@ -212,7 +212,7 @@ def _member(kind: dict[str, Any], role: str, path: str, parent: int, *, required
         f"{path}.{role}",
         kind.get(role),
         required=required,
-        certain=False,
+        never_null=False,
         repeated=True,
         parent=parent,
     )

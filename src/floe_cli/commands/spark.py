@@ -85,15 +85,15 @@ def shared_spark(workspace: Workspace) -> Iterator[None]:
 
     with workspace.connection() as connection:
         settings = spark_settings(connection.artifacts, spark_packages(connection))
-    ours = settings.local and server_status(settings.state_dir) is None
+    started_here = settings.local and server_status(settings.state_dir) is None
     try:
-        if ours:
+        if started_here:
             with working("Starting Spark"):
                 start_server(settings)
         with in_use(settings.state_dir) if settings.local else nullcontext():
             yield
     finally:
-        if ours:
+        if started_here:
             stop_server(settings.state_dir)
 
 

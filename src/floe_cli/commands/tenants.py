@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from floe_cli.command import command, command_group
-from floe_cli.moments import parse_age
 from floe_cli.output import Report, count, fields, grid, mark, progress, size, working
 from floe_cli.reports.tenant_reports import STATES, fleet_report, offboarded_report, plan_report, verified_report
 from floe_cli.tenant_credentials import CredentialsFile, print_credentials
+from floe_cli.timestamps import parse_age
 from floe_cli.workspace import Workspace
 from floe_core.errors import (
     CapabilityError,
@@ -45,7 +45,10 @@ FileOption = Annotated[
 ConcurrencyOption = Annotated[
     int | None,
     typer.Option(
-        min=1, max=64, help="Tenants to process at the same time; default: tenancy.concurrency.", show_default=False
+        min=1,
+        max=64,
+        help="Number of tenants to process in parallel; default: tenancy.concurrency.",
+        show_default=False,
     ),
 ]
 _JOURNALS = Path(".floe/offboarding")
@@ -64,7 +67,7 @@ class _Tenants:
         self.specs = tenant_table_specs(self.artifacts)
         self.journals = self.artifacts.project_root / _JOURNALS
 
-    def refuse_leaving(self, tenants: list[str]) -> None:
+    def refuse_offboarding(self, tenants: list[str]) -> None:
         """Refuse tenants that are being off-boarded: their credentials could still write to the new tenant's files."""
         for tenant in tenants:
             if (self.journals / f"{'.'.join(self.config.namespace_for(tenant))}.json").exists():
@@ -98,7 +101,7 @@ def bootstrap(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="With --isolate: append the credentials to this file, readable only by you, instead of printing them.",
+            help="With --isolate: append the credentials to this file instead of printing them; only you may read it.",
             show_default=False,
         ),
     ] = None,
@@ -118,15 +121,15 @@ def bootstrap(
     if (rotate or credentials_file) and not isolate:
         msg = f"{'--rotate' if rotate else '--credentials-file'} requires --isolate."
         raise ConfigurationError(msg, hint="Add --isolate.")
-    if isolate and not credentials_file and len(ids) > 1 and not workspace.spoken:
-        msg = "JSON is only printed at the end; if the command failed midway, credentials would be lost."
+    if isolate and not credentials_file and len(ids) > 1 and not workspace.prints_text:
+        msg = "With --output json, credentials would be lost if the command failed midway."
         raise ConfigurationError(msg, hint="Add --credentials-file FILE.")
     if rotate:
         workspace.confirm_in_environment(f"Revoke the current credentials of {count(len(ids), 'tenant')}?", yes=yes)
     from floe_tenancy import TenantState, bootstrap_many
 
     with _opened(workspace) as opened:
-        opened.refuse_leaving(ids)
+        opened.refuse_offboarding(ids)
         isolation = _required(opened.isolation()) if isolate else None
         receiver = CredentialsFile(credentials_file) if credentials_file else None
         with progress("Bootstrapping", len(ids)) as advance:
@@ -139,7 +142,7 @@ def bootstrap(
                 on_progress=lambda _: advance(),
             )
         made = [outcome.tenant for outcome in report.outcomes if outcome.state is not TenantState.FAILED]
-        hand_over = receiver.take if receiver else print_credentials if workspace.spoken else _shown_in_the_report
+        hand_over = receiver.take if receiver else print_credentials if workspace.prints_text else _leave_to_report
         access, failed = _isolated(isolation, made, rotate=rotate, hand_over=hand_over) if isolation else ({}, {})
         if receiver:
             receiver.close()
@@ -168,7 +171,7 @@ def _isolated(
     return access, failed
 
 
-def _shown_in_the_report(_: str, __: "TenantAccess") -> None:
+def _leave_to_report(_: str, __: "TenantAccess") -> None:
     return
 
 
@@ -217,9 +220,9 @@ def evolve(
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, without changing it.")] = False,
 ) -> Report:
-    """Add new columns to the tables of all tenants, or of the given ones.
+    """Add new columns to the tables of tenants.
 
-    Adds the columns that tenancy.tables declares and a tenant's table does not have yet.
+    Adds the columns that tenancy.tables declares and a tenant's table lacks; by default, for all tenants.
 
     Examples:
         floe tenants evolve --dry-run  # all tenants, all tables
@@ -265,11 +268,11 @@ def evolve(
 
 @command(app)
 def verify(workspace: Workspace, tenants: TenantsArgument = None, file: FileOption = None) -> Report:
-    """Verify the layout of all tenants, or of the given ones.
+    """Verify the namespaces, tables and files of tenants.
 
-    Checks that a tenant's namespace, location, markers and tables exist, that every file below its prefix is its own,
-    and that no other table is located there. On Polaris, also checks that its credentials have exactly the privileges
-    of a tenant.
+    By default, all tenants are verified. Checks that a tenant's namespace, location, markers and tables exist, that
+    every file below its prefix is its own, and that no other table is located there. On Polaris, also checks that its
+    credentials have exactly the privileges of a tenant.
 
     Examples:
         floe tenants verify
@@ -340,13 +343,13 @@ def offboard(
         what = f"{count(len(plan.tables), 'table')}, {count(plan.objects, 'object')}, {size(plan.bytes)}"
         workspace.confirm(f"Remove tenant {tenant} with {what}? This cannot be undone.", yes=yes)
         with working("Off-boarding"):
-            result = offboarding.run(tenant, export_to=export, grace=limit, wait=not no_wait, on_step=_say_step)
+            result = offboarding.run(tenant, export_to=export, grace=limit, wait=not no_wait, on_step=_report_step)
     return offboarded_report(result)
 
 
-def _say_step(step: "OffboardingStep") -> None:
+def _report_step(step: "OffboardingStep") -> None:
     if step.value == "wait":
-        note = "Everything is deleted. Waiting until storage credentials vended to the tenant have expired."
+        note = "Everything is deleted. Waiting until the storage credentials vended to the tenant expire."
         typer.echo(f"{note} Ctrl-C is safe: run the same command again to continue.", err=True)
 
 

@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from floe_iceberg.catalog.connection import ProjectConnection
 
 
-def prove_connection(connection: ProjectConnection) -> str:
+def probe_catalog(connection: ProjectConnection) -> str:
     """List the catalog's namespaces and describe the response.
 
-    A tenant's credentials may not be allowed to list all namespaces; the connection works all the same.
+    A tenant's credentials may lack the privilege to list all namespaces, but the connection still works.
     """
     name = f"{connection.artifacts.catalog.type} catalog '{connection.catalog.name}'"
     try:
         found = connection.namespaces.list_below()
     except CatalogAuthorizationError:
-        return f"{name} responds; these credentials may not list all namespaces"
+        return f"{name} responds; these credentials are not allowed to list all namespaces"
     return f"{name} responds, {count(len(found), 'namespace')}"
 
 

@@ -40,7 +40,7 @@ def check_runs(artifacts: CompiledArtifacts, tenant: str | None = None) -> Check
         try:
             tables = _tables(manager, place)
         except CatalogAuthorizationError:
-            return skipped("runs", "these credentials may not list all tables; for a tenant, pass --tenant")
+            return skipped("runs", "these credentials are not allowed to list all tables; for a tenant, pass --tenant")
         done = _clear_runs(artifacts, manager, list(tables))
         for name, table in tables.items():
             if branches := clear_operations(manager.context, table):
@@ -54,9 +54,9 @@ def check_runs(artifacts: CompiledArtifacts, tenant: str | None = None) -> Check
         return warning(
             "runs",
             "\n".join([*done, "Old branches that were not created by a process on this host:", *lines, *more]),
-            "If nothing writes to them anymore: " + "; ".join(commands),
+            "If nothing writes to them anymore, run: " + "; ".join(commands),
         )
-    return ok("runs", "\n".join(done) or "nothing left by killed runs")
+    return ok("runs", "\n".join(done) or "no leftovers of killed runs")
 
 
 def _tables(manager: IcebergTableManager, top: str | None) -> dict[str, Table]:

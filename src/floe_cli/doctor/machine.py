@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
     from floe_core.schemas import ComputeConfig
 
-OLDEST_PYTHON = (3, 11)
+MIN_PYTHON = (3, 11)
 NO_SPACE = 200 * 1024**2
 LITTLE_SPACE = 5 * 1024**3
 # Object stores reject requests signed 15 minutes off; token validation is stricter.
-GREATEST_SKEW_SECONDS = 60.0
-_ASK_SECONDS = 5.0
+MAX_SKEW_SECONDS = 60.0
+_REQUEST_SECONDS = 5.0
 
 
 class Status(StrEnum):
@@ -95,8 +95,8 @@ def attempt(name: str, look: Callable[[], Check]) -> Check:
 def check_python() -> Check:
     """Check the Python version."""
     found = ".".join(map(str, sys.version_info[:3]))
-    if sys.version_info < OLDEST_PYTHON:
-        return failed("python", f"Python {found}", f"Install Python {'.'.join(map(str, OLDEST_PYTHON))} or newer.")
+    if sys.version_info < MIN_PYTHON:
+        return failed("python", f"Python {found}", f"Install Python {'.'.join(map(str, MIN_PYTHON))} or newer.")
     return ok("python", f"Python {found}, floe {floe_version()}")
 
 
@@ -142,9 +142,9 @@ def check_spark_jars(compute: ComputeConfig, project_root: Path, packages: Itera
 
 def check_disk(project_root: Path) -> Check:
     """Check the free disk space of the project and of the temporary folder."""
-    places = {"project": _existing(project_root), "scratch": Path(tempfile.gettempdir())}
+    places = {"project": _existing(project_root), "temporary": Path(tempfile.gettempdir())}
     free = {name: shutil.disk_usage(place).free for name, place in places.items()}
-    detail = ", ".join(f"{size(left)} free for {name} ({places[name]})" for name, left in free.items())
+    detail = ", ".join(f"{size(left)} free for {name} files ({places[name]})" for name, left in free.items())
     if min(free.values()) < NO_SPACE:
         return failed("disk", detail, "Free some space, or set TMPDIR to a larger disk.", exit_code=SYSTEM_ERROR)
     if min(free.values()) < LITTLE_SPACE:
@@ -161,8 +161,8 @@ def check_clock(project_root: Path, servers: Iterable[str]) -> Check:
     offsets = {"file system": _file_system_offset(_existing(project_root))}
     offsets |= {server: _server_offset(server) for server in servers}
     known = {place: offset for place, offset in offsets.items() if offset is not None}
-    detail = ", ".join(f"{offset:+.0f} s at {place}" for place, offset in known.items())
-    if wrong := [place for place, offset in known.items() if abs(offset) > GREATEST_SKEW_SECONDS]:
+    detail = ", ".join(f"{round(offset):+d} s ({place})" for place, offset in known.items())
+    if wrong := [place for place, offset in known.items() if abs(offset) > MAX_SKEW_SECONDS]:
         return failed("clock", detail, f"Synchronize the clocks (NTP) of this machine and {', '.join(wrong)}.")
     return ok("clock", detail or "no reference clock available")
 
@@ -179,7 +179,7 @@ def _file_system_offset(folder: Path) -> float | None:
 def _server_offset(url: str) -> float | None:
     """Return how far a server's clock is ahead, according to the Date header of its response."""
     try:
-        with urlopen(Request(url, method="HEAD"), timeout=_ASK_SECONDS) as answer:  # noqa: S310 - http(s) only, see caller
+        with urlopen(Request(url, method="HEAD"), timeout=_REQUEST_SECONDS) as answer:  # noqa: S310 - http(s) only, see caller
             date = answer.headers.get("Date")
     except HTTPError as refusal:
         date = refusal.headers.get("Date")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from floe_cli.doctor.connection import prove_connection, spark_packages
+from floe_cli.doctor.connection import probe_catalog, spark_packages
 from floe_cli.doctor.leftovers import check_runs
 from floe_cli.doctor.machine import (
     Check,
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     from floe_core.schemas import CompiledArtifacts
     from floe_iceberg.catalog.connection import ProjectConnection
 
-_OF_A_PROJECT = ("plugins", "catalog", "storage", "tables", "runs", "spark")
+_PROJECT_CHECKS = ("plugins", "catalog", "storage", "tables", "runs", "spark")
 
 
 @dataclass(frozen=True)
-class Extent:
+class CheckOptions:
     """Which optional checks to run.
 
     Attributes:
@@ -60,7 +60,7 @@ class Extent:
     tenant: str | None = None
 
 
-def examine(workspace: Workspace, extent: Extent) -> Iterator[Check]:
+def examine(workspace: Workspace, options: CheckOptions) -> Iterator[Check]:
     """Run all checks in order."""
     yield check_python()
     config, artifacts = _check_config(workspace)
@@ -71,9 +71,9 @@ def examine(workspace: Workspace, extent: Extent) -> Iterator[Check]:
     yield attempt("jars", lambda: check_spark_jars(compute, root, _packages(artifacts)))
     yield config
     if artifacts is None:
-        yield from (skipped(name, "needs a valid floe.yaml") for name in _OF_A_PROJECT)
+        yield from (skipped(name, "needs a valid floe.yaml") for name in _PROJECT_CHECKS)
     else:
-        yield from _check_project(artifacts, extent)
+        yield from _check_project(artifacts, options)
     yield attempt("disk", lambda: check_disk(root))
     yield attempt("clock", lambda: check_clock(root, _servers(artifacts)))
 
@@ -97,29 +97,29 @@ def _check_config(workspace: Workspace) -> tuple[Check, CompiledArtifacts | None
     def look() -> Check:
         found.append(workspace.artifacts)
         workspace.announce()
-        name, environment = found[0].name, found[0].environment or "no environment"
+        name, environment = found[0].name, found[0].environment or "base environment"
         return ok("config", f"project '{name}' ({environment}), {count(len(found[0].tables), 'table')} declared")
 
     check = attempt("config", look)
     return check, found[0] if found else None
 
 
-def _check_project(artifacts: CompiledArtifacts, extent: Extent) -> Iterator[Check]:
+def _check_project(artifacts: CompiledArtifacts, options: CheckOptions) -> Iterator[Check]:
     registry = PluginRegistry()
     yield attempt("plugins", lambda: _check_plugins(artifacts, registry))
     yield (catalog := attempt("catalog", lambda: _with_connection(artifacts, registry, _check_catalog)))
-    if extent.write:
+    if options.write:
         yield attempt("storage", lambda: _check_storage(artifacts, registry))
     else:
-        yield skipped("storage", "skipped with --no-write")
-    if not extent.write:
-        yield skipped("tables", "skipped with --no-write")
+        yield skipped("storage", "not tested because of --no-write")
+    if not options.write:
+        yield skipped("tables", "not tested because of --no-write")
     elif catalog.status is Status.FAILED:
         yield skipped("tables", "needs a working catalog")
     else:
-        yield attempt("tables", lambda: _with_connection(artifacts, registry, lambda it: _try_tables(it, extent)))
-    yield attempt("runs", lambda: check_runs(artifacts, extent.tenant))
-    if extent.start_spark:
+        yield attempt("tables", lambda: _with_connection(artifacts, registry, lambda it: _try_tables(it, options)))
+    yield attempt("runs", lambda: check_runs(artifacts, options.tenant))
+    if options.start_spark:
         yield attempt("spark", lambda: _with_connection(artifacts, registry, _check_spark))
     else:
         yield skipped("spark", "not started; to test it: floe doctor --spark")
@@ -174,18 +174,18 @@ def _with_connection(
 
 
 def _check_catalog(connection: ProjectConnection) -> Check:
-    return ok("catalog", prove_connection(connection))
+    return ok("catalog", probe_catalog(connection))
 
 
-def _try_tables(connection: ProjectConnection, extent: Extent) -> Check:
+def _try_tables(connection: ProjectConnection, options: CheckOptions) -> Check:
     from floe_cli.doctor.scratch_table import try_tables
 
-    if extent.tenant is None:
+    if options.tenant is None:
         return try_tables(connection, below=None)
     from floe_tenancy import TenantTables, tenant_namespace
 
-    TenantTables(connection).require(extent.tenant)
-    return try_tables(connection, below=tenant_namespace(connection.artifacts, extent.tenant))
+    TenantTables(connection).require(options.tenant)
+    return try_tables(connection, below=tenant_namespace(connection.artifacts, options.tenant))
 
 
 def _check_storage(artifacts: CompiledArtifacts, registry: PluginRegistry) -> Check:

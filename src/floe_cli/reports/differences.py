@@ -40,7 +40,7 @@ def difference_grid(found: Iterable[tuple[str, DriftItem, str]]) -> RenderableTy
     return grid(["TABLE", "CHANGE", "WHERE", "NOW", "DECLARED", ""], rows)
 
 
-def way_out_lines(found: Sequence[tuple[str, DriftItem]]) -> list[str]:
+def fix_lines(found: Sequence[tuple[str, DriftItem]]) -> list[str]:
     """Return the fix for each difference, one per line."""
     return [f"{table}: {_WHAT[item.kind]} {item.path}: {item.fix}" for table, item in found]
 

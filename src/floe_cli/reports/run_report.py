@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from floe_cli.output import Report, count
 from floe_cli.reports.run_view import asset_table
-from floe_dagster.runs.materialize import never_begun, together
+from floe_dagster.runs.materialize import combined, never_started
 from floe_dagster.telemetry.causes import exit_code_of
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ FAILED = 1
 
 
 @dataclass(frozen=True)
-class Ran:
+class FinishedRun:
     """The scope and the outcome of a run.
 
     Attributes:
@@ -68,26 +68,26 @@ class Ran:
         return list(dict.fromkeys(key for run in self.tried for key in run.batch.partitions))
 
 
-def report(pipeline: Pipeline, ran: Ran, cleared: Sequence[ClearedRun]) -> Report:
+def report(pipeline: Pipeline, finished: FinishedRun, cleared: Sequence[ClearedRun]) -> Report:
     """Report a run, including its cleanup after killed runs."""
-    left = never_begun(pipeline, dict.fromkeys(key for batch in ran.left for key in batch.keys))
-    outcome, troubles = together([*(run.outcome for run in ran.tried), left]), _troubles(ran)
+    left = never_started(pipeline, dict.fromkeys(key for batch in finished.left for key in batch.keys))
+    outcome, troubles = combined([*(run.outcome for run in finished.tried), left]), _troubles(finished)
     failure = outcome.failure
     errors = [asset.error for asset in outcome.assets] + ([failure.error] if failure else [])
     wrote = sum(asset.state.wrote for asset in outcome.assets)
     silent = sum(asset.state.good and not asset.state.wrote for asset in outcome.assets)
     nothing = f", {silent:,} returned nothing" if silent else ""
-    summary = f"{count(wrote, 'table')} written{nothing}{ran.scope} in {ran.seconds:.1f} s."
+    summary = f"{count(wrote, 'table')} written{nothing}{finished.scope} in {finished.seconds:.1f} s."
     if not outcome.success:
         tables = count(len(outcome.assets), "table")
-        summary = f"The run{ran.scope} failed{ran.stop}: {wrote} of {tables} written{nothing}."
+        summary = f"The run{finished.scope} failed{finished.stop}: {wrote} of {tables} written{nothing}."
     return Report(
         data={
             "success": outcome.success,
             "runs": list(outcome.run_ids),
-            "tenant": ran.tenant,
-            "partitions": ran.partitions,
-            "seconds": round(ran.seconds, 3),
+            "tenant": finished.tenant,
+            "partitions": finished.partitions,
+            "seconds": round(finished.seconds, 3),
             "assets": [_data(asset) for asset in outcome.assets],
             "failed_checks": [asdict(trouble) for trouble in troubles],
             "reason": failure.reason if failure else None,
@@ -109,9 +109,9 @@ def report(pipeline: Pipeline, ran: Ran, cleared: Sequence[ClearedRun]) -> Repor
 def nothing_due(choice: PartitionChoice, tenant: str | None, cleared: Sequence[ClearedRun]) -> Report:
     """Report a run with nothing to do."""
     nothing: dict[str, list[Any]] = {key: [] for key in ("runs", "partitions", "assets", "failed_checks")}
-    said = {"success": True, "tenant": tenant, "seconds": 0.0, "reason": None, "error": None}
+    fixed = {"success": True, "tenant": tenant, "seconds": 0.0, "reason": None, "error": None}
     return Report(
-        data={**said, **nothing, "cleared": [asdict(dead) for dead in cleared]},
+        data={**fixed, **nothing, "cleared": [asdict(dead) for dead in cleared]},
         text=[f"Nothing to do: there are no {choice}."],
     )
 
@@ -134,9 +134,9 @@ class _Trouble:
     sentence: str
 
 
-def _troubles(ran: Ran) -> list[_Trouble]:
+def _troubles(finished: FinishedRun) -> list[_Trouble]:
     """Collect failed checks across all partitions; the merged asset only has those of one partition."""
-    several = len(ran.tried) > 1
+    several = len(finished.tried) > 1
     return [
         _Trouble(
             table=asset.table,
@@ -146,7 +146,7 @@ def _troubles(ran: Ran) -> list[_Trouble]:
             held_back=not asset.state.good,
             sentence=check.sentence,
         )
-        for run in ran.tried
+        for run in finished.tried
         for asset in run.outcome.assets
         for check in asset.checks
         if not check.passed

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from floe_dagster.runs.progress import AssetProgress, CheckProgress
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-_FRAMES_A_SECOND = 10
+_FRAMES_PER_SECOND = 10
 _MARKS = {
     "waiting": ("·", "dim"),
     "written": ("✓", "green"),
@@ -135,7 +135,7 @@ def _mark(asset: AssetProgress) -> tuple[str, str]:
         return "!", "yellow"
     if asset.state.value in _MARKS:
         return _MARKS[asset.state.value]
-    return _FRAMES[int(time.monotonic() * _FRAMES_A_SECOND) % len(_FRAMES)], "cyan"
+    return _FRAMES[int(time.monotonic() * _FRAMES_PER_SECOND) % len(_FRAMES)], "cyan"
 
 
 def _seconds(asset: AssetProgress) -> str:

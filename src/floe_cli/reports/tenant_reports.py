@@ -155,7 +155,7 @@ def _plan_text(plan: OffboardingPlan, export: str | None) -> list[Any]:
     closing = (
         "Off-boarding would be refused."
         if plan.is_blocked
-        else "Nothing was changed. Run the command again without --dry-run."
+        else "Nothing was changed. To remove the tenant, run the command again without --dry-run."
     )
     return [
         f"Would remove tenant {plan.tenant}:",

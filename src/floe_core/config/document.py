@@ -40,7 +40,7 @@ _SYNTAX_HINTS = (
 
 @dataclass(frozen=True)
 class Document:
-    """A YAML mapping with the location of every value; ``problems`` are the ones that did not stop reading."""
+    """A YAML mapping with the location of every value; ``problems`` lists mistakes that did not prevent parsing."""
 
     file: str
     root: MapNode
@@ -137,7 +137,7 @@ def _bytes_of(path: Path) -> bytes:
         raise ConfigurationError(msg, hint="Create a project with: floe init") from None
     except (OSError, ValueError) as err:
         reason = getattr(err, "strerror", None) or str(err)
-        msg = f"{path} cannot be read: {reason}."
+        msg = f"Cannot read {path}: {reason}."
         raise ConfigurationError(msg, hint="Check the path and its permissions.") from None
     if len(content) > MAX_BYTES:
         message = f"the file is larger than {MAX_BYTES // 1_000_000} MB, the maximum size"

@@ -17,7 +17,7 @@ class FieldFacts:
     """A field's description, and the model of its value if there is one."""
 
     description: str
-    holds: type[BaseModel] | None
+    model: type[BaseModel] | None
 
 
 def keys_at(model: type[BaseModel], path: Path) -> list[str]:

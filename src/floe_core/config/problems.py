@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     from floe_core.config.nodes import Path
     from floe_core.errors import ConfigProblem
 
-_LONGEST_SHOWN = 60
+_MAX_SHOWN = 60
+# Messages of validators that already say what to write.
+_CONTAINS_FIX = re.compile(r"; use |\?$")
 _KEY_MARK = "[key]"
 _EXPECTED = {
     "string_type": "text",
@@ -78,7 +81,7 @@ def shown(value: object, path: Path) -> str:
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "empty"}[value]
     text = redact_text(str(value))
-    text = text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…"
+    text = text if len(text) <= _MAX_SHOWN else text[: _MAX_SHOWN - 1] + "…"
     return f"'{text}'" if isinstance(value, str) else text
 
 
@@ -93,12 +96,15 @@ def _problem(item: ErrorDetails, layers: Layers, model: type[BaseModel], at: Pat
         return _bad_key(loc[:-1], layers, at)
     path = (*at, *loc)
     field = field_at(model, loc)
-    if field is not None and field.holds is SecretReference and not isinstance(value, dict):
+    if field is not None and field.model is SecretReference and not isinstance(value, dict):
         message = f"{path_text(path)} contains a secret in plain text, or a value that is not a reference"
         return layers.problem(message, path, fix=REFERENCE_HINT)
-    wrong, fix = _explain(kind, value, context, item["msg"])
-    fix = fix or (field.description if field else "")
-    return layers.problem(f"{path_text(path)} is {shown(value, path)}: {wrong}", path, fix=fix)
+    wrong, fix = _explain(kind, value, context, item["msg"], field.description if field else "")
+    text = shown(value, path)
+    # A message about a whole mapping, or one that quotes the value, does not need the value again.
+    explains_itself = kind == "value_error" and (isinstance(value, dict) or (isinstance(value, str) and text in wrong))
+    subject = path_text(path) if explains_itself else f"{path_text(path)} is {text}"
+    return layers.problem(f"{subject}: {wrong}", path, fix=fix)
 
 
 def _unknown_key(loc: Path, layers: Layers, model: type[BaseModel], at: Path) -> ConfigProblem:
@@ -131,25 +137,26 @@ def _bad_key(path: Path, layers: Layers, at: Path) -> ConfigProblem:
     return layers.problem(message, (*at, *path), fix=fix, key=True)
 
 
-def _explain(kind: str, value: object, context: Mapping[str, Any], msg: str) -> tuple[str, str]:
-    """Return what is wrong with a value and how to fix it; with an empty fix, use the field's description."""
+def _explain(kind: str, value: object, context: Mapping[str, Any], msg: str, description: str) -> tuple[str, str]:
+    """Return what is wrong with a value and how to fix it, given the description of its field."""
     if kind in _EXPECTED:
-        return f"expected {_EXPECTED[kind]}", _type_fix(kind, value)
+        return f"expected {_EXPECTED[kind]}", _type_fix(kind, value) or description or f"Write {_EXPECTED[kind]}"
     if kind in _BOUNDS:
         bound, words = _BOUNDS[kind]
-        return f"it must be {words} {context[bound]}", f"Write a value {words} {context[bound]}"
+        return f"it must be {words} {context[bound]}", description
     if kind in ("enum", "literal_error"):
-        return _choice(str(value), str(context["expected"]))
+        return _choice(str(value), str(context["expected"]), description)
     if kind == "string_too_short":
         return "it is too short", f"Write at least {context['min_length']} characters, or remove the key"
     if kind == "string_pattern_mismatch":
-        return "it has the wrong format" + ("; ${…} is not supported here" if "${" in str(value) else ""), ""
-    return redact_text(str(context["error"]) if kind == "value_error" else msg), ""
+        return "it has the wrong format" + ("; ${…} is not supported here" if "${" in str(value) else ""), description
+    reason = redact_text(str(context["error"]) if kind == "value_error" else msg)
+    return reason, "" if _CONTAINS_FIX.search(reason) else description
 
 
-def _choice(value: str, choices: str) -> tuple[str, str]:
+def _choice(value: str, choices: str, description: str) -> tuple[str, str]:
     close = nearest(value, [word.strip("' ") for word in choices.replace(" or ", ",").split(",")])
-    return f"it must be {choices}", f"Write '{close}'" if close else f"Write one of {choices}"
+    return f"it must be {choices}", f"Write '{close}'" if close else description
 
 
 def _type_fix(kind: str, value: object) -> str:
@@ -161,4 +168,4 @@ def _type_fix(kind: str, value: object) -> str:
         return "Write [a, b], or one '- item' per line"
     if _EXPECTED[kind] == "a mapping of keys":
         return "Write 'key: value' lines under it"
-    return f"Write {_EXPECTED[kind]}"
+    return ""

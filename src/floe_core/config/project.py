@@ -113,11 +113,14 @@ def _project_file(path: Path) -> Path:
 
 def _validated(layers: Layers) -> tuple[ProjectConfig | None, Sequence[ConfigProblem]]:
     data: dict[str, Any] = layers.data()
-    problems = unknown_column_problems(layers, data)
+    unknown = unknown_column_problems(layers, data)
     try:
-        return ProjectConfig.model_validate(data), problems
+        return ProjectConfig.model_validate(data), unknown
     except ValidationError as err:
-        return None, [*problems, *problems_of(err, layers, ProjectConfig)]
+        invalid = problems_of(err, layers, ProjectConfig)
+        # Report one mistake per value: a term that is not valid has no column to look up.
+        places = {(problem.line, problem.column) for problem in invalid}
+        return None, [*(problem for problem in unknown if (problem.line, problem.column) not in places), *invalid]
 
 
 def _unknown_environment(document: Document, name: str) -> ConfigProblem:

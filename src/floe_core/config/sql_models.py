@@ -1,4 +1,4 @@
-"""SQL models of a project: each file has one query, with a comment before it that says how to write the table."""
+"""SQL models of a project: one query per file, after a comment with the settings of its table."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SqlModel:
 
     Attributes:
         file: The path of its file, as shown in errors.
-        path: The parts of its asset key: its folder and its name.
+        path: The parts of its asset key: namespace and table.
         config: The settings in its header.
         text: The whole file, so positions in the text are positions in the file.
     """
@@ -43,7 +43,7 @@ class SqlModel:
         return ".".join(self.path)
 
     def problem(self, message: str, *, place: int = 0, fix: str = "") -> ConfigProblem:
-        """Describe a mistake at a position of the text."""
+        """Describe a mistake at a position in the text."""
         before = self.text[:place]
         return ConfigProblem(message, self.file, before.count("\n") + 1, place - before.rfind("\n"), self.table, fix)
 

@@ -1,8 +1,8 @@
 """Build the tree from ruamel.yaml's events, in bounded memory.
 
-This module uses events instead of ruamel.yaml's composed nodes for three reasons: the composer replaces an alias by the
-node it refers to, so the alias's position is lost; it recurses, so deep nesting ends in a ``RecursionError`` without a
-position; and it reads the whole file before any limit can apply, with three times the memory.
+This module uses events instead of ruamel.yaml's composed nodes for three reasons. The composer replaces an alias with
+its target and loses the alias's position. It is recursive, so deep nesting ends in a ``RecursionError`` without a
+position. And it reads the whole file before any limit applies, with three times the memory.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class UnreadableError(Exception):
-    """A problem that stops reading."""
+    """A problem that prevents further parsing."""
 
     def __init__(self, problem: ConfigProblem) -> None:
         """Wrap the problem."""
@@ -54,7 +54,7 @@ class _Open:
 
 
 class TreeBuilder:
-    """Turns events into a tree; problems that do not stop reading are collected in ``problems``."""
+    """Turns events into a tree; ``problems`` collects mistakes that do not prevent parsing."""
 
     def __init__(self, file: str) -> None:
         """Start empty; ``file`` is the file name shown in problems."""

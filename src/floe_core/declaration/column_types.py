@@ -49,7 +49,7 @@ _ALIASES = {
     "array": "list",
 }
 _TOKEN = re.compile(r"\s*(?:(?P<word>`[^`]+`|[A-Za-z_][\w.-]*|\d+)|(?P<mark>[<>(),:\[\]]))")
-_MOST_DIGITS = 38
+_MAX_DIGITS = 38
 
 
 @dataclass(frozen=True)
@@ -192,10 +192,8 @@ class _Parser:
         precision = self._number()
         scale = self._number() if self._take(",") else 0
         self._expect(")")
-        if not 0 < precision <= _MOST_DIGITS or scale > precision:
-            self._refuse(
-                f"a decimal needs a precision of 1 to {_MOST_DIGITS} and a scale no greater than the precision"
-            )
+        if not 0 < precision <= _MAX_DIGITS or scale > precision:
+            self._refuse(f"a decimal needs a precision of 1 to {_MAX_DIGITS} and a scale no greater than the precision")
         return DecimalOf(precision, scale)
 
     def _fixed(self) -> FixedOf:

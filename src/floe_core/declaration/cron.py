@@ -19,7 +19,6 @@ _FIELDS: tuple[tuple[str, int, int, tuple[str, ...]], ...] = (
 _SHORTHANDS = ("@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@yearly", "@annually")
 _PART = re.compile(r"^(?P<first>\*|[a-z0-9]+)(?:-(?P<last>[a-z0-9]+))?(?:/(?P<step>\d+))?$")
 _NTH_DAY = re.compile(r"^(?P<day>[a-z0-9]+)#(?:[1-5]|l)$|^l(?P<last>[a-z0-9]+)$")
-_EXAMPLE = "such as 0 6 * * * for every day at 06:00"
 
 
 def require_cron(text: str) -> str:
@@ -38,7 +37,7 @@ def require_cron(text: str) -> str:
         raise ValueError(msg)
     parts = lowered.split()
     if len(parts) != len(_FIELDS):
-        msg = f"a cron expression has five fields, {_EXAMPLE}; this one has {len(parts)}"
+        msg = f"a cron expression has five fields, but this one has {len(parts)}"
         raise ValueError(msg)
     for part, (name, low, high, names) in zip(parts, _FIELDS, strict=True):
         for item in part.split(","):

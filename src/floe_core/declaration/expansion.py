@@ -41,7 +41,7 @@ def _expanded(value: Any, secrets: SecretSource | None) -> Any:  # noqa: ANN401 
         # A str subclass such as an enum contains no reference and must keep its type.
         return expand(value) if type(value) is str else value
     if isinstance(value, SecretReference):
-        return value if secrets is None else value.sought_in(secrets)
+        return value if secrets is None else value.with_source(secrets)
     if isinstance(value, FrozenModel):
         return {key: _expanded(item, secrets) for key, item in value}
     if isinstance(value, dict):

@@ -24,7 +24,7 @@ _HOST = re.compile("//[^/]")
 _MISREAD = re.compile(r"[?#\\\x00-\x1f\x7f]")
 _DOTS = re.compile(r"(?:^|[/\\])\.{1,2}(?=[/\\]|$)")
 # More levels of encoding than this are not a mistake.
-_MOST_DECODINGS = 4
+_MAX_DECODINGS = 4
 
 
 def normal(location: str) -> str:
@@ -35,7 +35,7 @@ def normal(location: str) -> str:
     return f"{scheme}:{rest}"
 
 
-def path_alone(location: str) -> str:
+def path_only(location: str) -> str:
     """Return the path of a location without its scheme and store."""
     scheme, rest = _split(location)
     if scheme == "file":
@@ -58,7 +58,7 @@ def plain_uri(uri: str) -> str:
     return re.sub(r"^file:/+", "file:///", uri).rstrip("/")
 
 
-def lies_in(uri: str, roots: Iterable[str]) -> bool:
+def is_at_or_below(uri: str, roots: Iterable[str]) -> bool:
     """Whether a URI equals or is below one of the roots, by name; ``tenant-10`` is not below ``tenant-1``."""
     place = f"{_lexical(uri)}/"
     return any(place.startswith(f"{_lexical(root)}/") for root in roots)
@@ -104,7 +104,7 @@ class Destinations(NamedTuple):
     decoded: tuple[str, ...]
 
 
-class Compass:
+class LocationResolver:
     """Resolves locations. Links are followed once per folder and cached, so create a new one for each decision."""
 
     def __init__(self) -> None:
@@ -144,12 +144,12 @@ class Compass:
         return None if decoded is None or "\0" in decoded else Destinations(plain, self._followed(decoded))
 
     def _followed(self, path: str) -> tuple[str, ...]:
-        tidy = os.path.normpath(path)
+        normalized = os.path.normpath(path)
         if not _DOTS.search(path):
-            return (self._entry(tidy),)
+            return (self._entry(normalized),)
         # The operating system follows a link before it applies ".."; other clients drop the link together with "..".
         whole = self._folder(path)
-        return tuple(dict.fromkeys((self._entry(tidy), f"file:{whole}")))
+        return tuple(dict.fromkeys((self._entry(normalized), f"file:{whole}")))
 
     def _entry(self, path: str) -> str:
         # The last part is not resolved: deleting a link does not delete its target.
@@ -164,7 +164,7 @@ class Compass:
 
 
 def _decoded(path: str) -> str | None:
-    for _ in range(_MOST_DECODINGS):
+    for _ in range(_MAX_DECODINGS):
         plain = unquote(path)
         if plain == path:
             return path

@@ -23,7 +23,7 @@ _BREAKER_STATES = {"closed": 0, "half-open": 1, "open": 2}
 
 
 class Gauge(Protocol):
-    """What floe uses of a synchronous gauge; OpenTelemetry has no public name for its class."""
+    """A synchronous gauge; OpenTelemetry has no public name for its class."""
 
     def set(self, amount: float, attributes: Mapping[str, str] | None = None) -> None:
         """Set the value."""

@@ -49,7 +49,7 @@ T = TypeVar("T")
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _ENDPOINT = "observability.otlp_endpoint"
 _EXPORT_SECONDS = 3
-_SILENCE_SECONDS = 30.0
+_PAUSE_SECONDS = 30.0
 _EXPORTER_VARIABLES = "OTEL_PYTHON_EXPORTER_OTLP_HTTP_"
 _SIGNALS = ("v1/traces", "v1/metrics")
 _log = get_logger("floe.observability")
@@ -88,11 +88,11 @@ def configure_tracing(config: ObservabilityConfig) -> None:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
         from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 
-    class WantedIds(RandomIdGenerator):
+    class ChosenIds(RandomIdGenerator):
         def generate_span_id(self) -> int:
             return wanted_span_id.get() or super().generate_span_id()
 
-    provider = TracerProvider(resource=_resource(config), id_generator=WantedIds())
+    provider = TracerProvider(resource=_resource(config), id_generator=ChosenIds())
     exporter = OTLPSpanExporter(
         endpoint=_signal_url(config.otlp_endpoint, "v1/traces"), timeout=_EXPORT_SECONDS, session=_session()
     )
@@ -138,17 +138,17 @@ def flush_observability() -> None:
 
 @dataclass
 class Receiver:
-    """A receiver of this process's telemetry; after a failure, nothing is sent to it for a while.
+    """A receiver of this process's telemetry; after a failure, delivery pauses for a while.
 
     Attributes:
         setting: The setting that configures it.
-        silent_until: Time of the next attempt, as ``time.monotonic``.
+        paused_until: Time of the next attempt, as ``time.monotonic``.
         lost: Whether anything could not be delivered.
         answer: Its last response, if known.
     """
 
     setting: str
-    silent_until: float = 0.0
+    paused_until: float = 0.0
     lost: bool = False
     answer: str | None = None
     _late: BackgroundCall[Any] | None = field(default=None, repr=False)
@@ -159,9 +159,9 @@ class Receiver:
         return _receivers.setdefault(setting, cls(setting))
 
     @property
-    def silent(self) -> bool:
-        """Whether nothing is sent to it for now."""
-        return time.monotonic() < self.silent_until
+    def paused(self) -> bool:
+        """Whether delivery is paused."""
+        return time.monotonic() < self.paused_until
 
     def take(self, deliver: Callable[[], T], *, seconds: float) -> T:
         """Deliver data and wait a limited time for the complete response.
@@ -179,7 +179,7 @@ class Receiver:
 
     def failed(self, event: str, **fields: Any) -> None:  # noqa: ANN401 - events take any value
         """Pause deliveries, so a run does not wait for it repeatedly, and log the failure once."""
-        self.silent_until = time.monotonic() + _SILENCE_SECONDS
+        self.paused_until = time.monotonic() + _PAUSE_SECONDS
         if not self.lost:
             self.lost = True
             _log.warning(event, **fields)
@@ -221,7 +221,7 @@ def _context_of(parent: str) -> Context:
 
 
 @contextmanager
-def handed_over() -> Iterator[None]:
+def propagated() -> Iterator[None]:
     """Pass the current span to processes started in the block."""
     parent, before = trace_parent(), os.environ.get(TRACE_PARENT_VARIABLE)
     if parent is None:
@@ -308,7 +308,7 @@ def _with_pauses(exporter: Exporter, failure: object) -> Exporter:
     receiver = Receiver.of(_ENDPOINT)
 
     def export_unless_paused(*batch: Any, **options: Any) -> object:  # noqa: ANN401 - the arguments differ per signal
-        if receiver.silent:
+        if receiver.paused:
             return failure
         receiver.answer = None
         try:

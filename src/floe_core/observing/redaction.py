@@ -28,7 +28,7 @@ _WORDS = (
     r"|(?<![a-z])(?:sas|sig|jwt|cookie|bearer)(?![a-z])"
 )
 _SECRET_KEY = re.compile(_WORDS, re.IGNORECASE)
-_CAMEL_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _REFERENCE = re.compile(r"^(?:\$\{[A-Za-z_][A-Za-z0-9_]*\}|secret_ref:\S+)$")
 _CREDENTIALS_SECTION = re.compile(r"credentials?$", re.IGNORECASE)
 
@@ -64,15 +64,15 @@ _COMPARISON = re.compile(
 
 # "Failed to get credentials: Unable to connect" is not an assignment: the colon is part of a sentence. This exception
 # does not apply to words that always precede a value (secret, password, key).
-_MAY_TELL = re.compile(r"^(?:credentials?|tokens?|authorization|signature)\W", re.IGNORECASE)
+_MAY_BE_PROSE = re.compile(r"^(?:credentials?|tokens?|authorization|signature)\W", re.IGNORECASE)
 _SENTENCE = re.compile(
     r"(?:[A-Z][a-z]{1,15}|access|could|expired|failed|invalid|missing|no|not|the|unable)(?= [a-z]{2,})"
 )
 
-_SHORTEST_KNOWN_SECRET = 8
+_MIN_SECRET_LENGTH = 8
 # A value with letters and digits may be shorter, because it is not an ordinary word.
-_SHORTEST_MIXED_SECRET = 5
-_DEEPEST = 12
+_MIN_MIXED_SECRET_LENGTH = 5
+_MAX_DEPTH = 12
 _PLAIN = (int, float, datetime, date, time, timedelta)
 
 
@@ -85,7 +85,7 @@ class _KnownSecrets:
         self._lock = threading.Lock()
 
     def add(self, value: str) -> None:
-        if value in self._values or not _is_telling(value):
+        if value in self._values or not _is_distinctive(value):
             return
         with self._lock:
             self._values |= {value}
@@ -98,10 +98,10 @@ class _KnownSecrets:
         return self._pattern.sub(MASK, text) if self._pattern else text
 
 
-def _is_telling(value: str) -> bool:
+def _is_distinctive(value: str) -> bool:
     """Whether a secret is distinctive enough to be masked everywhere without masking ordinary words."""
     mixed = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
-    return len(value) >= (_SHORTEST_MIXED_SECRET if mixed else _SHORTEST_KNOWN_SECRET)
+    return len(value) >= (_MIN_MIXED_SECRET_LENGTH if mixed else _MIN_SECRET_LENGTH)
 
 
 _known = _KnownSecrets()
@@ -114,7 +114,7 @@ def remember_secret(value: str) -> None:
 
 def is_secret_key(key: str) -> bool:
     """Whether a setting with this name contains a secret."""
-    return bool(_SECRET_KEY.search(_CAMEL_HUMP.sub("_", key)))
+    return bool(_SECRET_KEY.search(_CAMEL_CASE.sub("_", key)))
 
 
 def redact_text(text: str) -> str:
@@ -143,7 +143,11 @@ def _mask_comparison(match: re.Match[str]) -> str:
 
 def _mask_assignment(match: re.Match[str]) -> str:
     value = match["value"]
-    if _MAY_TELL.match(match["head"]) and ": " in match["head"] and _SENTENCE.match(match.string, match.start("value")):
+    if (
+        _MAY_BE_PROSE.match(match["head"])
+        and ": " in match["head"]
+        and _SENTENCE.match(match.string, match.start("value"))
+    ):
         return match[0]
     quote = value[0] if value[0] in "\"'" else ""
     return match[0] if _is_harmless(value.strip("\"'")) else f"{match['head']}{quote}{MASK}{quote}"
@@ -164,13 +168,13 @@ def redact(value: Any, *, key: str = "") -> Any:  # noqa: ANN401 - accepts and r
 
 
 def _redact(value: Any, *, secret: bool, depth: int) -> Any:  # noqa: ANN401 - accepts and returns any log value
-    if depth > _DEEPEST:
+    if depth > _MAX_DEPTH:
         return "…"
     if isinstance(value, BaseModel):
         value = value.model_dump()
     if isinstance(value, Mapping):
         return {
-            name: _redact(item, secret=_holds(str(name), item, parent_secret=secret), depth=depth + 1)
+            name: _redact(item, secret=_is_secret_entry(str(name), item, parent_secret=secret), depth=depth + 1)
             for name, item in value.items()
         }
     if isinstance(value, list | tuple | set | frozenset):
@@ -189,7 +193,7 @@ def _redact_leaf(value: Any, *, secret: bool) -> Any:  # noqa: ANN401 - accepts 
     return text if _is_harmless(text) or _REFERENCE.match(text) else MASK
 
 
-def _holds(name: str, item: object, *, parent_secret: bool) -> bool:
+def _is_secret_entry(name: str, item: object, *, parent_secret: bool) -> bool:
     """Whether an entry is secret, by its own name or because its whole section is secret."""
     if isinstance(item, Mapping | BaseModel) and _CREDENTIALS_SECTION.search(name):
         return parent_secret

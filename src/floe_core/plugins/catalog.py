@@ -68,11 +68,11 @@ class CatalogPlugin(PluginMetadata):
         """Wrap the subclass's methods to keep track of its connection."""
         super().__init_subclass__(**options)
         if "connect" in cls.__dict__:
-            cls.connect = _remembering(cls.connect)  # type: ignore[method-assign]
+            cls.connect = _tracking_connect(cls.connect)  # type: ignore[method-assign]
         if "configure" in cls.__dict__:
-            cls.configure = _forgetting(cls.configure)  # type: ignore[method-assign]
+            cls.configure = _disconnecting(cls.configure)  # type: ignore[method-assign]
         if "shutdown" in cls.__dict__:
-            cls.shutdown = _forgetting(cls.shutdown)  # type: ignore[method-assign]
+            cls.shutdown = _disconnecting(cls.shutdown)  # type: ignore[method-assign]
 
     @property
     def connected_catalog(self) -> Catalog | None:
@@ -183,7 +183,7 @@ class CatalogPlugin(PluginMetadata):
         return ()
 
 
-def _remembering(connect: Callable[..., Catalog]) -> Callable[..., Catalog]:
+def _tracking_connect(connect: Callable[..., Catalog]) -> Callable[..., Catalog]:
     @functools.wraps(connect)
     def connected(self: CatalogPlugin, config: Any, **options: Any) -> Catalog:  # noqa: ANN401 - passed on
         from floe_core.plugins.host.connecting import catalog_section
@@ -196,10 +196,10 @@ def _remembering(connect: Callable[..., Catalog]) -> Callable[..., Catalog]:
     return connected
 
 
-def _forgetting(step: Callable[..., None]) -> Callable[..., None]:
+def _disconnecting(step: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(step)
-    def forgetful(self: CatalogPlugin, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - passed on
+    def disconnecting(self: CatalogPlugin, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - passed on
         self._connected = None
         step(self, *arguments, **options)
 
-    return forgetful
+    return disconnecting

@@ -20,20 +20,20 @@ class ComputePlugin(PluginMetadata):
 
     @property
     def sql_dialect(self) -> str:
-        """The dialect of the engine's SQL, by sqlglot's name; conditions of checks and SQL models are written in it."""
+        """The engine's SQL dialect, as named by sqlglot, for SQL models and conditions in checks."""
         return ""
 
-    def reason_of(self, kind: str, message: str) -> str | None:  # noqa: ARG002 - for those who know their errors
-        """Return the part of an error's message that says what happened; None when the error is not the engine's.
+    def reason_of(self, kind: str, message: str) -> str | None:  # noqa: ARG002 - for overrides
+        """Return the part of an error message that explains the failure; None if the error is not from this engine.
 
         Args:
-            kind: Full name of the error's class; the error itself may be of another process.
-            message: What it says.
+            kind: Full name of the error's class; the error may come from another process.
+            message: The error's message.
         """
         return None
 
     @abstractmethod
-    def data_plane(  # noqa: PLR0913 - keyword-only, and plugins give them by name
+    def data_plane(  # noqa: PLR0913 - keyword-only
         self,
         config: ComputeConfig,
         *,
@@ -43,13 +43,13 @@ class ComputePlugin(PluginMetadata):
         project_root: Path,
         catalog: Any = None,  # noqa: ANN401 - a pyiceberg Catalog, which floe_core does not import
     ) -> DataPlane:
-        """Return a data plane that sees the catalog under ``catalog_name``.
+        """Return a data plane for a catalog.
 
         Args:
             config: The ``compute`` section.
-            catalog_name: Name of the catalog inside the engine.
-            conf: What catalog and storage plugins ask the engine to be configured with; holds secrets.
-            packages: Maven packages those plugins need.
-            project_root: Where relative paths start.
-            catalog: The connected catalog, for engines that work in this process; its properties hold secrets.
+            catalog_name: Name of the catalog in the engine.
+            conf: Engine configuration from the catalog and storage plugins; contains secrets.
+            packages: Maven packages that those plugins need.
+            project_root: Base of relative paths.
+            catalog: The connected catalog, for engines that run in this process; its properties contain secrets.
         """

@@ -1,6 +1,6 @@
 """Contracts of plugin groups that floe does not use yet; they define only metadata and the life cycle.
 
-A contract gets methods once a part of floe calls them; ``UNUSED_GROUPS`` gives the reason for each group.
+A contract gets methods once floe calls them; ``UNUSED_GROUPS`` gives the reason for each group.
 """
 
 from __future__ import annotations

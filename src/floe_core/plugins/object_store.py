@@ -17,7 +17,7 @@ class StoredObject:
     Attributes:
         key: Path below the location that was listed; it does not start with a slash.
         size: Bytes.
-        modified: When it was last written, with a time zone; None if the store does not say.
+        modified: When it was last written, with a time zone; None if unknown.
     """
 
     key: str

@@ -202,7 +202,7 @@ class PluginRegistry:
         try:
             plugin = self.get(plugin_type, name)
             status: object = call_within(
-                self._health_check_seconds, plugin.health_check, plugin=key, what="answer its health check"
+                self._health_check_seconds, plugin.health_check, plugin=key, what="respond to its health check"
             )
         except PluginNotFoundError:
             raise

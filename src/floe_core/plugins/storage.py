@@ -34,13 +34,13 @@ class FileIO(Protocol):
 
 
 class StoragePlugin(PluginMetadata):
-    """A storage system, and its configuration for the catalog, Spark, dbt, Dagster and Helm.
+    """A storage system and its configuration for the catalog, Spark, dbt, Dagster and Helm.
 
     Five methods are required. The others have defaults for a store that needs no section in floe.yaml.
     """
 
     def bind(self, config: StorageConfig, *, project_root: Path) -> None:
-        """Accept the ``storage`` section, which the methods below describe. By default it is ignored.
+        """Accept the ``storage`` section, on which the other methods are based; ignored by default.
 
         Raises:
             ConfigurationError: The section is invalid for this store.
@@ -87,10 +87,10 @@ class StoragePlugin(PluginMetadata):
         """Open the object store of a location, by default the warehouse; keys are relative to it.
 
         Raises:
-            CapabilityError: The plugin does not open object stores, which is the default.
+            CapabilityError: The plugin does not support object stores (the default).
         """
         del location
-        msg = f"The storage plugin '{self.name}' does not open object stores."
+        msg = f"The storage plugin '{self.name}' does not support object stores."
         raise CapabilityError(msg, hint="Implement object_store() in the plugin.")
 
     def get_spark_conf(self, catalog_name: str) -> dict[str, str]:

@@ -83,7 +83,7 @@ def lock_shared(descriptor: int) -> None:
     fcntl.flock(descriptor, fcntl.LOCK_SH)
 
 
-def try_lock_alone(descriptor: int) -> bool:
+def try_lock_exclusive(descriptor: int) -> bool:
     """Try to acquire an exclusive lock on an open file; return False if others hold a lock."""
     import fcntl
 

@@ -86,7 +86,7 @@ class CompiledArtifacts(ProjectConfig):
         try:
             write_atomically(path, self.model_dump_json(indent=2) + "\n", durable=True)
         except OSError as err:
-            msg = f"{path} cannot be written: {err.strerror or err}."
+            msg = f"Cannot write {path}: {err.strerror or err}."
             raise ConfigurationError(msg, hint="Check the folder, its permissions and the free space.") from err
         return path
 
@@ -114,10 +114,10 @@ def _json_of(path: Path) -> dict[str, Any]:
         msg = f"No compiled artifacts at {path}."
         raise ConfigurationError(msg, hint="Run: floe compile") from None
     except OSError as err:
-        msg = f"{path} cannot be read: {err.strerror or err}."
+        msg = f"Cannot read {path}: {err.strerror or err}."
         raise ConfigurationError(msg, hint="Pass the file written by floe compile.") from None
     except (ValueError, RecursionError) as err:
-        reason = str(err) if isinstance(err, json.JSONDecodeError) else "it is corrupted"
+        reason = str(err) if isinstance(err, json.JSONDecodeError) else "the file is corrupted"
         msg = f"{path} is not a JSON file: {reason}."
         raise ConfigurationError(msg, hint="Run: floe compile") from None
     if not isinstance(content, dict):

@@ -50,9 +50,9 @@ class ComputeConfig(FrozenModel):
 class ScheduleConfig(FrozenModel):
     """A cron schedule over a selection of assets."""
 
-    cron: Cron = Field(description="Five cron fields.")
+    cron: Cron = Field(description="Cron expression with five fields, such as 0 6 * * * for every day at 06:00.")
     select: Text = Field(default="*", description="Asset selection.")
-    timezone: TimeZone = Field(default="UTC", description="Time zone of the cron fields.")
+    timezone: TimeZone = Field(default="UTC", description="Time zone of the schedule.")
 
 
 class CheckResultsConfig(FrozenModel):

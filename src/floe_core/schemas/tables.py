@@ -23,6 +23,9 @@ _SORT_TERM = re.compile(r"^[\w.]+(\s+(asc|desc))?(\s+nulls\s+(first|last))?$", r
 
 
 def _partition_term(term: str) -> str:
+    if term.count("(") != term.count(")"):
+        msg = f"'{term}' is not a valid partition term; use quotes if it contains a comma: [\"bucket(16, id)\"]"
+        raise ValueError(msg)
     if not _PARTITION_TERM.match(term):
         msg = (
             f"'{term}' is not a valid partition term; use a column, day(c), month(c), year(c), hour(c), "

@@ -69,9 +69,9 @@ def name_of_output(context: OutputContext) -> str:
     Raises:
         InvalidIdentifierError: The context was built without a name.
     """
-    name = _given(context, "name")
+    name = _attribute(context, "name")
     if name is None or name == _UNNAMED_OUTPUT:
-        name = _given(context, "step_key")
+        name = _attribute(context, "step_key")
     if name is None:
         msg = "The output has no asset key and no name, so its table is unknown."
         raise InvalidIdentifierError(msg, hint="Pass asset_key to build_output_context.")
@@ -80,10 +80,10 @@ def name_of_output(context: OutputContext) -> str:
 
 def step_name(context: OutputContext) -> str:
     """Return the step of an output that is not an asset; outputs of several steps may have the same name."""
-    return _given(context, "step_key") or name_of_output(context)
+    return _attribute(context, "step_key") or name_of_output(context)
 
 
-def _given(context: OutputContext, name: str) -> str | None:
+def _attribute(context: OutputContext, name: str) -> str | None:
     """Return an attribute of a context; None if the context was built without it."""
     try:
         return str(getattr(context, name))

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
 # Catches typos without matching keys that users plausibly choose for their own metadata.
-_SLIP = 0.82
+_SIMILARITY = 0.82
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class MetadataKey:
         example: A valid value.
         refused: An invalid value.
         default: The default, for the documentation.
-        beside: Other keys that the example requires.
+        requires: Other keys that the example requires.
     """
 
     takes: str
@@ -31,7 +31,7 @@ class MetadataKey:
     example: Any
     refused: Any
     default: str = ""
-    beside: Mapping[str, Any] | None = None
+    requires: Mapping[str, Any] | None = None
 
 
 _COLUMN_MEANING = "the column that partition keys select rows by; a dict by dimension if there are several"
@@ -81,13 +81,13 @@ ASSET_KEYS: dict[str, MetadataKey] = {
     ),
     "partition_expr": MetadataKey(
         takes="as `partition_column`",
-        meaning="dagster-iceberg's name for `partition_column`, which takes precedence if both are set",
+        meaning="dagster-iceberg's name for `partition_column`; `partition_column` takes precedence",
         example="placed",
         refused=["placed"],
     ),
     "schema_update_mode": MetadataKey(
         takes="`update` or `error`",
-        meaning="dagster-iceberg's name for `schema_evolution_enabled`, which takes precedence if both are set",
+        meaning="dagster-iceberg's name for `schema_evolution_enabled`; `schema_evolution_enabled` takes precedence",
         default="`update`",
         example="error",
         refused="drop",
@@ -163,5 +163,5 @@ INPUT_KEYS: dict[str, MetadataKey] = {
 
 def mistyped_keys(metadata: Mapping[str, Any], known: Collection[str]) -> dict[str, str]:
     """Find keys that are probably misspelled; return each with the closest known key."""
-    close = {key: get_close_matches(key, known, n=1, cutoff=_SLIP) for key in metadata if "/" not in key}
+    close = {key: get_close_matches(key, known, n=1, cutoff=_SIMILARITY) for key in metadata if "/" not in key}
     return {key: found[0] for key, found in close.items() if found and key not in known}

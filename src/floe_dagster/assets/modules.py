@@ -48,7 +48,7 @@ def load_project_module(name: str, project_root: Path) -> Definitions:
             return Definitions.merge(*ready)
         assets = load_assets_from_modules(modules)
         return Definitions(
-            assets=[*assets, *_made_elsewhere(modules, assets)],
+            assets=[*assets, *_external_specs(modules, assets)],
             asset_checks=load_asset_checks_from_modules(modules),
             jobs=_instances(modules, _JOBS),
             schedules=_instances(modules, (ScheduleDefinition,)),
@@ -58,7 +58,7 @@ def load_project_module(name: str, project_root: Path) -> Definitions:
         raise mistake_in_definitions(name, err, modules, project_root) from err
 
 
-def _made_elsewhere(modules: Sequence[ModuleType], assets: Sequence[Any]) -> list[AssetSpec]:
+def _external_specs(modules: Sequence[ModuleType], assets: Sequence[Any]) -> list[AssetSpec]:
     """Return the specs of external tables; specs of the modules' own assets are part of those assets."""
     made = {key for asset in assets if isinstance(asset, AssetsDefinition) for key in asset.keys}
     return [spec for spec in _instances(modules, (AssetSpec,)) if spec.key not in made]

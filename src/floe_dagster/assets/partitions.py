@@ -120,27 +120,27 @@ class ColumnChoice:
     spec: PartitionSpec | None = None
 
 
-def tie(partitions_def: PartitionsDefinition, schema: Schema, choice: ColumnChoice) -> PartitionedTable:
+def bind_partitions(partitions_def: PartitionsDefinition, schema: Schema, choice: ColumnChoice) -> PartitionedTable:
     """Bind a partitions definition to the columns of a table.
 
     Raises:
         ConfigurationError: A dimension's column is unknown or does not fit; the error lists the candidates.
     """
     if not isinstance(partitions_def, MultiPartitionsDefinition):
-        return PartitionedTable((_tie_one("", partitions_def, schema, choice),))
+        return PartitionedTable((_bind_dimension("", partitions_def, schema, choice),))
     own = {dimension.name: dimension.partitions_def for dimension in partitions_def.partitions_defs}
-    chosen = {**_claimed(own, schema, choice), **choice.chosen}
-    dimensions = [_tie_one(name, keys, schema, replace(choice, chosen=chosen)) for name, keys in own.items()]
+    chosen = {**_assigned(own, schema, choice), **choice.chosen}
+    dimensions = [_bind_dimension(name, keys, schema, replace(choice, chosen=chosen)) for name, keys in own.items()]
     return PartitionedTable(tuple(dimensions), partitions_def)
 
 
-def _claimed(own: Mapping[str, PartitionsDefinition], schema: Schema, choice: ColumnChoice) -> dict[str, str]:
+def _assigned(own: Mapping[str, PartitionsDefinition], schema: Schema, choice: ColumnChoice) -> dict[str, str]:
     """Assign a column that is configured without a dimension, if exactly one dimension fits."""
     column = choice.chosen.get("") or choice.default
     kind = _type_of(column, schema)
     if column is None or kind is None:
         return {}
-    free = {name: keys for name, keys in own.items() if name not in choice.chosen and _serves(kind, keys)}
+    free = {name: keys for name, keys in own.items() if name not in choice.chosen and _is_compatible(kind, keys)}
     if not isinstance(kind, _TIME_TYPES):
         # A text column can contain time keys too, but other dimensions come first.
         others = [name for name, keys in free.items() if not _is_time(keys) and name not in schema.column_names]
@@ -152,7 +152,7 @@ def _claimed(own: Mapping[str, PartitionsDefinition], schema: Schema, choice: Co
     return {found[0]: column} if len(found) == 1 else {}
 
 
-def _tie_one(name: str, partitions_def: PartitionsDefinition, schema: Schema, choice: ColumnChoice) -> Dimension:
+def _bind_dimension(name: str, partitions_def: PartitionsDefinition, schema: Schema, choice: ColumnChoice) -> Dimension:
     column = _column(name, partitions_def, schema, choice)
     try:
         column_type = schema.find_field(column).field_type
@@ -169,7 +169,7 @@ def _column(name: str, partitions_def: PartitionsDefinition, schema: Schema, cho
         return column
     if not name and choice.default:
         kind = _type_of(choice.default, schema)
-        if kind is None or _serves(kind, partitions_def):
+        if kind is None or _is_compatible(kind, partitions_def):
             return choice.default
     if name and name in schema.column_names:
         return name
@@ -216,7 +216,7 @@ def _type_of(column: str | None, schema: Schema) -> IcebergType | None:
         return None
 
 
-def _serves(kind: IcebergType, partitions_def: PartitionsDefinition) -> bool:
+def _is_compatible(kind: IcebergType, partitions_def: PartitionsDefinition) -> bool:
     """Whether a column of this type can be selected by the partition keys."""
     if _is_time(partitions_def):
         return isinstance(kind, (*_TIME_TYPES, StringType))

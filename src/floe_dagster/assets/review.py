@@ -66,10 +66,10 @@ class ReadInput:
     dagster_type: DagsterType
 
 
-def require_sound(
+def require_valid(
     assets: Sequence[WrittenAsset], declared: Mapping[str, TableConfig], inputs: Sequence[ReadInput] = ()
 ) -> None:
-    """Refuse assets whose runs would have unexpected effects.
+    """Reject assets whose runs would have unexpected effects.
 
     Args:
         assets: Assets that the project writes through floe.

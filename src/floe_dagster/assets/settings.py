@@ -122,7 +122,7 @@ def _names(value: Any, key: str, asset: str) -> tuple[str, ...]:  # noqa: ANN401
         return (value,)
     if isinstance(value, Sequence) and all(isinstance(name, str) for name in value):
         return tuple(value)
-    msg = f"The metadata '{key}' of asset '{asset}' must be a column or a list of columns."
+    msg = f"The metadata '{key}' of asset '{asset}' must be a column or a list of columns, not {value!r}."
     raise ConfigurationError(msg)
 
 
@@ -142,7 +142,7 @@ def _partition_columns(metadata: Mapping[str, Any], asset: str) -> dict[str, str
         return {"": value}
     if isinstance(value, Mapping) and all(isinstance(column, str) for column in value.values()):
         return dict(value)
-    msg = f"The metadata 'partition_column' of asset '{asset}' must be a column or a dict of columns by dimension."
+    msg = f"The metadata 'partition_column' of asset '{asset}' must be a column or a dict by dimension, not {value!r}."
     raise ConfigurationError(msg)
 
 

@@ -1,7 +1,7 @@
-"""SQL models as assets: the tables that a query reads are the inputs, and its rows are the output.
+"""SQL models as assets: the inputs are the tables that the query reads, the output is its result.
 
-The query runs as it is written, except for the names of tables. The IO manager reads the tables as it does for a Python
-asset, so partitions, tenants and retries work the same way.
+The query runs unchanged, except for the names of tables. The IO manager reads the tables as for a Python asset, so
+partitions, tenants and retries work the same way.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Replacement:
-    """A part of the text to replace: by nothing, or by the name of a table between ``before`` and ``after``."""
+    """A part of the text to remove, or to replace with a table name between ``before`` and ``after``."""
 
     start: int
     end: int
@@ -48,8 +48,8 @@ class Query:
     """A model's query, with the tables that it reads.
 
     Attributes:
-        tables: Each once, in the order of the query.
-        text: The query as it was written.
+        tables: The tables, each once, in order of appearance.
+        text: The source text.
     """
 
     tables: tuple[str, ...]
@@ -72,18 +72,21 @@ def parse_query(model: SqlModel, *, dialect: str, default_namespace: str = "publ
     Args:
         model: The model.
         dialect: The dialect of the engine that runs the query.
-        default_namespace: Namespace of tables that are named without one.
+        default_namespace: Namespace of unqualified table names.
 
     Raises:
-        ConfigurationError: The file does not hold one valid query.
+        ConfigurationError: The file does not contain exactly one valid query.
     """
     try:
         statements = [one for one in sqlglot.parse(model.text, dialect=dialect) if one is not None]
     except SqlglotError as err:
         raise _failed(model, _syntax_problem(model, err)) from err
     if len(statements) != 1 or not isinstance(statements[0], exp.Query):
-        what = f"{len(statements)} statements" if len(statements) != 1 else "another statement"
-        raise _failed(model, model.problem(f"a model is one query, but this file has {what}", fix="Leave one SELECT"))
+        what = f"{len(statements)} statements" if len(statements) != 1 else "a statement that is not a query"
+        raise _failed(
+            model,
+            model.problem(f"a model must contain exactly one query, but this file has {what}", fix="Keep one SELECT"),
+        )
     tables: dict[str, None] = {}
     found: list[_Replacement] = []
     scopes = traverse_scope(statements[0])
@@ -111,11 +114,11 @@ def _failed(model: SqlModel, problem: ConfigProblem) -> ConfigurationError:
 def _table(model: SqlModel, node: exp.Table, default_namespace: str, dialect: str) -> str:
     place = _first(node).meta["start"]
     if node.catalog:
-        fix = "Name it as namespace.table"
+        fix = "Use namespace.table"
         raise _failed(model, model.problem(f"'{node.sql(dialect)}' has more than two parts", place=place, fix=fix))
     if node.args.get("version") or node.args.get("when"):
-        fix = "Read it in a Python asset, with metadata on its AssetIn"
-        raise _failed(model, model.problem("a model reads tables as they are now", place=place, fix=fix))
+        fix = "Use a Python asset, and set the version in the metadata of its AssetIn"
+        raise _failed(model, model.problem("time travel is not supported in models", place=place, fix=fix))
     return f"{node.db or default_namespace}.{node.name}"
 
 
@@ -135,7 +138,7 @@ def _renamed(node: exp.Table, table: str, dialect: str) -> _Replacement:
 
 
 def _unqualified(column: exp.Column) -> _Replacement:
-    """Leave the namespace out of ``namespace.table.column``: the table has only its name in the query."""
+    """Remove the namespace from ``namespace.table.column``: in the query, the table has an unqualified name."""
     return _Replacement(column.args["db"].meta["start"], column.args["table"].meta["start"], None)
 
 
@@ -148,8 +151,8 @@ def load_sql_models(
         folder: The folder of the models; it need not exist.
         root: The project's folder.
         assets: The project's other assets, which models may read.
-        engine: Runs the queries.
-        default_namespace: Namespace of tables that are named without one.
+        engine: The engine that runs the queries.
+        default_namespace: Namespace of unqualified table names.
 
     Raises:
         ConfigurationError: A model is not valid; every mistake in its header is listed.
@@ -172,7 +175,7 @@ def load_sql_models(
     for table in _ordered(models, queries):
         model = models[table]
         if table in known:
-            raise _failed(model, model.problem(f"another asset writes '{table}' as well", fix="Rename one of them"))
+            raise _failed(model, model.problem(f"another asset also writes '{table}'", fix="Rename one of them"))
         partitions[table] = _partitions(model, partitions)
         made.append(_asset(model, queries[table], partitions[table], known, engine))
     return made
@@ -185,9 +188,9 @@ def _ordered(models: Mapping[str, SqlModel], queries: Mapping[str, Query]) -> Se
     try:
         return list(TopologicalSorter(graph).static_order())
     except CycleError as err:
-        circle = " → ".join(reversed(err.args[1]))
+        cycle = " → ".join(reversed(err.args[1]))
         model = models[err.args[1][0]]
-        raise _failed(model, model.problem(f"models read each other in a circle: {circle}")) from err
+        raise _failed(model, model.problem(f"models form a cycle: {cycle}")) from err
 
 
 def _partitions(model: SqlModel, known: Mapping[str, PartitionsDefinition | None]) -> PartitionsDefinition | None:
@@ -195,9 +198,9 @@ def _partitions(model: SqlModel, known: Mapping[str, PartitionsDefinition | None
     if wanted is None:
         return None
     if known.get(wanted) is None:
-        there = [table for table, definition in known.items() if definition is not None]
-        close = get_close_matches(wanted, there, n=1)
-        fix = f"Did you mean '{close[0]}'?" if close else f"Tables with partitions: {', '.join(there) or 'none'}."
+        partitioned = [table for table, definition in known.items() if definition is not None]
+        close = get_close_matches(wanted, partitioned, n=1)
+        fix = f"Did you mean '{close[0]}'?" if close else f"Tables with partitions: {', '.join(partitioned) or 'none'}."
         raise _failed(model, model.problem(f"'{wanted}' is not a partitioned asset", fix=fix))
     return known[wanted]
 
@@ -213,7 +216,9 @@ def _asset(
     incremental = set(model.config.incremental)
     if unread := sorted(incremental - set(query.tables)):
         fix = f"It reads: {', '.join(query.tables) or 'nothing'}."
-        raise _failed(model, model.problem(f"the query does not read '{unread[0]}', which is incremental", fix=fix))
+        raise _failed(
+            model, model.problem(f"incremental contains '{unread[0]}', which the query does not read", fix=fix)
+        )
 
     def read(table: str) -> AssetIn:
         key = known.get(table, AssetKey(table.split(".")))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from floe_core.schemas import TableConfig
     from floe_dagster.assets.settings import AssetSettings
 
-_WAY_OUT = "Set keys for the table in floe.yaml, or upsert_keys in the asset's metadata."
+_SET_KEYS = "Set keys for the table in floe.yaml, or upsert_keys in the asset's metadata."
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def _disagreement(asset: str, table: str, setting: str, of_asset: str, of_table:
 def missing_keys(asset: str, table: str) -> ConfigurationError:
     """Return the error for an upsert without keys."""
     msg = f"Asset '{asset}' upserts into table '{table}', but no keys are declared. Nothing was written."
-    return ConfigurationError(msg, hint=_WAY_OUT, table=table)
+    return ConfigurationError(msg, hint=_SET_KEYS, table=table)
 
 
 def require_keys_for_new_table(keys: Sequence[str], columns: Collection[str], *, asset: str, table: str) -> None:

@@ -35,10 +35,10 @@ def mistake_in_definitions(
     """Return the error for definitions in a project's modules that Dagster refuses."""
     if isinstance(err, FloeStorageError):
         return err
-    if twice := _defined_twice(modules, project_root):
-        names = ", ".join(sorted({problem.path for problem in twice}))
+    if duplicates := _defined_twice(modules, project_root):
+        names = ", ".join(sorted({problem.path for problem in duplicates}))
         msg = f"The module '{module}' defines assets more than once: {names}."
-        return ConfigurationError(msg, problems=twice, hint="Use a different key for each asset.")
+        return ConfigurationError(msg, problems=duplicates, hint="Use a different key for each asset.")
     text = str(err).strip().partition("\n")[0]
     return ConfigurationError(f"Cannot load the assets of module '{module}': {text}")
 

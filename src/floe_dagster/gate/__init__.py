@@ -1,1 +1,1 @@
-"""Checks, and the gate that publishes what passes them."""
+"""Checks, and the gate that publishes rows that pass them."""

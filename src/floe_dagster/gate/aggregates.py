@@ -1,4 +1,4 @@
-"""Declared checks as aggregates: the figure that an engine computes for each, and the outcome that it means."""
+"""Translates declared checks into aggregates, and their results into outcomes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from floe_dagster.gate.checks import TableCheck
     from floe_iceberg.read.predicates import RowPredicate
 
-_SECONDS_AN_HOUR = 3600
-FIRST_ROWS = "first rows, nothing to compare with"
+_SECONDS_PER_HOUR = 3600
+FIRST_ROWS = "no previous rows to compare with"
 _MEASURES = {
     CheckKind.NOT_NULL: Measure.NULLS,
     CheckKind.UNIQUE: Measure.REPEATED,
@@ -33,17 +33,17 @@ _MEASURES = {
 
 
 def paths_of(columns: Sequence[str], schema: Schema) -> tuple[ColumnPath, ...]:
-    """Return the paths to columns: a name may be that of a column, or a dotted path into a struct."""
+    """Return the paths to columns; a name is a top-level column or a dotted path to a nested field."""
     top = {field.name for field in schema.fields}
     return tuple((name,) if name in top else tuple(name.split(".")) for name in columns)
 
 
 def aggregate_of(check: TableCheck, rows: RowPredicate | None, schema: Schema) -> Aggregate:
-    """Return the aggregate that decides a check; for kinds without a measure, the number of rows.
+    """Return the aggregate for a check; types without a measure use the number of rows.
 
     Args:
         check: The check.
-        rows: The rows that were written, None for all.
+        rows: The written rows; None for all.
         schema: The schema of the table.
     """
     config = check.config
@@ -66,24 +66,24 @@ def aggregate_of(check: TableCheck, rows: RowPredicate | None, schema: Schema) -
 
 
 def rows_of(check: TableCheck, rows: RowPredicate | None) -> RowPredicate | None:
-    """Return those of the written rows that a check looks at, apart from its own condition; None for all rows."""
+    """Return the rows to check, before the check's own condition; None for all."""
     return None if check.whole_table else rows
 
 
 def _columns_of_expression(check: TableCheck, schema: Schema) -> tuple[ColumnPath, ...]:
-    """Return the columns that an example of a violation shows; SQL does not distinguish upper and lower case."""
+    """Return the columns that an example of a violation shows; SQL names are not case-sensitive."""
     by_folded = {field.name.casefold(): field.name for field in schema.fields}
     names = [name for one in check.conditions if one.text == check.config.expression for name in one.columns]
     return tuple(dict.fromkeys((by_folded[name.casefold()],) for name in names if name.casefold() in by_folded))
 
 
 def outcome_of(check: TableCheck, figure: Figure, *, rows_before: float | None = None) -> CheckOutcome:
-    """Judge the figure of a check.
+    """Return the outcome of a check for the result of its aggregate.
 
     Args:
         check: The check.
-        figure: What its aggregate found.
-        rows_before: Rows of the previous version, for a change of their number; None when there is none.
+        figure: The result of its aggregate.
+        rows_before: Row count of the previous version, for row_count_change; None if there is none.
     """
     config = check.config
     if config.type is CheckKind.FRESHNESS:
@@ -102,11 +102,11 @@ def outcome_of(check: TableCheck, figure: Figure, *, rows_before: float | None =
 
 
 def freshness(check: TableCheck, newest: float | None) -> CheckOutcome:
-    """Judge the age of the newest value or snapshot, given in seconds since the epoch; None when there is none."""
+    """Check the age of the newest value or snapshot, in seconds since the epoch; None if there is none."""
     if newest is None:
         return CheckOutcome(check, passed=False, figures={"rows" if check.columns else "snapshots": 0})
     age = time.time() - newest
-    return CheckOutcome(check, age <= check.config.max_age_seconds, {"age_hours": round(age / _SECONDS_AN_HOUR, 3)})
+    return CheckOutcome(check, age <= check.config.max_age_seconds, {"age_hours": round(age / _SECONDS_PER_HOUR, 3)})
 
 
 def _change(check: TableCheck, now: int, before: int) -> CheckOutcome:

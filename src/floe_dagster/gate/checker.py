@@ -1,4 +1,4 @@
-"""Runs the checks of an asset on a version of its table: declared ones from floe.yaml, and the user's own."""
+"""Runs the checks of an asset on a version of its table: those declared in floe.yaml, and custom asset checks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class CheckPlan:
         spec: The asset.
         io_key: The IO manager that writes it.
         declared: Its checks in floe.yaml.
-        own: The user's own ones.
+        own: Custom asset checks.
     """
 
     spec: AssetSpec
@@ -51,13 +51,13 @@ class CheckPlan:
         ]
         own = [spec for check in self.own for spec in check.check_specs]
         last = AssetCheckSpec(
-            PUBLISHED, asset=key, description="The rows have passed their checks and are on main.", blocking=True
+            PUBLISHED, asset=key, description="The rows passed their checks and were published to main.", blocking=True
         )
         return [*declared, *own, last]
 
     @property
     def blocking_names(self) -> set[str]:
-        """The checks whose failure keeps rows from being published."""
+        """The checks whose failure prevents publication."""
         return {spec.name for spec in self.specs() if spec.blocking}
 
     @property
@@ -81,16 +81,18 @@ class Checker:
 
         Args:
             plan: The checks.
-            resources: The resources that they need, by name.
+            resources: The resources that the checks require, by name.
             scope: The partitions and the tenant to check.
-            instance: The instance that the user's own checks see.
+            instance: The instance for custom checks.
 
         Raises:
             ConfigurationError: The asset is not written by an ``IcebergIOManager``.
         """
         io_manager = getattr(resources, plan.io_key)
         if not isinstance(io_manager, IcebergIOManager):
-            msg = f"Asset '{plan.spec.key.to_user_string()}' is published by its checks, but has no Iceberg table."
+            msg = (
+                f"Asset '{plan.spec.key.to_user_string()}' has blocking checks, but is not stored in an Iceberg table."
+            )
             raise ConfigurationError(msg, hint=f"Use an IcebergIOManager as resource '{plan.io_key}'.")
         self.plan = plan
         self.scope = scope
@@ -101,7 +103,7 @@ class Checker:
         self._instance = instance
 
     def check(self, ref: str | None, table: Table | None = None) -> list[AssetCheckResult]:
-        """Run all checks on a branch, None for main; an error in one of them stops the run."""
+        """Run all checks on a branch, or on main if None; raise the first error."""
         outcomes = require_evaluated(self.declared(ref, table=table))
         own = [result for check in self.plan.own for result in self.own(check, ref)]
         return [*(self.result(outcome) for outcome in outcomes), *own]
@@ -109,7 +111,7 @@ class Checker:
     def declared(
         self, ref: str | None, checks: Sequence[TableCheck] | None = None, *, table: Table | None = None
     ) -> list[CheckOutcome]:
-        """Evaluate declared checks, all by default; the table is loaded unless it is given."""
+        """Evaluate declared checks, by default all; pass ``table`` if it is already loaded."""
         chosen = self.plan.declared if checks is None else checks
         if not chosen:
             return []
@@ -126,18 +128,18 @@ class Checker:
         return evaluate(self.manager, chosen, of)
 
     def own(self, check: AssetChecksDefinition, ref: str | None) -> list[AssetCheckResult]:
-        """Run a user's own check on the rows of a branch."""
+        """Run a custom check on the rows of a branch."""
         inputs = {name: self._input(check, name, ref) for name in check.keys_by_input_name if _takes(check, name)}
         names = set(check.required_resource_keys) - {self.plan.io_key}
         resources = {name: getattr(self._resources, name) for name in names}
-        # Without an instance Dagster creates one, and drops the run's instance when that one is garbage-collected.
+        # Otherwise Dagster creates an instance, and discards the run's instance when that one is garbage-collected.
         context = build_op_context(resources=resources, instance=self._instance)
         given: Any = check(context, **inputs)
         results = [given] if isinstance(given, AssetCheckResult) else list(given)
         return [self._named(check, result) for result in results]
 
     def _named(self, check: AssetChecksDefinition, result: AssetCheckResult) -> AssetCheckResult:
-        """Fill in the name and the asset of a result that leaves them out."""
+        """Fill in the name and asset of a result if they are missing."""
         [*specs] = check.check_specs
         name = result.check_name or specs[0].name
         targets = {spec.asset_key for spec in specs}
@@ -148,19 +150,19 @@ class Checker:
 
     @cached_property
     def _rows(self) -> RowSelection | None:
-        """The rows of the partitions that are checked, None for all."""
+        """The rows of the checked partitions; None for all."""
         return self.io_manager.rows_of_partitions(self.plan.spec, self.scope) if self.scope.keys else None
 
     def _input(self, check: AssetChecksDefinition, name: str, ref: str | None) -> object:
         key: AssetKey = check.keys_by_input_name[name]
         kind = check.node_def.input_def_named(name).dagster_type.typing_type
-        mine = key == self.plan.spec.key
-        asked = InputSelection(branch=ref if mine else None)
+        is_own = key == self.plan.spec.key
+        selection = InputSelection(branch=ref if is_own else None)
         table = self.io_manager.table_of_asset(key, self.scope.tenant)
-        return load(self.manager, table, kind, asked, self._rows if mine else None)
+        return load(self.manager, table, kind, selection, self._rows if is_own else None)
 
     def holding_back(self, results: Sequence[AssetCheckResult]) -> list[str]:
-        """Return the names of the checks that keep the rows from being published."""
+        """Return the names of the checks that prevent publication."""
         blocking = self.plan.blocking_names
         failed = [
             result.check_name

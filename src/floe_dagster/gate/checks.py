@@ -1,4 +1,4 @@
-"""Checks that floe.yaml declares: each under its name, and how it ended."""
+"""Checks declared in floe.yaml, with their names and outcomes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from floe_dagster.gate.conditions import Condition
 
 PUBLISHED = "published"
-# Metadata that names the older staged writes that a published one replaces.
+# Metadata with the older staged writes that a published one replaced.
 RETIRED = "retired"
 # Metadata of a check that was not evaluated although Dagster requires a result.
 NOT_EVALUATED = "not_evaluated"
-# Metadata with the reason why the results were not saved.
+# Metadata with the reason why the results were not stored.
 NOT_KEPT = "results_not_kept"
 
 _PER_COLUMN = {CheckKind.NOT_NULL, CheckKind.RANGE, CheckKind.FRESHNESS, CheckKind.ACCEPTED_VALUES}
@@ -31,13 +31,13 @@ _PERCENT = 100
 
 @dataclass(frozen=True)
 class TableCheck:
-    """One check under one name.
+    """One check with its name.
 
     Attributes:
         name: Its name in Dagster.
-        config: What floe.yaml says.
-        columns: The columns that it looks at.
-        sql_dialect: The dialect of its conditions.
+        config: Its declaration in floe.yaml.
+        columns: The columns to check.
+        sql_dialect: The SQL dialect of its conditions.
     """
 
     name: str
@@ -47,54 +47,54 @@ class TableCheck:
 
     @property
     def description(self) -> str:
-        """What must hold, as a sentence without a full stop."""
+        """The expectation, as a sentence without a period."""
         config = self.config
-        text = self._what()
+        text = self._expectation()
         return f"{text}, where {config.where}" if config.where else text
 
-    def _what(self) -> str:  # noqa: C901, PLR0911 - one sentence for each kind
+    def _expectation(self) -> str:  # noqa: C901, PLR0911 - one sentence for each kind
         config, names = self.config, ", ".join(self.columns)
         match config.type:
             case CheckKind.NOT_NULL:
-                return f"{names} is never null"
+                return f"{names} is not null"
             case CheckKind.UNIQUE:
                 return f"no two rows have the same {names}"
             case CheckKind.RANGE:
                 return f"{names} is {_bounds(config)}"
             case CheckKind.ROW_COUNT:
-                return f"the number of rows is {_bounds(config)}"
+                return f"the row count is {_bounds(config)}"
             case CheckKind.ROW_COUNT_CHANGE:
-                return f"compared with the previous version, there are {_change(config)}"
+                return f"the row count is {_change(config)} compared with the previous version"
             case CheckKind.FRESHNESS:
                 newest = f"the newest {names}" if names else "the newest snapshot"
                 return f"{newest} is at most {config.age_text} old"
             case CheckKind.ACCEPTED_VALUES:
                 return f"{names} is one of {', '.join(map(str, config.values))}"
             case CheckKind.EXPRESSION:
-                return f"no row fails {config.expression}"
+                return f"no row violates {config.expression}"
             case CheckKind.RELATIONSHIP:
-                return f"every {names} is a {', '.join(config.other_columns)} of {config.to}"
+                return f"every {names} exists as {', '.join(config.other_columns)} in {config.to}"
             case CheckKind.PLUGIN:
                 return f"the quality plugin {config.plugin} accepts {names or 'the rows'}"
 
     @property
     def whole_table(self) -> bool:
-        """Whether it looks at rows of other partitions as well; freshness is about the whole table."""
+        """Whether it also covers other partitions; freshness always applies to the whole table."""
         return self.config.scope == "table" or self.config.type is CheckKind.FRESHNESS
 
     @property
     def counts_rows(self) -> bool:
-        """Whether it is about a row count."""
+        """Whether it checks a row count."""
         return self.config.type in {CheckKind.ROW_COUNT, CheckKind.ROW_COUNT_CHANGE}
 
     @property
     def conditions(self) -> list[Condition]:
-        """The conditions in floe.yaml, parsed.
+        """The parsed conditions.
 
         Raises:
-            ConfigurationError: One of them is not a valid condition.
+            ConfigurationError: A condition is not valid.
         """
-        # Only a project whose checks have SQL in them needs the parser.
+        # Imported late: only checks with SQL conditions need the parser.
         from floe_dagster.gate.conditions import parse_condition
 
         texts = (self.config.expression, self.config.where)
@@ -103,14 +103,14 @@ class TableCheck:
 
 @dataclass(frozen=True)
 class CheckOutcome:
-    """How a check ended.
+    """The outcome of a check.
 
     Attributes:
         check: The check.
-        passed: Whether it holds; also false when it was not evaluated.
-        figures: What was found, by name.
-        seconds: How long it took; checks of one pass share its time.
-        error: Why it was not evaluated.
+        passed: Whether it passed; false if it was not evaluated.
+        figures: Measured values by name.
+        seconds: Duration; checks evaluated in one pass have the same.
+        error: Why it could not be evaluated.
     """
 
     check: TableCheck
@@ -126,12 +126,12 @@ class CheckOutcome:
 
 
 def expand_checks(configs: Sequence[CheckConfig], *, table: str, sql_dialect: str | None = None) -> list[TableCheck]:
-    """Give every check its name and columns; a check of several columns becomes one for each, except unique.
+    """Assign names and columns to checks; most types with several columns become one check per column.
 
     Args:
-        configs: What floe.yaml says.
+        configs: The declarations in floe.yaml.
         table: The table, for messages.
-        sql_dialect: The dialect of the project's engine; of the default engine when None.
+        sql_dialect: The SQL dialect of the project's engine; None for that of the default engine.
 
     Raises:
         ConfigurationError: Two checks have the same name, or a condition is not valid.
@@ -139,16 +139,16 @@ def expand_checks(configs: Sequence[CheckConfig], *, table: str, sql_dialect: st
     dialect = ProjectEngine.of().sql_dialect if sql_dialect is None else sql_dialect
     checks = [check for config in configs for check in _expanded(config, dialect)]
     names = [check.name for check in checks]
-    if twice := sorted({name for name in names if names.count(name) > 1 or name == PUBLISHED}):
-        msg = f"Checks of table '{table}' have the same name or a reserved one: {', '.join(twice)}."
+    if duplicates := sorted({name for name in names if names.count(name) > 1 or name == PUBLISHED}):
+        msg = f"Checks of table '{table}' have the same name or a reserved one: {', '.join(duplicates)}."
         raise ConfigurationError(msg, hint="Give each check a unique name.", table=table)
     for check in checks:
         if check.config.expression or check.config.where:
-            _require_conditions(check, table)
+            _validate_conditions(check, table)
     return checks
 
 
-def _require_conditions(check: TableCheck, table: str) -> None:
+def _validate_conditions(check: TableCheck, table: str) -> None:
     try:
         _ = check.conditions
     except ConfigurationError as err:
@@ -159,13 +159,13 @@ def _require_conditions(check: TableCheck, table: str) -> None:
 def _expanded(config: CheckConfig, dialect: str) -> list[TableCheck]:
     per_column = config.type in _PER_COLUMN and config.all_columns
     groups = [(name,) for name in config.all_columns] if per_column else [config.all_columns]
-    alone = len(groups) == 1
-    return [TableCheck(_name(config, columns, alone=alone), config, columns, dialect) for columns in groups]
+    single = len(groups) == 1
+    return [TableCheck(_name(config, columns, single=single), config, columns, dialect) for columns in groups]
 
 
-def _name(config: CheckConfig, columns: tuple[str, ...], *, alone: bool) -> str:
+def _name(config: CheckConfig, columns: tuple[str, ...], *, single: bool) -> str:
     stem = config.name or config.plugin or config.type.value
-    if config.name and alone:
+    if config.name and single:
         return stem
     return _UNNAMEABLE.sub("_", "_".join([stem, *columns]))
 
@@ -182,7 +182,7 @@ def _change(config: CheckConfig) -> str:
         ("at least", config.min_ratio, config.min_change),
         ("at most", config.max_ratio, config.max_change),
     ):
-        parts += [f"{sign} {ratio * _PERCENT:g} % of the rows"] if ratio is not None else []
+        parts += [f"{sign} {ratio * _PERCENT:g} %"] if ratio is not None else []
         parts += [f"{sign} {change:+d} rows"] if change is not None else []
     return " and ".join(parts)
 

@@ -1,4 +1,4 @@
-"""Conditions in checks: one SQL expression over the rows of one table."""
+"""SQL conditions of checks: one expression over the rows of one table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from floe_core.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# The condition is parsed in brackets, on lines of its own, so that a comment at its end does not hide the bracket.
+# The condition is parsed in parentheses on separate lines, so that a trailing comment does not hide the parenthesis.
 _BEFORE, _AFTER = "SELECT (\n", "\n)"
 _LINES_BEFORE = 1
 _UNITS = frozenset(
@@ -25,15 +25,15 @@ _UNITS = frozenset(
     }
 )
 _FORBIDDEN: tuple[tuple[Any, str], ...] = (
-    (exp.Query, "a query inside of it"),
-    (exp.AggFunc, "an aggregate"),
+    (exp.Query, "a subquery"),
+    (exp.AggFunc, "an aggregate function"),
     (exp.Window, "a window function"),
     (exp.Star, "a star"),
-    (exp.Explode, "a function that makes rows"),
+    (exp.Explode, "a function that generates rows"),
     (exp.Placeholder, "a parameter"),
     (exp.Parameter, "a parameter"),
 )
-# Functions of engines that call code outside of SQL.
+# Functions that call code outside of SQL.
 _FOREIGN = frozenset({"java_method", "reflect", "try_reflect"})
 
 
@@ -42,8 +42,8 @@ class Condition:
     """A condition over the rows of a table.
 
     Attributes:
-        text: The SQL, as it was written.
-        columns: The top-level columns it names, each once.
+        text: The source text.
+        columns: The top-level columns that it uses, each once.
     """
 
     text: str
@@ -51,7 +51,7 @@ class Condition:
 
     @property
     def sql(self) -> str:
-        """The condition in brackets, ready to stand beside others."""
+        """The condition in parentheses, for combining it with others."""
         return f"(\n{self.text}\n)"
 
 
@@ -60,8 +60,8 @@ def parse_condition(text: str, dialect: str) -> Condition:
     """Parse a condition.
 
     Args:
-        text: What a check says.
-        dialect: The dialect of the engine that evaluates it.
+        text: The condition in a check.
+        dialect: The SQL dialect of the engine that evaluates it.
 
     Raises:
         ConfigurationError: The text is not a single expression, or needs more than one row.
@@ -78,17 +78,17 @@ def parse_condition(text: str, dialect: str) -> Condition:
         )
     for kind, what in _FORBIDDEN:
         if inner.find(kind) is not None:
-            msg = f"'{text}' has {what}, but a condition is evaluated for one row at a time."
-            raise ConfigurationError(msg, hint="Compute it in an asset, or write an @asset_check.")
+            msg = f"'{text}' contains {what}, but a condition is evaluated for each row separately."
+            raise ConfigurationError(msg, hint="Compute the value in an asset, or define an @asset_check.")
     if foreign := [one.name for one in inner.find_all(exp.Anonymous) if one.name.lower() in _FOREIGN]:
-        msg = f"'{text}' calls {foreign[0]}. A condition must not call code outside of SQL."
+        msg = f"'{text}' calls {foreign[0]}, which runs code outside of SQL. This is not allowed in conditions."
         raise ConfigurationError(msg)
     found = dict.fromkeys(column.parts[0].name for column in inner.find_all(exp.Column) if not _is_unit(column))
     return Condition(text, tuple(found))
 
 
 def _alone(statements: Sequence[Any]) -> Any:  # noqa: ANN401 - the parser's classes have no common name
-    """Return the expression in the brackets; None when the text closes them itself or holds something else."""
+    """Return the expression in the parentheses; None if the text closes them itself or is not a single expression."""
     if len(statements) != 1 or not isinstance(statements[0], exp.Select):
         return None
     [*chosen] = statements[0].expressions
@@ -112,15 +112,15 @@ def _is_unit(column: exp.Column) -> bool:
 
 def _syntax_error(text: str, err: SqlglotError) -> ConfigurationError:
     first = (getattr(err, "errors", None) or [{}])[0]
-    reason = str(first.get("description") or "a quote or bracket is not closed").rstrip(".")
+    reason = str(first.get("description") or "unclosed quote or parenthesis").rstrip(".")
     if reason.startswith("Required keyword"):
-        # The message names classes of the parser.
-        reason = "something is missing"
+        # The parser's message mentions its internal classes.
+        reason = "an operand is missing"
     lines = text.count("\n") + 1
     line = (first.get("line") or 0) - _LINES_BEFORE
     near = str(first.get("highlight") or "").strip()
     if not 1 <= line <= lines or not near:
-        place = "at its end"
+        place = "at the end"
     else:
-        place = f"near '{near}'" + (f" in line {line}" if lines > 1 else f", column {first.get('col')}")
+        place = f"near '{near}'" + (f" on line {line}" if lines > 1 else f", column {first.get('col')}")
     return ConfigurationError(f"'{text}' is not valid SQL: {reason}, {place}.")

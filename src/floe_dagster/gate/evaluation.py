@@ -1,7 +1,7 @@
-"""Evaluates declared checks: the engine computes the figures of all of them in one pass over the table.
+"""Evaluates declared checks: the engine computes most of them in one pass over the table.
 
-Row counts and the age of a table come from its metadata where that is exact; the engine is not started for them. A
-relationship is a query of its own, because it joins another table.
+Row counts and the age of a table come from its metadata if that is exact, without starting the engine. A relationship
+is a separate query, because it joins another table.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from floe_core.plugins import CheckedData
 from floe_core.schemas import CheckKind
 from floe_dagster.gate.aggregates import aggregate_of, freshness, outcome_of, paths_of, rows_of
 from floe_dagster.gate.checks import CheckOutcome
-from floe_dagster.gate.quality import judge
+from floe_dagster.gate.quality import run_quality_check
 from floe_iceberg.commit.summaries import summary_of
 from floe_iceberg.read.predicates import check_columns, parse_row_filter
 from floe_iceberg.read.row_counts import RowCount
@@ -41,21 +41,21 @@ if TYPE_CHECKING:
     from floe_iceberg.read.predicates import RowFilter, RowPredicate
 
 _COMPACTION = "replace"
-# Iceberg's own columns, which an engine gives every table.
+# Iceberg's metadata columns, which engines provide for every table.
 _METADATA_COLUMNS = frozenset({"_file", "_pos", "_partition", "_spec_id", "_deleted", "_row_id"})
 
 
 @dataclass(frozen=True)
 class CheckedRows:
-    """The rows that checks look at.
+    """The rows to check.
 
     Attributes:
         table: The table.
-        ref: Branch or tag to read, None for main.
-        rows: A filter for the rows that were written; None for all.
-        partitions: Keys of the partitions that these rows belong to.
-        named: Returns the name of another table in floe.yaml as it is for this tenant.
-        loaded: The table, if it was just loaded.
+        ref: Branch or tag to read; None for main.
+        rows: Filter for the written rows; None for all.
+        partitions: Partition keys of these rows.
+        named: Maps the name of a table in floe.yaml to that of this tenant's table.
+        loaded: The table, if it is already loaded.
     """
 
     table: str
@@ -67,10 +67,10 @@ class CheckedRows:
 
 
 def require_evaluated(outcomes: list[CheckOutcome]) -> list[CheckOutcome]:
-    """Return outcomes if every check was evaluated.
+    """Return the outcomes if every check was evaluated.
 
     Raises:
-        FloeStorageError: The error of the first check that was not.
+        FloeStorageError: The error of the first check that was not evaluated.
     """
     for outcome in outcomes:
         if outcome.error is not None:
@@ -79,12 +79,12 @@ def require_evaluated(outcomes: list[CheckOutcome]) -> list[CheckOutcome]:
 
 
 def evaluate(manager: IcebergTableManager, checks: Sequence[TableCheck], of: CheckedRows) -> list[CheckOutcome]:
-    """Evaluate checks; the outcome of a check with a mistake has an error, and the other checks are evaluated.
+    """Evaluate checks; the outcome of an invalid check contains its error, and the others are still evaluated.
 
     Raises:
         TableNotFoundError: The table does not exist.
         RefNotFoundError: The table has no such branch or tag.
-        InvalidScanError: The filter for the rows does not fit the table.
+        InvalidScanError: The row filter does not fit the table.
         MissingDependencyError: A check needs the engine, which is not installed.
     """
     return _Evaluation(manager, of).outcomes(checks) if checks else []
@@ -104,7 +104,7 @@ class _Evaluation:
 
     def outcomes(self, checks: Sequence[TableCheck]) -> list[CheckOutcome]:
         found: dict[str, CheckOutcome] = {}
-        together: list[TableCheck] = []
+        combined: list[TableCheck] = []
         for check in checks:
             started = time.monotonic()
             try:
@@ -113,28 +113,28 @@ class _Evaluation:
             except InvalidScanError as err:
                 outcome = CheckOutcome(check, passed=False, error=err)
             if outcome is None:
-                together.append(check)
+                combined.append(check)
             else:
                 found[check.name] = replace(outcome, seconds=time.monotonic() - started)
-        found |= {outcome.check.name: outcome for outcome in self._in_one_pass(together)}
+        found |= {outcome.check.name: outcome for outcome in self._in_one_pass(combined)}
         return [found[check.name] for check in checks]
 
     def _require_columns(self, check: TableCheck) -> None:
         role = f"check '{check.name}'"
         check_columns(check.columns, self._schema, table=self._of.table, role=role)
-        # SQL does not distinguish upper and lower case.
+        # SQL names are not case-sensitive.
         known = {field.name.casefold() for field in self._schema.fields} | _METADATA_COLUMNS
         for condition in check.conditions:
             unknown = [name for name in condition.columns if name.casefold() not in known]
             check_columns(unknown, self._schema, table=self._of.table, role=role)
 
     def _by_itself(self, check: TableCheck) -> CheckOutcome | None:
-        """Evaluate a check that needs no pass over the table or a separate query; None for the others."""
+        """Evaluate a check that is not part of the common pass; None for the others."""
         kind = check.config.type
         if kind is CheckKind.RELATIONSHIP:
             return self._relationship(check)
         if kind is CheckKind.PLUGIN:
-            return judge(self._manager.plugins, check, self._data(check))
+            return run_quality_check(self._manager.plugins, check, self._data(check))
         if kind is CheckKind.FRESHNESS and not check.columns:
             changed = next(self._changes(self._of.ref), None)
             return freshness(check, changed.timestamp_ms / 1000 if changed else None)
@@ -151,10 +151,10 @@ class _Evaluation:
 
     @cached_property
     def _before(self) -> Snapshot | None:
-        """The version that a change of the row count is measured from.
+        """The version that row_count_change compares with.
 
-        For staged rows it is main. For main and for a tag it is the version before the last write; for some partitions,
-        the version before the last write to one of them.
+        For staged rows, this is main. For main and tags, it is the version before the last write; if only some
+        partitions are checked, the version before the last write to one of them.
         """
         refs = self._table.metadata.refs
         ref = self._of.ref or MAIN_BRANCH
@@ -173,7 +173,7 @@ class _Evaluation:
         return next(same, None)
 
     def _changes(self, ref: str | None) -> Iterator[Snapshot]:
-        """Walk the snapshots that changed rows, newest first; an empty first one only carries a branch."""
+        """Yield the snapshots that changed rows, newest first; an empty first snapshot only exists to hold a branch."""
         for snapshot in ref_history(self._table.metadata, ref):
             operation = snapshot.summary.operation.value if snapshot.summary else ""
             empty = snapshot.parent_snapshot_id is None and self._recorded_rows(snapshot) == 0
@@ -182,7 +182,7 @@ class _Evaluation:
 
     @staticmethod
     def _recorded_rows(snapshot: Snapshot | None) -> int | None:
-        """Return the row count in the summary of a snapshot; None when only a read gives it."""
+        """Return the row count in the summary of a snapshot; None if only a scan can determine it."""
         if snapshot is None:
             return 0
         summary = summary_of(snapshot)
@@ -197,7 +197,7 @@ class _Evaluation:
             found = self._computed(checks)
         except InvalidScanError as err:
             if len(checks) > 1:
-                # One check's SQL failed the pass for all of them; evaluated alone, only that check fails.
+                # The SQL of one check failed the whole pass. Evaluate the checks one by one, to fail only that check.
                 return [outcome for check in checks for outcome in self._in_one_pass([check])]
             return [CheckOutcome(checks[0], passed=False, seconds=time.monotonic() - started, error=err)]
         seconds = time.monotonic() - started
@@ -216,13 +216,13 @@ class _Evaluation:
         ]
 
     def _pass(self, checks: Sequence[TableCheck], request: ReadRequest) -> dict[str, Figure]:
-        """Compute the figures of checks in one pass over a version of the table."""
+        """Compute the aggregates of checks in one pass over a version of the table."""
         plane, aggregates = self._plane, [self._aggregate(check) for check in checks]
         with self._naming(checks):
             return plane.aggregate(request, aggregates)
 
     def _read(self, checks: Sequence[TableCheck]) -> ReadRequest:
-        # Rows of other partitions are not read unless a check looks at the whole table.
+        # Rows of other partitions are only read if a check covers the whole table.
         rows = None if any(check.whole_table for check in checks) else self._rows
         return ReadRequest(self._of.table, row_filter=rows, ref=self._of.ref)
 
@@ -230,7 +230,7 @@ class _Evaluation:
         return aggregate_of(check, self._rows, self._schema)
 
     def _relationship(self, check: TableCheck) -> CheckOutcome:
-        """Count the rows whose values are not found in the other table; a key with a null is not looked up."""
+        """Count the rows without a match in the other table; keys that contain null are ignored."""
         config, table = check.config, self._of.named(str(check.config.to))
         itself = table == self._of.table
         if not itself and not self._manager.table_exists(table):
@@ -239,15 +239,15 @@ class _Evaluation:
         check_columns(config.other_columns, others, table=table, role=f"check '{check.name}'")
         for mine, other in zip(check.columns, config.other_columns, strict=True):
             _require_comparable(check, (mine, self._schema), (f"{table}.{other}", other, others))
-        plane, there = self._plane, ReadRequest(table, ref=self._of.ref if itself else None)
+        plane, other_read = self._plane, ReadRequest(table, ref=self._of.ref if itself else None)
         with self._naming([check]):
             figure = plane.unmatched(
-                self._aggregate(check), self._read([check]), there, paths_of(config.other_columns, others)
+                self._aggregate(check), self._read([check]), other_read, paths_of(config.other_columns, others)
             )
         return outcome_of(check, figure)
 
     def _data(self, check: TableCheck) -> CheckedData:
-        """Return the rows that a check looks at, for a quality plugin to read."""
+        """Return the rows to check, for a quality plugin."""
         where, columns = check.config.where, check.columns or None
 
         def batches() -> pa.RecordBatchReader:
@@ -267,7 +267,7 @@ class _Evaluation:
 
     @contextmanager
     def _naming(self, checks: Sequence[TableCheck]) -> Iterator[None]:
-        """Name the checks in an error about their SQL."""
+        """Add the names of the checks to errors about their SQL."""
         try:
             yield
         except InvalidScanError as err:
@@ -281,10 +281,10 @@ _TIMES = (("timestamp", "timestamp_ns"), ("timestamptz", "timestamptz_ns"), ("bi
 
 
 def _require_comparable(check: TableCheck, mine: tuple[str, Schema], other: tuple[str, str, Schema]) -> None:
-    """Refuse columns whose values are never equal, or are compared with rounding."""
+    """Refuse columns whose values can never be equal, or could only be compared with rounding."""
     (name, schema), (other_name, column, others) = mine, other
     kinds = [str(schema.find_type(name)), str(others.find_type(column))]
     stems = [kind.partition("(")[0].partition("[")[0] for kind in kinds]
     if not any(set(stems) <= set(family) for family in (*_FAMILIES, *_TIMES)):
         msg = f"The check '{check.name}' compares {name} ({kinds[0]}) with {other_name} ({kinds[1]})."
-        raise InvalidScanError(msg, hint="Compare columns of the same type, or add a column that has it.")
+        raise InvalidScanError(msg, hint="Compare columns of the same type.")

@@ -1,8 +1,8 @@
-"""Write, audit, publish: one step checks a staged write on its branch and then publishes it.
+"""Write-audit-publish: a step checks a staged write on its branch and then publishes it.
 
-The IO manager writes an audited asset to a branch. The gate runs next, checks that branch, and moves main if no
+The IO manager writes an audited asset to a branch. The gate then checks that branch, and fast-forwards main if no
 blocking check failed. The gate is a blocking check itself: downstream assets wait until the rows are on main. If a
-check fails, the branch is kept for inspection, to be published or discarded by hand.
+check fails, the branch is kept for inspection and can be published or discarded manually.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ def audited(
     """Add a gate to each asset that has checks.
 
     Args:
-        asset: Writes its outputs with an ``IcebergIOManager``.
+        asset: An asset whose outputs are written by an ``IcebergIOManager``.
         checks: Declared checks by asset key.
-        asset_checks: Checks of your own for the same assets; they become part of the gate and see the staged rows.
-        sql_dialect: The dialect of the conditions in checks, by sqlglot's name; that of the default engine when None.
+        asset_checks: Custom checks of the same assets; they become part of the gate and see the staged rows.
+        sql_dialect: Dialect of the conditions in checks, as named by sqlglot; None for that of the default engine.
 
     Returns:
-        The asset, which now writes to a branch, and the gates; use both in your definitions.
+        The asset, which now writes to a branch, and its gates; add both to your definitions.
     """
     own = {key: [check for check in asset_checks if _target(check) == key] for key in asset.keys}
     keys = [key for key in asset.keys if checks.get(key) or own[key]]
@@ -96,7 +96,7 @@ def _target(check: AssetChecksDefinition) -> AssetKey:
     targets = {spec.asset_key for spec in check.check_specs}
     if len(targets) > 1:
         names = ", ".join(spec.name for spec in check.check_specs)
-        msg = f"The checks {names} are about several assets, but a gate belongs to one asset."
+        msg = f"The checks {names} cover several assets, but a gate belongs to one asset."
         raise ConfigurationError(msg, hint="Define one check for each asset.")
     return next(iter(targets))
 
@@ -110,24 +110,24 @@ def _gate(
     def gate(context):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202 - Dagster refuses annotations that are text
         yield from _Audit(plan, context).run()
 
-    # Publishing by hand runs the same checks outside of a run.
+    # floe publish runs the same checks outside of a run.
     setattr(gate, _PLAN, plan)
     return multi_asset_check(
         name=gate_name(key),
         specs=plan.specs(),
-        description="Checks the rows on their branch, and publishes them when they pass.",
+        description="Checks the rows on their branch, and publishes them if they pass.",
         required_resource_keys=plan.resource_keys,
     )(gate)
 
 
 def plan_of(gate: AssetChecksDefinition) -> CheckPlan | None:
-    """Return the checks that a gate runs; None for a check that is not a gate."""
+    """Return the checks of a gate; None for a check that is not a gate."""
     function: Any = gate.op.compute_fn
     plan: CheckPlan | None = getattr(function.decorated_fn, _PLAN, None)
     return plan
 
 
-def failing_checks(  # noqa: PLR0913 - what a gate gets from a run
+def failing_checks(  # noqa: PLR0913 - the inputs of a gate in a run
     gate: AssetChecksDefinition,
     resources: object,
     branch: str,
@@ -136,7 +136,7 @@ def failing_checks(  # noqa: PLR0913 - what a gate gets from a run
     partitions: Sequence[str],
     instance: DagsterInstance,
 ) -> list[str]:
-    """Run the checks of a gate on a branch outside of a run; return the names of those that block publishing."""
+    """Run the checks of a gate on a branch outside of a run; return the names of those that prevent publication."""
     plan = plan_of(gate)
     if plan is None:
         return []
@@ -161,7 +161,7 @@ class _Audit(Checker):
         self._context = context
 
     def run(self) -> Iterator[AssetCheckResult]:
-        """Check, publish, then report, so the result 'published' is true."""
+        """Check, publish, then report, so that the result 'published' is accurate."""
         table = find_table(self.manager.context, self.table)
         if table is None:
             yield from self._nothing()
@@ -184,7 +184,7 @@ class _Audit(Checker):
     def _keep(
         self, results: Sequence[AssetCheckResult], unpublished: str | None, published: Mapping[str, Any]
     ) -> str | None:
-        """Append the results to their table; return the reason if that fails, which does not undo the publication."""
+        """Append the results to their table; a failure is returned as text and does not undo the publication."""
         if not results or (kept := self.io_manager.check_results) is None:
             return None
         blocking, ref = self.plan.blocking_names, unpublished or MAIN_BRANCH
@@ -200,7 +200,7 @@ class _Audit(Checker):
             run_id = self._context.run.run_id
             kept.keep(records, kind="run", run_id=run_id, operation_id=operation, tenant=self.scope.tenant)
         except Exception as err:  # noqa: BLE001 - the rows are already checked and published
-            self._context.log.warning("The check results of %s were not saved: %s", self.table, err)
+            self._context.log.warning("The check results of %s were not stored: %s", self.table, err)
             return str(err)
         return None
 
@@ -237,9 +237,9 @@ class _Audit(Checker):
         return {"snapshot_id": found.snapshot_id} if found else {}
 
     def _written_before(self, branch: str) -> bool:
-        """Whether the run that this one retries wrote the branch, in a step that is not retried."""
-        run, again = self._context.run, self._context.run.step_keys_to_execute
-        if run.parent_run_id is None or again is None:
+        """Whether the run that this one retries wrote the branch in a step that is not retried."""
+        run, retried_steps = self._context.run, self._context.run.step_keys_to_execute
+        if run.parent_run_id is None or retried_steps is None:
             return False
         records = self._context.instance.get_records_for_run(
             run.parent_run_id, of_type=DagsterEventType.ASSET_MATERIALIZATION
@@ -247,9 +247,9 @@ class _Audit(Checker):
         events = [event for record in records if (event := record.event_log_entry.dagster_event) is not None]
         return any(
             event.asset_key == self.plan.spec.key
-            and event.step_key not in again
-            and (told := event.step_materialization_data.materialization.metadata.get("branch")) is not None
-            and told.value == branch
+            and event.step_key not in retried_steps
+            and (written := event.step_materialization_data.materialization.metadata.get("branch")) is not None
+            and written.value == branch
             for event in events
         )
 
@@ -258,7 +258,7 @@ class _Audit(Checker):
         if not_kept is not None:
             metadata[NOT_KEPT] = not_kept
         description = (
-            None if published else "The asset returned nothing: nothing was published, the table is unchanged."
+            None if published else "The asset returned nothing, so nothing was published and the table is unchanged."
         )
         if RETIRED in published:
             description = f"Discarded older staged writes that this one replaces: {published[RETIRED]}."
@@ -267,7 +267,7 @@ class _Audit(Checker):
             metadata["look"] = MetadataValue.text(f"floe tables scan {self.table} --ref {unpublished}")
             metadata["publish"] = MetadataValue.text(f"floe publish {self.table} {unpublished}")
             metadata["discard"] = MetadataValue.text(f"floe discard {self.table} {unpublished}")
-            description = f"Held back on branch {unpublished}; the rows of main are unchanged.{self._came_along()}"
+            description = f"Held back on branch {unpublished}; the rows on main are unchanged.{self._added_columns()}"
         return AssetCheckResult(
             asset_key=self.plan.spec.key,
             check_name=PUBLISHED,
@@ -276,15 +276,15 @@ class _Audit(Checker):
             description=description,
         )
 
-    def _came_along(self) -> str:
-        """Name the columns that the staged rows added: a table has one schema for all branches."""
+    def _added_columns(self) -> str:
+        """Mention the columns that the staged rows added: all branches of a table share one schema."""
         table = self.manager.load_table(self.table)
         main = table.current_snapshot()
         if main is None or main.schema_id is None:
             return ""
         before = set(table.schemas()[main.schema_id].column_names)
         new = [name for name in table.schema().column_names if name not in before]
-        return f" The table already has the new columns, empty on main: {', '.join(new)}." if new else ""
+        return f" The table already has the new columns, which are null on main: {', '.join(new)}." if new else ""
 
     def _nothing(self) -> Iterator[AssetCheckResult]:
         for spec in self.plan.specs():

@@ -1,4 +1,4 @@
-"""The checks of a project, run on published rows; nothing is written to the checked tables."""
+"""Runs the checks of a project on published rows, without writing to the checked tables."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ class CheckedCheck:
         check: Its name.
         state: Its result.
         severity: ``error`` or ``warn``.
-        blocking: Whether a failure keeps the rows of a run from being published.
-        description: What must hold.
-        figures: What was found, by name.
-        seconds: How long it took; checks of one pass share its time.
-        reason: Why it was not evaluated, or why that failed.
-        error: Class of the error it raised.
+        blocking: Whether a failure prevents publication in a run.
+        description: The expectation.
+        figures: Measured values by name.
+        seconds: Duration; checks evaluated in one pass have the same.
+        reason: Why it was not evaluated, or the error that it raised.
+        error: Class of the error.
     """
 
     check: str
@@ -83,7 +83,7 @@ class CheckedCheck:
 
     @property
     def passed(self) -> bool | None:
-        """Whether it holds; None if it was not evaluated."""
+        """Whether it passed; None if it was not evaluated."""
         return None if self.state is CheckedState.NOT_EVALUATED else self.state is CheckedState.PASSED
 
     @property
@@ -100,7 +100,7 @@ class CheckedTable:
 
     Attributes:
         table: The table.
-        asset: The asset that writes it; None for a table without one.
+        asset: The asset that writes the table; None if no asset does.
         state: Whether it was checked.
         partition: The partition that was checked; None for the whole table.
         checks: Its checks.
@@ -117,7 +117,7 @@ class CheckedTable:
     snapshot_id: int | None = None
 
     def records(self) -> list[CheckRecord]:
-        """Return the results as rows of the table of results."""
+        """Return the results as rows of the check results table."""
         return [
             CheckRecord(
                 table_name=self.table,
@@ -145,12 +145,12 @@ def check_published(
     partition: str | None = None,
     instance: DagsterInstance | None = None,
 ) -> list[CheckedTable]:
-    """Run the checks of assets on the current rows of their tables, one table after the other.
+    """Run the checks of assets on the current rows of their tables, one table at a time.
 
     Args:
-        pipeline: The project's assets, for one tenant if it has tenants.
+        pipeline: The project's assets, for one tenant if the project has tenants.
         select: Selection of assets, as for ``Pipeline.select``.
-        ref: Branch or tag to check, None for main.
+        ref: Branch or tag to check; None for main.
         partition: Key of the partition to check; None for all rows.
         instance: The instance with the dynamic partitions.
 
@@ -161,9 +161,12 @@ def check_published(
     keys = plans.selected(select)
     if partition is not None:
         plans.require_partition(keys, partition, instance)
-    with DagsterInstance.ephemeral() as apart, build_resources(plans.resources(keys), instance=apart) as resources:
+    with (
+        DagsterInstance.ephemeral() as ephemeral,
+        build_resources(plans.resources(keys), instance=ephemeral) as resources,
+    ):
         return [
-            _AssetTest(plans, key, _Surroundings(resources, apart), ref).run(
+            _AssetTest(plans, key, _Environment(resources, ephemeral), ref).run(
                 plans.partition_of(key, partition, instance)
             )
             for key in keys
@@ -171,13 +174,13 @@ def check_published(
 
 
 def require_ref(tables: Sequence[CheckedTable], ref: str | None) -> None:
-    """Require that one of the tables has a branch or tag.
+    """Require that at least one of the tables has a branch or tag.
 
     Raises:
         RefNotFoundError: None of them has it.
     """
-    there = [table for table in tables if table.state is TableState.CHECKED]
-    if ref is not None and there and all(table.snapshot_id is None for table in there):
+    checked = [table for table in tables if table.state is TableState.CHECKED]
+    if ref is not None and checked and all(table.snapshot_id is None for table in checked):
         msg = f"None of the selected tables has a branch or tag '{ref}'."
         raise RefNotFoundError(msg, hint="List them with: floe tables branch TABLE, floe tables tag TABLE")
 
@@ -190,11 +193,11 @@ class _Plans:
         self._found: dict[AssetKey, list[CheckPlan]] = {}
         for check in pipeline.definitions.asset_checks or ():
             if isinstance(check, AssetChecksDefinition):
-                plan = plan_of(check) or self._beside(check)
+                plan = plan_of(check) or self._outside_gate(check)
                 self._found.setdefault(plan.spec.key, []).append(plan)
 
-    def _beside(self, check: AssetChecksDefinition) -> CheckPlan:
-        """Return the plan of a check that runs after its asset, not in a gate."""
+    def _outside_gate(self, check: AssetChecksDefinition) -> CheckPlan:
+        """Return the plan of a check that runs after its asset, outside a gate."""
         key = next(iter(check.check_specs)).asset_key
         if key not in self.pipeline.keys:
             return CheckPlan(AssetSpec(key), _IO_MANAGER, own=(check,))
@@ -207,7 +210,7 @@ class _Plans:
     def selected(self, select: str) -> list[AssetKey]:
         """Return the assets of a selection, including external assets with checks."""
         foreign = keys_by_table(key for key in self._found if key not in self.pipeline.keys)
-        others = [key for table, key in foreign.items() if _means(select, table)]
+        others = [key for table, key in foreign.items() if _matches(select, table)]
         try:
             return [*others, *self.pipeline.select(select)]
         except ConfigurationError:
@@ -225,7 +228,7 @@ class _Plans:
         if any(self.partition_of(key, partition, instance) is not None for key in keys):
             return
         msg = f"No selected asset has a partition '{partition}'."
-        raise ConfigurationError(msg, hint="Use a key that floe run --partition accepts, or remove --partition.")
+        raise ConfigurationError(msg, hint="Pass a key that floe run --partition accepts, or remove --partition.")
 
     def partition_of(self, key: AssetKey, partition: str | None, instance: DagsterInstance | None) -> str | None:
         definition = own_partitions(self.pipeline.spec(key).partitions_def) if key in self.pipeline.keys else None
@@ -233,16 +236,16 @@ class _Plans:
             return None
         return partition if partition in definition.get_partition_keys(dynamic_partitions_store=instance) else None
 
-    def with_its_asset(self, key: AssetKey) -> list[str]:
+    def evaluated_by_asset(self, key: AssetKey) -> list[str]:
         """Return the names of the checks that an asset evaluates itself while it runs."""
         if key not in self.pipeline.keys:
             return []
-        apart = {spec.name for plan in self.of(key) for spec in plan.specs()}
-        return [name for name in self.pipeline.check_names(key) if name not in apart and name != PUBLISHED]
+        separate = {spec.name for plan in self.of(key) for spec in plan.specs()}
+        return [name for name in self.pipeline.check_names(key) if name not in separate and name != PUBLISHED]
 
 
 @dataclass(frozen=True)
-class _Surroundings:
+class _Environment:
     """Opened resources, and an ephemeral instance."""
 
     resources: object
@@ -252,20 +255,20 @@ class _Surroundings:
 class _AssetTest:
     """The checks of one asset on the current rows of its table."""
 
-    def __init__(self, plans: _Plans, key: AssetKey, around: _Surroundings, ref: str | None) -> None:
+    def __init__(self, plans: _Plans, key: AssetKey, environment: _Environment, ref: str | None) -> None:
         self._plans = plans
         self._pipeline = plans.pipeline
         self._key = key
-        self._around = around
+        self._environment = environment
         self._ref = ref
 
     def run(self, partition: str | None) -> CheckedTable:
         plans, table = self._plans.of(self._key), self._pipeline.table(self._key)
-        with_asset = self._plans.with_its_asset(self._key)
+        with_asset = self._plans.evaluated_by_asset(self._key)
         about = CheckedTable(table, self._key.to_user_string(), partition=partition, ref=self._ref or MAIN_BRANCH)
         if not plans and not with_asset:
             return replace(about, state=TableState.NO_CHECKS)
-        apart = [_skipped(name, "The asset evaluates it while it runs.") for name in with_asset]
+        skipped = [_skipped(name, "Evaluated by the asset itself during a run.") for name in with_asset]
         checks: list[CheckedCheck] = []
         for plan in plans:
             try:
@@ -274,15 +277,15 @@ class _AssetTest:
                 # A table that cannot be read fails its own checks, not those of other tables.
                 found = [_as_error(check, err) for check in _all_skipped(plan, str(err))]
             checks += found
-        return replace(about, checks=(*checks, *apart))
+        return replace(about, checks=(*checks, *skipped))
 
     def _of_plan(self, plan: CheckPlan, about: CheckedTable) -> tuple[CheckedTable, list[CheckedCheck]]:
-        if not isinstance(getattr(self._around.resources, plan.io_key, None), IcebergIOManager):
-            return about, _all_skipped(plan, "The asset is not an Iceberg table.")
+        if not isinstance(getattr(self._environment.resources, plan.io_key, None), IcebergIOManager):
+            return about, _all_skipped(plan, "The asset is not stored in an Iceberg table.")
         scope = self._scope(plan, about.partition)
-        checker = Checker(plan, self._around.resources, scope, self._around.instance)
+        checker = Checker(plan, self._environment.resources, scope, self._environment.instance)
         if not checker.manager.table_exists(checker.table):
-            return replace(about, state=TableState.MISSING), _all_skipped(plan, "No table yet.")
+            return replace(about, state=TableState.MISSING), _all_skipped(plan, "The table does not exist yet.")
         head = checker.manager.load_table(checker.table).metadata.refs.get(about.ref)
         if head is None and self._ref is not None:
             return about, _all_skipped(plan, f"The table has no branch or tag '{self._ref}'.")
@@ -303,7 +306,7 @@ class _AssetTest:
         due = [check for check in checker.plan.declared if check not in per_partition]
         found = {one.check: one for one in _outcomes(due, lambda: checker.declared(self._ref, due))}
         for check in per_partition:
-            found[check.name] = _unevaluated(check, "It counts the rows of one partition. Add --partition.")
+            found[check.name] = _unevaluated(check, "It counts the rows of one partition. Pass --partition.")
         return [found[check.name] for check in checker.plan.declared]
 
     def _own(self, checker: Checker) -> Iterator[CheckedCheck]:
@@ -312,7 +315,7 @@ class _AssetTest:
             started = time.monotonic()
             try:
                 results = checker.own(check, self._ref)
-            except Exception as err:  # noqa: BLE001 - the user's own check may raise anything
+            except Exception as err:  # noqa: BLE001 - a custom check may raise anything
                 root = self._pipeline.artifacts.project_root
                 reason = str(err) if isinstance(err, FloeStorageError) else mistake_in_check(err, root)
                 for name, spec in specs.items():
@@ -327,23 +330,23 @@ class _AssetTest:
                     )
                 continue
             for result in results:
-                said = specs.get(str(result.check_name))
-                blocking, about = (said.blocking, said.description or "") if said else (False, "")
+                own = specs.get(str(result.check_name))
+                blocking, about = (own.blocking, own.description or "") if own else (False, "")
                 yield _own_result(result, time.monotonic() - started, about, blocking=blocking)
 
 
 def check_declared(
     artifacts: CompiledArtifacts, manager: IcebergTableManager, select: str = "*", *, ref: str | None = None
 ) -> Iterator[CheckedTable]:
-    """Run the checks that floe.yaml declares, in a project that has no assets.
+    """Run the checks declared in floe.yaml, for a project without assets.
 
     Raises:
         ConfigurationError: No declared table matches the selection.
     """
-    chosen = [name for name in artifacts.tables if _means(select, name)]
+    chosen = [name for name in artifacts.tables if _matches(select, name)]
     if not chosen:
-        msg = f"floe.yaml declares no table '{select}'."
-        raise ConfigurationError(msg, hint=f"Declared: {', '.join(artifacts.tables) or 'none'}.")
+        msg = f"No table declared in floe.yaml matches '{select}'."
+        raise ConfigurationError(msg, hint=f"Declared tables: {', '.join(artifacts.tables) or 'none'}.")
     dialect = ProjectEngine.of(artifacts.compute).sql_dialect
     for name in chosen:
         checks = expand_checks(artifacts.tables[name].checks, table=name, sql_dialect=dialect)
@@ -351,7 +354,7 @@ def check_declared(
         if not checks:
             yield replace(about, state=TableState.NO_CHECKS)
         elif not manager.table_exists(name):
-            skipped = tuple(_unevaluated(check, "No table yet.") for check in checks)
+            skipped = tuple(_unevaluated(check, "The table does not exist yet.") for check in checks)
             yield replace(about, state=TableState.MISSING, checks=skipped)
         else:
             yield _declared_table(manager, about, checks, ref)
@@ -369,7 +372,7 @@ def _declared_table(
 
 
 def _outcomes(checks: Sequence[TableCheck], evaluated: Callable[[], list[CheckOutcome]]) -> list[CheckedCheck]:
-    """Evaluate checks; an error that stops the evaluation becomes the error of each check."""
+    """Evaluate checks; an error that stops the evaluation is reported for each check."""
     try:
         outcomes = evaluated()
     except FloeStorageError as err:
@@ -436,5 +439,5 @@ def _all_skipped(plan: CheckPlan, reason: str) -> list[CheckedCheck]:
     return [*(_unevaluated(check, reason) for check in plan.declared), *own]
 
 
-def _means(select: str, table: str) -> bool:
+def _matches(select: str, table: str) -> bool:
     return any(fnmatchcase(table, part.strip()) for part in select.split(","))

@@ -1,4 +1,4 @@
-"""Checks by quality plugins: the plugin is configured for the check, started, called once, and stopped."""
+"""Checks by quality plugins: for each check, the plugin is configured, started, called once and stopped."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from floe_dagster.gate.checks import TableCheck
 
 
-def judge(registry: PluginRegistry, check: TableCheck, data: CheckedData) -> CheckOutcome:
-    """Evaluate a check with its plugin.
+def run_quality_check(registry: PluginRegistry, check: TableCheck, data: CheckedData) -> CheckOutcome:
+    """Run a check with its plugin.
 
     Raises:
         PluginError: The plugin is not installed, or did not start; the message names it.
@@ -37,29 +37,31 @@ def judge(registry: PluginRegistry, check: TableCheck, data: CheckedData) -> Che
     except (Exception, SystemExit) as err:
         reason = redact_text(f"{type(err).__name__}: {err}")
         msg = f"The check '{check.name}' of table '{data.table}' failed in the quality plugin '{name}': {reason}"
-        raise InvalidScanError(msg, hint="Correct the plugin or the check's options.", table=data.table) from err
+        raise InvalidScanError(
+            msg, hint="Fix the plugin, or correct the options of the check.", table=data.table
+        ) from err
     finally:
         plugins.shutdown()
     if not isinstance(result, QualityResult):
         msg = (
-            f"The quality plugin '{name}' returned a {type(result).__name__} for check '{check.name}', "
-            "not a QualityResult."
+            f"The quality plugin '{name}' returned {type(result).__name__} instead of a QualityResult "
+            f"for check '{check.name}'."
         )
         raise InvalidScanError(msg, table=data.table)
     given = result.figures if isinstance(result.figures, Mapping) else {"figures": result.figures}
     passed, figures = _plain(result.passed), {key: _plain(value) for key, value in given.items()}
-    # A text such as "no" is true in Python.
+    # In Python, text such as "no" is truthy.
     wrong = [] if isinstance(passed, bool) else [f"passed is {passed!r}, not true or false"]
     wrong += [f"figure {key!r} is {value!r}" for key, value in figures.items() if not _is_figure(key, value)]
     if wrong:
         problems = redact_text("; ".join(wrong))
         msg = f"The quality plugin '{name}' returned an invalid result for check '{check.name}': {problems}."
-        raise InvalidScanError(msg, hint="Figures are numbers, texts or booleans by name.", table=data.table)
+        raise InvalidScanError(msg, hint="The figures must be numbers, text or booleans by name.", table=data.table)
     return CheckOutcome(check, passed, figures)
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - a value from a third party
-    """Convert a NumPy scalar, as data frames return them, into a Python number."""
+    """Convert a NumPy scalar, as returned by data frames, to a Python number."""
     return value.item() if type(value).__module__ == "numpy" and hasattr(value, "item") else value
 
 

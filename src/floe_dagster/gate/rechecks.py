@@ -1,4 +1,4 @@
-"""The checks of an asset, run again by hand on a staged write that was redone."""
+"""Runs the checks of an asset again, on a staged write that was redone during publication."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _TENANT = "floe.tenant"
 
 @contextmanager
 def rechecking(artifacts: CompiledArtifacts, manager: IcebergTableManager, staged: StagedWrite) -> Iterator[Failing]:
-    """Yield a function that returns the names of the checks that block publishing a branch.
+    """Yield a function that returns the names of the checks that prevent the publication of a branch.
 
-    These are the checks of the asset that made the write, including the user's own. If the project does not have that
-    asset, they are the checks that floe.yaml declares for the table.
+    These are the checks of the asset that made the write, including custom checks. If the project does not have that
+    asset, the checks that floe.yaml declares for the table are used.
     """
     tenant, asset = staged.summary.get(_TENANT), staged.summary.get(_ASSET)
     pipeline = Pipeline.of(artifacts, tenant=tenant) if asset and artifacts.orchestration.module else None

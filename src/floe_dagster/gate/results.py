@@ -1,4 +1,4 @@
-"""The table of check results: one row per check of a gate or of ``floe test``, appended in one commit."""
+"""The check results table: one row per check of a gate or of ``floe test``, appended in one commit."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     from floe_dagster.io.tables_source import TablesSource
 
 _COLUMNS = (
-    ("checked_at", "timestamptz", "When the results were saved."),
-    ("kind", "string", "run: the gate of a run. test: floe test."),
-    ("run_id", "string", "The run in Dagster, or the id of the test."),
-    ("environment", "string", "Environment of floe.yaml; null for the base."),
-    ("table_name", "string", "The table that was checked, as namespace.name."),
-    ("asset", "string", "The asset that writes it; null for a table without one."),
-    ("partition_key", "string", "The partitions that were checked; null for the whole table."),
-    ("check_name", "string", "The check."),
+    ("checked_at", "timestamptz", "When the results were stored."),
+    ("kind", "string", "run for the gate of a run, test for floe test."),
+    ("run_id", "string", "Id of the Dagster run, or of the test."),
+    ("environment", "string", "Environment in floe.yaml; null for the base environment."),
+    ("table_name", "string", "The checked table, as namespace.name."),
+    ("asset", "string", "The asset that writes the table; null if no asset does."),
+    ("partition_key", "string", "The checked partitions; null for the whole table."),
+    ("check_name", "string", "Name of the check."),
     ("severity", "string", "error or warn."),
-    ("blocking", "boolean", "Whether a failure keeps rows from being published."),
-    ("passed", "boolean", "Whether it holds; null when it was not evaluated."),
+    ("blocking", "boolean", "Whether a failure prevents publication."),
+    ("passed", "boolean", "Whether it passed; null if it was not evaluated."),
     ("state", "string", "passed, failed, warned, error or not evaluated."),
-    ("figures", "string", "What was found, as JSON."),
-    ("seconds", "double", "How long it took; checks evaluated in one pass share its time."),
-    ("ref", "string", "Branch or tag whose rows were checked."),
-    ("snapshot_id", "long", "The snapshot that was checked."),
+    ("figures", "string", "Measured values, as JSON."),
+    ("seconds", "double", "Duration; checks evaluated in one pass have the same."),
+    ("ref", "string", "The checked branch or tag."),
+    ("snapshot_id", "long", "The checked snapshot."),
 )
 _ARROW = {
     "string": pa.string(),
@@ -57,7 +57,7 @@ SCHEMA = pa.schema([pa.field(name, _ARROW[kind]) for name, kind, _ in _COLUMNS])
 
 @dataclass(frozen=True)
 class CheckRecord:
-    """Result of one check; the columns of the table of results describe the fields."""
+    """Result of one check; the columns of the check results table describe the fields."""
 
     table_name: str
     check_name: str
@@ -100,10 +100,10 @@ def plain_figures(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def results_operation(origin: str, records: Sequence[CheckRecord]) -> str:
-    """Return the operation id for the results of a gate; a retried step does not save them twice.
+    """Return the operation id for the results of a gate; a retried step does not store them twice.
 
-    If the gate is run again on the same rows with another verdict, because its checks were corrected, the new results
-    are saved as well.
+    If the gate runs again on the same rows with different results, because its checks were corrected, the new results
+    are stored as well.
     """
     verdict = [(one.table_name, one.partition_key, one.check_name, one.severity, one.passed) for one in records]
     digest = hashlib.sha256(json.dumps([origin, verdict]).encode()).hexdigest()[:16]
@@ -112,7 +112,7 @@ def results_operation(origin: str, records: Sequence[CheckRecord]) -> str:
 
 @dataclass(frozen=True)
 class CheckResults:
-    """The table of results of a project.
+    """The check results table of a project.
 
     Attributes:
         source: Opens the table.
@@ -126,7 +126,7 @@ class CheckResults:
 
     @classmethod
     def of(cls, artifacts: CompiledArtifacts, source: TablesSource) -> CheckResults | None:
-        """Return the table of results of a project; None if it does not save them."""
+        """Return the check results table of a project; None if it does not store results."""
         config = artifacts.orchestration.check_results
         return cls(source, config.table, artifacts.environment) if config.enabled else None
 
@@ -137,14 +137,14 @@ class CheckResults:
     def keep(
         self, records: Sequence[CheckRecord], *, kind: str, run_id: str, operation_id: str, tenant: str | None = None
     ) -> None:
-        """Append results in one commit; the same operation again changes nothing.
+        """Append results in one commit; repeating the same operation has no effect.
 
         Raises:
-            FloeStorageError: Saving failed.
+            FloeStorageError: The results could not be stored.
         """
         rows = pa.Table.from_pylist([self._row(one, kind, run_id) for one in records], schema=SCHEMA)
         manager, table = self.source.tables(), self.table(tenant)
-        # A failed append would be reported as an error by logs and traces.
+        # Create the table first: a failed append would appear as an error in logs and traces.
         found = find_table(manager.context, table)
         if found is None:
             manager.create_namespace(table.rpartition(".")[0])
@@ -153,10 +153,10 @@ class CheckResults:
         write_table(manager.context, table, rows, mode=WriteMode.APPEND, options=options, loaded=found)
 
     def _row(self, record: CheckRecord, kind: str, run_id: str) -> dict[str, Any]:
-        said = {name: getattr(record, name, None) for name, _, _ in _COLUMNS}
+        values = {name: getattr(record, name, None) for name, _, _ in _COLUMNS}
         figures = json.dumps(dict(record.figures), default=str, ensure_ascii=False)
         now = datetime.now(UTC)
-        return said | {
+        return values | {
             "checked_at": now,
             "kind": kind,
             "run_id": run_id,
@@ -165,10 +165,10 @@ class CheckResults:
         }
 
     def _declaration(self, tenant: str | None) -> TableConfig:
-        """Return the declaration of the table: floe.yaml may set properties, partitions and retention for it."""
+        """Return the declaration of the table; floe.yaml can set its properties, partitioning and retention."""
         declared = self.source.declared.get(self.name, TableConfig())
         if tenant is not None:
             declared = self.source.required_tenants().declaration(tenant, self.name)
         columns = tuple(ColumnConfig(name=name, type=kind, doc=doc) for name, kind, doc in _COLUMNS)
-        about = declared.description or "Check results, saved by floe run and floe test."
+        about = declared.description or "Check results of floe run and floe test."
         return declared.model_copy(update={"columns": columns, "description": about})

@@ -13,7 +13,7 @@ from floe_iceberg.models import WriteMode
 
 
 class _SecretOfVariable(SecretStr):
-    """A secret that is read on use: the variable need not be set where definitions are loaded."""
+    """A secret that is read on use, so that definitions can be loaded without the variable."""
 
     def __init__(self, variable: EnvVar) -> None:
         super().__init__("")
@@ -29,25 +29,25 @@ class _SecretOfVariable(SecretStr):
 
 
 class IcebergIOManagerConfig(FrozenModel):
-    """Settings of an IO manager; secrets stay masked, and can be an ``EnvVar``."""
+    """Settings of an IO manager; secrets are masked, and can be an ``EnvVar``."""
 
     catalog_uri: str = Field(description="Address of the REST catalog.")
     warehouse: str = Field(description="Warehouse name.")
     client_id: str | None = Field(default=None, description="OAuth2 client id.")
     client_secret: SecretStr | None = Field(default=None, description="OAuth2 client secret.")
-    token: SecretStr | None = Field(default=None, description="Bearer token fetched beforehand.")
-    default_namespace: str = Field(default="public", description="Namespace of asset keys with one part.")
+    token: SecretStr | None = Field(default=None, description="Existing bearer token.")
+    default_namespace: str = Field(default="public", description="Namespace of assets whose key has one part.")
     write_mode: WriteMode = Field(default=WriteMode.APPEND, description="Write mode of assets that do not set one.")
-    schema_evolution_enabled: bool = Field(default=True, description="Whether tables follow the data's schema.")
-    auto_create_tables: bool = Field(default=True, description="Whether a missing table is created on the first write.")
+    schema_evolution_enabled: bool = Field(default=True, description="Whether the schema of tables follows the data.")
+    auto_create_tables: bool = Field(default=True, description="Whether the first write creates a missing table.")
     partition_column: str | dict[str, str] | None = Field(
-        default=None, description="Column that partition keys refer to; by dimension if there are several."
+        default=None, description="Column that partition keys refer to, or columns by dimension."
     )
     catalog_properties: dict[str, str] = Field(
         default_factory=dict, repr=False, description="Storage and client properties of PyIceberg."
     )
     column_projection_enabled: bool = Field(
-        default=True, description="Whether inputs load only the columns that they name."
+        default=True, description="Whether inputs load only the columns that they specify."
     )
 
     @field_validator("client_secret", "token", mode="before")

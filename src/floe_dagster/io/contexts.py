@@ -1,7 +1,7 @@
-"""Values from Dagster's contexts, in a run and in a test that builds a context by hand.
+"""Reads Dagster's contexts, both in a run and in tests that build a context manually.
 
-Contexts from ``build_output_context`` and ``build_input_context`` lack everything that was not passed, and Dagster's
-properties raise an error for it. Each function here returns a value in that case.
+For values that were not passed to ``build_output_context`` or ``build_input_context``, Dagster's properties raise an
+error. The functions in this module return a default instead.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _HOUR, _DAY = "%Y-%m-%d-%H:%M", "%Y-%m-%d"
 
 
 class RunOfOutput:
-    """The run of an output; empty for a context that was built by hand."""
+    """The run of an output; empty for a manually built context."""
 
     def __init__(
         self,
@@ -64,19 +64,19 @@ class RunOfOutput:
         return cls(origin, run.run_id, repeated=repeated, full_refresh=FULL_REFRESH_TAG in run.tags, nodes=nodes)
 
     def require(self, gate: str, asset: str) -> None:
-        """Require that the gate that publishes an asset is part of this run.
+        """Require that the gate of an asset is part of this run.
 
         Raises:
             ConfigurationError: The gate is not part of the run.
         """
         if gate in self._nodes:
             return
-        msg = f"Asset '{asset}' is published by its checks, which are not part of this run."
-        raise ConfigurationError(msg, hint=f"Select the asset together with its checks ({gate}).")
+        msg = f"Asset '{asset}' is published by its gate '{gate}', which is not part of this run."
+        raise ConfigurationError(msg, hint="Select the asset together with its checks.")
 
 
 def step_of(context: OutputContext | InputContext) -> Any | None:  # noqa: ANN401 - Dagster does not export its type
-    """Return the step that a context belongs to; None for one that was built by hand."""
+    """Return the step of a context; None for a manually built context."""
     try:
         return context.step_context
     except DagsterInvariantViolationError:
@@ -84,7 +84,7 @@ def step_of(context: OutputContext | InputContext) -> Any | None:  # noqa: ANN40
 
 
 def type_of_input(context: InputContext) -> DagsterType:
-    """Return the type hint of an input; a type for any value without one."""
+    """Return the Dagster type of an input; without one, a type that accepts any value."""
     try:
         return context.dagster_type
     except DagsterInvariantViolationError:
@@ -92,7 +92,7 @@ def type_of_input(context: InputContext) -> DagsterType:
 
 
 def scope_of(context: OutputContext | InputContext) -> Scope:
-    """Return the partitions and the tenant that are written or read.
+    """Return the partitions and the tenant that a context writes or reads.
 
     Raises:
         ConfigurationError: There are several tenants, or the context has a key range but no partitions definition.
@@ -102,7 +102,7 @@ def scope_of(context: OutputContext | InputContext) -> Scope:
     partitions_def = _partitions_of(context)
     scope = Scope.of(partitions_def, context.asset_partition_keys)
     if scope.tenant is None and scope.partitions_def != partitions_def:
-        # No partition is selected, but only this tenant's table may be used.
+        # Even without partition keys, only this tenant's table may be used.
         return replace(scope, tenant=tenant_of_run(context.step_context.dagster_run.tags))
     return scope
 
@@ -111,7 +111,7 @@ def _partitions_of(context: OutputContext | InputContext) -> PartitionsDefinitio
     try:
         return context.asset_partitions_def
     except DagsterInvariantViolationError:
-        return _described(context) or _read_off(context)
+        return _described(context) or _guess_partitions(context)
 
 
 def _described(context: OutputContext | InputContext) -> PartitionsDefinition | None:
@@ -123,8 +123,8 @@ def _described(context: OutputContext | InputContext) -> PartitionsDefinition | 
         return None
 
 
-def _read_off(context: OutputContext | InputContext) -> PartitionsDefinition:
-    """Derive partitions from a single key: hourly, daily or static, by its format."""
+def _guess_partitions(context: OutputContext | InputContext) -> PartitionsDefinition:
+    """Derive the partitions definition from the format of a single key: hourly, daily or static."""
     try:
         [key] = context.asset_partition_keys
     except NotImplementedError:
@@ -136,6 +136,6 @@ def _read_off(context: OutputContext | InputContext) -> PartitionsDefinition:
             datetime.strptime(key, form).replace(tzinfo=UTC)
         except ValueError:
             continue
-        context.log.warning("Unknown partitions definition for key '%s': pass asset_partitions_def.", key)
+        context.log.warning("Guessing the partitions definition of key '%s': pass asset_partitions_def.", key)
         return partitions(key)
     return StaticPartitionsDefinition([key])

@@ -1,4 +1,4 @@
-"""Frames of the project's engine: which data and annotations they are; Arrow data never opens an engine."""
+"""Recognizes frames of the project's engine and annotations for them, without starting an engine for Arrow data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class EngineFrame:
-    """Annotation of an input that is read as a frame of the project's engine, whichever engine it is."""
+    """Annotation for inputs that are read as a frame of the project's engine, regardless of the engine."""
 
 
 ENGINE_FRAME = DagsterType(
@@ -23,7 +23,7 @@ ENGINE_FRAME = DagsterType(
 
 
 def plane_of(manager: IcebergTableManager, data: object) -> DataPlane | None:
-    """Return the engine if the data is one of its own frames; None for Arrow data, or data of no known kind.
+    """Return the engine if the data is one of its own frames; None for Arrow data and unknown types.
 
     Raises:
         CapabilityError: The data may be a frame of an engine that cannot open the catalog.
@@ -32,7 +32,7 @@ def plane_of(manager: IcebergTableManager, data: object) -> DataPlane | None:
 
 
 def is_engine_annotation(manager: IcebergTableManager, annotation: object) -> bool:
-    """Whether an annotation that is not an Arrow, pandas or Polars type asks for a frame of the engine.
+    """Whether an annotation other than an Arrow, pandas or Polars type requests a frame of the engine.
 
     Raises:
         FloeStorageError: The engine is not available.

@@ -1,4 +1,4 @@
-"""Incremental inputs: the rows added to a table since the asset last read it, each read once."""
+"""Incremental inputs: the rows added to a table since the asset last read it."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ class Increment:
 
     Attributes:
         source: The table.
-        start: Last snapshot that the asset has read; None to read the table from its beginning.
+        start: Last snapshot that the asset has read; None to read the table from the beginning.
         end: Last snapshot to read; None for a table without snapshots.
-        again: Whether the asset reads all rows again.
+        reset: Whether the asset reads all rows again.
     """
 
     source: str
     start: int | None
     end: int | None
-    again: bool = False
+    reset: bool = False
 
     @property
     def mark(self) -> dict[str, str]:
-        """Properties for the snapshot of the asset's own rows."""
+        """Properties for the snapshot that contains the asset's own rows."""
         if self.end is None:
             return {}
-        since = {} if self.again else since_mark(self.source, self.start)
+        since = {} if self.reset else since_mark(self.source, self.start)
         return {**read_mark(self.source, self.end), **since}
 
 
 def everything(manager: IcebergTableManager, source: str) -> Increment:
-    """Return all rows of a table, for an asset that has read none."""
+    """Return all rows of a table, for an asset that has not read any."""
     return Increment(source, None, manager.load_table(source).metadata.current_snapshot_id)
 
 
@@ -59,7 +59,7 @@ def increment_since(
     """
     end = manager.load_table(source).metadata.current_snapshot_id
     if full_refresh or not manager.table_exists(own):
-        return Increment(source, None, end, again=full_refresh)
+        return Increment(source, None, end, reset=full_refresh)
     table = manager.load_table(own)
     start = last_read(table, source)
     current = table.metadata.current_snapshot()

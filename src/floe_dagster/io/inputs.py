@@ -1,4 +1,4 @@
-"""Inputs: the requested version, columns and rows of a table, as the type of the annotation."""
+"""Loads the requested version, columns and rows of a table as the type of the input's annotation."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _VERSIONS = ("snapshot_id", "as_of", "branch")
 
 
 def columns(frame_type: type, *names: str) -> DagsterType:
-    """Create a type hint that names the columns an input needs; only these are read.
+    """Create a type hint for an input that reads only the given columns.
 
     ``def report(orders: columns(pa.Table, "id", "total")): …``
     """
     if not names:
-        msg = "columns() needs the names of the columns, such as columns(pa.Table, 'id')."
-        raise ConfigurationError(msg)
+        msg = "columns() requires at least one column name."
+        raise ConfigurationError(msg, hint="For example: columns(pa.Table, 'id')")
     return DagsterType(
         type_check_fn=lambda _context, _value: True,
         name=f"{frame_type.__name__}_of_{'_'.join(name.replace('.', '_') for name in names)}",
@@ -51,13 +51,13 @@ class InputSelection:
     """The rows and columns of a table that an input reads.
 
     Attributes:
-        columns: Columns to read, None for all.
+        columns: Columns to read; None for all.
         row_filter: Predicate as text.
         snapshot_id: Snapshot to read.
-        as_of: Moment to read at.
+        as_of: Time to read at.
         branch: Branch or tag to read.
         incremental: Whether to read only rows that the asset has not read yet.
-        increment: These rows, once they are determined.
+        increment: The rows to read incrementally, once determined.
     """
 
     columns: tuple[str, ...] | None = None
@@ -80,7 +80,7 @@ def selection_of(context: InputContext, *, projection: bool = True) -> InputSele
     """Return the selection in an input's metadata and type hint.
 
     Raises:
-        ConfigurationError: A setting has an invalid value, or a key looks like a misspelled one of floe's.
+        ConfigurationError: A setting has an invalid value, or a key is probably misspelled.
     """
     metadata = context.definition_metadata
     where = f"input '{context.name}'" if context.has_input_name else "the input"
@@ -96,10 +96,10 @@ def selection_from(
     """Return the selection in metadata and a type hint.
 
     Args:
-        metadata: Of an input.
-        dagster_type: Its type hint.
+        metadata: Metadata of the input.
+        dagster_type: Its type.
         where: The input, for messages.
-        projection: Whether columns can be chosen.
+        projection: Whether columns can be selected.
 
     Raises:
         ConfigurationError: A setting has an invalid value.
@@ -117,7 +117,7 @@ def selection_from(
 
 
 def load(
-    manager: IcebergTableManager, table: str, kind: object, asked: InputSelection, rows: RowSelection | None
+    manager: IcebergTableManager, table: str, kind: object, selection: InputSelection, rows: RowSelection | None
 ) -> object:
     """Read a table as the type of an annotation.
 
@@ -129,14 +129,14 @@ def load(
     form = _FORMS.get(_name(annotation))
     if form is None:
         _require_engine_frame(manager, table, annotation)
-        return _frame(manager, table, asked, rows)
-    if _name(annotation) == _READER and asked.increment is None:
-        return _batches(manager, table, asked, rows)
-    return form(_scan(manager, table, asked, rows))
+        return _frame(manager, table, selection, rows)
+    if _name(annotation) == _READER and selection.increment is None:
+        return _batches(manager, table, selection, rows)
+    return form(_scan(manager, table, selection, rows))
 
 
 def load_nothing(manager: IcebergTableManager, table: str, kind: object) -> object:
-    """Return no rows, as the type of an annotation; for a table that does not exist.
+    """Return no rows as the type of an annotation, for a table that does not exist.
 
     Raises:
         InvalidScanError: The annotation is not valid.
@@ -160,11 +160,13 @@ def _require_engine_frame(manager: IcebergTableManager, table: str, annotation: 
         unavailable, engine = err, f"a frame of the engine, which is not available ({err.message.rstrip('.')})"
     msg = f"floe cannot load inputs as {_name(annotation)}."
     forms = ", ".join(name for name in _FORMS if "." in name)
-    raise InvalidScanError(msg, hint=f"Annotate them as {forms}, or {engine}.", table=table) from unavailable
+    raise InvalidScanError(
+        msg, hint=f"Use one of these annotations: {forms}, or {engine}.", table=table
+    ) from unavailable
 
 
 def bare(kind: object) -> object:
-    """Unwrap ``Optional[X]``; an input without annotation is a PyArrow table."""
+    """Unwrap ``Optional[X]``; other types are returned unchanged."""
     if get_origin(kind) in {Union, types.UnionType}:
         members = [member for member in get_args(kind) if member is not type(None)]
         return members[0] if len(members) == 1 else kind
@@ -178,18 +180,18 @@ def _name(kind: object) -> str:
     return f"{module.split('.')[0]}.{name}"
 
 
-def _scan(manager: IcebergTableManager, table: str, asked: InputSelection, rows: RowSelection | None) -> pa.Table:
-    row_filter = _expression(manager, table, asked, rows)
-    if (bounds := _bounds(asked, row_filter)) is not None:
+def _scan(manager: IcebergTableManager, table: str, selection: InputSelection, rows: RowSelection | None) -> pa.Table:
+    row_filter = _expression(manager, table, selection, rows)
+    if (bounds := _bounds(selection, row_filter)) is not None:
         return manager.incremental_scan(table, **bounds)
-    return manager.scan(table, columns=asked.columns, row_filter=row_filter, **asked.version)
+    return manager.scan(table, columns=selection.columns, row_filter=row_filter, **selection.version)
 
 
 def _batches(
-    manager: IcebergTableManager, table: str, asked: InputSelection, rows: RowSelection | None
+    manager: IcebergTableManager, table: str, selection: InputSelection, rows: RowSelection | None
 ) -> pa.RecordBatchReader:
-    expression = _expression(manager, table, asked, rows)
-    return manager.scan_batches(table, columns=asked.columns, row_filter=expression, **asked.version)
+    expression = _expression(manager, table, selection, rows)
+    return manager.scan_batches(table, columns=selection.columns, row_filter=expression, **selection.version)
 
 
 def _polars(rows: pa.Table) -> Any:  # noqa: ANN401 - Polars is optional
@@ -198,22 +200,22 @@ def _polars(rows: pa.Table) -> Any:  # noqa: ANN401 - Polars is optional
     return pl.from_arrow(rows)
 
 
-def _frame(manager: IcebergTableManager, table: str, asked: InputSelection, rows: RowSelection | None) -> object:
-    row_filter = _expression(manager, table, asked, rows)
-    if (bounds := _bounds(asked, row_filter)) is not None:
+def _frame(manager: IcebergTableManager, table: str, selection: InputSelection, rows: RowSelection | None) -> object:
+    row_filter = _expression(manager, table, selection, rows)
+    if (bounds := _bounds(selection, row_filter)) is not None:
         return manager.incremental_frame(table, **bounds)
-    return manager.frame(table, columns=asked.columns, row_filter=row_filter, **asked.version)
+    return manager.frame(table, columns=selection.columns, row_filter=row_filter, **selection.version)
 
 
-def _bounds(asked: InputSelection, row_filter: Any) -> IncrementOptions | None:  # noqa: ANN401 - a row filter
+def _bounds(selection: InputSelection, row_filter: Any) -> IncrementOptions | None:  # noqa: ANN401 - a row filter
     """Return the options of an incremental read; None to read all rows of a version."""
-    increment = asked.increment
+    increment = selection.increment
     if increment is None or increment.start is None:
         return None
     return {
         "from_snapshot": increment.start,
         "to_snapshot": increment.end,
-        "columns": asked.columns,
+        "columns": selection.columns,
         "row_filter": row_filter,
     }
 
@@ -229,19 +231,19 @@ _FORMS: dict[str, Callable[[pa.Table], object]] = {
 }
 
 
-def _expression(manager: IcebergTableManager, table: str, asked: InputSelection, rows: RowSelection | None) -> Any:  # noqa: ANN401 - a row filter
+def _expression(manager: IcebergTableManager, table: str, selection: InputSelection, rows: RowSelection | None) -> Any:  # noqa: ANN401 - a row filter
     if rows is None:
-        return asked.row_filter
-    if asked.row_filter is None:
+        return selection.row_filter
+    if selection.row_filter is None:
         return rows.expression
     from floe_iceberg.read.predicates import parse_row_filter
 
     schema = manager.load_table(table).schema()
-    own, partitions = (parse_row_filter(part, schema, table=table) for part in (asked.row_filter, rows.expression))
+    own, partitions = (parse_row_filter(part, schema, table=table) for part in (selection.row_filter, rows.expression))
     return own.and_(partitions)
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - metadata holds anything
+def _plain(value: Any) -> Any:  # noqa: ANN401 - metadata values have any type
     return value.value if isinstance(value, MetadataValue) else value
 
 
@@ -273,8 +275,8 @@ def _incremental(metadata: Mapping[str, Any], where: str) -> bool:
         raise ConfigurationError(msg)
     if value and any(metadata.get(key) is not None for key in _VERSIONS):
         msg = (
-            f"{where[0].upper()}{where[1:]} sets both a version of the table and 'incremental', which reads the rows "
-            "added since the last run."
+            f"{where[0].upper()}{where[1:]} sets both 'incremental' and a version of the table, but an incremental "
+            "input reads the rows added since the last run."
         )
         raise ConfigurationError(msg, hint="Remove one of the two.")
     return value

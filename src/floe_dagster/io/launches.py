@@ -1,4 +1,4 @@
-"""Run configuration of a resource: a launch changes only the fields that it names."""
+"""Run configuration of a resource: a run changes only the fields that it sets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def schema_of_launch(schema: Any, values: Mapping[str, Any], *, unset: Collectio
     Args:
         schema: The schema, with the defaults of the resource's class.
         values: The resource's own values, as configuration.
-        unset: Fields without a default, so that a launch that sets one can be recognized.
+        unset: Fields to keep without a default, so that it can be recognized whether a run sets them.
     """
     whole = schema.as_field()
     fields = {name: _field(name, field, values, unset) for name, field in whole.config_type.fields.items()}

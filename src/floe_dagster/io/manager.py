@@ -1,4 +1,4 @@
-"""The IO manager: assets are tables."""
+"""The IO manager, which stores assets in Iceberg tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from floe_dagster.assets.keys import (
     table_of_input,
     table_of_output,
 )
-from floe_dagster.assets.partitions import ColumnChoice, tie
+from floe_dagster.assets.partitions import ColumnChoice, bind_partitions
 from floe_dagster.assets.settings import settings_from, settings_of_output
 from floe_dagster.dagster_internals import LaunchHook
 from floe_dagster.io.contexts import RunOfOutput, scope_of, step_of, type_of_input
@@ -52,34 +52,34 @@ _MODES = ("default_write_mode", "write_mode")
 class IcebergIOManager(LaunchHook):
     """Writes assets to Iceberg tables and reads them back.
 
-    An asset key is a table: ``["customers"]`` is ``{default_namespace}.customers``, ``["bronze", "raw"]`` is
-    ``bronze.raw``, ``["gold", "metrics", "daily"]`` is ``gold.metrics_daily``. Outputs and inputs are PySpark, pandas
-    or Polars frames, PyArrow tables or readers. A partitioned asset replaces the partition it writes; other assets
-    append, unless their metadata or ``write_mode`` says otherwise. A retried step never writes twice.
+    Asset keys map to tables: ``["customers"]`` to ``{default_namespace}.customers``, ``["bronze", "raw"]`` to
+    ``bronze.raw``, and ``["gold", "metrics", "daily"]`` to ``gold.metrics_daily``. Outputs and inputs are PySpark,
+    pandas or Polars frames, PyArrow tables or readers. By default, a partitioned asset replaces the partition it writes
+    and other assets append; their metadata or ``write_mode`` can change that. A retried step never writes twice.
 
-    Secrets can be an ``EnvVar``, a ``SecretStr`` or text; the fields, which Dagster's UI shows, never hold their value.
+    Secrets can be an ``EnvVar``, a ``SecretStr`` or text; the fields that Dagster's UI shows never contain their value.
     """
 
     catalog_uri: str | None = Field(default=None, description="Address of the REST catalog.")
     warehouse: str | None = Field(default=None, description="Warehouse name.")
     client_id: str | None = Field(default=None, description="OAuth2 client id.")
     client_secret: str | None = Field(default=None, description="OAuth2 client secret: an EnvVar, or a SecretStr.")
-    token: str | None = Field(default=None, description="Bearer token fetched beforehand: an EnvVar, or a SecretStr.")
-    default_namespace: str = Field(default="public", description="Namespace of asset keys with one part.")
+    token: str | None = Field(default=None, description="Existing bearer token: an EnvVar, or a SecretStr.")
+    default_namespace: str = Field(default="public", description="Namespace of assets whose key has one part.")
     write_mode: WriteMode = Field(default=WriteMode.APPEND, description="Write mode of assets that do not set one.")
     default_write_mode: WriteMode | None = Field(
         default=None, description="Same as write_mode; takes precedence over it."
     )
-    schema_evolution_enabled: bool = Field(default=True, description="Whether tables follow the data's schema.")
-    auto_create_tables: bool = Field(default=True, description="Whether a missing table is created on the first write.")
+    schema_evolution_enabled: bool = Field(default=True, description="Whether the schema of tables follows the data.")
+    auto_create_tables: bool = Field(default=True, description="Whether the first write creates a missing table.")
     partition_column: str | None = Field(
-        default=None, description="Column that partition keys refer to, for assets that do not set it."
+        default=None, description="Column that partition keys refer to, for assets that do not set one."
     )
     partition_columns: dict[str, str] = Field(
-        default_factory=dict, description="Same per dimension, for assets with several."
+        default_factory=dict, description="Columns by dimension, for assets with several partition dimensions."
     )
     column_projection_enabled: bool = Field(
-        default=True, description="Whether inputs load only the columns that they name."
+        default=True, description="Whether inputs load only the columns that they specify."
     )
     catalog_properties: dict[str, str] = Field(
         default_factory=dict, description="Storage and client properties of PyIceberg."
@@ -100,17 +100,17 @@ class IcebergIOManager(LaunchHook):
         partition_column: str | Mapping[str, str] | None = None,
         **settings: Any,  # noqa: ANN401 - the fields above
     ) -> None:
-        """Take a table manager, a lazy source of one, or the address of a REST catalog.
+        """Use a table manager, a lazy source of one, or a REST catalog.
 
         Args:
-            table_manager: Manages the tables.
+            table_manager: The table manager.
             default_write_mode: Same as ``write_mode``; takes precedence over it.
             source: Opens the tables when they are first needed.
-            partition_column: Column that partition keys refer to; a dict by dimension if there are several.
+            partition_column: Column that partition keys refer to, or a dict of columns by dimension.
             **settings: The fields of this class.
 
         Raises:
-            ConfigurationError: The address holds a secret.
+            ConfigurationError: The address contains a secret.
         """
         if default_write_mode is not None:
             settings |= {"write_mode": default_write_mode, "default_write_mode": default_write_mode}
@@ -126,7 +126,7 @@ class IcebergIOManager(LaunchHook):
         self._source = TablesSource.of(table_manager) if table_manager is not None else source
 
     def __repr__(self) -> str:
-        """Show the settings, and none of the secrets."""
+        """Show the settings without secrets."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
         shown = [f"{name}={MASK if name in _SECRETS and value else repr(value)}" for name, value in values.items()]
         return f"IcebergIOManager({', '.join(shown)})"
@@ -134,11 +134,11 @@ class IcebergIOManager(LaunchHook):
     __str__ = __repr__
 
     def launch_schema(self, schema: Any, given: Mapping[str, Any]) -> Any:  # noqa: ANN401 - Dagster does not export its type
-        """Return Dagster's schema with this IO manager's values as defaults, in place of the class's."""
+        """Return Dagster's schema with the values of this IO manager as defaults."""
         return schema_of_launch(schema, given, unset=_MODES)
 
     def copy_for_run(self, values: Mapping[str, Any]) -> IcebergIOManager:
-        """Return a copy for one run, with the live objects of this IO manager, which are not fields."""
+        """Return a copy for one run that shares the live objects of this IO manager, which are not fields."""
         given = dict(values)
         at_launch = [mode for name in _MODES if (mode := given.pop(name, None)) is not None]
         if at_launch:
@@ -151,11 +151,11 @@ class IcebergIOManager(LaunchHook):
 
     @property
     def chosen_write_mode(self) -> WriteMode | None:
-        """The write mode that was set; None when ``write_mode`` is the default."""
+        """The write mode, if it was set explicitly; otherwise None."""
         return self._chosen_mode
 
     def setup_for_execution(self, context: InitResourceContext) -> None:
-        """Record this process in the run's tags, which show whether the run is alive, and observe its steps."""
+        """Record this process in the run's tags, to detect killed runs, and observe its steps."""
         run, tags = context.run, process_tags()
         if run is not None and context.instance is not None and not tags.items() <= run.tags.items():
             context.instance.add_run_tags(run.run_id, tags)
@@ -208,7 +208,7 @@ class IcebergIOManager(LaunchHook):
         }
 
     def get_table_identifier(self, context: OutputContext | InputContext) -> str:
-        """Map an asset key to its table, as ``namespace.table``; a tenant's is below the tenant's namespace."""
+        """Map an asset key to its table, as ``namespace.table``; for a tenant, in the tenant's namespace."""
         if isinstance(context, OutputContext):
             table = table_of_output(context, default_namespace=self.default_namespace)
         else:
@@ -216,20 +216,20 @@ class IcebergIOManager(LaunchHook):
         return self.table_for(table, scope_of(context).tenant)
 
     def table_of_asset(self, key: AssetKey, tenant: str | None = None) -> str:
-        """Map an asset key to its table, as ``namespace.table``; a tenant's is below the tenant's namespace."""
+        """Map an asset key to its table, as ``namespace.table``; for a tenant, in the tenant's namespace."""
         return self.table_for(table_of(key.path, default_namespace=self.default_namespace), tenant)
 
     @property
     def check_results(self) -> CheckResults | None:
-        """The table of check results; None if they are not saved."""
+        """The check results table; None if results are not stored."""
         return self._tables_source().check_results
 
     def table_for(self, table: str, tenant: str | None) -> str:
-        """Return the name of a table of the project; a tenant's is below the tenant's namespace."""
+        """Return the name of a table of the project; for a tenant, in the tenant's namespace."""
         if tenant is None:
             return table
         tenants = self._tables_source().required_tenants()
-        # Any user can add a partition in Dagster's UI, but only a bootstrap creates a tenant.
+        # Any user can add a tenant partition in Dagster's UI, but only a bootstrap creates a tenant.
         tenants.require(tenant)
         return tenants.name(tenant, table)
 
@@ -238,7 +238,7 @@ class IcebergIOManager(LaunchHook):
 
         Raises:
             TableNotFoundError: The table does not exist.
-            ConfigurationError: The column that the keys refer to is unknown.
+            ConfigurationError: The column that the keys refer to cannot be determined.
         """
         return self._select(self.table_of_asset(spec.key, scope.tenant), spec.key, spec.metadata, scope)
 
@@ -248,8 +248,8 @@ class IcebergIOManager(LaunchHook):
         Raises:
             TableNotFoundError: The table does not exist, and ``auto_create_tables`` is off.
             SchemaEvolutionError: The data does not fit the table.
-            InvalidDataError: floe cannot write data of this type, or rows are outside the partitions that are written.
-            WriteError: The write failed; the error is also of the more precise type.
+            InvalidDataError: floe cannot write data of this type, or rows are outside the written partitions.
+            WriteError: The write failed; the error is also an instance of the more specific type.
         """
         if obj is None:
             context.add_output_metadata(nothing_written(self.get_table_identifier(context)))
@@ -264,27 +264,27 @@ class IcebergIOManager(LaunchHook):
         context.add_output_metadata(materialization_metadata(self.tables, output, written))
 
     def load_input(self, context: InputContext) -> object:
-        """Read an input from its table, as the type of its annotation; a PyArrow table without annotation.
+        """Read an input from its table as the type of its annotation; without annotation, as a PyArrow table.
 
         Raises:
             TableNotFoundError: The table does not exist.
             InvalidScanError: A column, filter, version or annotation is not valid.
         """
         table, kind = self.get_table_identifier(context), type_of_input(context).typing_type
-        asked = selection_of(context, projection=self.column_projection_enabled)
+        selection = selection_of(context, projection=self.column_projection_enabled)
         scope = scope_of(context)
         if scope.partitions_def and not scope.keys and not self.tables.table_exists(table):
-            # An asset that reads its own previous partition has none before the first.
+            # The first partition of an asset that reads its own previous partition has nothing to read.
             return load_nothing(self.tables, table, kind)
-        if asked.incremental:
-            asked = replace(asked, increment=self._increment(context, table))
-        return load(self.tables, table, kind, asked, self._rows_of(context, table))
+        if selection.incremental:
+            selection = replace(selection, increment=self._increment(context, table))
+        return load(self.tables, table, kind, selection, self._rows_of(context, table))
 
     def _increment(self, context: InputContext, source: str) -> Increment:
-        """Determine the rows of an input that the step has not read yet, and remember them for the step's output."""
+        """Determine the rows of an input that the asset has not read yet, and record them for the step's output."""
         step = step_of(context)
         if step is None:
-            # Without a step there is no asset that has read rows before.
+            # A manually built context has no record of earlier reads.
             return everything(self.tables, source)
         key, *others = step.get_output_asset_keys()
         asset = key.to_user_string()
@@ -293,7 +293,9 @@ class IcebergIOManager(LaunchHook):
                 f"Asset '{asset}' has an incremental input, which is not supported for partitioned assets "
                 "and for steps with several assets."
             )
-            raise ConfigurationError(msg, hint="Remove 'incremental'; partitions already select the rows of a run.")
+            raise ConfigurationError(
+                msg, hint="Remove 'incremental'; a partitioned asset already reads only its partitions."
+            )
         own = self.table_of_asset(key, scope_of(context).tenant)
         full_refresh = FULL_REFRESH_TAG in step.dagster_run.tags
         increment = increment_since(self.tables, source, own, asset=asset, full_refresh=full_refresh)
@@ -319,11 +321,11 @@ class IcebergIOManager(LaunchHook):
         settings = settings_of_output(context)
         scope = scope_of(context)
         path = context.asset_key.path if context.has_asset_key else [step_name(context)]
-        said = settings.write_mode or self._chosen_mode
-        if settings.no_rows and said is None and scope.partitions_def is None:
-            # Assets that declare to return nothing are not validated for a write mode.
+        mode = settings.write_mode or self._chosen_mode
+        if settings.no_rows and mode is None and scope.partitions_def is None:
+            # Assets annotated to return nothing are not required to have a write mode, so this was not checked earlier.
             msg = f"Asset '{'/'.join(path)}' returned rows but has no write_mode."
-            raise ConfigurationError(msg, hint=f"Add metadata={{'write_mode': ...}}, one of {', '.join(WriteMode)}.")
+            raise ConfigurationError(msg, hint=f"Set metadata={{'write_mode': ...}} to one of: {', '.join(WriteMode)}.")
         run = RunOfOutput.of(context)
         read = self._read_by(context)
         if settings.gate is not None:
@@ -345,7 +347,7 @@ class IcebergIOManager(LaunchHook):
         )
 
     def _read_by(self, context: OutputContext) -> list[Increment]:
-        """Return the increments that the step of an output has read."""
+        """Return the increments that the step of an output read."""
         step = step_of(context)
         return [] if step is None else list(self._increments.pop((step.run_id, step.step.key), {}).values())
 
@@ -364,7 +366,7 @@ class IcebergIOManager(LaunchHook):
         choice = ColumnChoice(
             asset, {**self.partition_columns, **chosen}, default=self.partition_column, spec=loaded.spec()
         )
-        return tie(scope.partitions_def, loaded.schema(), choice).rows(scope.keys)
+        return bind_partitions(scope.partitions_def, loaded.schema(), choice).rows(scope.keys)
 
 
 def _own_column(context: InputContext) -> dict[str, Any]:
@@ -392,5 +394,5 @@ def _lineage(path: Sequence[str], scope: Scope, run_id: str) -> dict[str, str]:
 
 
 def _marks(read: Sequence[Increment]) -> dict[str, str]:
-    """Return snapshot properties that record how far the inputs were read."""
+    """Return the snapshot properties that record what was read of each input."""
     return {key: value for increment in read for key, value in increment.mark.items()}

@@ -25,7 +25,7 @@ _log = get_logger("floe.dagster")
 def materialization_metadata(
     manager: IcebergTableManager, output: Materialization, written: Written
 ) -> dict[str, MetadataValue | Any]:
-    """Return the metadata of a write: floe's keys and Dagster's own."""
+    """Return the metadata of a write, with floe's and Dagster's keys."""
     snapshot = written.snapshot
     made = output.operation_id is None or snapshot.summary.get(OPERATION_ID_PROPERTY) == output.operation_id
     figures = snapshot.summary if made else {}
@@ -57,7 +57,7 @@ def materialization_metadata(
 
 def nothing_written(table: str) -> dict[str, Any]:
     """Return the metadata of an output that did not change its table."""
-    return {"table": table, "num_rows": 0, "note": "The asset returned nothing: the table is unchanged."}
+    return {"table": table, "num_rows": 0, "note": "The asset returned nothing, so the table is unchanged."}
 
 
 def column_schema(schema: Schema) -> TableSchema:
@@ -84,7 +84,7 @@ def _number(summary: dict[str, str], key: str) -> int:
 
 
 def _partition_rows(written: Written) -> int | None:
-    """Count the rows of the written partitions, from file statistics if they are enough."""
+    """Count the rows of the written partitions, from file statistics if possible."""
     if written.rows is None:
         return None
     table: Table = written.table

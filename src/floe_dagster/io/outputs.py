@@ -1,4 +1,4 @@
-"""Outputs: creates the table if it is missing, and writes the data once, however often the write is repeated."""
+"""Writes outputs: creates missing tables, and writes the data exactly once, even if the write is repeated."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyiceberg.io.pyarrow import expression_to_pyarrow
 
 from floe_core.errors import CommitStateUnknownError, ConfigurationError, InvalidDataError
 from floe_core.schemas import TableConfig
-from floe_dagster.assets.partitions import ColumnChoice, tie
+from floe_dagster.assets.partitions import ColumnChoice, bind_partitions
 from floe_dagster.assets.upsert_keys import DeclaredKeys, missing_keys, require_keys_for_new_table
 from floe_dagster.io.frames import plane_of
 from floe_iceberg.commit.protocol import describe, find_operation
@@ -47,15 +47,15 @@ _SHOWN_KEYS = 3
 
 @dataclass(frozen=True)
 class Defaults:
-    """Settings for assets that do not have their own; the IO manager's fields of the same names.
+    """Settings for assets that do not have their own, from the IO manager's fields.
 
     Attributes:
-        write_mode: Write mode of every asset; None to append, and to replace partitions.
-        evolve: Whether tables follow the data's schema.
+        write_mode: Write mode; None to append, or to replace partitions.
+        evolve: Whether the schema of tables follows the data.
         auto_create: Whether a missing table is created.
-        partition_column: Column whose values partition keys select.
-        partition_columns: The same by dimension.
-        declared: Tables that the project declares, by name.
+        partition_column: Column that partition keys refer to.
+        partition_columns: Such columns by dimension.
+        declared: The project's table declarations, by name.
     """
 
     write_mode: WriteMode | None = None
@@ -68,19 +68,19 @@ class Defaults:
 
 @dataclass(frozen=True)
 class Materialization:
-    """One output to be written into its table.
+    """One output to write to its table.
 
     Attributes:
         table: ``namespace.table``.
         asset: The asset's name, for messages.
         settings: Settings in its metadata.
-        partitions_def: Its partitions, None for an asset without.
-        partitions: The keys that are written.
-        operation_id: Makes the write repeatable; None outside of a run.
-        branch: The branch on which the rows are staged until they are checked, None to write to main.
-        properties: Go into the snapshot's summary.
+        partitions_def: Its partitions definition; None for an unpartitioned asset.
+        partitions: The partition keys to write.
+        operation_id: Id that makes the write idempotent; None outside of a run.
+        branch: The branch to stage the rows on until they are checked; None to write to main.
+        properties: Added to the snapshot's summary.
         repeated: Whether an earlier attempt at the same materialization may have written rows.
-        full_refresh: Whether the rows replace all earlier ones, even if the asset appends or upserts.
+        full_refresh: Whether the rows replace all existing ones, even if the asset appends or upserts.
         incremental: Whether the rows were computed only from rows added to an input.
     """
 
@@ -102,10 +102,10 @@ class Written:
     """Result of a materialization.
 
     Attributes:
-        snapshot: The snapshot it made or found, or the current one when there was nothing to write.
-        mode: What it did to the rows already there.
-        rows: The rows of its partitions, None for an asset without.
-        num_rows: Rows in the data; None when only the snapshot has the number.
+        snapshot: The snapshot that was created or found, or the current one if there was nothing to write.
+        mode: How existing rows were treated.
+        rows: The rows of its partitions; None for an unpartitioned asset.
+        num_rows: Number of rows in the data; None if only the snapshot has it.
         branch: The branch on which the rows are staged.
         table: The table after the write.
     """
@@ -119,14 +119,14 @@ class Written:
 
 
 def write(manager: IcebergTableManager, data: object, output: Materialization, defaults: Defaults) -> Written | None:
-    """Write an output; None when there is nothing to write and no table to write it to.
+    """Write an output; return None if there is nothing to write and the table does not exist.
 
     Raises:
         TableNotFoundError: The table does not exist, and ``auto_create`` is off.
         SchemaEvolutionError: The data does not fit the table.
-        InvalidDataError: floe cannot write data of this type, or it has rows outside the partitions that are written.
+        InvalidDataError: floe cannot write data of this type, or it has rows outside the written partitions.
         ConfigurationError: An upsert has no keys, or the declared keys do not fit the table.
-        CapabilityError: The output is to be staged on a branch, and the catalog does not support branches.
+        CapabilityError: The output must be staged on a branch, but the catalog does not support branches.
     """
     if output.branch is not None:
         require_branches(manager, output.table)
@@ -143,7 +143,7 @@ class _Write:
         defaults: Defaults,
         plane: DataPlane | None,
     ) -> None:
-        """Take the data with the engine whose own frame it is; None for Arrow data."""
+        """Store the data and the engine whose frame it is; None for Arrow data."""
         self._manager = manager
         self._data = data
         self._output = output
@@ -155,7 +155,7 @@ class _Write:
 
     def run(self) -> Written | None:
         mode = self._mode()
-        self._require_a_place_for_increments(mode)
+        self._require_mode_for_increments(mode)
         declared = self._declared_keys() if mode is WriteMode.UPSERT else DeclaredKeys()
         table = self._table(mode, declared)
         if table is None:
@@ -189,7 +189,7 @@ class _Write:
         return DeclaredKeys.of(output.settings, declared, asset=output.asset, table=output.table)
 
     def _agreed_keys(self, table: Table, declared: DeclaredKeys) -> tuple[tuple[str, ...], NullKeys]:
-        """Return the keys of an upsert, and record declared keys in the table; if that fails nothing is written."""
+        """Return the keys of an upsert, and record declared keys in the table; if that fails, nothing is written."""
         keys = declared.keys or recorded_keys(table)
         if not keys:
             raise missing_keys(self._output.asset, self._output.table)
@@ -198,7 +198,7 @@ class _Write:
         return keys, recorded_null_keys(table)
 
     def _table(self, mode: WriteMode, wanted: DeclaredKeys) -> Table | None:
-        """Load the table; a missing one is created if that is allowed."""
+        """Load the table, or create it if that is allowed."""
         manager, name = self._manager, self._output.table
         found = find_table(manager.context, name) if self._defaults.auto_create else manager.load_table(name)
         if found is not None:
@@ -215,7 +215,7 @@ class _Write:
         return self._create(schema, declared)
 
     def _as_declared(self, table: Table) -> Table:
-        """Apply the declaration and the asset's properties to the table; if that fails nothing is written."""
+        """Apply the declaration and the asset's properties to the table; if that fails, nothing is written."""
         declared = self._defaults.declared.get(self._output.table, TableConfig())
         properties = {**declared.properties, **self._output.settings.properties}
         if not properties and self._output.table not in self._defaults.declared:
@@ -231,7 +231,7 @@ class _Write:
                 terms = self._terms_of_declared(config)
                 config = config.model_copy(update={"partition_by": terms})
             return self._manager.create_from_config(self._output.table, config, if_not_exists=True)
-        partitioned = self._tied(iceberg_schema(schema)) if declared.partition_by is None else None
+        partitioned = self._bound_partitions(iceberg_schema(schema)) if declared.partition_by is None else None
         return self._manager.create_table_if_not_exists(
             self._output.table,
             schema,
@@ -242,7 +242,7 @@ class _Write:
         )
 
     def _terms_of_declared(self, config: TableConfig) -> tuple[str, ...]:
-        partitioned = self._tied(declared_schema(config.columns))
+        partitioned = self._bound_partitions(declared_schema(config.columns))
         return tuple(partitioned.terms) if partitioned else ()
 
     def _schema(self) -> pa.Schema:
@@ -253,7 +253,7 @@ class _Write:
         names: Sequence[str] = self._data.schema.names if self._plane is None else self._plane.columns(self._data)
         return names
 
-    def _tied(self, schema: Any, table: Table | None = None) -> PartitionedTable | None:  # noqa: ANN401 - an Iceberg schema
+    def _bound_partitions(self, schema: Any, table: Table | None = None) -> PartitionedTable | None:  # noqa: ANN401 - an Iceberg schema
         if self._output.partitions_def is None:
             return None
         choice = ColumnChoice(
@@ -262,10 +262,10 @@ class _Write:
             default=self._defaults.partition_column,
             spec=table.spec() if table is not None else None,
         )
-        return tie(self._output.partitions_def, schema, choice)
+        return bind_partitions(self._output.partitions_def, schema, choice)
 
     def _rows(self, table: Table) -> RowSelection | None:
-        partitioned = self._tied(table.schema(), table)
+        partitioned = self._bound_partitions(table.schema(), table)
         return partitioned.rows(self._output.partitions) if partitioned else None
 
     def _mode(self) -> WriteMode:
@@ -277,16 +277,16 @@ class _Write:
         # By default a partition is replaced by the rows that its asset returns.
         return chosen if chosen in {WriteMode.APPEND, WriteMode.UPSERT} else WriteMode.OVERWRITE
 
-    def _require_a_place_for_increments(self, mode: WriteMode) -> None:
+    def _require_mode_for_increments(self, mode: WriteMode) -> None:
         if self._output.incremental and mode not in {WriteMode.APPEND, WriteMode.UPSERT}:
-            msg = f"Asset '{self._output.asset}' reads only new rows, but its write mode replaces all earlier rows."
+            msg = f"Asset '{self._output.asset}' reads only new rows, but its write mode replaces all existing rows."
             raise ConfigurationError(msg, hint="Set its write_mode to append or upsert.", table=self._output.table)
 
     def _published(self, table: Table) -> tuple[SnapshotInfo | None, Table]:
-        """Open the branch of a staged write; return the snapshot of the write if main already has it."""
+        """Open the branch of a staged write; if main already has the write, return its snapshot."""
         operation, branch = self._output.operation_id, self._output.branch
         if operation and self._output.repeated and self._uses_engine:
-            # A killed process may have left its write running in the engine's server.
+            # A killed process may have left its write running on the engine's server.
             self._manager.context.plane().await_quiet(operation)
             table = self._manager.load_table(table)
         if branch is None:
@@ -296,10 +296,10 @@ class _Write:
         return None, open_staged(self._manager, table, branch, loaded=table)
 
     def _close_branch(self, err: BaseException) -> None:
-        """Drop the branch of a write that failed; a write that may still be committed keeps its branch."""
+        """Drop the branch of a failed write, unless the write may still be committed."""
         if self._output.branch is None or isinstance(err, CommitStateUnknownError):
             return
-        # The error of the write is the one to report.
+        # Report the error of the write, not that of the cleanup.
         with contextlib.suppress(Exception):
             remove_empty_branch(self._manager, self._output.table, self._output.branch)
 
@@ -333,16 +333,16 @@ class _Write:
             raise
 
     def _within(self, rows: RowSelection, table: Table) -> Any:  # noqa: ANN401 - a frame
-        """Return data that has no row outside the partitions that are replaced; a rerun would add such a row again."""
+        """Return data whose rows are all in the replaced partitions; a rerun would add other rows a second time."""
         data, output, names = self._data, self._output, self._names()
         if rows.column.split(".")[0] not in names:
-            msg = f"The data of asset '{output.asset}' lacks its partition column '{rows.column}'."
-            raise InvalidDataError(msg, hint=f"Columns there: {', '.join(names)}.", table=output.table)
+            msg = f"The data of asset '{output.asset}' does not contain its partition column '{rows.column}'."
+            raise InvalidDataError(msg, hint=f"Columns of the data: {', '.join(names)}.", table=output.table)
         if self._plane is not None:
-            # The engine checks each row while it writes it, so the frame is not computed twice.
+            # The engine checks each row during the write, so the frame is not computed twice.
             return self._plane.guard_rows(data, rows.on(table), column=rows.column, message=_OUTSIDE)
         if not _comparable(data.schema, table, rows.column):
-            # The write reports what does not fit.
+            # The write reports the mismatch.
             return data
         predicate = expression_to_pyarrow(bind(table.schema(), rows.expression, case_sensitive=True))
         if isinstance(data, pa.RecordBatchReader):
@@ -374,10 +374,10 @@ def _arrow(data: object) -> pa.Table | pa.RecordBatchReader:
 
 def _comparable(data: pa.Schema, table: Table, column: str) -> bool:
     try:
-        ours = iceberg_schema(pa.schema([data.field(column)])).find_field(column).field_type
+        data_type = iceberg_schema(pa.schema([data.field(column)])).find_field(column).field_type
     except (InvalidDataError, KeyError):
         return False
-    return is_writable_to(ours, table.schema().find_field(column).field_type)
+    return is_writable_to(data_type, table.schema().find_field(column).field_type)
 
 
 def _guarded(reader: pa.RecordBatchReader, predicate: Any, output: Materialization) -> Iterator[pa.RecordBatch]:  # noqa: ANN401
@@ -395,6 +395,6 @@ def _require_all(data: pa.Table, predicate: Any, output: Materialization) -> Non
 def _outside(output: Materialization, count: int | None = None) -> InvalidDataError:
     keys = ", ".join(output.partitions[:_SHOWN_KEYS]) + (", …" if len(output.partitions) > _SHOWN_KEYS else "")
     what = "rows" if count is None else f"{count} row{'s' if count != 1 else ''}"
-    msg = f"Asset '{output.asset}' returned {what} outside of the partition that it writes ({keys})."
-    hint = "Filter them in the asset. For late rows set metadata={'write_mode': 'upsert'} or 'append'."
+    msg = f"Asset '{output.asset}' returned {what} outside the partition that it writes ({keys})."
+    hint = "Filter them in the asset. For late rows, set metadata={'write_mode': 'upsert'} or 'append'."
     return InvalidDataError(msg, hint=hint, table=output.table)

@@ -27,15 +27,15 @@ class TablesSource:
     """Opens a table manager on first use and shares it afterwards.
 
     Attributes:
-        declared: Tables that the project declares, by name.
-        check_results: The table of check results; None if they are not saved.
-        observer: Reports runs that use the tables; None outside of a project.
+        declared: The project's table declarations, by name.
+        check_results: The check results table; None if results are not stored.
+        observer: Observes runs that use the tables; None outside of a project.
     """
 
     def __init__(
         self, opener: Callable[[], IcebergTableManager], *, declared: Mapping[str, TableConfig] | None = None
     ) -> None:
-        """Store how to open the tables."""
+        """Store the function that opens the tables."""
         self._open = opener
         self._lock = threading.Lock()
         self._manager: IcebergTableManager | None = None
@@ -62,7 +62,7 @@ class TablesSource:
 
     @classmethod
     def of_artifacts(cls, artifacts: CompiledArtifacts, *, registry: PluginRegistry | None = None) -> TablesSource:
-        """Use a compiled project, with plugins from a registry; all installed plugins by default."""
+        """Use a compiled project, by default with all installed plugins."""
 
         def opener() -> IcebergTableManager:
             from floe_iceberg.catalog.connection import open_project
@@ -108,12 +108,12 @@ class TablesSource:
         """Return the tables of tenants.
 
         Raises:
-            ConfigurationError: This is not a project with a pipeline for each tenant.
+            ConfigurationError: This is not a project with one pipeline per tenant.
         """
         self.tables()
         if self._tenants is None:
-            msg = "The IO manager does not know the tables of tenants."
-            raise ConfigurationError(msg, hint="Use the project's resource 'io_manager' instead of your own.")
+            msg = "This IO manager does not support tenants."
+            raise ConfigurationError(msg, hint="Use the project's 'io_manager' resource instead of your own.")
         return self._tenants
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Secrets of a resource, kept out of the fields that Dagster shows to all users."""
+"""Keeps the secrets of a resource out of the fields that Dagster shows to all users."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PROPERTIES_FIELD = "catalog_properties"
 
 @dataclass(frozen=True)
 class Withheld:
-    """Secrets that were passed as values; an ``EnvVar`` stays in its field, which shows only the variable's name.
+    """Secrets that were passed as values; an ``EnvVar`` stays in its field, which shows only the name of the variable.
 
     Attributes:
         fields: Secrets by field.
@@ -31,7 +31,7 @@ class Withheld:
 
     @classmethod
     def taken_from(cls, settings: Mapping[str, Any]) -> tuple[dict[str, Any], Withheld]:
-        """Return settings that can be shown, and the secrets taken out of them."""
+        """Split settings into those that can be shown and the secrets."""
         given = {name: settings[name] for name in SECRET_FIELDS if settings.get(name) is not None}
         shown = {name: _shown(value, secret=True) for name, value in given.items()}
         fields = {name: _secret(value) for name, value in given.items() if shown[name] == MASK != value}
@@ -43,7 +43,7 @@ class Withheld:
         return {**settings, **shown, PROPERTIES_FIELD: visible}, cls(fields, taken)
 
     def and_(self, later: Withheld) -> Withheld:
-        """Return both; a later secret replaces an earlier one of the same name."""
+        """Combine both; a later secret replaces an earlier one of the same name."""
         return Withheld({**self.fields, **later.fields}, {**self.properties, **later.properties})
 
     def secret(self, name: str, shown: str | None) -> SecretStr | None:
@@ -71,10 +71,10 @@ class Withheld:
 
 
 def require_no_credentials(address: object) -> None:
-    """Refuse an address with a secret, because Dagster shows it to all users.
+    """Refuse an address that contains a secret, because Dagster shows it to all users.
 
     Raises:
-        ConfigurationError: The address has a user, a password or a token.
+        ConfigurationError: The address contains a password or a token.
     """
     if isinstance(address, str) and not isinstance(address, EnvVar) and redact_text(address) != address:
         msg = "catalog_uri contains a secret, but Dagster shows it to all users."

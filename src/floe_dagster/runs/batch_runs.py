@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dagster import IdentityPartitionMapping, MultiPartitionMapping, TimeWindowPartitionMapping
 
-from floe_dagster.runs.history import quick_history
+from floe_dagster.runs.event_log import fast_event_log
 from floe_dagster.runs.home import dagster_home
 from floe_dagster.runs.materialize import run_assets
 from floe_dagster.runs.workers import Workers
@@ -58,11 +58,11 @@ def run_batches(  # noqa: PLR0913 - independent options of a run
         full_refresh: Replace existing rows, including those of assets that append or upsert.
         listener: Called from other threads with a batch and the state of its assets whenever that changes.
     """
-    tell = listener or (lambda _batch, _assets: None)
+    notify = listener or (lambda _batch, _assets: None)
     tried: list[BatchRun] = []
     for group in groups(pipeline, batches) if processes > 1 and not full_refresh else [[batch] for batch in batches]:
         if len(group) > 1:
-            tried += _beside(pipeline, instance, group, min(processes, len(group)), tell)
+            tried += _concurrently(pipeline, instance, group, min(processes, len(group)), notify)
         else:
             [batch] = group
             outcome = run_assets(
@@ -72,7 +72,7 @@ def run_batches(  # noqa: PLR0913 - independent options of a run
                 batch.partitions,
                 processes=processes,
                 full_refresh=full_refresh,
-                listener=partial(tell, batch),
+                listener=partial(notify, batch),
             )
             tried.append(BatchRun(batch, outcome))
         if not all(run.outcome.success for run in tried):
@@ -84,14 +84,14 @@ def groups(pipeline: Pipeline, batches: Iterable[Batch]) -> list[list[Batch]]:
     """Group batches that can run concurrently; each group starts after the one before has ended."""
     found: list[list[Batch]] = []
     for batch in batches:
-        if found and _do_not_meet(pipeline, [*found[-1], batch]):
+        if found and _are_independent(pipeline, [*found[-1], batch]):
             found[-1].append(batch)
         else:
             found.append([batch])
     return found
 
 
-def _do_not_meet(pipeline: Pipeline, batches: Sequence[Batch]) -> bool:
+def _are_independent(pipeline: Pipeline, batches: Sequence[Batch]) -> bool:
     """Whether the batches write different partitions and none reads or writes a partition of another."""
     partitions = [key for batch in batches for key in batch.partitions]
     if len(set(partitions)) < len(partitions) or not all(batch.partitions for batch in batches):
@@ -127,8 +127,8 @@ def _same_partition(mapping: PartitionMapping | None) -> bool:
             return False
 
 
-def _beside(
-    pipeline: Pipeline, instance: DagsterInstance, batches: Sequence[Batch], processes: int, tell: Listener
+def _concurrently(
+    pipeline: Pipeline, instance: DagsterInstance, batches: Sequence[Batch], processes: int, notify: Listener
 ) -> list[BatchRun]:
     """Run batches concurrently; if one fails, those already running finish."""
     waiting = deque(batches)
@@ -136,7 +136,7 @@ def _beside(
     done: dict[Batch, RunOutcome] = {}
     # Threads wait for the worker processes and follow their events, so the process pool has to shut down first.
     with (
-        quick_history(dagster_home(pipeline.artifacts)),
+        fast_event_log(dagster_home(pipeline.artifacts)),
         ThreadPoolExecutor(processes, "floe-batch") as threads,
         Workers.started(pipeline, processes) as workers,
     ):
@@ -150,7 +150,7 @@ def _beside(
                     batch.keys,
                     batch.partitions,
                     execute=workers,
-                    listener=partial(tell, batch),
+                    listener=partial(notify, batch),
                 )
             if not running:
                 break

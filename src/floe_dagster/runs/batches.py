@@ -55,7 +55,7 @@ def batches_of(
     batches: list[Batch] = []
     for stage in pipeline.stages(chosen):
         if pipeline.partitioned(stage[0]):
-            batches += _stretches(pipeline, stage, partitions, due)
+            batches += _ranges(pipeline, stage, partitions, due)
         else:
             batches.append(Batch(tuple(stage)))
     return batches
@@ -79,7 +79,7 @@ def _due(
     return due
 
 
-def _stretches(
+def _ranges(
     pipeline: Pipeline, stage: Sequence[AssetKey], partitions: Sequence[str], due: Mapping[AssetKey, set[str]]
 ) -> list[Batch]:
     """Merge adjacent partitions that are due for the same assets, if those assets accept ranges."""

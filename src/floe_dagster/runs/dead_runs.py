@@ -61,7 +61,7 @@ class ClearedRun:
         more = len(self.branches) - len(shown)
         what = ", ".join(shown) + (f" and {more} more" if more else "")
         cleared = f" and its branches were removed: {what}" if shown else "; it left no branches"
-        return f"Run {self.run_id[:_DIGITS]} was killed on this host. It is marked as failed{cleared}."
+        return f"Run {self.run_id[:_DIGITS]} was killed on this host. It was marked as failed{cleared}."
 
 
 def process_tags() -> dict[str, str]:
@@ -91,7 +91,7 @@ def clear_dead_runs(
     """
     cleared = []
     for run in runs:
-        held_back = _held_back(run, instance)
+        held_back = _held_back_branches(run, instance)
         left = [
             (table, branch) for table in tables_of(run) for branch in _clear(manager, table, run, instance, held_back)
         ]
@@ -121,7 +121,7 @@ def _is_dead(run: DagsterRun) -> bool:
     return bool(marks) and all(mark is not None and mark.dead for mark in marks)
 
 
-def _held_back(run: DagsterRun, instance: DagsterInstance) -> set[str]:
+def _held_back_branches(run: DagsterRun, instance: DagsterInstance) -> set[str]:
     """Return the branches that the run's checks held back and reported."""
     found, cursor, more = set(), None, True
     while more:
@@ -130,8 +130,8 @@ def _held_back(run: DagsterRun, instance: DagsterInstance) -> set[str]:
             event = record.event_log_entry.dagster_event
             evaluation = event.event_specific_data if event else None
             if isinstance(evaluation, AssetCheckEvaluation) and evaluation.check_name == PUBLISHED:
-                held = evaluation.metadata.get("branch")
-                found |= {str(held.value)} if held is not None else set()
+                branch = evaluation.metadata.get("branch")
+                found |= {str(branch.value)} if branch is not None else set()
         cursor, more = page.cursor, page.has_more
     return found
 
@@ -146,8 +146,8 @@ def _clear(
     digits = run_digits(origin_run_id(run, instance))
     cleared = clear_operations(manager.context, table)
     for branch in list(table.metadata.refs):
-        mine = branch.startswith(STAGING_PREFIX) and digits in branch.split(".")
-        if not mine or branch in held_back or not _made_by(table, branch, run.run_id):
+        belongs_to_run = branch.startswith(STAGING_PREFIX) and digits in branch.split(".")
+        if not belongs_to_run or branch in held_back or not _made_by(table, branch, run.run_id):
             continue
         try:
             manager.remove_branch(name, branch)

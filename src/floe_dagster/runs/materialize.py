@@ -13,9 +13,9 @@ from dagster import RunsFilter, build_reconstructable_job, execute_job
 
 from floe_core.errors import EngineError
 from floe_dagster.assets.keys import FULL_REFRESH_TAG
-from floe_dagster.code_location import job_of_assets, name_project
+from floe_dagster.code_location import export_project, job_of_assets
 from floe_dagster.runs.dead_runs import process_tags
-from floe_dagster.runs.history import quick_history
+from floe_dagster.runs.event_log import fast_event_log
 from floe_dagster.runs.home import dagster_home
 from floe_dagster.runs.progress import AssetProgress, AssetState, RunProgress
 from floe_dagster.telemetry.causes import Cause, cause_of
@@ -90,8 +90,8 @@ def run_assets(  # noqa: PLR0913 - independent options of a run
     success, lost = True, None
     request = uuid.uuid4().hex
     tenant = pipeline.tenant
-    # A custom executor may be called from several threads; its caller applies quick_history once for all of them.
-    history = nullcontext() if execute else quick_history(dagster_home(pipeline.artifacts))
+    # A custom executor may be called from several threads; its caller applies fast_event_log once for all of them.
+    history = nullcontext() if execute else fast_event_log(dagster_home(pipeline.artifacts))
     if execute is None:
         here = InThisProcess(pipeline, instance)
         execute = here if processes == 1 else _InStepProcesses(pipeline, instance, processes)
@@ -122,7 +122,7 @@ def run_assets(  # noqa: PLR0913 - independent options of a run
     return RunOutcome(tuple(run_ids), success, tuple(progress.assets), time.monotonic() - started, failure)
 
 
-def together(outcomes: Sequence[RunOutcome]) -> RunOutcome:
+def combined(outcomes: Sequence[RunOutcome]) -> RunOutcome:
     """Combine the outcomes of consecutive runs: add up rows, and keep the worst state of each asset."""
     assets: dict[str, AssetProgress] = {}
     for outcome in outcomes:
@@ -151,7 +151,7 @@ def _continued(before: AssetProgress, after: AssetProgress) -> AssetProgress:
     )
 
 
-def never_begun(pipeline: Pipeline, keys: Iterable[AssetKey]) -> RunOutcome:
+def never_started(pipeline: Pipeline, keys: Iterable[AssetKey]) -> RunOutcome:
     """Return the outcome for assets of batches that were not started."""
     assets = [AssetProgress(key.to_user_string(), pipeline.table(key), AssetState.SKIPPED) for key in keys]
     return RunOutcome((), success=True, assets=tuple(assets), seconds=0.0)
@@ -193,7 +193,7 @@ class _InStepProcesses:
 
     def __call__(self, keys: Sequence[AssetKey], tags: dict[str, str]) -> tuple[str, bool]:
         """Run assets to the end; return the run id and whether the run succeeded."""
-        name_project(self.pipeline.artifacts, tenant=self.pipeline.tenant)
+        export_project(self.pipeline.artifacts, tenant=self.pipeline.tenant)
         config = {**_QUIET, "execution": {"config": {"multiprocess": {"max_concurrent": self.processes}}}}
         names = [key.to_user_string() for key in keys]
         job = build_reconstructable_job(job_of_assets.__module__, job_of_assets.__name__, (names,))

@@ -100,7 +100,7 @@ class Pipeline:
         models = artifacts.project_root / artifacts.orchestration.models
         if artifacts.orchestration.module is None and not models.is_dir():
             msg = f"Project '{artifacts.name}' has no assets."
-            hint = "Set orchestration.module in floe.yaml (for example: assets), or add SQL models below models/."
+            hint = f"Set orchestration.module in floe.yaml (for example: assets), or add SQL models to {models.name}/."
             raise ConfigurationError(msg, hint=hint)
         quiet_beta_warnings()
         plugins, name = (registry or PluginRegistry()).for_project(), artifacts.orchestration.type
@@ -149,7 +149,7 @@ class Pipeline:
         names = [self.table(key) for key in self.keys]
         close = get_close_matches(part.strip("+").replace("/", "."), names, n=1)
         shown = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
-        hint = f"Did you mean {close[0]}?" if close else f"Assets: {shown}."
+        hint = f"Did you mean '{close[0]}'?" if close else f"Assets: {shown}."
         return ConfigurationError(f"No asset matches '{part}'.", hint=hint)
 
     def table(self, key: AssetKey) -> str:
@@ -195,8 +195,8 @@ class Pipeline:
             ConfigurationError: Partitions or a tenant are missing, unexpected or unknown.
         """
         if self.artifacts.orchestration.per_tenant and self.tenant is None:
-            msg = "The assets of this project run per tenant, but no tenant was given."
-            raise ConfigurationError(msg, hint="Add --tenant ID. Run floe tenants list to see the tenants.")
+            msg = "The assets of this project run per tenant, but no tenant is given."
+            raise ConfigurationError(msg, hint="Pass --tenant ID. List the tenants with: floe tenants list")
         definitions = {definition for key in keys if (definition := self._own_partitions(key)) is not None}
         if not definitions:
             if choice.first is not None:
@@ -250,9 +250,9 @@ def _keys_of(definition: PartitionsDefinition, choice: PartitionChoice, instance
     if choice.due is not None and choice.first is None:
         return list(known)
     if choice.first is None or choice.last is None:
-        msg = "The selected assets are partitioned, but no partition was given."
+        msg = "The selected assets are partitioned, but no partition is given."
         raise ConfigurationError(
-            msg, hint=f"Add --partition, --partition-range A...B, --missing or --all-partitions. {what}"
+            msg, hint=f"Pass --partition, --partition-range A...B, --missing or --all-partitions. {what}"
         )
     for key in (choice.first, choice.last):
         if key not in known:
@@ -264,7 +264,7 @@ def _keys_of(definition: PartitionsDefinition, choice: PartitionChoice, instance
         keys = definition.get_partition_keys_in_range(PartitionKeyRange(choice.first, choice.last))
     if not keys:
         msg = f"The range {choice} contains no partitions."
-        raise ConfigurationError(msg, hint="Put the earlier partition first.")
+        raise ConfigurationError(msg, hint="Pass the earlier partition first.")
     return list(keys)
 
 

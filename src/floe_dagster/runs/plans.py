@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from floe_core.declaration.drift import DriftItem, DriftKind, DriftSeverity
 from floe_core.schemas import TableConfig
-from floe_dagster.assets.partitions import tie
+from floe_dagster.assets.partitions import bind_partitions
 from floe_dagster.assets.upsert_keys import DeclaredKeys
 from floe_dagster.gate.checks import PUBLISHED
 from floe_dagster.tenants import own_partitions
@@ -35,7 +35,7 @@ _NO_KEYS = DriftItem(
     declared=None,
     actual=None,
     severity=DriftSeverity.BREAKING,
-    fix="The run stops before it writes. Set keys for the table in floe.yaml.",
+    fix="The run would fail before writing. Set keys for the table in floe.yaml.",
 )
 
 
@@ -151,7 +151,7 @@ def partition_terms(pipeline: Pipeline, tables: Mapping[str, TableConfig]) -> di
         table, partitions = pipeline.table(key), own_partitions(pipeline.spec(key).partitions_def)
         if table in tables and partitions is not None and tables[table].columns:
             schema = declared_schema(tables[table].columns)
-            terms[table] = tuple(tie(partitions, schema, pipeline.column_choice(key)).terms)
+            terms[table] = tuple(bind_partitions(partitions, schema, pipeline.column_choice(key)).terms)
     return terms
 
 

@@ -35,7 +35,7 @@ class AssetState(StrEnum):
     WRITTEN = "written"
     PUBLISHED = "published"
     UNCHANGED = "nothing written"
-    HELD = "held back"
+    HELD_BACK = "held back"
     FAILED = "failed"
     SKIPPED = "not run"
 
@@ -240,7 +240,7 @@ class RunProgress:
         failed = [check.sentence for check in asset.checks if not check.passed]
         self._change(
             key,
-            state=AssetState.HELD,
+            state=AssetState.HELD_BACK,
             branch=figures.get("branch") or asset.branch,
             ended=moment,
             reason="; ".join(failed) or evaluation.description,
@@ -255,7 +255,7 @@ class RunProgress:
         if gated := self._gates.get(event.step_key or ""):
             keys.append(gated)
         for key in keys:
-            if self._assets[key].state is not AssetState.HELD:
+            if self._assets[key].state is not AssetState.HELD_BACK:
                 self._change(key, state=AssetState.FAILED, reason=cause.reason, error=cause.error, ended=moment)
         self._check_failed(event.step_key or "", cause.reason)
 

@@ -82,8 +82,8 @@ class RunHistory:
             return set()
         wanted = AssetRecordsFilter(key, storage_ids=list(latest.values()))
         records = self._instance.fetch_materializations(wanted, limit=len(latest)).records
-        held = {one.storage_id for one in records if not verdicts.get(one.run_id, True)}
-        return {own for own, number in latest.items() if number in held}
+        unpublished = {one.storage_id for one in records if not verdicts.get(one.run_id, True)}
+        return {own for own, number in latest.items() if number in unpublished}
 
     def _own(self, key: AssetKey, names: Iterable[str]) -> Iterable[tuple[str, str]]:
         """Yield the partitions of this pipeline's tenant, each as its key without the tenant and its key in Dagster."""

@@ -17,9 +17,9 @@ from dagster import AssetKey
 from floe_core.errors import EngineError
 from floe_core.observing.observability import continued, flush_observability, trace_parent
 from floe_core.telemetry import is_tracing
-from floe_dagster.code_location import artifacts_from_environment, name_project
+from floe_dagster.code_location import artifacts_from_environment, export_project
 from floe_dagster.runs.dead_runs import process_tags
-from floe_dagster.runs.history import quick_history
+from floe_dagster.runs.event_log import fast_event_log
 from floe_dagster.runs.home import dagster_home, open_instance
 from floe_dagster.runs.materialize import InThisProcess
 from floe_dagster.runs.pipeline import Pipeline
@@ -43,11 +43,11 @@ class Workers:
     @contextmanager
     def started(cls, pipeline: Pipeline, count: int) -> Iterator[Workers]:
         """Provide up to this many workers during a block; an exception in the block interrupts their runs."""
-        name_project(pipeline.artifacts, tenant=pipeline.tenant)
-        pool = ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn"), initializer=_settle)
+        export_project(pipeline.artifacts, tenant=pipeline.tenant)
+        pool = ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn"), initializer=_prepare_worker)
         with _ignoring_interrupts():
             for _ in range(count):
-                pool.submit(_begin)
+                pool.submit(_start_worker)
         try:
             yield cls(pipeline, pool)
         except BaseException:
@@ -86,11 +86,11 @@ def _ignoring_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _begin() -> None:
+def _start_worker() -> None:
     """Do nothing; submitting this makes the pool start a worker."""
 
 
-def _settle() -> None:
+def _prepare_worker() -> None:
     """Ignore interrupts while the worker is idle, and exit with the parent process."""
     # The terminal sends Ctrl-C to the whole process group; a worker receives it only from its parent.
     os.setpgid(0, 0)
@@ -111,7 +111,7 @@ def _execute(
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         pipeline, instance = _project(tenant)
-        with continued(parent), quick_history(dagster_home(pipeline.artifacts)):
+        with continued(parent), fast_event_log(dagster_home(pipeline.artifacts)):
             chosen = [AssetKey.from_user_string(key) for key in keys]
             return InThisProcess(pipeline, instance)(chosen, tags | process_tags())
     finally:

@@ -50,7 +50,7 @@ class Cause:
 def cause_of(error: SerializableErrorInfo | None) -> Cause:
     """Return the error to report: floe's own, whose message has a hint, or else the root cause."""
     if error is None:
-        return Cause("failed without an error message")
+        return Cause("the step failed without an error message")
     chain = list(_chain(error))
     if any(link.cls_name in _INTERRUPTS for link in chain):
         return Cause("interrupted", interrupted=True)

@@ -124,7 +124,7 @@ class Lineage:
 
     def send(self, event: Any) -> None:  # noqa: ANN401 - a RunEvent
         """Send an event; after a failure, sending pauses for a while."""
-        if self._receiver.silent:
+        if self._receiver.paused:
             return
         try:
             self._receiver.take(lambda: self._client.emit(event), seconds=self._config.timeout_seconds)

@@ -19,9 +19,9 @@ from dagster import DagsterEventType, Executor, ExecutorDefinition, multi_or_in_
 from floe_core.observing.observability import (
     continued,
     flush_observability,
-    handed_over,
     inherited_parent,
     join,
+    propagated,
     trace_parent,
 )
 from floe_core.telemetry import get_logger, is_tracing, process_span, traced
@@ -79,7 +79,7 @@ class RunObserver:
         self._followed: set[str] = set()
         self._lock = threading.Lock()
 
-    def know(self, assets: Iterable[AssetsDefinition]) -> None:
+    def register_assets(self, assets: Iterable[AssetsDefinition]) -> None:
         """Register which steps make which assets."""
         for asset in assets:
             if asset.is_executable:
@@ -97,10 +97,10 @@ class RunObserver:
                 return
             self._followed.add(run.run_id)
         if _is_unwatched(run, instance):
-            instance.add_event_listener(run.run_id, _RunHere(self, run).notice)
+            instance.add_event_listener(run.run_id, _LocalRun(self, run).handle)
         # In a separate step process, resources are initialized before the step starts.
         join(_parent_of(run))
-        instance.add_event_listener(run.run_id, _Steps(self, run, instance).notice)
+        instance.add_event_listener(run.run_id, _Steps(self, run, instance).handle)
 
     def executor(self, inner: ExecutorDefinition | Executor | None) -> ExecutorDefinition | Executor | None:
         """Return an executor whose runs are observed; without tracing and lineage, return the given one unchanged."""
@@ -224,7 +224,7 @@ def trace_tags() -> dict[str, str]:
     return {} if parent is None else {TRACE_TAG: parent}
 
 
-class _RunHere:
+class _LocalRun:
     """A run that this process executes without floe's executor, such as ``materialize`` or ``execute_in_process``."""
 
     def __init__(self, observer: RunObserver, run: DagsterRun) -> None:
@@ -232,7 +232,7 @@ class _RunHere:
         self._scope.callback(observer.flush)
         self._run = self._scope.enter_context(watched_run(observer.lineage, run.run_id, run.job_name))
 
-    def notice(self, entry: EventLogEntry) -> None:
+    def handle(self, entry: EventLogEntry) -> None:
         """Handle an event of the run; errors are logged and do not fail the run."""
         event = entry.dagster_event
         if event is None or event.event_type not in _RUN_ENDINGS:
@@ -267,20 +267,20 @@ class _Steps:
         self._instance = instance
         self._open: dict[str, _OpenStep] = {}
 
-    def notice(self, entry: EventLogEntry) -> None:
+    def handle(self, entry: EventLogEntry) -> None:
         """Handle an event of the run; errors are logged and do not fail the run."""
         event = entry.dagster_event
         if event is None or event.step_key is None:
             return
         try:
-            self._notice(event, event.step_key)
+            self._handle(event, event.step_key)
         except Exception as err:  # noqa: BLE001 - observing must not fail the run
             _log.warning("step_not_observed", step=event.step_key, error=type(err).__name__, reason=str(err))
 
-    def _notice(self, event: DagsterEvent, step: str) -> None:
+    def _handle(self, event: DagsterEvent, step: str) -> None:
         if event.event_type in _BEGINNINGS:
-            again = event.event_type is DagsterEventType.STEP_RESTARTED
-            self._begin(step, _last_attempt(self._instance, self._run, step).number if again else 0)
+            is_retry = event.event_type is DagsterEventType.STEP_RESTARTED
+            self._begin(step, _last_attempt(self._instance, self._run, step).number if is_retry else 0)
         elif step not in self._open:
             return
         elif event.event_type is DagsterEventType.ASSET_MATERIALIZATION:
@@ -301,12 +301,12 @@ class _Steps:
 
     def _materialized(self, step: str, event: DagsterEvent) -> None:
         metadata: Mapping[str, Any] = event.step_materialization_data.materialization.metadata
-        under_way = self._open[step]
+        step_state = self._open[step]
         figures = {key: metadata[key].value for key in ("table", "num_rows", "snapshot_id") if key in metadata}
         # A write of several partitions logs one materialization for each of them.
-        under_way.written[figures.get("table")] = figures
-        if under_way.emitter:
-            under_way.emitter.wrote(metadata)
+        step_state.written[figures.get("table")] = figures
+        if step_state.emitter:
+            step_state.emitter.wrote(metadata)
 
     def _end(self, step: str, reason: str | None) -> None:
         ended = self._open.pop(step)
@@ -357,7 +357,7 @@ def _last_attempt(instance: DagsterInstance, run: DagsterRun, step: str) -> _Att
     return _Attempt(len(begun) - 1, int(begun[-1] * 1e9)) if begun else _Attempt()
 
 
-class _StepsElsewhere:
+class _RemoteSteps:
     """The steps of one run that other processes execute, as seen by the run's executor."""
 
     def __init__(self, observer: RunObserver, run: DagsterRun, instance: DagsterInstance) -> None:
@@ -365,7 +365,7 @@ class _StepsElsewhere:
         self._run = run
         self._instance = instance
 
-    def notice(self, event: DagsterEvent) -> None:
+    def handle(self, event: DagsterEvent) -> None:
         """Report the failure of a step whose process was killed or never started the step."""
         step = event.step_key
         if step is None or self._observer.follows(self._run):
@@ -420,12 +420,12 @@ class _ObservedExecutor(Executor):
         run: DagsterRun = plan_context.dagster_run
         instance: DagsterInstance = plan_context.instance
         try:
-            with watched_run(self._observer.lineage, run.run_id, run.job_name) as watched, handed_over():
+            with watched_run(self._observer.lineage, run.run_id, run.job_name) as watched, propagated():
                 if tags := trace_tags():
                     instance.add_run_tags(run.run_id, tags)
-                elsewhere = _StepsElsewhere(self._observer, run, instance)
+                elsewhere = _RemoteSteps(self._observer, run, instance)
                 for event in self._inner.execute(plan_context, execution_plan):
-                    elsewhere.notice(event)
+                    elsewhere.handle(event)
                     if event.is_step_failure:
                         watched.reason = _step_failed(event.step_key)
                     yield event

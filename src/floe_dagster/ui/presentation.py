@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _NO_GROUP = "default"
 _KIND = "iceberg"
 # Dagster allows at most three kinds per asset.
-_MOST_KINDS = 3
+_MAX_KINDS = 3
 
 
 def presented(spec: AssetSpec, table: str, declared: TableConfig | None) -> AssetSpec:
@@ -29,6 +29,6 @@ def presented(spec: AssetSpec, table: str, declared: TableConfig | None) -> Asse
         spec = spec.replace_attributes(group_name=re.sub(r"\W", "_", namespace))
     if not spec.description and declared is not None and declared.description:
         spec = spec.replace_attributes(description=declared.description)
-    if _KIND not in spec.kinds and len(spec.kinds) < _MOST_KINDS:
+    if _KIND not in spec.kinds and len(spec.kinds) < _MAX_KINDS:
         spec = spec.merge_attributes(kinds={_KIND})
     return spec

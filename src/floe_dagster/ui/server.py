@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 _POLL_SECONDS = 0.25
-_ANSWER_SECONDS = 5.0
+_RESPONSE_SECONDS = 5.0
 # Dagster gives its webserver and its daemon a minute each.
 _END_SECONDS = 150.0
 _LEFTOVER_SECONDS = 20.0
@@ -54,7 +54,7 @@ class DagsterUi:
         home = dagster_home(self._artifacts)
         command = [sys.executable, "-m", "dagster", "dev", "--host", HOST, "--port", str(self._port)]
         command += ["--workspace", str(self._workspace(home)), "--log-level", "warning"]
-        # In a session of its own, it receives Ctrl-C only through us, and the process group contains all its children.
+        # In a separate session, it gets Ctrl-C only from this process, and its process group has all its children.
         self._process = subprocess.Popen(  # noqa: S603 - our own
             command, env=self._environment(home), cwd=self._artifacts.project_root, start_new_session=True
         )
@@ -79,7 +79,7 @@ class DagsterUi:
             with (
                 contextlib.suppress(OSError),
                 urllib.request.urlopen(  # noqa: S310 - our own address
-                    f"{self.url}/server_info", timeout=_ANSWER_SECONDS
+                    f"{self.url}/server_info", timeout=_RESPONSE_SECONDS
                 ),
             ):
                 return None
@@ -92,7 +92,7 @@ class DagsterUi:
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:
-            msg = "DagsterUi is not running. Enter its context first."
+            msg = "DagsterUi is not running. Use it as a context manager."
             raise RuntimeError(msg)
         return self._process
 
@@ -148,14 +148,16 @@ def chosen_port(port: int) -> int:
             probe.bind((HOST, port))
         except OSError as err:
             msg = f"Port {port} is not available: {err.strerror}."
-            raise ConfigurationError(msg, hint="Choose another: floe dev --port 3001, or 0 for any free one.") from err
+            raise ConfigurationError(
+                msg, hint="Choose another port, such as floe dev --port 3001, or any free port with --port 0."
+            ) from err
         return int(probe.getsockname()[1])
 
 
 @contextlib.contextmanager
-def ends_by_interrupt() -> Iterator[None]:
+def interrupted_by_signals() -> Iterator[None]:
     """Handle SIGTERM and SIGHUP like Ctrl-C for the duration of a block."""
-    # SIGINT too: shells start background jobs with SIGINT ignored, and child processes would inherit that.
+    # SIGINT as well: shells start background jobs with SIGINT ignored, which child processes would inherit.
     names = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {name: signal.signal(name, signal.default_int_handler) for name in names}
     try:

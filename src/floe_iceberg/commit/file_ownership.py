@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.exceptions import NoSuchNamespaceError
 
-from floe_core.declaration.locations import lies_in
+from floe_core.declaration.locations import is_at_or_below
 from floe_core.errors import (
     CapabilityError,
     CatalogAuthorizationError,
@@ -110,7 +110,7 @@ def default_namespace_location(context: ManagerContext, namespace: tuple[str, ..
         with contextlib.suppress(*_NOT_VISIBLE):
             location = namespaces.properties(namespace[:depth]).get("location")
         # A namespace must not choose a location outside its parent's location.
-        if location and (default_location is None or lies_in(location, [default_location])):
+        if location and (default_location is None or is_at_or_below(location, [default_location])):
             default_location = location
         elif default_location is not None:
             default_location = f"{default_location.rstrip('/')}/{namespace[depth - 1]}"

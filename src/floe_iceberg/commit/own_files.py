@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from floe_core.declaration.locations import Compass, Destinations
+from floe_core.declaration.locations import Destinations, LocationResolver
 from floe_core.errors import SharedFilesError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class OwnFiles:
     decoded: tuple[str, ...]
     others: tuple[str, ...] = ()
     refused: Mapping[str, str] = field(default_factory=dict)
-    _compass: Compass = field(default_factory=Compass, compare=False, repr=False)
+    _resolver: LocationResolver = field(default_factory=LocationResolver, compare=False, repr=False)
 
     @classmethod
     def of(cls, metadata: TableMetadata) -> OwnFiles:
@@ -56,24 +56,24 @@ class OwnFiles:
     def below(cls, locations: Iterable[str]) -> OwnFiles:
         """Return the files below the given locations."""
         named = tuple(dict.fromkeys(locations))
-        compass = Compass()
-        destinations = [root for location in named if (root := _root(compass, location)) is not None]
+        resolver = LocationResolver()
+        destinations = [root for location in named if (root := _root(resolver, location)) is not None]
         return cls(
             named,
             tuple(plain for root in destinations for plain in root.plain),
             tuple(decoded for root in destinations for decoded in root.decoded),
-            _compass=compass,
+            _resolver=resolver,
         )
 
     def without(self, locations: Iterable[str], refused: Mapping[str, str] | None = None) -> OwnFiles:
         """Return a copy that excludes locations of other tables."""
-        destinations = (_root(self._compass, location) for location in locations)
+        destinations = (_root(self._resolver, location) for location in locations)
         others = {name for root in destinations if root for name in (*root.plain, *root.decoded)}
         return replace(self, others=(*self.others, *others), refused=refused or self.refused)
 
     def __contains__(self, location: str) -> bool:
         """Whether a file belongs to the table under every interpretation of its name by clients."""
-        destinations = self._compass.destinations(location)
+        destinations = self._resolver.destinations(location)
         if destinations is None or not self._contains_all(destinations.plain, self.roots):
             return False
         return destinations.decoded is destinations.plain or self._contains_all(destinations.decoded, self.decoded)
@@ -98,12 +98,12 @@ def declared_locations(metadata: TableMetadata) -> tuple[str, ...]:
 
 def normalized_root(location: str) -> str | None:
     """Return a location normalized, ending in ``/``, with links resolved; None if it cannot be resolved."""
-    destinations = _root(Compass(), location)
+    destinations = _root(LocationResolver(), location)
     return destinations.plain[0] if destinations else None
 
 
-def _root(compass: Compass, location: str) -> Destinations | None:
-    destinations = compass.destinations(f"{location.rstrip('/')}/_")
+def _root(resolver: LocationResolver, location: str) -> Destinations | None:
+    destinations = resolver.destinations(f"{location.rstrip('/')}/_")
     # A location that clients resolve to different folders belongs to no table.
     if destinations is None or len(destinations.plain) > 1 or len(destinations.decoded) > 1:
         return None

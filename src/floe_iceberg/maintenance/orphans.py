@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from floe_core.declaration.locations import Compass, normal, path_alone
+from floe_core.declaration.locations import LocationResolver, normal, path_only
 from floe_core.errors import MaintenanceError, UnsafeRetentionError
 from floe_iceberg.commit.file_ownership import own_files
 from floe_iceberg.commit.own_files import require_collected
@@ -237,12 +237,12 @@ def _require_exclusive_folder(table: Table, listed: Iterable[str]) -> None:
 
 def _unreferenced(table: Table, files: list[_Listed]) -> list[_Listed]:
     # A table's location may be a link to the folder that its files are named after.
-    compass = Compass()
-    referenced = {compass.real(path) for path in _referenced(table)}
-    orphans = [file for file in files if compass.real(file.location) not in referenced and not _is_hidden(table, file)]
+    resolver = LocationResolver()
+    referenced = {resolver.real(path) for path in _referenced(table)}
+    orphans = [file for file in files if resolver.real(file.location) not in referenced and not _is_hidden(table, file)]
     # The same path in a store with another name may be the same file.
-    paths = {path_alone(path) for path in referenced} if orphans else set()
-    if ambiguous := next((file for file in orphans if path_alone(file.location) in paths), None):
+    paths = {path_only(path) for path in referenced} if orphans else set()
+    if ambiguous := next((file for file in orphans if path_only(file.location) in paths), None):
         msg = (
             f"The metadata of table '{name_of(table)}' references '{ambiguous.location}' with another scheme or store."
         )

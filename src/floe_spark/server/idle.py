@@ -12,7 +12,7 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from floe_core.runtime.files import lock_shared, try_lock_alone
+from floe_core.runtime.files import lock_shared, try_lock_exclusive
 from floe_core.runtime.processes import birth_of
 from floe_spark.server.processes import end_process
 
@@ -102,7 +102,7 @@ def watch(state_dir: Path, idle_seconds: float, *, pid: int, born: str) -> None:
 def _without_clients(state_dir: Path) -> Iterator[bool]:
     """Yield whether there is no client; if so, none can take a lease during the block."""
     with (state_dir / _LOCK_FILE).open("r+") as stream:
-        unused = try_lock_alone(stream.fileno())
+        unused = try_lock_exclusive(stream.fileno())
         if not unused:
             # A client may hold its lease for hours; the server counts as in use until it is released.
             os.utime(state_dir / _LOCK_FILE)

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from floe_core.declaration.locations import lies_in
+from floe_core.declaration.locations import is_at_or_below
 from floe_core.errors import CorruptFileError, FloeStorageError, NamespaceNotFoundError, TransientError
 from floe_core.observing.redaction import redact_text
 from floe_iceberg.commit.own_files import OwnFiles, declared_locations
@@ -24,7 +24,7 @@ METADATA_PATH = "write.metadata.path"
 _LOADS_AT_ONCE = 8
 
 
-def is_place_in(own: OwnFiles, place: str) -> bool:
+def is_own_location(own: OwnFiles, place: str) -> bool:
     """Whether a folder or file is certainly located at or below one of the places, however a client resolves it."""
     return f"{place.rstrip('/')}/_" in own
 
@@ -35,7 +35,7 @@ class TenantTable:
 
     Attributes:
         name: ``namespace.table``.
-        places: Its location, its metadata file, and the folders set in its properties.
+        places: Its location, its metadata file, and the folders in its properties.
         columns: Names of its columns.
         properties: Its properties.
         snapshot_id: Current snapshot, None if it has no snapshots.
@@ -134,7 +134,7 @@ def _known_places(manager: IcebergTableManager, name: str, err: FloeStorageError
 
 
 def places_of_all(manager: IcebergTableManager) -> dict[str, TablePlaces]:
-    """Return the places of all tables in a catalog; an unreadable table does not fail the call."""
+    """Return the locations of all tables in a catalog; unreadable tables do not cause an error."""
     usable: list[str] = []
     found: dict[str, TablePlaces] = {}
     for namespace, tables in walk(manager):
@@ -143,12 +143,12 @@ def places_of_all(manager: IcebergTableManager) -> dict[str, TablePlaces]:
             if all(map(is_usable, parts)):
                 usable.append(".".join(parts))
             else:
-                found[NamespaceContent(ContentKind.TABLE, parts).name] = _odd_places(manager, parts)
+                found[NamespaceContent(ContentKind.TABLE, parts).name] = _places_of_unaddressable(manager, parts)
     found |= {table.name: TablePlaces(table.places, table.broken) for table in _all_described(manager, usable)}
     return found
 
 
-def _odd_places(manager: IcebergTableManager, parts: tuple[str, ...]) -> TablePlaces:
+def _places_of_unaddressable(manager: IcebergTableManager, parts: tuple[str, ...]) -> TablePlaces:
     """Return the places of a table whose name floe cannot address."""
     try:
         table = manager.catalog.load_table(parts)
@@ -160,17 +160,17 @@ def _odd_places(manager: IcebergTableManager, parts: tuple[str, ...]) -> TablePl
 
 
 def intruders(config: IcebergCatalogConfig, tenant: str, all_tables: Mapping[str, TablePlaces]) -> list[str]:
-    """Return the tables of others that are located below a tenant's prefixes."""
+    """Return tables of others that are located below a tenant's prefixes."""
     roots = tenant_roots(config, tenant)
     return [
         name
         for name, table in all_tables.items()
-        if not _is_own(config, tenant, name) and any(lies_in(place, roots) for place in table.places)
+        if not _is_own(config, tenant, name) and any(is_at_or_below(place, roots) for place in table.places)
     ]
 
 
 def broken_of_others(config: IcebergCatalogConfig, tenant: str, all_tables: Mapping[str, TablePlaces]) -> list[str]:
-    """Return the tables of others that cannot be read, so their places are only partly known."""
+    """Return tables of others that cannot be read, so that only some of their locations are known."""
     return [name for name, table in all_tables.items() if table.broken and not _is_own(config, tenant, name)]
 
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 from pyiceberg.io import load_file_io
 
-from floe_core.declaration.locations import lies_in
+from floe_core.declaration.locations import is_at_or_below
 from floe_core.errors import ConfigurationError, FloeStorageError, StorageError, TransientError
 from floe_core.observing.redaction import redact_text
 from floe_core.telemetry import traced
 from floe_iceberg.table.files.live_files import FileReader
-from floe_tenancy.layout.layout import is_place_in
+from floe_tenancy.layout.layout import is_own_location
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -51,7 +51,7 @@ def export_root(destination: str, *, forbidden: Sequence[str]) -> str:
     """
     given = destination.strip()
     root = given.rstrip("/") if "://" in given else f"file://{Path(given).expanduser().resolve()}"
-    if lies_in(root, forbidden):
+    if is_at_or_below(root, forbidden):
         msg = f"Cannot export to {root}: off-boarding deletes this folder."
         raise ConfigurationError(msg, hint="Choose a folder outside the tenant's prefixes.")
     return root
@@ -65,7 +65,7 @@ def reason_against_export(manager: IcebergTableManager, table: TenantTable, own:
     """
     if table.broken:
         return f"cannot read it: {table.broken}"
-    if outside := [place for place in table.places if not is_place_in(own, place)]:
+    if outside := [place for place in table.places if not is_own_location(own, place)]:
         return f"it uses {outside[0]}, outside the tenant's prefixes"
     if table.snapshot_id is None:
         return None

@@ -13,7 +13,7 @@ from floe_tenancy.layout.contents import contents_of
 from floe_tenancy.layout.layout import (
     broken_of_others,
     intruders,
-    is_place_in,
+    is_own_location,
     namespaces_of,
     places_of_all,
     tables_of,
@@ -83,7 +83,7 @@ class OffboardingPlan:
         """
         if self.holds:
             msg = f"Tenant '{self.tenant}' is under legal hold: {'; '.join(self.holds)}."
-            hint = f"Nothing was removed. Once the hold is lifted, remove the property {LEGAL_HOLD}."
+            hint = f"Nothing was removed. To lift the hold, remove the property {LEGAL_HOLD}."
             raise LegalHoldError(msg, hint=hint)
         if self.intruders:
             msg = f"Tables of others are located in the prefix of tenant '{self.tenant}': {', '.join(self.intruders)}."
@@ -100,7 +100,7 @@ class OffboardingPlan:
 
 
 def plan_offboarding(session: BootstrapSession, tenant: str, isolation: PolarisIsolation | None) -> OffboardingPlan:
-    """Take the inventory of a tenant, and locate the tables of others; nothing is changed."""
+    """Take the inventory of a tenant and locate the tables of others, without changing anything."""
     all_tables = places_of_all(session.manager)
     return take_inventory(
         session,
@@ -119,7 +119,7 @@ def take_inventory(
     others: tuple[str, ...] = (),
     unreadable: tuple[str, ...] = (),
 ) -> OffboardingPlan:
-    """Take the inventory of a tenant; nothing is changed."""
+    """Take the inventory of a tenant, without changing anything."""
     own = tenant_files(session.config, tenant)
     with traced("tenancy.offboard.inventory", tenant=tenant) as operation:
         namespaces = namespaces_of(session.manager, ".".join(session.config.namespace_for(tenant)))
@@ -136,7 +136,7 @@ def take_inventory(
             contents=tuple(contents_of(session.manager, namespaces)),
             objects=len(sizes),
             bytes=sum(sizes),
-            outside=tuple(place for table in tables for place in table.places if not is_place_in(own, place)),
+            outside=tuple(place for table in tables for place in table.places if not is_own_location(own, place)),
             holds=tuple(_holds(session, tenant, namespaces, tables)),
             intruders=others,
             unreadable=unreadable,

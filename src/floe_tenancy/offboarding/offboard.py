@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 # of an STS session.
 KEY_LIFETIME = timedelta(hours=1)
 # How often the prefix is listed while vended credentials may still be used.
-_LOOK_SECONDS = 30.0
+_POLL_SECONDS = 30.0
 
 
 class OffboardingStep(StrEnum):
@@ -131,37 +131,37 @@ class TenantOffboarding:
                 tenant was created again during the off-boarding.
             StorageError: Something could not be removed; the message lists it.
         """
-        say = on_step or _ignore_step
+        report_step = on_step or _ignore_step
         config = self._session.config
         root = export_root(export_to, forbidden=tenant_roots(config, tenant)) if export_to else None
         with traced("tenancy.offboard", tenant=tenant) as operation:
-            say(OffboardingStep.INVENTORY)
+            report_step(OffboardingStep.INVENTORY)
             plan = self.plan(tenant)
             plan.refuse_obstacles()
             journal = OffboardingJournal(self._folder, ".".join(config.namespace_for(tenant)))
             if plan.is_empty and not journal.resumed:
                 msg = f"Tenant '{tenant}' not found."
                 raise NamespaceNotFoundError(msg, hint="List the tenants with: floe tenants list")
-            _refuse_second_life(tenant, journal, plan)
+            _refuse_recreated(tenant, journal, plan)
             _note_inventory(journal, plan)
             if root:
-                say(OffboardingStep.EXPORT)
+                report_step(OffboardingStep.EXPORT)
                 self._export(tenant, journal, root)
-            say(OffboardingStep.REVOKE)
+            report_step(OffboardingStep.REVOKE)
             keys_end = self._revoke(tenant, journal, grace)
             if root:
                 # Export again, to include rows written before the credentials were revoked.
                 self._export(tenant, journal, root)
-            say(OffboardingStep.DROP)
+            report_step(OffboardingStep.DROP)
             self._drop(tenant, journal)
-            say(OffboardingStep.PURGE)
+            report_step(OffboardingStep.PURGE)
             deleted = self._purge(tenant, journal)
             if keys_end > _now() and wait:
-                say(OffboardingStep.WAIT)
+                report_step(OffboardingStep.WAIT)
                 deleted += self._purge_until(tenant, journal, keys_end)
             pending = keys_end if keys_end > _now() else None
             if pending is None:
-                say(OffboardingStep.VERIFY)
+                report_step(OffboardingStep.VERIFY)
                 self._verify(tenant)
             exports = journal.step(OffboardingStep.EXPORT)
             operation.set(deleted_objects=deleted, resumed=journal.resumed, pending=pending is not None)
@@ -256,9 +256,9 @@ class TenantOffboarding:
         """Delete files written with vended storage credentials, until these credentials expire."""
         deleted = 0
         while (left := (end - _now()).total_seconds()) > 0:
-            time.sleep(min(left, _LOOK_SECONDS))
+            time.sleep(min(left, _POLL_SECONDS))
             if self._session.manager.namespaces.exists(self._session.config.namespace_for(tenant)):
-                raise _second_life(tenant, journal)
+                raise _recreated_error(tenant, journal)
             deleted += self._purge(tenant, journal)
         return deleted
 
@@ -286,13 +286,13 @@ def _note_inventory(journal: OffboardingJournal, plan: OffboardingPlan) -> None:
         )
 
 
-def _refuse_second_life(tenant: str, journal: OffboardingJournal, plan: OffboardingPlan) -> None:
+def _refuse_recreated(tenant: str, journal: OffboardingJournal, plan: OffboardingPlan) -> None:
     # Before the purge, existing namespaces are leftovers of the first run; after it, the tenant was created again.
     if plan.namespaces and journal.step(OffboardingStep.PURGE):
-        raise _second_life(tenant, journal)
+        raise _recreated_error(tenant, journal)
 
 
-def _second_life(tenant: str, journal: OffboardingJournal) -> ConfigurationError:
+def _recreated_error(tenant: str, journal: OffboardingJournal) -> ConfigurationError:
     msg = f"Tenant '{tenant}' was created again during its off-boarding. The new tenant was not removed."
     hint = (
         f"To off-board the new tenant, move {journal.path} to another folder. "

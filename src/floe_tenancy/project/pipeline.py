@@ -75,7 +75,9 @@ class TenantTables:
         declared = self._artifacts.tables.get(table, TableConfig())
         if declared.location:
             msg = f"Table '{table}' declares a location, which all tenants would share."
-            raise ConfigurationError(msg, hint="Remove the location: each tenant's files go below its own prefix.")
+            raise ConfigurationError(
+                msg, hint="Remove the location; each tenant's files are stored below its own prefix."
+            )
         namespace = table.split(".", 1)[0]
         if namespace in {spec.name for spec in tenant_table_specs(self._artifacts)}:
             msg = f"The location of '{table}' would be inside that of the tenant table '{namespace}'."
@@ -97,7 +99,7 @@ class TenantTables:
             known = []
         same = [name for name in known if name.casefold() == tenant.casefold()]
         close = same or get_close_matches(tenant, known, n=1)
-        meant = f"Did you mean {close[0]}? " if close else ""
+        suggestion = f"Did you mean '{close[0]}'? " if close else ""
         # Bootstrap refuses ids that differ only in case.
-        way = "" if same else f"Create it with: floe tenants bootstrap {tenant}"
-        return NamespaceNotFoundError(f"Tenant '{tenant}' not found.", hint=(meant + way).rstrip())
+        create = "" if same else f"Create it with: floe tenants bootstrap {tenant}"
+        return NamespaceNotFoundError(f"Tenant '{tenant}' not found.", hint=(suggestion + create).rstrip())

@@ -35,7 +35,7 @@ def tenancy_config(connection: ProjectConnection) -> IcebergCatalogConfig:
     storage = connection.storage_plugin
     if storage is None:
         msg = "Tenants require the plugin of the storage section, which is not installed."
-        raise CapabilityError(msg, hint="Install it: markers and off-boarding access the object store directly.")
+        raise CapabilityError(msg, hint="Install it; bootstrap and off-boarding access the object store directly.")
     section = _section(connection.artifacts)
     uri = urlsplit(warehouse_root(storage))
     provider = next((one for one in CatalogProvider if uri.scheme in one.schemes), None)
@@ -109,7 +109,7 @@ def tenant_namespace(artifacts: CompiledArtifacts, tenant: str) -> str:
 
 
 def tenant_artifacts(artifacts: CompiledArtifacts, tenant: str) -> CompiledArtifacts:
-    """Return the artifacts of a project for one tenant, with all tables in the tenant's namespace.
+    """Return a project's artifacts for one tenant, with all tables in the tenant's namespace.
 
     ``bronze.orders`` becomes ``tenants.acme.bronze.orders``, with its files below the tenant's prefix.
 
@@ -120,7 +120,7 @@ def tenant_artifacts(artifacts: CompiledArtifacts, tenant: str) -> CompiledArtif
     namespace = tenant_namespace(artifacts, tenant)
     if fixed := sorted(name for name, table in artifacts.tables.items() if table.location):
         msg = f"Tables that declare a location would be shared by all tenants: {', '.join(fixed)}."
-        raise ConfigurationError(msg, hint="Remove the location: each tenant's files go below its own prefix.")
+        raise ConfigurationError(msg, hint="Remove the location; each tenant's files are stored below its own prefix.")
     changed = artifacts.model_copy(
         update={
             "tables": {f"{namespace}.{name}": table for name, table in artifacts.tables.items()},

@@ -107,7 +107,7 @@ class Rule:
         return bool(re.fullmatch(self.method, method) and re.search(self.path, path))
 
 
-class TokenDesk:
+class TokenIssuer:
     """Issues and checks bearer tokens for client credentials, like Polaris."""
 
     def __init__(self, *, client_id: str, client_secret: str, lifetime_seconds: float) -> None:
@@ -151,7 +151,7 @@ class FaultGateway:
             certificate: Certificate and key files, to serve TLS.
         """
         self.upstream = urllib.parse.urlsplit(upstream)
-        self.tokens: TokenDesk | None = None
+        self.tokens: TokenIssuer | None = None
         # Called before the rules, for faults that are chosen per request.
         self.chaos: Callable[[Exchange], Rule | None] | None = None
         self.keeps_exchanges = True
@@ -193,9 +193,9 @@ class FaultGateway:
         client_id: str = "floe",
         client_secret: str = "gateway-secret",  # noqa: S107 - for a proxy on the loopback interface
         lifetime_seconds: float = 3600.0,
-    ) -> TokenDesk:
+    ) -> TokenIssuer:
         """Require OAuth2 tokens from now on, and issue them at ``/v1/oauth/tokens``."""
-        self.tokens = TokenDesk(client_id=client_id, client_secret=client_secret, lifetime_seconds=lifetime_seconds)
+        self.tokens = TokenIssuer(client_id=client_id, client_secret=client_secret, lifetime_seconds=lifetime_seconds)
         return self.tokens
 
     def add(self, rule: Rule) -> Rule:

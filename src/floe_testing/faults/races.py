@@ -82,7 +82,7 @@ def losing_races_over_rest(
             raise failures[0]
 
 
-def run_at_once(programs: Sequence[tuple[str, ...]], *, seconds: float = 280) -> list[int]:
+def run_simultaneously(programs: Sequence[tuple[str, ...]], *, seconds: float = 280) -> list[int]:
     """Start processes, release them at the same time, and return their exit codes.
 
     Args:

@@ -43,7 +43,7 @@ _LISTED = re.compile(rb"<Key>(?P<key>[^<]*)</Key><LastModified>(?P<moment>[^<]*)
 
 
 class Address(ABC):
-    """Everything a process needs to use a site; an address can be pickled and passed as a command-line argument."""
+    """Everything that a process needs to use a site; can be pickled and passed as a command-line argument."""
 
     namespace: str
     catalog_name = "test"

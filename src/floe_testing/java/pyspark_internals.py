@@ -1,6 +1,6 @@
-"""PySpark's private API that floe uses: this module, and no other.
+"""All uses of PySpark's private API.
 
-``tests/unit/testing/test_pyspark_internals.py`` has a test for each use; it says which of them an upgrade changed.
+``tests/unit/testing/test_pyspark_internals.py`` has a test for each use, which tells what an upgrade has changed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def jvm_of(session: SparkSession) -> Any:
-    """Return Java's packages, of a classic session: ``jvm_of(spark).org.apache.iceberg``."""
+    """Return the JVM view of a classic session, such as ``jvm_of(spark).org.apache.iceberg``."""
     return cast("Any", session._jvm)  # noqa: SLF001 - PySpark has no public way to Java
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from floe_core.errors import CapabilityError, ConcurrencyConflictError
 from floe_testing.audit import assert_audited
 from floe_testing.faults.races import losing_races
-from floe_testing.java.judge import JavaJudge
+from floe_testing.java.comparison import JavaComparison
 from floe_testing.oracles.sql_model import Compare, filter_text, remaining, spark_text
 from floe_testing.oracles.table_model import comparable, difference
 
@@ -112,9 +112,9 @@ class SharedTable:
         self.floe_agrees(self.rows)
         assert_audited(self.manager, self.table)
         location = self.manager.load_table(self.table).metadata_location
-        judge = JavaJudge(self.engines.session, self.name)
-        judge.check_metadata(location)
-        judge.check_entries(location)
+        comparison = JavaComparison(self.engines.session, self.name)
+        comparison.check_metadata(location)
+        comparison.check_entries(location)
 
     def floe_agrees(self, rows: Iterable[Row], **version: Any) -> None:
         """Compare the rows in floe, on main or another version, with a model; equality deletes may be refused."""

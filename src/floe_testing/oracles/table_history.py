@@ -69,7 +69,7 @@ class TableHistory:
         self._orphans = itertools.count()
         self.tags: dict[str, State] = {}
 
-    # What is remembered
+    # Recorded states
 
     def remember(self) -> None:
         """Record the state of the current snapshot, and the current time."""
@@ -84,8 +84,8 @@ class TableHistory:
 
     def kept(self) -> list[int]:
         """Return the recorded snapshots that still exist."""
-        there = {snapshot.snapshot_id for snapshot in self._table.manager.list_snapshots(self._table.table)}
-        return [snapshot_id for snapshot_id in self._states if snapshot_id in there]
+        existing = {snapshot.snapshot_id for snapshot in self._table.manager.list_snapshots(self._table.table)}
+        return [snapshot_id for snapshot_id in self._states if snapshot_id in existing]
 
     def ancestors(self) -> list[int]:
         """Return the recorded snapshots among the ancestors of main's head, including the head."""
@@ -182,7 +182,7 @@ class TableHistory:
     def _evolve(self, change: SchemaChange) -> None:
         self._table.manager.evolve_schema(self._table.table, [change], allow_incompatible_changes=True)
 
-    # What must hold
+    # Comparisons
 
     def snapshot_agrees(self, snapshot_id: int, *, spark: bool = False) -> None:
         """Compare a snapshot in floe, and optionally in Spark, with its recorded state."""
@@ -210,18 +210,18 @@ class TableHistory:
         before = Counter(comparable(self._states[snapshot_id].shown(self._columns)))
         assert Counter(comparable(found)) == Counter(comparable(table.full(table.rows))) - before
 
-    def _agrees(self, state: State, version: str, *, spark: bool = False, **asked: Any) -> None:
+    def _agrees(self, state: State, version: str, *, spark: bool = False, **options: Any) -> None:
         table = self._table
         expected = comparable(state.rows)
         if spark:
             found = comparable(table.sql(f"SELECT * FROM {table.name} {version}"))
             assert found == expected, f"Spark disagrees {version}: {difference(expected, found)}"
         try:
-            found = comparable(table.manager.scan(table.table, **asked).to_pylist())
+            found = comparable(table.manager.scan(table.table, **options).to_pylist())
         except CapabilityError:
             assert table.has_equality_deletes(), "floe refuses to read a table without equality deletes"
             return
-        assert found == expected, f"floe disagrees with {asked}: {difference(expected, found)}"
+        assert found == expected, f"floe disagrees with {options}: {difference(expected, found)}"
 
 
 def in_columns(rows: Iterable[Row], names: dict[str, str]) -> list[Row]:

@@ -81,7 +81,7 @@ class CatalogPluginContract(PluginContract):
             connected.drop_table(f"{name}.{table}")
         connected.delete_namespace(name)
 
-    def test_connecting_gives_a_catalog_of_the_configured_name(
+    def test_connect_returns_a_catalog_with_the_configured_name(
         self, connect: Connect, catalog_config: CatalogConfig, plugin: CatalogPlugin
     ) -> None:
         catalog = connect()
@@ -89,9 +89,7 @@ class CatalogPluginContract(PluginContract):
         assert catalog.name == catalog_config.name
         plugin.shutdown()
 
-    def test_it_hands_over_what_it_is_connected_to_and_nobody_elses(
-        self, plugin: CatalogPlugin, connect: Connect
-    ) -> None:
+    def test_connected_catalog_is_set_only_while_connected(self, plugin: CatalogPlugin, connect: Connect) -> None:
         assert plugin.connected_catalog is None
         catalog = connect()
         assert plugin.connected_catalog is catalog
@@ -103,14 +101,14 @@ class CatalogPluginContract(PluginContract):
         with pytest.raises(FloeStorageError):
             plugin.list_namespaces()
 
-    def test_it_is_well_when_connected_and_not_before(self, plugin: CatalogPlugin, connect: Connect) -> None:
+    def test_it_is_healthy_only_while_connected(self, plugin: CatalogPlugin, connect: Connect) -> None:
         assert plugin.health_check().state is not HealthState.HEALTHY
         connect()
         status = plugin.health_check()
         plugin.shutdown()
         assert status.state is HealthState.HEALTHY, status.message
 
-    def test_it_can_be_connected_again_after_it_was_stopped(self, plugin: CatalogPlugin, connect: Connect) -> None:
+    def test_it_can_reconnect_after_a_shutdown(self, plugin: CatalogPlugin, connect: Connect) -> None:
         for _ in range(2):
             connect()
             plugin.list_namespaces()
@@ -120,12 +118,12 @@ class CatalogPluginContract(PluginContract):
     def test_a_created_namespace_is_listed(self, connected: CatalogPlugin, namespace: str) -> None:
         assert namespace in connected.list_namespaces()
 
-    def test_creating_a_namespace_twice_leaves_it_as_it_is(self, connected: CatalogPlugin, namespace: str) -> None:
+    def test_creating_an_existing_namespace_changes_nothing(self, connected: CatalogPlugin, namespace: str) -> None:
         connected.create_table(f"{namespace}.kept", _schema())
         connected.create_namespace(namespace, {"owner": "somebody else"})
         assert connected.list_tables(namespace) == ["kept"]
 
-    def test_missing_parents_are_made_and_each_level_lists_its_own(
+    def test_missing_parents_are_created_and_each_level_lists_its_children(
         self, connected: CatalogPlugin, namespace: str
     ) -> None:
         if not connected.capabilities.nested_namespaces:
@@ -138,7 +136,7 @@ class CatalogPluginContract(PluginContract):
         connected.delete_namespace(f"{namespace}.raw")
         assert connected.list_namespaces(namespace) == []
 
-    def test_a_namespace_that_holds_a_table_is_not_deleted(self, connected: CatalogPlugin, namespace: str) -> None:
+    def test_a_namespace_with_a_table_is_not_deleted(self, connected: CatalogPlugin, namespace: str) -> None:
         connected.create_table(f"{namespace}.orders", _schema())
         with pytest.raises(NamespaceNotEmptyError):
             connected.delete_namespace(namespace)
@@ -153,7 +151,7 @@ class CatalogPluginContract(PluginContract):
         with pytest.raises(NamespaceNotFoundError):
             connected.create_table(f"{missing}.orders", _schema())
 
-    def test_tables_are_listed_by_bare_name_in_their_own_namespace(
+    def test_tables_are_listed_by_unqualified_name_in_their_namespace(
         self, connected: CatalogPlugin, namespace: str
     ) -> None:
         for name in ("orders", "customers"):
@@ -189,13 +187,17 @@ class CatalogPluginContract(PluginContract):
         connected.drop_table(f"{namespace}.orders", True)  # noqa: FBT003 - the signature in the contract
         assert connected.list_tables(namespace) == []
 
-    def test_a_catalog_that_vends_no_credentials_says_so(self, connected: CatalogPlugin, namespace: str) -> None:
+    def test_a_catalog_without_credential_vending_raises_a_capability_error(
+        self, connected: CatalogPlugin, namespace: str
+    ) -> None:
         if connected.capabilities.vended_credentials:
             pytest.skip(f"capability: {connected.name} vends credentials")
         with pytest.raises(CapabilityError):
             connected.vend_credentials(f"{namespace}.orders", ["READ"])
 
-    def test_its_spark_settings_are_texts_or_a_typed_refusal(self, connect: Connect, plugin: CatalogPlugin) -> None:
+    def test_its_spark_configuration_is_text_or_a_capability_error(
+        self, connect: Connect, plugin: CatalogPlugin
+    ) -> None:
         properties = connect().properties
         try:
             conf = plugin.get_spark_conf("lake", properties)
@@ -206,6 +208,6 @@ class CatalogPluginContract(PluginContract):
         assert "spark.sql.catalog.lake" in conf
         assert all(key.startswith("spark.") and isinstance(value, str) for key, value in conf.items())
 
-    def test_its_repr_is_free_of_secrets(self, connected: CatalogPlugin, catalog_secrets: tuple[str, ...]) -> None:
+    def test_its_repr_contains_no_secrets(self, connected: CatalogPlugin, catalog_secrets: tuple[str, ...]) -> None:
         shown = f"{connected!r} {connected}"
         assert not any(secret in shown for secret in catalog_secrets)

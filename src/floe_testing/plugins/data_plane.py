@@ -1,4 +1,4 @@
-"""What every engine computes for checks, gates and models, whatever its SQL."""
+"""Contract suite for data planes: what every engine computes for checks, gates and models."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ if TYPE_CHECKING:
 
 
 class DataPlaneContract:
-    """What an engine computes over the tables of a catalog.
+    """Tests of an engine on the tables of a catalog.
 
-    Give the fixtures ``data_plane`` and ``catalog``: an open engine, and the connected PyIceberg catalog whose tables
-    it sees. The suite makes its tables in the namespace ``contract``. Conditions in it are plain SQL.
+    Override the fixtures ``data_plane`` with an open engine, and ``catalog`` with the connected PyIceberg catalog that
+    it uses. The suite creates its tables in the namespace ``contract``. Its conditions are standard SQL.
     """
 
     @pytest.fixture
     def data_plane(self) -> DataPlane:
         """Return an open engine."""
-        msg = "give the fixture data_plane"
+        msg = "override the fixture data_plane"
         raise NotImplementedError(msg)
 
     @pytest.fixture
     def catalog(self) -> Catalog:
-        """Return the catalog whose tables the engine sees."""
-        msg = "give the fixture catalog"
+        """Return the catalog that the engine uses."""
+        msg = "override the fixture catalog"
         raise NotImplementedError(msg)
 
     @staticmethod
     def collected(frame: Any) -> pa.Table:
-        """Compute one of the engine's frames; override it for frames that Arrow does not know."""
+        """Compute one of the engine's frames; override it if PyArrow cannot convert them."""
         return pa.table(frame)
 
     @pytest.fixture
@@ -80,7 +80,7 @@ class DataPlaneContract:
         assert data_plane.accepts(frame)
         assert data_plane.columns(frame) == ()
 
-    def test_the_engine_does_not_give_foreign_classes(self, data_plane: DataPlane) -> None:
+    def test_foreign_classes_are_not_frames_of_the_engine(self, data_plane: DataPlane) -> None:
         assert not any(data_plane.gives(kind) for kind in (object, dict, pa.Table))
 
     @pytest.mark.parametrize("form", ["text", "predicate"])
@@ -253,11 +253,11 @@ class DataPlaneContract:
 
     @pytest.mark.parametrize("condition", ["no_such_column > 0", "cast(name as int) > 0"], ids=["column", "value"])
     @pytest.mark.parametrize("place", ["condition", "where", "read"])
-    def test_a_condition_that_does_not_fit_is_refused_with_the_reason_alone(
+    def test_an_invalid_condition_is_refused_with_only_the_reason(
         self, data_plane: DataPlane, orders: Table, condition: str, place: str
     ) -> None:
         request = ReadRequest(named(orders), where=condition if place == "read" else None)
-        asked = Aggregate(
+        aggregate = Aggregate(
             "bad",
             Measure.VIOLATIONS,
             (("id",),),
@@ -265,50 +265,50 @@ class DataPlaneContract:
             where=condition if place == "where" else None,
         )
         with pytest.raises(InvalidScanError) as caught:
-            data_plane.aggregate(request, [asked])
+            data_plane.aggregate(request, [aggregate])
         assert caught.value.message
         assert caught.value.hint is None
         assert "\n" not in caught.value.message
 
-    # Rows that another table lacks
+    # Rows without a match in another table
 
-    def test_values_that_another_table_lacks_are_counted(
+    def test_values_missing_in_another_table_are_counted(
         self, data_plane: DataPlane, orders: Table, customers: Table
     ) -> None:
         reads = ReadRequest(named(orders)), ReadRequest(named(customers))
-        asked = Aggregate("names", Measure.ROWS, (("name",),))
-        assert data_plane.unmatched(asked, *reads, [("name",)]) == Figure(1, "cid")
+        aggregate = Aggregate("names", Measure.ROWS, (("name",),))
+        assert data_plane.unmatched(aggregate, *reads, [("name",)]) == Figure(1, "cid")
         cities = Aggregate("cities", Measure.ROWS, (("place", "city"),))
         assert data_plane.unmatched(cities, *reads, [("city",)]) == Figure(0)
 
-    def test_values_of_several_columns_are_looked_for_together(
+    def test_values_of_several_columns_are_matched_together(
         self, data_plane: DataPlane, orders: Table, customers: Table
     ) -> None:
-        asked = Aggregate("pairs", Measure.ROWS, (("name",), ("place", "city")), where="name = 'bob'")
+        aggregate = Aggregate("pairs", Measure.ROWS, (("name",), ("place", "city")), where="name = 'bob'")
         found = data_plane.unmatched(
-            asked, ReadRequest(named(orders)), ReadRequest(named(customers)), [("name",), ("city",)]
+            aggregate, ReadRequest(named(orders)), ReadRequest(named(customers)), [("name",), ("city",)]
         )
         assert found.value == 2
         assert json.loads(found.example or "") == {"name": "bob", "place.city": "Oslo"}
 
-    def test_only_rows_that_pass_the_filters_are_looked_for(
+    def test_only_rows_that_pass_the_filters_are_matched(
         self, data_plane: DataPlane, orders: Table, customers: Table
     ) -> None:
-        there = ReadRequest(named(customers))
+        others = ReadRequest(named(customers))
         filtered = Aggregate("names", Measure.ROWS, (("name",),), row_filter=predicate(orders, "id < 5"))
-        assert data_plane.unmatched(filtered, ReadRequest(named(orders)), there, [("name",)]) == Figure(0)
-        asked = Aggregate("names", Measure.ROWS, (("name",),))
+        assert data_plane.unmatched(filtered, ReadRequest(named(orders)), others, [("name",)]) == Figure(0)
+        aggregate = Aggregate("names", Measure.ROWS, (("name",),))
         pushed = ReadRequest(named(orders), row_filter=predicate(orders, "id < 5"))
-        assert data_plane.unmatched(asked, pushed, there, [("name",)]) == Figure(0)
+        assert data_plane.unmatched(aggregate, pushed, others, [("name",)]) == Figure(0)
         fewer = ReadRequest(named(customers), row_filter="name = 'bob'")
-        assert data_plane.unmatched(asked, ReadRequest(named(orders)), fewer, [("name",)]) == Figure(2, "ann")
+        assert data_plane.unmatched(aggregate, ReadRequest(named(orders)), fewer, [("name",)]) == Figure(2, "ann")
 
-    def test_a_condition_that_does_not_fit_the_rows_looked_for_is_refused(
+    def test_an_invalid_condition_on_matched_rows_is_refused(
         self, data_plane: DataPlane, orders: Table, customers: Table
     ) -> None:
-        asked = Aggregate("names", Measure.ROWS, (("name",),), where="no_such_column > 0")
+        aggregate = Aggregate("names", Measure.ROWS, (("name",),), where="no_such_column > 0")
         with pytest.raises(InvalidScanError):
-            data_plane.unmatched(asked, ReadRequest(named(orders)), ReadRequest(named(customers)), [("name",)])
+            data_plane.unmatched(aggregate, ReadRequest(named(orders)), ReadRequest(named(customers)), [("name",)])
 
     # Keys
 
@@ -327,14 +327,14 @@ class DataPlaneContract:
         found = data_plane.repeated_keys(request, keys, null_keys=NullKeys.REFUSE, limit=9)
         assert found == [("Oslo", "bob")]
 
-    def test_no_more_repeated_keys_come_back_than_asked_for(self, data_plane: DataPlane, orders: Table) -> None:
+    def test_repeated_keys_are_limited(self, data_plane: DataPlane, orders: Table) -> None:
         request, keys = ReadRequest(named(orders)), [("place", "city")]
         assert len(data_plane.repeated_keys(request, keys, null_keys=NullKeys.REFUSE, limit=1)) == 1
         assert data_plane.repeated_keys(request, [("id",)], null_keys=NullKeys.REFUSE, limit=1) == []
 
-    # What differs between two versions
+    # Differences between two versions
 
-    def test_added_rows_come_as_often_as_they_were_added(self, data_plane: DataPlane, orders: Table) -> None:
+    def test_added_rows_are_returned_as_often_as_they_were_added(self, data_plane: DataPlane, orders: Table) -> None:
         first = head(orders)
         one = orders.scan(row_filter="id = 1").to_arrow()
         orders.append(pa.concat_tables([one, one]))
@@ -356,9 +356,7 @@ class DataPlaneContract:
         kept = [ReadRequest(read.table, row_filter=old, snapshot_id=read.snapshot_id) for read in reads]
         assert not data_plane.rows_changed(kept[0], kept[1], ["id", "note"])
 
-    def test_rows_are_compared_by_the_columns_asked_for_and_by_number(
-        self, data_plane: DataPlane, orders: Table
-    ) -> None:
+    def test_rows_are_compared_by_the_given_columns_and_by_count(self, data_plane: DataPlane, orders: Table) -> None:
         first = head(orders)
         changed = [row | {"amount": 11} if row["id"] == 1 else row for row in ROWS]
         orders.overwrite(pa.Table.from_pylist(changed, schema=SCHEMA))
@@ -397,12 +395,12 @@ class DataPlaneContract:
 
         assert changes("id = 1", ["name"])
         assert not changes("id = 2", ["name"])
-        # The fourth row has null in its name, which is a key like any other here.
+        # The fourth row has a null name, which is a regular key here.
         assert changes("id = 4", ["name"])
         assert changes("id = 5", ["place", "city"])
         assert not changes("id = 5", ["name"], ["place", "city"])
 
-    # Rows that are watched, and queries
+    # Guarded rows and queries
 
     def test_guarded_rows_are_the_same_rows(self, data_plane: DataPlane, orders: Table) -> None:
         frame = data_plane.frame(ReadRequest(named(orders)))
@@ -427,7 +425,7 @@ class DataPlaneContract:
         with pytest.raises(Exception, match="it's outside"):
             self.collected(guarded)
 
-    def test_a_query_reads_the_frames_it_is_given_after_it_returned(
+    def test_the_result_of_a_query_can_be_read_later(
         self, data_plane: DataPlane, orders: Table, customers: Table
     ) -> None:
         frames = {table: data_plane.frame(ReadRequest(table)) for table in (named(orders), named(customers))}
@@ -445,7 +443,7 @@ class DataPlaneContract:
         assert len(self._rows(other)) == 3
         assert self._rows(joined) == [{"id": 1, "city": "Oslo"}, {"id": 6, "city": "Rome"}]
 
-    def test_a_query_that_reads_nothing_runs_too(self, data_plane: DataPlane) -> None:
+    def test_a_query_without_frames_runs(self, data_plane: DataPlane) -> None:
         assert self._rows(data_plane.query({}, lambda _names: "select 1 as one")) == [{"one": 1}]
 
     def _rows(self, frame: Any) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The tables that every engine computes over in its contract."""
+"""The tables of the contract suite for engines."""
 
 from __future__ import annotations
 
@@ -78,5 +78,5 @@ def head(table: Table) -> int:
 
 
 def predicate(table: Table, text: str) -> RowPredicate:
-    """Return a row filter that fits a table."""
+    """Return a row filter bound to a table's schema."""
     return parse_row_filter(text, table.schema(), table=named(table))

@@ -22,13 +22,13 @@ class ComputePluginContract(PluginContract, DataPlaneContract):
     that PyIceberg catalog.
     """
 
-    def test_its_dialect_of_sql_is_a_name(self, plugin: ComputePlugin) -> None:
+    def test_its_sql_dialect_is_a_lowercase_name(self, plugin: ComputePlugin) -> None:
         assert plugin.sql_dialect == plugin.sql_dialect.strip().lower()
 
-    def test_it_does_not_explain_errors_of_others(self, plugin: ComputePlugin) -> None:
+    def test_it_ignores_errors_of_others(self, plugin: ComputePlugin) -> None:
         assert plugin.reason_of("builtins.KeyError", "'id'") is None
 
-    def test_the_engine_keeps_the_protocol(self, data_plane: DataPlane) -> None:
+    def test_the_engine_implements_the_protocol(self, data_plane: DataPlane) -> None:
         assert isinstance(data_plane, DataPlane)
         assert data_plane.name
 
@@ -36,7 +36,7 @@ class ComputePluginContract(PluginContract, DataPlaneContract):
         assert not data_plane.accepts(object())
         assert not data_plane.accepts({"id": [1]})
 
-    def test_waiting_for_an_operation_nobody_started_returns(self, data_plane: DataPlane) -> None:
+    def test_waiting_for_an_unknown_operation_returns(self, data_plane: DataPlane) -> None:
         data_plane.await_quiet("no-such-operation", timeout_seconds=5.0)
 
 

@@ -56,13 +56,13 @@ class PluginContract:
     def test_it_implements_the_contract_of_a_group(self, plugin: PluginMetadata) -> None:
         assert contract_type(plugin) in PluginType
 
-    def test_its_name_is_fit_for_floe_yaml(self, plugin: PluginMetadata) -> None:
+    def test_its_name_is_valid_in_floe_yaml(self, plugin: PluginMetadata) -> None:
         assert _NAME.match(plugin.name)
 
-    def test_its_version_reads_major_minor_patch(self, plugin: PluginMetadata) -> None:
+    def test_its_version_has_the_form_major_minor_patch(self, plugin: PluginMetadata) -> None:
         assert _VERSION.match(plugin.version)
 
-    def test_its_api_version_is_one_this_floe_accepts(self, plugin: PluginMetadata) -> None:
+    def test_its_api_version_is_supported(self, plugin: PluginMetadata) -> None:
         assert _API_VERSION.match(plugin.floe_api_version)
         check_api_version(plugin, contract_type(plugin), api_version=PLUGIN_API_VERSION)
 
@@ -77,7 +77,7 @@ class PluginContract:
             assert name
             assert not separator or group in groups
 
-    def test_its_metadata_is_the_same_every_time(self, plugin_class: type[PluginMetadata]) -> None:
+    def test_its_metadata_is_constant(self, plugin_class: type[PluginMetadata]) -> None:
         first, second = plugin_class(), plugin_class()
         assert (first.name, first.version, first.floe_api_version) == (
             second.name,
@@ -85,18 +85,20 @@ class PluginContract:
             second.floe_api_version,
         )
 
-    def test_its_configuration_schema_is_a_model_that_editors_can_read(self, plugin: PluginMetadata) -> None:
+    def test_its_configuration_schema_is_a_model_with_a_json_schema(self, plugin: PluginMetadata) -> None:
         schema = plugin.get_config_schema()
         if schema is not None:
             assert issubclass(schema, BaseModel)
             assert schema.model_json_schema()["type"] == "object"
 
-    def test_a_fresh_one_is_of_the_same_kind_and_another(self, plugin: PluginMetadata) -> None:
+    def test_fresh_returns_another_instance_of_the_plugin(self, plugin: PluginMetadata) -> None:
         fresh = plugin.fresh()
         assert fresh is not plugin
         assert (type(fresh), fresh.name) == (type(plugin), plugin.name)
 
-    def test_its_entry_point_leads_to_it(self, plugin: PluginMetadata, plugin_class: type[PluginMetadata]) -> None:
+    def test_its_entry_point_refers_to_its_class(
+        self, plugin: PluginMetadata, plugin_class: type[PluginMetadata]
+    ) -> None:
         found = PluginRegistry().get(contract_type(plugin), plugin.name)
         assert type(found) is plugin_class
 
@@ -106,19 +108,19 @@ class PluginContract:
         assert report.started == (f"{contract_type(plugin).value}:{plugin.name}",)
         assert registry.shutdown() == ()
 
-    def test_it_can_be_started_again_after_it_was_stopped(self, registry: PluginRegistry) -> None:
+    def test_it_can_be_restarted(self, registry: PluginRegistry) -> None:
         for _ in range(2):
             registry.startup().raise_for_failures()
             assert registry.shutdown() == ()
 
-    def test_stopping_it_twice_or_unstarted_is_harmless(self, plugin: PluginMetadata) -> None:
+    def test_stopping_it_twice_or_before_a_start_is_harmless(self, plugin: PluginMetadata) -> None:
         plugin.shutdown()
         plugin.shutdown()
 
-    def test_it_answers_a_health_check_before_it_is_started(self, plugin: PluginMetadata) -> None:
+    def test_it_responds_to_a_health_check_before_it_is_started(self, plugin: PluginMetadata) -> None:
         assert isinstance(plugin.health_check(), HealthStatus)
 
-    def test_it_is_well_once_started(self, registry: PluginRegistry, plugin: PluginMetadata) -> None:
+    def test_it_is_usable_once_started(self, registry: PluginRegistry, plugin: PluginMetadata) -> None:
         registry.startup().raise_for_failures()
         try:
             status = registry.health_check(contract_type(plugin), plugin.name)

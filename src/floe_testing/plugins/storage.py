@@ -45,14 +45,14 @@ class StorageFormsContract(PluginContract):
         plugin.bind(storage_config, project_root=tmp_path)
         return plugin
 
-    def test_binding_does_not_touch_the_network(
+    def test_binding_does_not_use_the_network(
         self, plugin: StoragePlugin, storage_config: StorageConfig, tmp_path: Path
     ) -> None:
         with no_network():
             plugin.bind(storage_config, project_root=tmp_path)
             plugin.get_warehouse_uri()
 
-    def test_an_unbound_plugin_says_so(self, plugin: StoragePlugin) -> None:
+    def test_an_unbound_plugin_raises_a_configuration_error(self, plugin: StoragePlugin) -> None:
         with pytest.raises(ConfigurationError):
             plugin.get_warehouse_uri()
         with pytest.raises(ConfigurationError):
@@ -64,20 +64,20 @@ class StorageFormsContract(PluginContract):
         assert not uri.endswith("/")
         assert storage.get_warehouse_uri() == uri
 
-    def test_a_namespace_lies_below_the_warehouse(self, storage: StoragePlugin) -> None:
+    def test_a_namespace_is_below_the_warehouse(self, storage: StoragePlugin) -> None:
         uri = storage.get_warehouse_uri()
         assert storage.get_warehouse_uri("bronze") == f"{uri}/bronze"
 
     def test_nested_namespaces_are_nested_folders(self, storage: StoragePlugin) -> None:
         assert storage.get_warehouse_uri("bronze.raw.crm") == f"{storage.get_warehouse_uri('bronze')}/raw/crm"
 
-    def test_no_namespace_lies_within_another_that_only_begins_alike(self, storage: StoragePlugin) -> None:
+    def test_a_namespace_is_not_below_another_with_the_same_prefix(self, storage: StoragePlugin) -> None:
         assert not storage.get_warehouse_uri("tenant-10").startswith(storage.get_warehouse_uri("tenant-1") + "/")
 
-    def test_the_file_client_is_one_pyiceberg_can_use(self, storage: StoragePlugin) -> None:
+    def test_the_file_client_works_with_pyiceberg(self, storage: StoragePlugin) -> None:
         assert isinstance(storage.get_pyiceberg_fileio(), FileIO)
 
-    def test_file_properties_are_texts(self, storage: StoragePlugin) -> None:
+    def test_file_properties_are_text(self, storage: StoragePlugin) -> None:
         properties = storage.get_file_io_properties()
         assert all(isinstance(key, str) and isinstance(value, str) for key, value in properties.items())
 
@@ -87,7 +87,7 @@ class StorageFormsContract(PluginContract):
     @pytest.mark.parametrize(
         "form", ["get_dbt_profile_config", "get_dagster_io_manager_config", "get_helm_values_override"]
     )
-    def test_what_is_written_to_files_is_plain_and_free_of_secrets(
+    def test_generated_configuration_is_json_without_secrets(
         self, storage: StoragePlugin, storage_secrets: tuple[str, ...], form: str
     ) -> None:
         written = getattr(storage, form)()
@@ -95,7 +95,7 @@ class StorageFormsContract(PluginContract):
         assert json.loads(json.dumps(written)) == written
         assert not any(secret in json.dumps(written) for secret in storage_secrets)
 
-    def test_the_io_manager_takes_its_configuration(
+    def test_the_io_manager_accepts_its_configuration(
         self, storage: StoragePlugin, storage_secrets: tuple[str, ...]
     ) -> None:
         pytest.importorskip("dagster")
@@ -106,13 +106,13 @@ class StorageFormsContract(PluginContract):
         shown = f"{io_manager} {io_manager.get_resource_definition().config_schema.default_value}"
         assert not any(secret in shown for secret in storage_secrets)
 
-    def test_its_repr_and_uri_are_free_of_secrets(
+    def test_its_repr_and_uri_contain_no_secrets(
         self, storage: StoragePlugin, storage_secrets: tuple[str, ...]
     ) -> None:
         shown = repr(storage) + str(storage) + storage.get_warehouse_uri()
         assert not any(secret in shown for secret in storage_secrets)
 
-    def test_spark_settings_are_texts_and_packages_have_coordinates(self, storage: StoragePlugin) -> None:
+    def test_spark_settings_are_text_and_packages_are_maven_coordinates(self, storage: StoragePlugin) -> None:
         conf = storage.get_spark_conf("lake")
         assert all(key.startswith("spark.") and isinstance(value, str) for key, value in conf.items())
         assert all(len(package.split(":")) >= 3 for package in storage.get_spark_packages())
@@ -127,7 +127,7 @@ class StoragePluginContract(StorageFormsContract):
         return f"{storage.get_warehouse_uri('contract.nested')}/{uuid.uuid4().hex}.bin"
 
     @pytest.mark.parametrize("content", [b"", b"\x00iceberg\xff", b"x" * 3_000_000], ids=["empty", "bytes", "3 MB"])
-    def test_a_file_comes_back_as_it_was_written(self, storage: StoragePlugin, location: str, content: bytes) -> None:
+    def test_a_file_is_read_as_written(self, storage: StoragePlugin, location: str, content: bytes) -> None:
         file_io = storage.get_pyiceberg_fileio()
         with file_io.new_output(location).create() as stream:
             stream.write(content)
@@ -137,7 +137,7 @@ class StoragePluginContract(StorageFormsContract):
         with written.open() as stream:
             assert stream.read() == content
 
-    def test_a_file_can_be_replaced_only_on_purpose(self, storage: StoragePlugin, location: str) -> None:
+    def test_a_file_is_only_overwritten_explicitly(self, storage: StoragePlugin, location: str) -> None:
         output = storage.get_pyiceberg_fileio().new_output(location)
         with output.create() as stream:
             stream.write(b"first")
@@ -155,7 +155,9 @@ class StoragePluginContract(StorageFormsContract):
         file_io.delete(location)
         assert not file_io.new_input(location).exists()
 
-    def test_its_object_store_has_the_files_of_the_file_client(self, storage: StoragePlugin, location: str) -> None:
+    def test_its_object_store_contains_the_files_of_the_file_client(
+        self, storage: StoragePlugin, location: str
+    ) -> None:
         folder, _, name = location.rpartition("/")
         store = _object_store(storage, folder)
         if store is None:
@@ -175,13 +177,13 @@ class StoragePluginContract(StorageFormsContract):
         assert store.create(key, b"x")
         assert storage.get_pyiceberg_fileio().new_input(location).exists()
 
-    def test_a_missing_file_is_told_apart_from_an_empty_one(self, storage: StoragePlugin, location: str) -> None:
+    def test_a_missing_file_differs_from_an_empty_one(self, storage: StoragePlugin, location: str) -> None:
         missing = storage.get_pyiceberg_fileio().new_input(location)
         assert not missing.exists()
         with pytest.raises(FileNotFoundError):
             missing.open()
 
-    def test_a_table_lives_there(self, storage: StoragePlugin, tmp_path: Path) -> None:
+    def test_it_stores_a_table(self, storage: StoragePlugin, tmp_path: Path) -> None:
         import pyarrow as pa
         from pyiceberg.catalog.sql import SqlCatalog
 

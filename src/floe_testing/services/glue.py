@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 REGION = "us-east-1"
 
 
-def keep_aws_to(monkeypatch: pytest.MonkeyPatch, *, secret: str) -> None:
+def isolate_aws(monkeypatch: pytest.MonkeyPatch, *, secret: str) -> None:
     """Set AWS credentials in the environment, and disable all other sources of AWS configuration."""
     for variable in ("AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_SESSION_TOKEN", "AWS_CA_BUNDLE"):
         monkeypatch.delenv(variable, raising=False)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from floe_testing.faults.gateway import Exchange, FaultGateway
 
 # The privileges that Polaris requires for requests that tenants may or may not be granted.
-_ASKED = (
+_REQUIRED = (
     ("POST", re.compile(r"/namespaces/[^/]+/properties$"), "NAMESPACE_WRITE_PROPERTIES"),
     ("POST", re.compile(r"/namespaces/[^/]+/views$"), "VIEW_CREATE"),
     ("POST", re.compile(r"/namespaces$"), "NAMESPACE_CREATE"),
@@ -53,8 +53,10 @@ class PrivilegeGuard(TenantGuard):
 
     def _is_granted(self, exchange: Exchange) -> bool:
         return all(
-            any(asked == one or (one in _INCLUDED and _INCLUDED[one].fullmatch(asked)) for one in self._privileges)
-            for method, path, asked in _ASKED
+            any(
+                required == one or (one in _INCLUDED and _INCLUDED[one].fullmatch(required)) for one in self._privileges
+            )
+            for method, path, required in _REQUIRED
             if method == exchange.method and path.search(exchange.path)
         )
 
@@ -64,9 +66,9 @@ class PrivilegeGuard(TenantGuard):
         body = json.loads(exchange.body)
         if re.search(r"/namespaces$", exchange.path):
             # A child namespace must be at its parent's location.
-            asked = (body.get("properties") or {}).get("location")
+            location = (body.get("properties") or {}).get("location")
             below = "/".join(body["namespace"][len(self.namespace) :])
-            return asked is None or asked.rstrip("/") == f"{self._root()}/{below}"
+            return location is None or location.rstrip("/") == f"{self._root()}/{below}"
         if _TABLES.search(exchange.path) is None:
             return True
         places = list(_places(body))

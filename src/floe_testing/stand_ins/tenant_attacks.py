@@ -37,7 +37,7 @@ VIEW = {
 
 
 @dataclass(frozen=True)
-class Rooms:
+class TenantPair:
     """Two tenants of one catalog.
 
     Attributes:
@@ -84,15 +84,15 @@ def _path(namespace: tuple[str, ...], *rest: str) -> str:
     return "/".join(["namespaces", "%1F".join(quote(part, safe="") for part in namespace), *rest])
 
 
-def _create(**fields: Any) -> Callable[[Rooms], Any]:
-    def body(rooms: Rooms) -> Any:
+def _create(**fields: Any) -> Callable[[TenantPair], Any]:
+    def body(pair: TenantPair) -> Any:
         filled = {
-            key: value.format(own=rooms.own_location, victim=rooms.victim_location, base=rooms.base)
+            key: value.format(own=pair.own_location, victim=pair.victim_location, base=pair.base)
             for key, value in fields.items()
             if isinstance(value, str)
         }
         properties = {
-            key: value.format(victim=rooms.victim_location) for key, value in fields.get("properties", {}).items()
+            key: value.format(victim=pair.victim_location) for key, value in fields.get("properties", {}).items()
         }
         stage = {"stage-create": True} if fields.get("stage") else {}
         return {"name": "spy", "schema": SCHEMA, **filled, "properties": properties, **stage}
@@ -115,10 +115,10 @@ PLACES: dict[str, tuple[dict[str, Any], frozenset[int]]] = {
 }
 
 
-def _attacks() -> dict[str, Callable[[Rooms], Attack]]:
-    found: dict[str, Callable[[Rooms], Attack]] = {}
+def _attacks() -> dict[str, Callable[[TenantPair], Attack]]:
+    found: dict[str, Callable[[TenantPair], Attack]] = {}
 
-    def add(name: str, make: Callable[[Rooms], Attack]) -> None:
+    def add(name: str, make: Callable[[TenantPair], Attack]) -> None:
         found[name] = make
 
     for where, (fields, denied) in PLACES.items():
@@ -126,8 +126,8 @@ def _attacks() -> dict[str, Callable[[Rooms], Attack]]:
             body = _create(**fields, stage=stage)
             add(
                 f"{verb} a table {where}",
-                lambda rooms, body=body, denied=denied: Attack(  # type: ignore[misc]
-                    "POST", _path(rooms.own, "tables"), body(rooms), denied
+                lambda pair, body=body, denied=denied: Attack(  # type: ignore[misc]
+                    "POST", _path(pair.own, "tables"), body(pair), denied
                 ),
             )
     dots = _create(location="{own}/../beta/spy")
@@ -228,12 +228,12 @@ def _rename(source: tuple[str, ...], destination: tuple[str, ...]) -> dict[str, 
 ATTACKS = _attacks()
 
 
-def _role(rooms: Rooms, name: str, *rest: str) -> str:
-    return "/".join(["catalogs", rooms.prefix, "catalog-roles", name, *rest])
+def _role(pair: TenantPair, name: str, *rest: str) -> str:
+    return "/".join(["catalogs", pair.prefix, "catalog-roles", name, *rest])
 
 
 # Management API requests that would give a tenant more privileges than it has.
-ESCALATIONS: dict[str, Callable[[Rooms], Attack]] = {
+ESCALATIONS: dict[str, Callable[[TenantPair], Attack]] = {
     "list the catalogs": lambda _: Attack("GET", "catalogs"),
     "list the principals": lambda _: Attack("GET", "principals"),
     "list the roles": lambda r: Attack("GET", f"catalogs/{r.prefix}/catalog-roles"),
@@ -317,18 +317,18 @@ class Intruder:
         message = (content.get("error") or {}).get("message", "") if isinstance(content, dict) else ""
         return Answer(reply.status_code, message, content)
 
-    def catalog(self, rooms: Rooms, attack: Attack) -> Answer:
+    def catalog(self, pair: TenantPair, attack: Attack) -> Answer:
         """Send a request to the catalog."""
-        written = replace(attack, path=attack.path.replace("%1F", rooms.separator))
-        return self.send("/".join(filter(None, [self._uri, "v1", rooms.prefix])), written)
+        written = replace(attack, path=attack.path.replace("%1F", pair.separator))
+        return self.send("/".join(filter(None, [self._uri, "v1", pair.prefix])), written)
 
     def management(self, attack: Attack) -> Answer:
         """Send a request to Polaris's management API."""
         return self.send(f"{self._uri.removesuffix('/api/catalog')}/api/management/v1", attack)
 
-    def polaris(self, rooms: Rooms, attack: Attack) -> Answer:
+    def polaris(self, pair: TenantPair, attack: Attack) -> Answer:
         """Send a request to Polaris's own catalog API: generic tables and policies."""
-        return self.send(f"{self._uri}/polaris/v1/{rooms.prefix}", attack)
+        return self.send(f"{self._uri}/polaris/v1/{pair.prefix}", attack)
 
     def close(self) -> None:
         """Close the connection."""

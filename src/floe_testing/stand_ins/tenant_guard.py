@@ -46,12 +46,12 @@ class TenantGuard:
             return None
         with self._lock:
             self.refused.append(exchange)
-        said = f"Principal 'tenant' is not authorized for {exchange.method} {exchange.path}"
-        content = {"error": {"message": said, "type": "ForbiddenException", "code": 403}}
+        message = f"Principal 'tenant' is not authorized for {exchange.method} {exchange.path}"
+        content = {"error": {"message": message, "type": "ForbiddenException", "code": 403}}
         return Rule(".*", "", None, forward=False, reply=Reply.of(403, content))
 
     @property
-    def asked(self) -> list[str]:
+    def refused_calls(self) -> list[str]:
         """The refused requests as ``METHOD path``."""
         with self._lock:
             return [f"{exchange.method} {unquote(exchange.path)}" for exchange in self.refused]

@@ -21,17 +21,17 @@ from floe_testing.faults.gateway import Exchange, FaultGateway, Reply, Rule
 if TYPE_CHECKING:
     from floe_testing.services import Server
 
-_LEAST_SECONDS = 900
+_MIN_SECONDS = 900
 _ENDPOINT = "credentials-of"
 _NAMESPACE = "{https://sts.amazonaws.com/doc/2011-06-15/}"
 
 
-def assume_role(store: Server, *, policy: dict[str, Any], seconds: int = _LEAST_SECONDS) -> dict[str, str]:
+def assume_role(store: Server, *, policy: dict[str, Any], seconds: int = _MIN_SECONDS) -> dict[str, str]:
     """Request credentials limited by a policy from the store's STS; return them as PyIceberg properties."""
     form = {
         "Action": "AssumeRole",
         "Version": "2011-06-15",
-        "DurationSeconds": str(max(seconds, _LEAST_SECONDS)),
+        "DurationSeconds": str(max(seconds, _MIN_SECONDS)),
         "Policy": json.dumps(policy),
     }
     body = urllib.parse.urlencode(form).encode()
@@ -91,7 +91,7 @@ def prefix_policy(location: str) -> dict[str, Any]:
     }
 
 
-class VendingDesk:
+class CredentialVendor:
     """Adds vended credentials to a catalog's responses, and refuses them at the store once they have expired.
 
     STS credentials are valid for at least 15 minutes; the gateway in front of the store refuses them earlier.

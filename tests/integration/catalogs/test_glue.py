@@ -14,7 +14,7 @@ from floe_iceberg import Engine, IcebergTableManager
 from floe_testing.oracles.version_1 import check_version_1_fields
 from floe_testing.plugins import CatalogPluginContract
 from floe_testing.rest_fixtures import store_properties
-from floe_testing.services.glue import keep_aws_to
+from floe_testing.services.glue import isolate_aws
 from floe_testing.tables import NAMESPACE, TableManagerContract
 
 pytestmark = pytest.mark.live
@@ -25,7 +25,7 @@ ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
 
 @pytest.fixture(autouse=True)
 def _aws(monkeypatch):
-    keep_aws_to(monkeypatch, secret=SECRET)
+    isolate_aws(monkeypatch, secret=SECRET)
 
 
 @pytest.fixture

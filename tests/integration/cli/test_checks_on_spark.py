@@ -83,7 +83,7 @@ def test_warnings_are_published_and_errors_held_back_on_spark_and_found_again_by
         "relationship_customer": ("failed", {"failing_rows": 1, "example": "3"}),
         "row_count_change": (
             "passed",
-            {"num_rows": 3, "rows_before": 0, "note": "first rows, nothing to compare with"},
+            {"num_rows": 3, "rows_before": 0, "note": "no previous rows to compare with"},
         ),
     }
     code, data = floe("run", "-s", "silver.orders", "--partition", second, rows={second: [[-1, 1]]})

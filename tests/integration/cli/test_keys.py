@@ -88,7 +88,7 @@ def test_a_first_run_without_keys_leaves_nothing_behind(shop, floe, tmp_path):
     shop([], {"order": 1, "line": 1, "qty": 5})
     code, said = floe("plan")
     assert code == 0
-    assert "The run stops before it writes. Set keys for the table in floe.yaml." in said
+    assert "The run would fail before writing. Set keys for the table in floe.yaml." in said
     code, said = floe("run")
     assert code == 1
     assert "no keys are declared" in said

@@ -160,7 +160,7 @@ def test_declared_and_own_checks_look_at_what_is_published(floe, tables):
     assert tables.get_current_snapshot("gold.orders") == before
     code, text = floe("test", "-s", "gold.orders", output="text")
     assert code == 0
-    assert "gold.orders: check 'few' warned (severity warn); expected: the number of rows is at most 2" in text
+    assert "gold.orders: check 'few' warned (severity warn); expected: the row count is at most 2" in text
     assert "5 checks of 1 table: 4 passed, 1 warned." in text
 
 
@@ -200,7 +200,7 @@ def test_what_cannot_be_checked_is_shown_as_what_it_is(floe, tables):
     code, text = floe("test", output="text")
     assert code == 1
     assert "gold.plain" in text
-    assert "gold.later: check 'row_count' not evaluated; No table yet." in text
+    assert "gold.later: check 'row_count' not evaluated; The table does not exist yet." in text
 
 
 def test_a_check_that_raises_is_the_users_to_mend(floe, tables, project):

@@ -135,9 +135,9 @@ def test_runs_are_remembered_in_the_project_without_calling_home(shop, answer):
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
-        (("-s", "gold.revenu"), "No asset matches 'gold.revenu'.", "Did you mean gold.revenue?"),
+        (("-s", "gold.revenu"), "No asset matches 'gold.revenu'.", "Did you mean 'gold.revenue'?"),
         (("-s", "nothing.like.it"), "No asset matches", "Assets: "),
-        (("-s", "bronze.orders"), "but no partition was given", "Partitions: 2026-01-01 to 2026-01-10."),
+        (("-s", "bronze.orders"), "but no partition is given", "Partitions: 2026-01-01 to 2026-01-10."),
         (
             ("-s", "gold.revenue", "--partition", "2026-01-01"),
             "None of the selected assets has partitions",
@@ -152,7 +152,7 @@ def test_runs_are_remembered_in_the_project_without_calling_home(shop, answer):
         (
             ("-s", "bronze.orders", "--partition-range", "2026-01-05...2026-01-01"),
             "contains no partitions",
-            "Put the earlier partition first",
+            "Pass the earlier partition first",
         ),
     ],
     ids=["mistyped", "unknown", "partition missing", "no partitions", "unknown partition", "no range", "backwards"],

@@ -169,10 +169,10 @@ def test_an_environment_has_a_history_of_its_own(run):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--missing", "--failed"), "--missing, --failed and --all-partitions exclude each other"),
+        (("--missing", "--failed"), "--missing, --failed and --all-partitions cannot be combined"),
         (
             ("--all-partitions", "--partition", "2026-01-01"),
-            "--all-partitions excludes --partition and --partition-range",
+            "--all-partitions cannot be combined with --partition or --partition-range",
         ),
     ],
 )

@@ -14,7 +14,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from floe_core.config.sql_models import read_sql_models
 from floe_dagster.runs.batches import batches_of
 from floe_dagster.runs.home import open_instance
-from floe_dagster.runs.materialize import run_assets, together
+from floe_dagster.runs.materialize import combined, run_assets
 from floe_dagster.runs.pipeline import Due, PartitionChoice, Pipeline
 from floe_iceberg import IcebergTableManager
 
@@ -63,7 +63,7 @@ def run(shop):
         def start(selection, first=None, last=None, *, due=None):
             choice = PartitionChoice(first, last or first, due)
             batches = batches_of(pipeline, pipeline.select(selection), choice, instance)
-            return together([run_assets(pipeline, instance, one.keys, one.partitions) for one in batches])
+            return combined([run_assets(pipeline, instance, one.keys, one.partitions) for one in batches])
 
         start.instance = instance
         yield start

@@ -91,7 +91,7 @@ def test_the_verdict_names_columns_that_came_with_rows_held_back(run, tables):
 
     result = run(wider, NO_NULLS)
     [verdict] = [e for e in result.get_asset_check_evaluations() if e.check_name == "published"]
-    assert verdict.description.endswith("The table already has the new columns, empty on main: note.")
+    assert verdict.description.endswith("The table already has the new columns, which are null on main: note.")
     assert tables.scan("public.orders")["note"].to_pylist() == [None, None]
 
 

@@ -123,7 +123,7 @@ def test_increments_never_replace_the_rows_before_them(make, tables, raw):
     copy = copying(pa.Table, mode="overwrite")
     make(copy)
     tables.append(raw, rows(3))
-    with pytest.raises(ConfigurationError, match="its write mode replaces all earlier rows"):
+    with pytest.raises(ConfigurationError, match="its write mode replaces all existing rows"):
         make(copy)
     assert ids(tables) == [1, 2]
 

@@ -130,7 +130,7 @@ def test_one_expression_that_cannot_be_evaluated_leaves_the_others_alone(evaluat
     checks = expand_checks([CheckConfig.model_validate(settings[1])], table="bronze.orders")
     with pytest.raises(InvalidScanError, match="Cannot evaluate the check 'c1'"):
         require_evaluated(evaluate(shop, checks, CheckedRows("bronze.orders")))
-    with pytest.raises(ConfigurationError, match="a query inside of it"):
+    with pytest.raises(ConfigurationError, match="a subquery"):
         evaluated({"type": "expression", "expression": "id in (select id from silver.owners)"})
 
 
@@ -211,7 +211,7 @@ def change(**bounds):
 
 
 def test_the_number_of_rows_is_compared_with_main_on_a_branch_and_with_the_write_before_on_main(evaluated, shop):
-    first = {"num_rows": 4, "rows_before": 0, "note": "first rows, nothing to compare with"}
+    first = {"num_rows": 4, "rows_before": 0, "note": "no previous rows to compare with"}
     assert evaluated(change(min_ratio=0.5)) == [(True, first)]
     shop.create_branch("bronze.orders", "audit.x")
     shop.append("bronze.orders", pa.Table.from_pylist(ROWS[:2], schema=SCHEMA), branch="audit.x")

@@ -137,7 +137,7 @@ def test_a_window_across_partition_values_is_replaced_exactly_by_spark(materiali
 def test_rows_outside_the_partition_fail_the_spark_write_and_nothing_lands(materialize, tables):
     materialize(daily_events(tables, 1), partition_key="2024-01-02")
     stray = daily_events(tables, 2, keys=["2024-01-02", "2024-01-03"])
-    with pytest.raises(InvalidDataError, match=r"outside of the partition that it writes \(2024-01-02\)"):
+    with pytest.raises(InvalidDataError, match=r"outside the partition that it writes \(2024-01-02\)"):
         materialize(stray, partition_key="2024-01-02")
     assert tables.scan("public.events")["value"].to_pylist() == [1, 1]
 

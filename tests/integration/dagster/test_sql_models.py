@@ -7,7 +7,7 @@ import pytest
 from floe_core.errors import ConfigurationError
 from floe_dagster.runs.batches import batches_of
 from floe_dagster.runs.home import open_instance
-from floe_dagster.runs.materialize import run_assets, together
+from floe_dagster.runs.materialize import combined, run_assets
 from floe_dagster.runs.pipeline import PartitionChoice, Pipeline
 from floe_iceberg import IcebergTableManager
 
@@ -65,7 +65,7 @@ def run(project, first, last):
     pipeline = Pipeline.of(project)
     with open_instance(project) as instance:
         batches = batches_of(pipeline, pipeline.keys, PartitionChoice(first, last), instance)
-        return together([run_assets(pipeline, instance, one.keys, one.partitions) for one in batches])
+        return combined([run_assets(pipeline, instance, one.keys, one.partitions) for one in batches])
 
 
 def test_models_are_assets_among_the_others(project):

@@ -15,7 +15,7 @@ from floe_polaris.management import TENANT_PRIVILEGES
 from floe_testing.faults.gateway import FaultGateway
 from floe_testing.rest_fixtures import CLIENT_ID, CLIENT_SECRET
 from floe_testing.stand_ins.privilege_guard import PrivilegeGuard
-from floe_testing.stand_ins.vending import VendingDesk
+from floe_testing.stand_ins.vending import CredentialVendor
 
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.req("TN-01", "TN-02")]
 
@@ -52,7 +52,7 @@ def site(project, iceberg_rest, minio):
         gateway.require_tokens(client_id=CLIENT_ID, client_secret=CLIENT_SECRET)
         front.keeps_exchanges = False
         guard = PrivilegeGuard(gateway, (place, AIRPORT), TENANT_PRIVILEGES)
-        VendingDesk(minio, catalog=gateway, front=front)
+        CredentialVendor(minio, catalog=gateway, front=front)
         text = ENVIRONMENTS.format(
             server=iceberg_rest.url,
             gateway=gateway.url,
@@ -92,11 +92,11 @@ def test_an_airports_pipeline_runs_with_its_own_credentials_alone(site, project,
     assert assets[flights]["state"] == "published"
     assert assets[flights]["rows"] == expected
     assert assets[f"{place}.{AIRPORT}.gold.daily"]["total_rows"] == len(DAYS)
-    assert guard.asked == []
+    assert guard.refused_calls == []
     planes = f"{place}.{AIRPORT}.bronze.planes"
     floe("tables", "expire", planes, "--older-than", "0d", "--retain-last", "1", "--yes", "--env", "tenant", **own)
     # Expiry looks for a legal hold above the tenant; missing access there does not stop it.
-    assert set(guard.asked) == {f"GET /v1/namespaces/{place}"}
+    assert set(guard.refused_calls) == {f"GET /v1/namespaces/{place}"}
     # The administrator sees the same rows, all files below the tenant's prefix, and an unchanged second tenant.
     verified = floe("tenants", "verify", AIRPORT, NEIGHBOR, "--env", "owner", **owner)
     wrong = [check for report in verified for check in report["checks"] if check["state"] == "failed"]

@@ -13,7 +13,7 @@ from floe_cli.app import main
 from floe_testing.faults.gateway import FaultGateway
 from floe_testing.rest_fixtures import CLIENT_ID, CLIENT_SECRET
 from floe_testing.stand_ins.tenant_guard import TenantGuard
-from floe_testing.stand_ins.vending import VendingDesk
+from floe_testing.stand_ins.vending import CredentialVendor
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -93,7 +93,7 @@ def tenant(bootstrapped, project, gateway, minio, place):
     guard = TenantGuard(gateway, (place, "ewr"))
     with FaultGateway(minio.url) as front, pytest.MonkeyPatch.context() as environment:
         environment.setenv("TENANT_SECRET", CLIENT_SECRET)
-        VendingDesk(minio, catalog=gateway, front=front)
+        CredentialVendor(minio, catalog=gateway, front=front)
         own = {"client_id": CLIENT_ID, "client_secret": "${TENANT_SECRET}"}
         yield project("ewr", catalog={"type": "polaris", "uri": gateway.url, "credentials": own}), guard
 
@@ -102,13 +102,13 @@ def test_a_tenants_pipeline_runs_and_asks_nothing_above_its_namespace(tenant, pl
     folder, guard = tenant
     for command in (("plan", "--tenant", "ewr"), ("run", "--tenant", "ewr"), ("run", "--tenant", "ewr")):
         code, data, error, err = floe(folder, *command)
-        assert code == 0, (command, error or data, err, guard.asked)
+        assert code == 0, (command, error or data, err, guard.refused_calls)
     assert {asset["state"] for asset in data["assets"]} == {"written"}
     code, data, error, _ = floe(folder, "tables", "list", "--namespace", f"{place}.ewr", "--long")
     assert code == 0, error
     rows = {entry["table"]: entry["rows"] for entry in data if entry["exists"]}
     assert rows[f"{place}.ewr.bronze.orders"] == 6
-    assert guard.asked == []
+    assert guard.refused_calls == []
 
 
 def test_a_tenant_makes_namespaces_and_looks_after_its_tables(tenant, place):
@@ -128,7 +128,7 @@ def test_a_tenant_makes_namespaces_and_looks_after_its_tables(tenant, place):
     ):
         code, data, error, _ = floe(folder, *command)
         assert code == 0, (command, error or data)
-    assert guard.asked == []
+    assert guard.refused_calls == []
     code, _, error, _ = floe(folder, "namespaces", "create", f"{place}.jfk.lab")
     assert (code, error["type"]) == (1, "CatalogAuthorizationError")
     code, _, error, _ = floe(folder, "tables", "list")

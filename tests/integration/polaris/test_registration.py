@@ -5,13 +5,13 @@ from __future__ import annotations
 import pyarrow as pa
 
 from floe_testing.faults.gateway import FaultGateway
-from floe_testing.stand_ins.vending import VendingDesk
+from floe_testing.stand_ins.vending import CredentialVendor
 
 
 def test_a_registered_table_comes_with_the_credentials_that_its_files_need(gateway, connect, minio, namespace):
     with FaultGateway(minio.url) as front:
         # As on Polaris, the response to a registration contains no credentials.
-        VendingDesk(minio, catalog=gateway, front=front)
+        CredentialVendor(minio, catalog=gateway, front=front)
         catalog = connect(access_delegation="vended-credentials", properties={})
         catalog.create_namespace(namespace)
         table = catalog.create_table(f"{namespace}.orders", pa.schema([pa.field("id", pa.int64())]))

@@ -20,8 +20,8 @@ from floe_tenancy import CatalogProvider, IcebergCatalogBootstrapper, IcebergCat
 from floe_testing.faults.gateway import FaultGateway
 from floe_testing.rest_fixtures import CLIENT_ID, CLIENT_SECRET, store_properties
 from floe_testing.stand_ins.privilege_guard import PrivilegeGuard
-from floe_testing.stand_ins.tenant_attacks import ATTACKS, Intruder, Rooms
-from floe_testing.stand_ins.vending import VendingDesk
+from floe_testing.stand_ins.tenant_attacks import ATTACKS, Intruder, TenantPair
+from floe_testing.stand_ins.vending import CredentialVendor
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 
@@ -59,7 +59,7 @@ class Site:
     @property
     def rooms(self):
         victim = (*self.config.namespace_for(VICTIM), TABLE)
-        return Rooms(
+        return TenantPair(
             prefix="",
             own=self.config.namespace_for(OWN),
             victim=victim[:-1],
@@ -135,7 +135,7 @@ def test_a_tenant_works_with_its_own_keys_and_reaches_no_neighbor(site, guarded,
     guarded().close()
     rooms = site.rooms
     with FaultGateway(minio.url) as front:
-        VendingDesk(minio, catalog=guarded.gateway, front=front)
+        CredentialVendor(minio, catalog=guarded.gateway, front=front)
         connection = {"uri": guarded.gateway.url, "warehouse": "lake", "client_id": CLIENT_ID}
         catalog = create_catalog(
             PolarisCatalogConfig.model_validate(

@@ -101,7 +101,7 @@ def tenants(minio, tmp_path):
 
 @pytest.mark.req("TN-01")
 def test_a_prefix_stays_empty_after_an_off_boarding_under_fire(minio, tenants, tmp_path, monkeypatch):
-    monkeypatch.setattr("floe_tenancy.offboarding.offboard._LOOK_SECONDS", 1.0)
+    monkeypatch.setattr("floe_tenancy.offboarding.offboard._POLL_SECONDS", 1.0)
     config = tenants.config
     with (
         FaultGateway(minio.url) as front,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from floe_core.declaration.locations import lies_in
+from floe_core.declaration.locations import is_at_or_below
 from floe_core.errors import InvalidIdentifierError
 from floe_tenancy import CatalogProvider, IcebergCatalogConfig
 
@@ -63,8 +63,8 @@ def test_different_tenants_never_overlap(spelling, one, other, namespace):
     for key_of in (shared.warehouse_key_for, shared.metadata_key_for):
         assert not key_of(one).startswith(key_of(other))
         assert not key_of(other).startswith(key_of(one))
-    assert not lies_in(shared.warehouse_uri_for(one), [shared.warehouse_uri_for(other)])
-    assert not lies_in(shared.table_location(one, "events"), [shared.warehouse_uri_for(other)])
+    assert not is_at_or_below(shared.warehouse_uri_for(one), [shared.warehouse_uri_for(other)])
+    assert not is_at_or_below(shared.table_location(one, "events"), [shared.warehouse_uri_for(other)])
 
 
 @given(st.text(max_size=80))

@@ -18,7 +18,7 @@ from floe_core.errors import (
 )
 from floe_core.schemas import CatalogConfig
 from floe_testing.faults.gateway import FaultGateway, Reply, Rule
-from floe_testing.services.glue import keep_aws_to
+from floe_testing.services.glue import isolate_aws
 
 SECRET = "canary-aws-secret"
 NOBODY = "http://127.0.0.1:1"
@@ -26,7 +26,7 @@ NOBODY = "http://127.0.0.1:1"
 
 @pytest.fixture(autouse=True)
 def _aws(monkeypatch):
-    keep_aws_to(monkeypatch, secret=SECRET)
+    isolate_aws(monkeypatch, secret=SECRET)
 
 
 @pytest.fixture

@@ -73,7 +73,7 @@ def test_missing_tables_are_created(floe, monkeypatch):
         (ORDERS, False, True),
         (REVENUE, False, True),
     ]
-    assert "0 tables changed, 2 as declared." in floe("apply").out
+    assert "0 tables changed, 2 up to date." in floe("apply").out
     assert floe("tables", "drift").code == 0
 
 
@@ -85,7 +85,7 @@ def test_the_diff_is_shown_and_made(shop):
     look = shop("apply", "--dry-run")
     assert look.code == 0
     assert "rename column" in look.out
-    assert "1 table would change, 1 as declared." in look.out
+    assert "1 table would change, 1 up to date." in look.out
     assert location() == before
     run = shop("apply", "-o", "json")
     [entry] = [entry for entry in run.data["tables"] if entry["changed"]]

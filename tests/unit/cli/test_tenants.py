@@ -94,7 +94,7 @@ def test_a_run_for_a_tenant_that_is_none_says_how_to_make_it(shop):
         run = shop(command, "--tenant", "beta", "-o", "json")
         assert run.code == 1
         assert run.error["hint"] == "Create it with: floe tenants bootstrap beta"
-        assert shop(command, "--tenant", "ACME", "-o", "json").error["hint"] == "Did you mean acme?"
+        assert shop(command, "--tenant", "ACME", "-o", "json").error["hint"] == "Did you mean 'acme'?"
     assert shop("tenants", "list", "-o", "json").data == ["acme"]
 
 

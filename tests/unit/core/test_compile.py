@@ -134,7 +134,7 @@ def test_artifacts_are_readable_by_others(tmp_path):
 
 def test_a_place_that_cannot_be_written_is_a_clear_error(tmp_path):
     (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(ConfigurationError, match="cannot be written"):
+    with pytest.raises(ConfigurationError, match="Cannot write"):
         write_artifacts(compile_project(project(tmp_path)), tmp_path / "file" / "a.json")
 
 
@@ -162,7 +162,7 @@ def test_damaged_artifacts_say_to_compile_again(tmp_path, content, error, messag
 def test_missing_artifacts_say_to_compile(tmp_path):
     with pytest.raises(ConfigurationError, match="floe compile"):
         CompiledArtifacts.from_json_file(tmp_path / "none.json")
-    with pytest.raises(ConfigurationError, match="cannot be read"):
+    with pytest.raises(ConfigurationError, match="Cannot read"):
         CompiledArtifacts.from_json_file(tmp_path)
 
 

@@ -119,7 +119,7 @@ def test_a_missing_file_a_folder_and_a_pipe_are_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ConfigurationError, match="not a regular file"):
         load_project(tmp_path / "pipe")
-    with pytest.raises(ConfigurationError, match="cannot be read"):
+    with pytest.raises(ConfigurationError, match="Cannot read"):
         load_project(Path("a\0b"))
 
 

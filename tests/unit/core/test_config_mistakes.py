@@ -80,8 +80,18 @@ def test_five_different_mistakes_give_five_located_errors(tmp_path):
         ("name: a\nwarehouse: x\n", (2, 1), "unknown key 'warehouse' here", "under 'catalog'"),
         ("name: a\nversion: 1\n", (2, 1), "unknown key 'version', did you mean 'schema_version'?", "schema_version"),
         ("name: a\nzzz: 1\n", (2, 1), "unknown key 'zzz'", "keys here: schema_version, name"),
-        ("name: a\nobservability: {otlp_endpoint: 'localhost:4318'}\n", (2, 32), "is not a valid address", "OTLP"),
-        ("name: a\nobservability: {openlineage: {url: 'http://h:99999'}}\n", (2, 36), "is not a valid address", "http"),
+        (
+            "name: a\nobservability: {otlp_endpoint: 'localhost:4318'}\n",
+            (2, 32),
+            "is not a valid address; use http://",
+            "",
+        ),
+        (
+            "name: a\nobservability: {openlineage: {url: 'http://h:99999'}}\n",
+            (2, 36),
+            "is not a valid address; use http://",
+            "",
+        ),
         ("name: a\nobservability: {log_level: debug}\n", (2, 28), "it must be 'DEBUG'", "Write 'DEBUG'"),
         ("name: a\ncatalog: {access_delegation: nome}\n", (2, 30), "is 'nome': it must be", "Write 'none'"),
         (
@@ -92,7 +102,7 @@ def test_five_different_mistakes_give_five_located_errors(tmp_path):
         ),
         ("name: a\ncatalog: {retry: {max_attempts: '${N}'}}\n", (2, 33), "expected a whole number", "only in text"),
         ("name: a\ncompute: {master: yarnn://x, conf: {a: {b: c}}}\n", (2, 40), "a mapping: expected text", "Write"),
-        ("name: a\ncompute: {master: loca}\n", (2, 19), "'loca' is not a valid Spark master", "Spark master"),
+        ("name: a\ncompute: {master: loca}\n", (2, 19), "'loca' is not a valid Spark master; use local[*]", ""),
         (
             "name: a\ncatalog: {uri: ${URI}}\n",
             (2, 17),
@@ -233,6 +243,6 @@ def test_a_column_type_that_does_not_exist_is_found_where_it_is_written(tmp_path
     )
     assert places(found) == [(5, 26), (6, 29), (7, 28)]
     prefix = "tables.bronze.orders.columns"
-    assert found[0].message == f"{prefix}[0].type is 'lnog': unknown type 'lnog', did you mean 'long'?"
+    assert found[0].message == f"{prefix}[0].type: unknown type 'lnog', did you mean 'long'?"
     assert "a decimal needs a precision of 1 to 38" in found[1].message
     assert "expected '>' but found the end" in found[2].message

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from floe_core.runtime.files import exclusive, lock_shared, try_lock_alone, write_atomically, write_together
+from floe_core.runtime.files import exclusive, lock_shared, try_lock_exclusive, write_atomically, write_together
 
 HOLDER = """
 import pathlib, sys
@@ -134,7 +134,7 @@ def test_shared_locks_keep_out_whoever_wants_a_file_alone(tmp_path):
     with path.open() as first, path.open() as second, path.open() as third:
         lock_shared(first.fileno())
         lock_shared(second.fileno())
-        assert not try_lock_alone(third.fileno())
+        assert not try_lock_exclusive(third.fileno())
         first.close()
         second.close()
-        assert try_lock_alone(third.fileno())
+        assert try_lock_exclusive(third.fileno())

@@ -24,8 +24,8 @@ from floe_core.observing.observability import (
     _signal_url,
     configure_observability,
     continued,
-    handed_over,
     join,
+    propagated,
     trace_parent,
 )
 from floe_core.schemas import ObservabilityConfig
@@ -93,11 +93,11 @@ def test_a_process_that_joined_a_trace_works_for_it_outside_of_its_own_spans(spa
 
 def test_a_receiver_that_failed_is_left_alone_and_told_of_once():
     receiver = Receiver("observability.openlineage")
-    assert not receiver.silent
+    assert not receiver.paused
     with capture_logs() as logs:
         receiver.failed("lineage_not_sent", error="Timeout")
         receiver.failed("lineage_not_sent", error="Timeout")
-    assert receiver.silent
+    assert receiver.paused
     assert [(line["event"], line["error"]) for line in logs] == [("lineage_not_sent", "Timeout")]
 
 
@@ -133,9 +133,9 @@ def test_a_span_of_this_process_comes_before_one_of_another(spans):
 
 def test_processes_started_in_a_span_are_told_of_it(spans, monkeypatch):
     monkeypatch.delenv(TRACE_PARENT_VARIABLE, raising=False)
-    with handed_over():
+    with propagated():
         assert TRACE_PARENT_VARIABLE not in os.environ
-    with traced("dagster.run", tracer=spans.tracer) as operation, handed_over():
+    with traced("dagster.run", tracer=spans.tracer) as operation, propagated():
         span = operation.span.get_span_context()
         assert os.environ[TRACE_PARENT_VARIABLE].split("-")[2] == trace.format_span_id(span.span_id)
     assert TRACE_PARENT_VARIABLE not in os.environ

@@ -7,7 +7,7 @@ import pytest
 
 from floe_core.errors import ConfigurationError
 from floe_core.schemas import CheckConfig, TableConfig
-from floe_dagster.assets.review import ReadInput, WrittenAsset, require_sound
+from floe_dagster.assets.review import ReadInput, WrittenAsset, require_valid
 from floe_iceberg.models import WriteMode
 
 DAYS = dg.DailyPartitionsDefinition("2026-01-01")
@@ -21,7 +21,7 @@ def written(*key, table=None, default_mode=None, returns_rows=True, **options):
 
 def problems_of(assets, declared=None):
     with pytest.raises(ConfigurationError) as caught:
-        require_sound(assets, declared or {})
+        require_valid(assets, declared or {})
     assert caught.value.exit_code == 1
     return [problem.message for problem in caught.value.problems]
 
@@ -52,7 +52,7 @@ def test_an_asset_without_partitions_has_to_say_its_write_mode():
     ],
 )
 def test_assets_that_are_sound(asset):
-    require_sound([asset], {})
+    require_valid([asset], {})
 
 
 @pytest.mark.parametrize(
@@ -103,16 +103,16 @@ def reading(**metadata):
     [
         ({"incremantal": True}, "Did you mean 'incremental'?"),
         ({"columns": "id"}, "must be a list of columns"),
-        ({"incremental": True, "branch": "side"}, "sets both a version of the table and 'incremental'"),
+        ({"incremental": True, "branch": "side"}, "sets both 'incremental' and a version of the table"),
     ],
 )
 def test_mistakes_in_what_an_input_asks_for_are_told_before_anything_runs(metadata, told):
     with pytest.raises(ConfigurationError) as caught:
-        require_sound([written("gold", "daily", metadata=SAID)], {}, [reading(**metadata)])
+        require_valid([written("gold", "daily", metadata=SAID)], {}, [reading(**metadata)])
     [problem] = caught.value.problems
     assert told in problem.message
     assert "nput 'orders' of asset 'gold/daily'" in problem.message
 
 
 def test_own_metadata_of_inputs_is_left_alone():
-    require_sound([written("gold", "daily", metadata=SAID)], {}, [reading(team="sales", columns=["id"])])
+    require_valid([written("gold", "daily", metadata=SAID)], {}, [reading(team="sales", columns=["id"])])

@@ -71,7 +71,7 @@ def test_a_partition_is_replaced_and_read_alone(io_manager):
 
     for day in ("2024-01-01", "2024-01-02", "2024-01-02"):
         io_manager.handle_output(output(day), events(day))
-    with output("2024-01-03") as context, pytest.raises(InvalidDataError, match="outside of the partition"):
+    with output("2024-01-03") as context, pytest.raises(InvalidDataError, match="outside the partition"):
         io_manager.handle_output(context, events("2024-01-04"))
     read = dg.build_input_context(asset_key="events", partition_key="2024-01-02", asset_partitions_def=DAILY)
     assert days_of(io_manager.load_input(read)) == ["2024-01-02"]
@@ -111,7 +111,7 @@ def test_a_key_without_its_partitions_is_taken_for_what_it_reads_as(key, rows, o
     for _ in range(2):
         io_manager.handle_output(output(), rows)
     tables.append("public.events", others)
-    with output() as context, pytest.raises(InvalidDataError, match="outside of the partition"):
+    with output() as context, pytest.raises(InvalidDataError, match="outside the partition"):
         io_manager.handle_output(context, others)
     asked = dg.build_input_context(asset_key="events", partition_key=key, definition_metadata=metadata)
     assert io_manager.load_input(asked).equals(rows)

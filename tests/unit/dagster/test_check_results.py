@@ -51,5 +51,5 @@ def test_a_declaration_gives_the_table_its_properties(tmp_path):
     keep(source.check_results, "op")
     made = source.tables().load_table("floe_checks.results")
     assert made.properties["write.parquet.compression-codec"] == "gzip"
-    assert made.schema().find_field("figures").doc == "What was found, as JSON."
+    assert made.schema().find_field("figures").doc == "Measured values, as JSON."
     source.close()

@@ -88,7 +88,9 @@ def test_spark_recognizes_annotations_with_its_frames(module, on_spark):
 @pytest.mark.parametrize("kind", [dict, int, "pyspark.sql.DataFrame"])
 def test_other_annotations_are_not_frames_of_the_engine(kind, on_spark):
     assert not is_engine_annotation(on_spark, kind)
-    with pytest.raises(InvalidScanError, match=r"Annotate them as pyarrow\.Table.* or a frame of the engine\."):
+    with pytest.raises(
+        InvalidScanError, match=r"Use one of these annotations: pyarrow\.Table.* or a frame of the engine\."
+    ):
         load(on_spark, "a.b", kind, InputSelection(), None)
 
 

@@ -95,7 +95,7 @@ def test_rows_that_fail_wait_and_the_verdict_says_what_to_do_with_them(run, tabl
         "publish": f"floe publish {TABLE} {waiting.branch}",
         "discard": f"floe discard {TABLE} {waiting.branch}",
     }
-    assert verdict.description == f"Held back on branch {waiting.branch}; the rows of main are unchanged."
+    assert verdict.description == f"Held back on branch {waiting.branch}; the rows on main are unchanged."
     assert ids(tables) == [1]
     assert ids(tables, ref=waiting.branch) == [-2, 1]
 
@@ -103,13 +103,13 @@ def test_rows_that_fail_wait_and_the_verdict_says_what_to_do_with_them(run, tabl
 def test_columns_of_rows_held_back_are_named_only_when_they_are_new(run, tables):
     assert run(orders_asset(1)).success
     described = verdict_of(run(orders_asset(-2, note="a"))).description
-    assert described.endswith("are unchanged. The table already has the new columns, empty on main: note.")
+    assert described.endswith("are unchanged. The table already has the new columns, which are null on main: note.")
 
 
 def test_the_first_rows_of_a_table_can_be_held_back_too(run, tables):
     verdict = verdict_of(run(orders_asset(-1)))
     assert not verdict.passed
-    assert verdict.description.endswith("the rows of main are unchanged.")
+    assert verdict.description.endswith("the rows on main are unchanged.")
     assert ids(tables) == []
 
 
@@ -138,7 +138,7 @@ def test_a_step_that_returns_nothing_publishes_nothing_and_says_so(run, tables):
     verdict = verdict_of(run(nothing))
     assert verdict.passed
     assert plain(verdict) == {"table": TABLE}
-    assert verdict.description == "The asset returned nothing: nothing was published, the table is unchanged."
+    assert verdict.description == "The asset returned nothing, so nothing was published and the table is unchanged."
     assert ids(tables) == [1]
 
 
@@ -433,7 +433,7 @@ def test_a_check_of_several_assets_is_refused():
     def both():
         yield from ()
 
-    with pytest.raises(ConfigurationError, match="The checks one, two are about several assets"):
+    with pytest.raises(ConfigurationError, match="The checks one, two cover several assets"):
         audited(orders_asset(1), {}, asset_checks=[both])
 
 

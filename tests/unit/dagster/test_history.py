@@ -7,7 +7,7 @@ from dagster import AssetKey, AssetMaterialization, DagsterInstance
 from sqlalchemy import create_engine, text
 from sqlalchemy.pool import NullPool
 
-from floe_dagster.runs.history import quick_history
+from floe_dagster.runs.event_log import fast_event_log
 
 NORMAL, FULL = 1, 2
 
@@ -27,7 +27,7 @@ def synchronous(file) -> int:
 
 
 def test_what_was_noted_inside_the_block_is_there_afterwards(home):
-    with DagsterInstance.from_config(str(home)) as instance, quick_history(home):
+    with DagsterInstance.from_config(str(home)) as instance, fast_event_log(home):
         for number in range(5):
             instance.report_runless_asset_event(AssetMaterialization("orders", partition=str(number)))
     with DagsterInstance.from_config(str(home)) as instance:
@@ -35,7 +35,7 @@ def test_what_was_noted_inside_the_block_is_there_afterwards(home):
 
 
 def test_a_file_is_not_folded_together_after_every_event(home):
-    with DagsterInstance.from_config(str(home)) as instance, quick_history(home):
+    with DagsterInstance.from_config(str(home)) as instance, fast_event_log(home):
         instance.report_runless_asset_event(AssetMaterialization("orders"))
         instance.report_runless_asset_event(AssetMaterialization("orders"))
         assert (home / "history" / "runs" / "index.db-wal").stat().st_size > 0
@@ -43,7 +43,7 @@ def test_a_file_is_not_folded_together_after_every_event(home):
 
 
 def test_only_files_below_the_home_are_hurried_and_only_inside_the_block(home, tmp_path):
-    with quick_history(home):
+    with fast_event_log(home):
         assert synchronous(home / "mine.db") == NORMAL
         assert synchronous(tmp_path / "catalog.db") == FULL
     assert synchronous(home / "mine.db") == FULL

@@ -19,7 +19,7 @@ from pyiceberg.types import (
 )
 
 from floe_core.errors import ConfigurationError
-from floe_dagster.assets.partitions import ColumnChoice, tie
+from floe_dagster.assets.partitions import ColumnChoice, bind_partitions
 from floe_iceberg.read.predicates import parse_row_filter
 
 
@@ -28,7 +28,7 @@ def schema(**columns):
 
 
 def tied(partitions_def, table, spec=None, default=None, **chosen):
-    return tie(partitions_def, table, ColumnChoice("events", chosen or {}, default, spec))
+    return bind_partitions(partitions_def, table, ColumnChoice("events", chosen or {}, default, spec))
 
 
 DAILY = dg.DailyPartitionsDefinition("2024-01-01")

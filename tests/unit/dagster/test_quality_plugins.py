@@ -141,7 +141,7 @@ def test_a_check_that_its_plugin_cannot_take_is_found_at_compilation(registry, t
     [
         (ZeroDivisionError("by zero"), "failed in the quality plugin 'enough': ZeroDivisionError: by zero"),
         (SystemExit("no rows"), "failed in the quality plugin 'enough': SystemExit: no rows"),
-        (True, "returned a bool for check 'enough_id', not a QualityResult"),
+        (True, "returned bool instead of a QualityResult for check 'enough_id'"),
         (QualityResult("no"), "'enough' returned an invalid result for check 'enough_id': passed is 'no'"),
         (QualityResult(True, {"odd": None, 5: 1}), "figure 'odd' is None; figure 5 is 1"),
         (QualityResult(True, None), "figure 'figures' is None"),

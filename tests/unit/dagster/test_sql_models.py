@@ -74,9 +74,9 @@ def test_a_table_that_is_read_twice_is_replaced_twice():
     [
         ("select 1;\nselect 2", "2 statements", 1),
         ("", "0 statements", 1),
-        ("insert into silver.a select 1", "another statement", 1),
+        ("insert into silver.a select 1", "a statement that is not a query", 1),
         ("select *\nfrom lake.silver.a", "more than two parts", 2),
-        ("select *\nfrom silver.a version as of 12", "as they are now", 2),
+        ("select *\nfrom silver.a version as of 12", "time travel is not supported", 2),
         ("select from from\nwhere (", "", 2),
     ],
 )
@@ -131,9 +131,9 @@ def test_models_get_the_metadata_partitions_and_inputs_they_ask_for(tmp_path):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"gold/a.sql": "select * from gold.b", "gold/b.sql": "select * from gold.a"}, "in a circle"),
+        ({"gold/a.sql": "select * from gold.b", "gold/b.sql": "select * from gold.a"}, "form a cycle"),
         ({"gold/a.sql": "/* floe:\npartitions: silver.order\n*/\nselect 1"}, "not a partitioned asset"),
-        ({"silver/orders.sql": "select 1"}, "another asset writes"),
+        ({"silver/orders.sql": "select 1"}, "another asset also writes"),
     ],
 )
 def test_models_that_do_not_go_with_the_others_are_refused(tmp_path, files, message):

@@ -275,7 +275,7 @@ def test_a_partition_that_somebody_added_makes_no_tenant(project, instance):
         assert TenantTables(connection).tenants() == ["acme"]
         with pytest.raises(NamespaceNotFoundError) as caught:
             TenantTables(connection).require("acne")
-    assert caught.value.hint == "Did you mean acme? Create it with: floe tenants bootstrap acne"
+    assert caught.value.hint == "Did you mean 'acme'? Create it with: floe tenants bootstrap acne"
 
 
 def test_a_project_for_tenants_asks_for_one(project):

@@ -9,7 +9,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 from floe_core.errors import ConfigurationError, InvalidDataError, NamespaceNotFoundError
 from floe_core.schemas import TableConfig
 from floe_dagster import IcebergIOManager
-from floe_dagster.assets.review import WrittenAsset, require_sound
+from floe_dagster.assets.review import WrittenAsset, require_valid
 from floe_dagster.io.tables_source import TablesSource
 from floe_iceberg.table.keys.key_property import KEYS_PROPERTY
 from floe_iceberg.table.keys.row_keys import recorded_keys
@@ -126,8 +126,8 @@ def test_disagreement_on_keys_is_found_before_anything_runs(metadata, message):
     [spec] = orders([], **metadata).specs
     declared = {TABLE: TableConfig(keys=("id",), null_keys="refuse")}
     with pytest.raises(ConfigurationError, match=message):
-        require_sound([WrittenAsset(spec, TABLE)], declared)
-    require_sound([WrittenAsset(spec, TABLE)], {})
+        require_valid([WrittenAsset(spec, TABLE)], declared)
+    require_valid([WrittenAsset(spec, TABLE)], {})
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from floe_core.declaration.locations import normal, path_alone, spellings
+from floe_core.declaration.locations import normal, path_only, spellings
 from floe_iceberg.commit.own_files import OwnFiles, is_collected
 
 
@@ -138,7 +138,7 @@ def test_gc_enabled_is_read_as_java_reads_it(value, collected):
 def test_one_file_has_one_normal_spelling():
     assert len({normal(name) for name in ("/x//y", "file:/x/y", "file:///x/y")}) == 1
     assert normal("s3a://b/k") == normal("s3://b/k")
-    assert path_alone("s3://b/k/x") == path_alone("gs://other/k/x") == "/k/x"
+    assert path_only("s3://b/k/x") == path_only("gs://other/k/x") == "/k/x"
 
 
 def test_prefixes_cover_every_spelling():

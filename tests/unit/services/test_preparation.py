@@ -67,7 +67,7 @@ def test_a_failed_preparation_is_one_failure_with_its_reason(suite):
 
 
 def test_a_long_preparation_shows_that_it_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(preparation, "_WORD_SECONDS", 0.2)
+    monkeypatch.setattr(preparation, "_REPORT_SECONDS", 0.2)
     monkeypatch.setattr(preparation, "_QUICK_SECONDS", 0.0)
     lines = []
     Preparation("slow", lambda: None, lambda _dev: time.sleep(1)).run(tmp_path, lines.append)

@@ -344,7 +344,7 @@ def late_writer(tenants, key="tenants/acme/late.parquet"):
 
 
 def test_what_old_keys_write_is_deleted_until_they_end(offboarding, acme, tenants, monkeypatch):
-    monkeypatch.setattr("floe_tenancy.offboarding.offboard._LOOK_SECONDS", 0.1)
+    monkeypatch.setattr("floe_tenancy.offboarding.offboard._POLL_SECONDS", 0.1)
     steps = []
 
     def write(step):

@@ -10,11 +10,11 @@ import pytest
 from floe_polaris.management import TENANT_PRIVILEGES
 from floe_tenancy import PolarisIsolation
 from floe_testing.stand_ins.polaris_management import PolarisManagementServer
-from floe_testing.stand_ins.tenant_attacks import ATTACKS, ESCALATIONS, Rooms
+from floe_testing.stand_ins.tenant_attacks import ATTACKS, ESCALATIONS, TenantPair
 
 RECORDED = json.loads(Path(__file__).with_name("recorded").joinpath("polaris_1_4_1.json").read_text())
 EARLIER = "answers with NAMESPACE_FULL_METADATA"
-ROOMS = Rooms(
+ROOMS = TenantPair(
     prefix="lake",
     own=("tenants", "acme"),
     victim=("tenants", "beta"),

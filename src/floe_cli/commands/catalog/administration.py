@@ -25,10 +25,10 @@ PrivilegesArgument = Annotated[
     list[str], typer.Argument(metavar="PRIVILEGE…", help="Privilege, such as CATALOG_MANAGE_CONTENT.")
 ]
 NamespaceOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="On this namespace and those below it.", show_default=False)
+    str | None, typer.Option(metavar="NAME", help="Scope: this namespace and those below it.", show_default=False)
 ]
-TableOption = Annotated[str | None, typer.Option(metavar="NAME", help="On this table.", show_default=False)]
-ViewOption = Annotated[str | None, typer.Option(metavar="NAME", help="On this view.", show_default=False)]
+TableOption = Annotated[str | None, typer.Option(metavar="NAME", help="Scope: this table.", show_default=False)]
+ViewOption = Annotated[str | None, typer.Option(metavar="NAME", help="Scope: this view.", show_default=False)]
 
 
 def text_option(description: str) -> Any:  # noqa: ANN401 - typer keeps the type private
@@ -38,10 +38,13 @@ def text_option(description: str) -> Any:  # noqa: ANN401 - typer keeps the type
 
 def create(
     workspace: Workspace,
-    location: Annotated[str, typer.Argument(help="Base location of its tables: s3://…, gs://…, abfss://… or file://…")],
+    location: Annotated[
+        str,
+        typer.Argument(metavar="LOCATION", help="Base location of its tables: s3://…, gs://…, abfss://… or file://…"),
+    ],
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="Catalog name; default: catalog.warehouse.", show_default=False),
+        typer.Argument(metavar="NAME", help="Catalog name; default: catalog.warehouse.", show_default=False),
     ] = None,
     allow: Annotated[
         list[str] | None,
@@ -52,7 +55,7 @@ def create(
     region: Annotated[str | None, text_option("S3: region.")] = None,
     endpoint: Annotated[str | None, text_option("S3: endpoint for clients, and by default for Polaris.")] = None,
     endpoint_internal: Annotated[str | None, text_option("S3: endpoint for Polaris, if it differs.")] = None,
-    sts_endpoint: Annotated[str | None, text_option("S3: endpoint of the STS.")] = None,
+    sts_endpoint: Annotated[str | None, text_option("S3: STS endpoint.")] = None,
     role_arn: Annotated[str | None, text_option("S3: role that Polaris assumes to vend credentials.")] = None,
     external_id: Annotated[str | None, text_option("S3: external id in the role's trust policy.")] = None,
     service_account: Annotated[str | None, text_option("GCS: service account.")] = None,
@@ -62,17 +65,19 @@ def create(
         typer.Option("--property", metavar="KEY=VALUE", help="Catalog property; repeatable.", show_default=False),
     ] = None,
     *,
-    path_style: Annotated[bool, typer.Option("--path-style", help="S3: path-style access, as MinIO uses.")] = False,
+    path_style: Annotated[bool, typer.Option("--path-style", help="S3: use path-style access, as for MinIO.")] = False,
     sts_unavailable: Annotated[bool, typer.Option("--sts-unavailable", help="S3: do not vend credentials.")] = False,
     kms_unavailable: Annotated[
-        bool, typer.Option("--kms-unavailable", help="S3: the STS does not support KMS, as with MinIO.")
+        bool, typer.Option("--kms-unavailable", help="S3: KMS is not available, as with MinIO.")
     ] = False,
-    hierarchical: Annotated[bool, typer.Option("--hierarchical", help="Azure: hierarchical namespace.")] = False,
+    hierarchical: Annotated[
+        bool, typer.Option("--hierarchical", help="Azure: the account has a hierarchical namespace.")
+    ] = False,
     purge: Annotated[
-        bool, typer.Option("--purge/--no-purge", help="Allow dropping tables to delete their files.")
+        bool, typer.Option("--purge/--no-purge", help="Allow purging tables, which deletes their files.")
     ] = True,
 ) -> Report:
-    """Create a catalog on a Polaris server; an existing one is not changed.
+    """Create a catalog on a Polaris server, unless it exists.
 
     Examples:
         floe catalog create s3://lake/sales --role-arn arn:aws:iam::123456789012:role/polaris
@@ -128,17 +133,17 @@ def show(
     workspace: Workspace,
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="Catalog name; default: catalog.warehouse.", show_default=False),
+        typer.Argument(metavar="NAME", help="Catalog name; default: catalog.warehouse.", show_default=False),
     ] = None,
 ) -> Report:
-    """Show a catalog of a Polaris server: its storage, its roles and their privileges.
+    """Show the storage, roles and privileges of a Polaris catalog.
 
     Examples:
         floe catalog show
         floe catalog show lake --output json
     """
     with _management(workspace) as management, working("Querying Polaris"):
-        info = _found(management, _name(workspace, name))
+        info = _require_catalog(management, _name(workspace, name))
         roles = {role: management.list_grants(info.name, role) for role in management.list_catalog_roles(info.name)}
     granted = [(f"role {role}", "\n".join(map(str, grants)) or "nothing") for role, grants in sorted(roles.items())]
     return Report(
@@ -177,7 +182,9 @@ def grant(
     ] = None,
     catalog: CatalogOption = None,
 ) -> Report:
-    """Grant privileges to a catalog role: on the catalog, a namespace, a table or a view.
+    """Grant privileges to a catalog role.
+
+    They apply to the whole catalog, or only to a namespace, a table or a view.
 
     Examples:
         floe catalog grant content CATALOG_MANAGE_CONTENT --to service_admin
@@ -187,7 +194,7 @@ def grant(
     with _management(workspace) as management, working("Granting"):
         name = _name(workspace, catalog)
         wanted = _grants(privileges, namespace, table, view)
-        _found(management, name)
+        _require_catalog(management, name)
         management.ensure_catalog_role(name, role)
         management.grant(name, role, wanted)
         if to is not None:
@@ -209,7 +216,9 @@ def revoke(
     view: ViewOption = None,
     catalog: CatalogOption = None,
 ) -> Report:
-    """Revoke privileges from a catalog role; privileges it does not have are ignored.
+    """Revoke privileges from a catalog role.
+
+    Privileges that the role does not have are ignored.
 
     Examples:
         floe catalog revoke readers TABLE_READ_DATA --namespace gold
@@ -257,7 +266,7 @@ def _name(workspace: Workspace, given: str | None) -> str:
     return name
 
 
-def _found(management: "PolarisManagement", name: str) -> "CatalogInfo":
+def _require_catalog(management: "PolarisManagement", name: str) -> "CatalogInfo":
     if (info := management.find_catalog(name)) is not None:
         return info
     msg = f"Catalog '{name}' not found on this server."
@@ -269,7 +278,7 @@ def _grants(privileges: list[str], namespace: str | None, table: str | None, vie
     from floe_polaris.management import Grant, GrantKind
 
     if sum(place is not None for place in (namespace, table, view)) > 1:
-        msg = "--namespace, --table and --view exclude each other."
+        msg = "--namespace, --table and --view cannot be combined."
         raise ConfigurationError(msg, hint="Pass only one of them.")
     place: dict[str, Any] = {"type": GrantKind.CATALOG}
     if namespace is not None:

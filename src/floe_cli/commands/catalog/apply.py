@@ -10,7 +10,7 @@ from floe_cli.command import command, single_command
 from floe_cli.commands.pipeline.run import TenantOption, require_tenant
 from floe_cli.commands.tables.options import DryRunOption, YesOption
 from floe_cli.output import Report, count, working
-from floe_cli.reports.differences import difference_grid, effect_of, item_data, way_out_lines
+from floe_cli.reports.differences import difference_grid, effect_of, fix_lines, item_data
 from floe_cli.workspace import Workspace
 from floe_core.errors import USER_ERROR, ConfigurationError, FloeStorageError
 
@@ -65,7 +65,10 @@ def apply(
     select: Annotated[
         str | None,
         typer.Option(
-            "--select", "-s", metavar="TABLES", help="Tables, such as bronze.orders,gold.*; default: all declared."
+            "--select",
+            "-s",
+            metavar="TABLES",
+            help="Tables, such as bronze.orders,gold.*; default: all declared tables.",
         ),
     ] = None,
     tenant: TenantOption = None,
@@ -76,11 +79,11 @@ def apply(
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> Report:
-    """Change tables to match floe.yaml, each in one commit, and create missing ones.
+    """Change tables to match floe.yaml, and create missing ones.
 
-    Columns are added, widened, renamed (renamed_from), reordered and made optional or required. Comments, properties,
-    keys, sort order and partitioning are updated too. If any change of a table is not possible, the table is left
-    unchanged and the exit code is 1. Anything not declared is kept; --drop-columns drops undeclared columns.
+    Each table is changed in one commit. Columns are added, widened, renamed (renamed_from), reordered and made optional
+    or required. Comments, properties, keys, sort order and partitioning are updated too. If a change is not possible,
+    its table is left unchanged and the exit code is 1. Undeclared columns are kept unless you pass --drop-columns.
 
     Examples:
         floe apply --dry-run
@@ -95,7 +98,7 @@ def apply(
         with working("Comparing"):
             tables = _planned(manager, declared, drop_columns=drop_columns)
         if not dry_run:
-            _agree(workspace, tables, yes=yes)
+            _confirm_destructive(workspace, tables, yes=yes)
             tables = _partitioned(workspace, tables, tenant)
             with working("Applying"):
                 tables = [_applied(manager, table) for table in tables]
@@ -164,7 +167,7 @@ def _partitioned(workspace: Workspace, tables: "Sequence[_Table]", tenant: str |
     ]
 
 
-def _agree(workspace: Workspace, tables: "Sequence[_Table]", *, yes: bool) -> None:
+def _confirm_destructive(workspace: Workspace, tables: "Sequence[_Table]", *, yes: bool) -> None:
     """Ask for confirmation of destructive changes."""
     lost = [(table.name, item) for table in tables if _possible(table) for item in table.plan.destructive]  # type: ignore[union-attr]  # possible
     if not lost:
@@ -207,7 +210,7 @@ def _text(tables: "Sequence[_Table]", *, dry_run: bool) -> "list[RenderableType]
     refused = [(table.name, item) for table, plan in planned for item in plan.impossible]
     text: list[RenderableType] = [difference_grid(rows), ""] if rows else []
     if refused:
-        text += ["These changes are not possible, so their tables are left unchanged:", *way_out_lines(refused), ""]
+        text += ["These changes are not possible, so their tables are left unchanged:", *fix_lines(refused), ""]
     text += [f"{table.name}: {table.failure}" for table in tables if table.failure is not None]
     changed = sum(bool(plan.made if dry_run else plan.changed) for table, plan in planned if table.exit_code == 0)
     failed = sum(table.exit_code != 0 for table in tables)
@@ -215,7 +218,7 @@ def _text(tables: "Sequence[_Table]", *, dry_run: bool) -> "list[RenderableType]
     verb = "would change" if dry_run else "changed"
     parts = [
         f"{count(changed, 'table')} {verb}",
-        f"{rest:,} as declared" if rest else "",
+        f"{rest:,} up to date" if rest else "",
         f"{failed:,} failed" if failed else "",
     ]
     return [*text, ", ".join(part for part in parts if part) + "."]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from floe_cli.command import command, command_group
 from floe_cli.commands.catalog.administration import create, grant, list_catalogs, revoke, show
-from floe_cli.doctor.connection import prove_connection
+from floe_cli.doctor.connection import probe_catalog
 from floe_cli.output import Report, fields, working
 from floe_cli.workspace import Workspace
 from floe_core.errors import CapabilityError
@@ -29,16 +29,16 @@ def ping(workspace: Workspace) -> Report:
     started = time.perf_counter()
     with working("Querying the catalog"), workspace.connection() as connection:
         connected = time.perf_counter()
-        said = prove_connection(connection)
+        response = probe_catalog(connection)
         answered = time.perf_counter()
         can = connection.catalog_plugin.capabilities
     took = {"connect_ms": _ms(connected - started), "ask_ms": _ms(answered - connected)}
     limits = [name for name in ("branches", "nested_namespaces", "purge") if not getattr(can, name)]
     missing = f"Not supported: {', '.join(limits)}." if limits else None
     return Report(
-        data={"answer": said, **took, "cannot": limits},
+        data={"answer": response, **took, "cannot": limits},
         text=[
-            f"The {said} (connected in {took['connect_ms']} ms, responded in {took['ask_ms']} ms).",
+            f"The {response} (connected in {took['connect_ms']} ms, responded in {took['ask_ms']} ms).",
             *([missing] if missing else []),
         ],
     )
@@ -46,7 +46,9 @@ def ping(workspace: Workspace) -> Report:
 
 @command(app)
 def login(workspace: Workspace) -> Report:
-    """Get a token and show how long it is valid; the token is not stored.
+    """Get a token and show how long it is valid.
+
+    The token is not stored.
 
     Examples:
         floe catalog login --env prod

@@ -20,7 +20,9 @@ PropertyOption = Annotated[
 @command(app, "list")
 def list_namespaces(
     workspace: Workspace,
-    parent: Annotated[str | None, typer.Argument(help="Only namespaces below this one.", show_default=False)] = None,
+    parent: Annotated[
+        str | None, typer.Argument(metavar="PARENT", help="Only namespaces below this one.", show_default=False)
+    ] = None,
 ) -> Report:
     """List namespaces at every level.
 
@@ -133,10 +135,10 @@ def pairs(texts: list[str] | None) -> dict[str, str]:
     """Parse KEY=VALUE arguments.
 
     Raises:
-        ConfigurationError: An argument is not of the form KEY=VALUE.
+        ConfigurationError: An argument does not have the form KEY=VALUE.
     """
     found = [text.partition("=") for text in texts or ()]
     if wrong := [key for key, equals, _ in found if not equals or not key]:
-        msg = f"'{wrong[0]}' is not of the form KEY=VALUE."
-        raise ConfigurationError(msg, hint="For example: --property owner=sales")
+        msg = f"'{wrong[0]}' is not a valid property."
+        raise ConfigurationError(msg, hint="Use KEY=VALUE, such as --property owner=sales.")
     return {key: value for key, _, value in found}

@@ -20,7 +20,7 @@ def dev(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Local port of the Dagster UI; 0: any free port.")] = 3000,
     tenant: TenantOption = None,
 ) -> Report:
-    """Open the Dagster UI for this project, until you press Ctrl-C.
+    """Run the Dagster UI for this project until you press Ctrl-C.
 
     Examples:
         floe dev
@@ -30,7 +30,7 @@ def dev(
     from floe_dagster.runs.home import open_instance
     from floe_dagster.runs.pipeline import Pipeline
     from floe_dagster.tenants import TENANTS
-    from floe_dagster.ui.server import DagsterUi, chosen_port, ends_by_interrupt
+    from floe_dagster.ui.server import DagsterUi, chosen_port, interrupted_by_signals
 
     port = chosen_port(port)
     workspace.observe()
@@ -44,7 +44,7 @@ def dev(
         if tenant is not None:
             # The sensor that maintains the list of tenants needs credentials for all tenants.
             instance.add_dynamic_partitions(str(TENANTS.name), [tenant])
-    with ends_by_interrupt(), shared_spark(workspace), DagsterUi(pipeline.artifacts, port) as ui:
+    with interrupted_by_signals(), shared_spark(workspace), DagsterUi(pipeline.artifacts, port) as ui:
         try:
             with working("Starting the Dagster UI"):
                 code = ui.await_ready()

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from floe_cli.command import command, single_command
-from floe_cli.commands.pipeline.publish import WaitingBranch, WaitingTable, WaitingTenant, waiting_report, waiting_write
+from floe_cli.commands.pipeline.publish import StagedBranch, StagedTable, StagedTenant, staged_report, staged_write
 from floe_cli.commands.tables.options import DryRunOption, YesOption
 from floe_cli.output import Report, working
 from floe_cli.workspace import Workspace
@@ -17,14 +17,16 @@ app = single_command()
 @command(app)
 def discard(
     workspace: Workspace,
-    table: WaitingTable = None,
-    branch: WaitingBranch = None,
-    tenant: WaitingTenant = None,
+    table: StagedTable = None,
+    branch: StagedBranch = None,
+    tenant: StagedTenant = None,
     *,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> Report:
-    """Discard rows that were held back by their checks, or a branch left by a killed run; main is not changed.
+    """Discard rows that were held back by their checks, or a branch left by a killed run.
+
+    The rows on main are not changed.
 
     Examples:
         floe discard  # list all staged writes
@@ -35,7 +37,7 @@ def discard(
 
     with workspace.tables() as manager:
         if table is None:
-            return waiting_report(workspace, manager, tenant)
+            return staged_report(workspace, manager, tenant)
         chosen = _branch(manager, table, branch)
         if dry_run:
             return _report(table, chosen, f"Would discard the rows on {chosen}; nothing was changed.")
@@ -51,7 +53,7 @@ def _branch(manager: "IcebergTableManager", table: str, branch: str | None) -> s
     from floe_iceberg.staging.leftover_branches import list_leftovers
 
     left = {found.branch for found in list_leftovers(manager.load_table(table))} if branch else set()
-    return branch if branch in left and branch is not None else waiting_write(manager, table, branch).branch
+    return branch if branch in left and branch is not None else staged_write(manager, table, branch).branch
 
 
 def _report(table: str, branch: str, text: str) -> Report:

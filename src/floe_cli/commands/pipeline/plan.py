@@ -44,7 +44,7 @@ def plan(
 ) -> Report:
     """Show what a run would read and write, and where tables differ from floe.yaml.
 
-    Nothing is run or changed. floe apply resolves the listed differences.
+    Nothing is run or changed. To resolve the differences, use floe apply.
 
     Examples:
         floe plan
@@ -67,9 +67,15 @@ def plan(
         planned = plan_assets(pipeline, tables, batches)
         others = _other_tables(workspace, pipeline, tables) if select == "*" and tenant is None else []
     artifacts = workspace.artifacts
-    where = f"catalog '{artifacts.catalog.name}' ({artifacts.catalog.type}), Spark on {artifacts.compute.master}"
+    where = f"in catalog '{artifacts.catalog.name}' ({artifacts.catalog.type}), by Spark on {artifacts.compute.master}"
     rows = [
-        (asset.table, _there(asset), _write(asset), _way(asset), ", ".join(asset.reads) or "its source")
+        (
+            asset.table,
+            _current_rows(asset),
+            _write(asset),
+            _publication(asset),
+            ", ".join(asset.reads) or "external data",
+        )
         for asset in planned
     ]
     partitions = list(dict.fromkeys(key for batch in batches for key in batch.partitions))
@@ -82,16 +88,16 @@ def plan(
             "other_tables": others,
         },
         text=[
-            grid(["TABLE", "NOW", "WRITE", "WAY", "READS"], rows, right=["NOW"]),
+            grid(["TABLE", "NOW", "WRITE", "PUBLISH", "READS"], rows, right=["NOW"]),
             "",
-            f"{count(len(planned), 'table')} would be written{scope}, in this order: {where}.",
+            f"{count(len(planned), 'table')} would be written{scope} in this order, {where}.",
             *[f"{asset.table}: {item.difference}" for asset in planned for item in asset.differences],
             *[f"{report.table}: {item.difference}" for report in others for item in report.items],
         ],
     )
 
 
-def _there(asset: "PlannedAsset") -> str:
+def _current_rows(asset: "PlannedAsset") -> str:
     from floe_iceberg.read.row_counts import RowCount
 
     return f"{RowCount(asset.rows, exact=asset.rows_exact)} rows" if asset.exists else "new"
@@ -114,7 +120,7 @@ def _other_tables(workspace: Workspace, pipeline: "Pipeline", tables: "IcebergTa
     return [report for report in reports if report.drifted]
 
 
-def _way(asset: "PlannedAsset") -> str:
+def _publication(asset: "PlannedAsset") -> str:
     if not asset.checks:
-        return "directly to main"
-    return f"{count(len(asset.checks), 'check')} on a branch, then main"
+        return "directly"
+    return f"after {count(len(asset.checks), 'check')} on a branch"

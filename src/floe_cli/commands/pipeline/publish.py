@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 app = single_command()
 
-WaitingTable = Annotated[
+StagedTable = Annotated[
     str | None,
-    typer.Argument(metavar="[TABLE]", help="Table, such as silver.orders; omit it to list all staged writes."),
+    typer.Argument(metavar="TABLE", help="Table, such as silver.orders; omit it to list all staged writes."),
 ]
-WaitingBranch = Annotated[
+StagedBranch = Annotated[
     str | None,
-    typer.Argument(metavar="[BRANCH]", help="Branch with the staged rows; required if the table has several."),
+    typer.Argument(metavar="BRANCH", help="Branch with the staged rows; required if the table has several."),
 ]
-WaitingTenant = Annotated[
+StagedTenant = Annotated[
     str | None,
     typer.Option("--tenant", metavar="ID", help="List the staged writes of this tenant.", show_default=False),
 ]
@@ -38,14 +38,14 @@ WaitingTenant = Annotated[
 @command(app)
 def publish(
     workspace: Workspace,
-    table: WaitingTable = None,
-    branch: WaitingBranch = None,
-    tenant: WaitingTenant = None,
+    table: StagedTable = None,
+    branch: StagedBranch = None,
+    tenant: StagedTenant = None,
     *,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> Report:
-    """Publish rows that were held back by their checks, after you inspected them.
+    """Publish rows that were held back by their checks.
 
     If main has moved since the rows were written, the write is redone on top of main and its checks run again.
     Publishing is refused if rows that the write replaces have changed, or if a later run of the same work was
@@ -62,8 +62,8 @@ def publish(
 
     with workspace.tables() as manager:
         if table is None:
-            return waiting_report(workspace, manager, tenant)
-        staged = waiting_write(manager, table, branch)
+            return staged_report(workspace, manager, tenant)
+        staged = staged_write(manager, table, branch)
         with working("Comparing with main"):
             moved = require_current(manager, manager.load_table(table), staged)
         data = {"table": table, "branch": staged.branch, "moved": [one.model_dump(mode="json") for one in moved]}
@@ -126,7 +126,7 @@ def _stop(staged: "StagedWrite", redone: str, failing: "Sequence[str]") -> None:
     raise WriteError(msg, hint=hint, table=staged.table)
 
 
-def waiting_report(workspace: Workspace, manager: "IcebergTableManager", tenant: str | None) -> Report:
+def staged_report(workspace: Workspace, manager: "IcebergTableManager", tenant: str | None) -> Report:
     """List the staged writes of all tables in the catalog, or of a tenant."""
     from floe_iceberg.table.recovery import affects_only_table
 
@@ -140,7 +140,7 @@ def waiting_report(workspace: Workspace, manager: "IcebergTableManager", tenant:
                 raise
             failures[table] = err
     rows = [
-        (write.table, write.branch, _waiting(write), write.mode, write.summary.get("added-records")) for write in staged
+        (write.table, write.branch, _age(write), write.mode, write.summary.get("added-records")) for write in staged
     ]
     headers = ["TABLE", "BRANCH", "WRITTEN", "MODE", "ROWS"]
     return Report(
@@ -160,7 +160,7 @@ def waiting_report(workspace: Workspace, manager: "IcebergTableManager", tenant:
     )
 
 
-def waiting_write(manager: "IcebergTableManager", table: str, branch: str | None) -> "StagedWrite":
+def staged_write(manager: "IcebergTableManager", table: str, branch: str | None) -> "StagedWrite":
     """Return the selected staged write.
 
     Raises:
@@ -180,7 +180,7 @@ def waiting_write(manager: "IcebergTableManager", table: str, branch: str | None
     return found[0]
 
 
-def _waiting(write: "StagedWrite") -> str:
+def _age(write: "StagedWrite") -> str:
     return ago(datetime.fromtimestamp(write.timestamp_ms / 1000, UTC))
 
 

@@ -22,7 +22,12 @@ app = single_command()
 
 SelectOption = Annotated[
     str,
-    typer.Option("--select", "-s", metavar="TABLES", help="Assets: gold.daily, bronze.orders+, +gold.daily, gold.*"),
+    typer.Option(
+        "--select",
+        "-s",
+        metavar="TABLES",
+        help="Assets, such as gold.daily, gold.*, bronze.orders+ (and downstream) or +gold.daily (and upstream).",
+    ),
 ]
 PartitionOption = Annotated[
     str | None, typer.Option("--partition", metavar="KEY", help="Partition to write.", show_default=False)
@@ -53,9 +58,7 @@ def run(
     partition: PartitionOption = None,
     partition_range: RangeOption = None,
     tenant: TenantOption = None,
-    processes: Annotated[
-        int, typer.Option(min=1, help="Number of independent partitions, or else steps, to run in parallel.")
-    ] = 1,
+    processes: Annotated[int, typer.Option(min=1, help="Number of partitions or steps to run in parallel.")] = 1,
     *,
     missing: MissingOption = False,
     failed: FailedOption = False,
@@ -98,7 +101,7 @@ def _run(
     processes: int,
     full_refresh: bool,
 ) -> Report:
-    from floe_cli.reports.run_report import Ran, nothing_due, report
+    from floe_cli.reports.run_report import FinishedRun, nothing_due, report
     from floe_cli.reports.run_view import RunView
     from floe_dagster.runs.batch_runs import run_batches
     from floe_dagster.runs.batches import batches_of
@@ -106,11 +109,11 @@ def _run(
     from floe_dagster.runs.pipeline import Pipeline
 
     require_tenant(workspace, tenant)
-    with ExitStack() as open_things:
+    with ExitStack() as stack:
         with working("Loading the assets"):
             pipeline = Pipeline.of(workspace.artifacts, tenant=tenant)
             keys = pipeline.select(select)
-            instance = open_things.enter_context(open_instance(workspace.artifacts))
+            instance = stack.enter_context(open_instance(workspace.artifacts))
         cleared = clear_after_dead_runs(workspace, pipeline, instance)
         batches = batches_of(pipeline, keys, choice, instance)
         if not batches:
@@ -120,7 +123,7 @@ def _run(
         if processes > 1:
             from floe_cli.commands.spark import shared_spark
 
-            open_things.enter_context(shared_spark(workspace))
+            stack.enter_context(shared_spark(workspace))
         started = time.monotonic()
         with RunView(batches).shown() as view:
             tried = run_batches(
@@ -131,8 +134,8 @@ def _run(
                 full_refresh=full_refresh,
                 listener=view.update,
             )
-    ran = Ran(tuple(tried), tuple(batches), choice, tenant, time.monotonic() - started)
-    return report(pipeline, ran, cleared)
+    finished = FinishedRun(tuple(tried), tuple(batches), choice, tenant, time.monotonic() - started)
+    return report(pipeline, finished, cleared)
 
 
 def clear_after_dead_runs(
@@ -161,8 +164,8 @@ def chosen_due(*, missing: bool, failed: bool, every: bool) -> "Due | None":
 
     chosen = [due for due, given in ((Due.MISSING, missing), (Due.FAILED, failed), (Due.ALL, every)) if given]
     if len(chosen) > 1:
-        msg = "--missing, --failed and --all-partitions exclude each other."
-        raise ConfigurationError(msg)
+        msg = "--missing, --failed and --all-partitions cannot be combined."
+        raise ConfigurationError(msg, hint="Pass only one of them.")
     return chosen[0] if chosen else None
 
 
@@ -177,10 +180,10 @@ def chosen_partitions(
     from floe_dagster.runs.pipeline import Due, PartitionChoice
 
     if partition is not None and partition_range is not None:
-        msg = "--partition and --partition-range exclude each other."
-        raise ConfigurationError(msg)
+        msg = "--partition and --partition-range cannot be combined."
+        raise ConfigurationError(msg, hint="Pass only one of them.")
     if due is Due.ALL and (partition or partition_range):
-        msg = "--all-partitions excludes --partition and --partition-range."
+        msg = "--all-partitions cannot be combined with --partition or --partition-range."
         raise ConfigurationError(msg, hint="Remove one of them.")
     if partition_range is None:
         return PartitionChoice(partition, partition, due)
@@ -192,7 +195,7 @@ def chosen_partitions(
 
 
 def require_tenant(workspace: Workspace, tenant: str | None) -> None:
-    """Check that the tenant exists before doing any work.
+    """Check that a tenant exists before doing any work.
 
     Raises:
         InvalidIdentifierError: The id is not a valid tenant id.
@@ -203,7 +206,7 @@ def require_tenant(workspace: Workspace, tenant: str | None) -> None:
 
 
 def reach_catalog(workspace: Workspace, tenant: str | None = None) -> None:
-    """Connect to the catalog and find the tenant before doing any work, so that problems are reported only once.
+    """Connect to the catalog and find the tenant before doing any work, to report problems only once.
 
     Raises:
         InvalidIdentifierError: The id is not a valid tenant id.

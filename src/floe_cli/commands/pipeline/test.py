@@ -42,9 +42,10 @@ def check_tables(
         bool, typer.Option("--keep/--no-keep", help="Append the results to the check results table.")
     ] = True,
 ) -> Report:
-    """Run declared and custom checks on published tables, without writing to those tables.
+    """Run declared and custom checks on published tables.
 
-    The exit code is 1 if a check with severity error fails or raises, and 2 on a system error. Warnings are shown.
+    The checked tables are not changed. The exit code is 1 if a check with severity error fails or raises an exception,
+    and 2 on a system error. Warnings do not affect it.
 
     Examples:
         floe test
@@ -83,7 +84,7 @@ def _checked(
         pipeline = Pipeline.of(artifacts, tenant=tenant)
         if artifacts.orchestration.per_tenant and tenant is None:
             msg = "The tables of this project belong to tenants, but no tenant is given."
-            raise ConfigurationError(msg, hint="Add --tenant ID. List the tenants with: floe tenants list")
+            raise ConfigurationError(msg, hint="Pass --tenant ID. List the tenants with: floe tenants list")
         with ExitStack() as opened:
             # Only the Dagster instance knows dynamic partitions.
             instance = opened.enter_context(open_instance(artifacts)) if partition is not None else None

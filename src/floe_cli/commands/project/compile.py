@@ -50,13 +50,13 @@ def compile_artifacts(
     from floe_core.compile import compile_project, write_artifacts
 
     artifacts = compile_project(project_file(project), environment=env or None, allow_missing_env=allow_missing_env)
-    proof = None
+    response = None
     if connect:
-        from floe_cli.doctor.connection import prove_connection
+        from floe_cli.doctor.connection import probe_catalog
         from floe_iceberg.catalog.connection import open_project
 
         with working("Connecting to the catalog"), open_project(artifacts) as connection:
-            proof = prove_connection(connection)
+            response = probe_catalog(connection)
     path = write_artifacts(artifacts, out)
     summary = f"project '{artifacts.name}'{_in(artifacts.environment)}, {count(len(artifacts.tables), 'table')}"
     return Report(
@@ -69,7 +69,7 @@ def compile_artifacts(
             "tables": list(artifacts.tables),
             "connected": connect,
         },
-        text=[f"Compiled {path}: {summary}.", *([f"Connected: {proof}."] if proof else [])],
+        text=[f"Wrote {path}: {summary}.", *([f"Connected: {response}."] if response else [])],
     )
 
 

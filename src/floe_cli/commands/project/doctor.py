@@ -28,8 +28,7 @@ def doctor(
 ) -> Report:
     """Check this machine and project, and suggest a fix for each problem.
 
-    Creates, writes, reads and drops a table in a temporary namespace (floe_doctor_…) to verify that the credentials
-    have the privileges that runs need.
+    To verify privileges, it creates, writes, reads and drops a table in a temporary namespace (floe_doctor_…).
 
     Examples:
         floe doctor
@@ -37,10 +36,10 @@ def doctor(
         floe doctor --tenant acme  # with that tenant's own credentials
         floe doctor --no-write     # do not write to catalog and storage
     """
-    from floe_cli.doctor.project import Extent, examine
+    from floe_cli.doctor.project import CheckOptions, examine
 
     with working("Checking"):
-        checks = list(examine(workspace, Extent(start_spark=spark, write=write, tenant=tenant)))
+        checks = list(examine(workspace, CheckOptions(start_spark=spark, write=write, tenant=tenant)))
     exit_code = max(check.exit_code for check in checks)
     rows = [
         (check.name, mark(check.status.value), check.detail + (f"\n→ {check.advice}" if check.advice else ""))

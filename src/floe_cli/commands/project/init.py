@@ -33,7 +33,7 @@ def init(
     chosen = project_name(folder, name)
     written = write_project(folder, chosen, force=force)
     enter = [] if folder == Path() else [f"cd {folder}"]
-    steps = [*enter, "floe compile", "floe run", "floe dev"]
+    steps = [*enter, "floe validate", "floe run", "floe dev"]
     return Report(
         data={"name": chosen, "path": str(folder.resolve()), "files": [path.name for path in written]},
         text=[

@@ -15,7 +15,9 @@ app = command_group("Export the JSON Schema of floe.yaml for editors.")
 def export(
     out: Annotated[Path | None, typer.Option(help="Output file; default: standard output.", show_default=False)] = None,
 ) -> Report:
-    """Print or write the JSON Schema of floe.yaml, for completion and validation in editors.
+    """Print the JSON Schema of floe.yaml, or write it to a file.
+
+    Editors use it for completion and validation.
 
     Examples:
         floe schema export --out .floe/schema.json
@@ -30,7 +32,7 @@ def export(
     return Report(
         data={"path": str(out)},
         text=[
-            f"Wrote {out}. To use it in editors, add this first line to floe.yaml:",
+            f"Wrote {out}. To use it in an editor, start floe.yaml with this line:",
             f"# yaml-language-server: $schema={out}",
         ],
     )

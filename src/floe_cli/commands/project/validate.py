@@ -14,7 +14,7 @@ app = single_command()
 def validate(
     project: ProjectOption = None, env: CompileEnvOption = None, *, allow_missing_env: MissingEnvOption = False
 ) -> Report:
-    """Check floe.yaml, its tables and its assets, and list every error with its location.
+    """Check floe.yaml and the assets, and list every mistake with its location.
 
     Examples:
         floe validate

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Depth(StrEnum):
-    """How deep an audit reads."""
+    """How much of a table an audit reads."""
 
     METADATA = "metadata"
     FILES = "files"
@@ -31,7 +31,7 @@ def audit(
         str | None, typer.Argument(metavar="TABLE", help="Table, such as bronze.orders.", show_default=False)
     ] = None,
     depth: Annotated[
-        Depth, typer.Option(help="Read only metadata, also file footers, or also all values.")
+        Depth, typer.Option(help="Read only metadata, also file footers (files), or also all values (values).")
     ] = Depth.VALUES,
     metadata: Annotated[
         str | None,
@@ -45,9 +45,10 @@ def audit(
     ] = False,
     every: Annotated[bool, typer.Option("--all", help="Audit all tables in the catalog.")] = False,
 ) -> Report:
-    """Verify a table's metadata against its files, following the Iceberg spec.
+    """Verify a table's metadata against its files.
 
-    Nothing is changed. The exit code is 2 if the audit finds a breach, or if a table cannot be audited.
+    The audit follows the Iceberg spec and changes nothing. The exit code is 2 if the audit finds a breach, or if a
+    table cannot be audited.
 
     Examples:
         floe tables audit bronze.orders
@@ -55,7 +56,7 @@ def audit(
         floe tables audit --metadata s3://lake/bronze/orders/metadata/00041.metadata.json
     """
     if sum((table is not None, every, metadata is not None)) != 1:
-        msg = "Name one table, or pass --all or --metadata."
+        msg = "Pass exactly one of TABLE, --all and --metadata."
         raise ConfigurationError(msg)
     from floe_audit import AuditDepth, Snapshots, audit_table
 

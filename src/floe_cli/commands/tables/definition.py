@@ -157,7 +157,7 @@ def show(workspace: Workspace, table: TableArgument) -> Report:
                     ("History", f"{count(health.snapshots, 'snapshot')}, {count(health.tags, 'tag')}"),
                     ("Partitioned by", ", ".join(layout["partition_by"])),
                     ("Sorted by", ", ".join(layout["sort_by"])),
-                    ("Kept", retention and count(retention.snapshot_days, "day")),
+                    ("Retention", retention and count(retention.snapshot_days, "day")),
                     ("Format", f"version {layout['format_version']}"),
                 ]
             ),
@@ -224,7 +224,7 @@ def create(
         floe tables create bronze.events --schema 'id long not null, at timestamp' --partition-by 'day(at)'
     """
     if everything == (table is not None):
-        msg = "Pass either a table name or --all."
+        msg = "Pass either TABLE or --all."
         raise ConfigurationError(msg)
     if not schema and (partition_by or sort_by):
         msg = "--partition-by and --sort-by require --schema."
@@ -237,17 +237,17 @@ def create(
     else:
         designs = {table: declared_table(artifacts, table)}
     created: list[str] = []
-    there: list[str] = []
+    existing: list[str] = []
     with working("Creating"), workspace.tables() as manager:
         for name, config in designs.items():
             exists = (everything or if_not_exists) and manager.table_exists(name)
             if not exists:
                 manager.create_namespace(name.rpartition(".")[0])
                 manager.create_from_config(name, config)
-            (there if exists else created).append(name)
-    lines = [*(f"Created {name}." for name in created), *(f"{name} already exists." for name in there)]
+            (existing if exists else created).append(name)
+    lines = [*(f"Created {name}." for name in created), *(f"{name} already exists." for name in existing)]
     return Report(
-        data={"created": created, "existing": there}, text=lines or ["floe.yaml declares no tables with columns."]
+        data={"created": created, "existing": existing}, text=lines or ["floe.yaml declares no tables with columns."]
     )
 
 
@@ -267,7 +267,7 @@ def drop(
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> Report:
-    """Drop a table; its files are kept unless --purge is passed.
+    """Drop a table; --purge also deletes its files.
 
     A table whose metadata cannot be read can be dropped but not purged; the locations of its files are shown.
 
@@ -276,7 +276,7 @@ def drop(
         floe tables drop bronze.orders --purge --dry-run
     """
     with workspace.tables() as manager:
-        found = _found(manager, workspace.artifacts, table, purge=purge)
+        found = _drop_target(manager, workspace.artifacts, table, purge=purge)
         place = f"in {' and '.join(found.places)}" if found.places else "where they are"
         files = f"and delete its files {place}" if purge else f"and keep its files {place}"
         broken = [f"Cannot read its metadata: {found.problem}"] if found.problem else []
@@ -304,14 +304,16 @@ def drop(
 
 
 @dataclass(frozen=True)
-class _Found:
+class _DropTarget:
     """The file locations of a table, and why it cannot be read."""
 
     places: tuple[str, ...] = ()
     problem: str | None = None
 
 
-def _found(manager: "IcebergTableManager", artifacts: "CompiledArtifacts", table: str, *, purge: bool) -> _Found:
+def _drop_target(
+    manager: "IcebergTableManager", artifacts: "CompiledArtifacts", table: str, *, purge: bool
+) -> _DropTarget:
     """Find the table to drop.
 
     Raises:
@@ -323,7 +325,7 @@ def _found(manager: "IcebergTableManager", artifacts: "CompiledArtifacts", table
         loaded = manager.load_table(table)
     except CapabilityError as err:
         if not purge:
-            return _Found()
+            return _DropTarget()
         from floe_iceberg.table.lifecycle import unlisted_files
 
         raise unlisted_files(table, err) from err
@@ -332,7 +334,7 @@ def _found(manager: "IcebergTableManager", artifacts: "CompiledArtifacts", table
             raise
         places = likely_locations(manager.context, table, err)
         if not purge:
-            return _Found(places, err.message)
+            return _DropTarget(places, err.message)
         where = f" in {' and '.join(places)}" if places else ""
         msg = f"Cannot purge table '{table}': its metadata, which lists its files, cannot be read. {err.message}"
         hint = (
@@ -347,7 +349,7 @@ def _found(manager: "IcebergTableManager", artifacts: "CompiledArtifacts", table
         require_collected(loaded.metadata, table=table, what="A purge")
         require_no_hold(manager.context, loaded, what="A purge")
         _respect_legal_hold(artifacts, loaded, table)
-    return _Found((loaded.location(),))
+    return _DropTarget((loaded.location(),))
 
 
 def _respect_legal_hold(artifacts: "CompiledArtifacts", loaded: "Table", table: str) -> None:

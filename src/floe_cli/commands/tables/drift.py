@@ -62,7 +62,7 @@ def drift(
     failed = max((err.exit_code for err in failures.values()), default=0)
     if not rows:
         checked = count(len(reports), "table")
-        found = f"No drift: {checked} match floe.yaml." if reports else "No tables are declared."
+        found = f"No drift: {checked} checked." if reports else "No tables are declared."
         return Report(data=data, text=[*unread, found] if reports or not unread else unread, exit_code=failed)
     headers = ["TABLE", "SEVERITY", "WHAT", "WHERE", "DECLARED", "ACTUAL", "FIX"]
     text: list[Any] = [grid(headers, rows), "", *unread, f"{count(len(rows), 'difference')}."]

@@ -78,9 +78,10 @@ def rename_column(
     *,
     dry_run: DryRunOption = False,
 ) -> Report:
-    """Rename a column; rows, keys, partitioning and sort order are kept.
+    """Rename a column.
 
-    If floe.yaml declares the column, declare the new name there with renamed_from and run floe apply instead.
+    Rows, keys, partitioning and sort order are kept. If floe.yaml declares the column, declare the new name there with
+    renamed_from and run floe apply instead.
 
     Examples:
         floe tables rename-column bronze.events region area

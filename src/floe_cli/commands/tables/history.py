@@ -12,8 +12,8 @@ from floe_cli.commands.tables.options import (
     TableArgument,
     YesOption,
 )
-from floe_cli.moments import parse_age, parse_moment
 from floe_cli.output import Report, ago, count, grid, working
+from floe_cli.timestamps import parse_age, parse_timestamp
 from floe_cli.workspace import Workspace
 from floe_core.errors import ConfigurationError, SnapshotNotFoundError
 
@@ -52,7 +52,7 @@ def snapshots(workspace: Workspace, table: TableArgument, limit: LimitOption = N
 
 
 def history(workspace: Workspace, table: TableArgument, limit: LimitOption = None) -> Report:
-    """Show which snapshot was current at what time, newest first.
+    """Show which snapshot was current when, newest first.
 
     Examples:
         floe tables history bronze.orders --limit 5
@@ -96,24 +96,24 @@ def rollback(
         floe tables rollback bronze.orders --to 2026-01-31T12:00 --dry-run
         floe tables rollback bronze.orders --snapshot 3051729675574597004 --yes
     """
-    if sum(goal is not None for goal in (snapshot, to, ref)) != 1:
+    if sum(target is not None for target in (snapshot, to, ref)) != 1:
         msg = "Pass exactly one of --snapshot, --to and --ref."
         raise ConfigurationError(msg)
     from floe_iceberg.table.inspection import find_snapshot
 
-    moment = parse_moment(to) if to else None
+    moment = parse_timestamp(to) if to else None
     with workspace.tables() as manager:
         current = manager.get_current_snapshot(table)
-        goal = find_snapshot(manager.context, table, snapshot_id=snapshot, as_of=moment, ref=ref)
-        if goal is None:
+        target = find_snapshot(manager.context, table, snapshot_id=snapshot, as_of=moment, ref=ref)
+        if target is None:
             msg = f"Table '{table}' has no snapshots yet."
             raise SnapshotNotFoundError(msg, table=table)
-        data = {"table": table, "from_snapshot_id": current and current.snapshot_id, "to": _snapshot_data(goal)}
-        what = f"{table} to snapshot {goal.snapshot_id}, created {ago(goal.timestamp)}"
+        data = {"table": table, "from_snapshot_id": current and current.snapshot_id, "to": _snapshot_data(target)}
+        what = f"{table} to snapshot {target.snapshot_id}, created {ago(target.timestamp)}"
         if dry_run:
             return Report(data=data | {"rolled_back": False}, text=[f"Would roll back {what}."])
         workspace.confirm(f"Roll back {what}?", yes=yes)
-        manager.rollback(table, snapshot_id=goal.snapshot_id)
+        manager.rollback(table, snapshot_id=target.snapshot_id)
     return Report(data=data | {"rolled_back": True}, text=[f"Rolled back {what}."])
 
 
@@ -121,7 +121,8 @@ def tag(
     workspace: Workspace,
     table: TableArgument,
     name: Annotated[
-        str | None, typer.Argument(help="Name of the tag; omit it to list all tags.", show_default=False)
+        str | None,
+        typer.Argument(metavar="NAME", help="Name of the tag; omit it to list all tags.", show_default=False),
     ] = None,
     snapshot: SnapshotOption = None,
     keep: Annotated[
@@ -131,7 +132,7 @@ def tag(
     delete: Annotated[bool, typer.Option("--delete", help="Remove the tag.")] = False,
     yes: YesOption = False,
 ) -> Report:
-    """Tag a snapshot, list tags, or remove one.
+    """Create, list or remove tags.
 
     Examples:
         floe tables tag bronze.orders  # list tags
@@ -153,7 +154,8 @@ def branch(
     workspace: Workspace,
     table: TableArgument,
     name: Annotated[
-        str | None, typer.Argument(help="Name of the branch; omit it to list all branches.", show_default=False)
+        str | None,
+        typer.Argument(metavar="NAME", help="Name of the branch; omit it to list all branches.", show_default=False),
     ] = None,
     snapshot: SnapshotOption = None,
     keep: Annotated[

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from floe_cli.commands.tables.options import DryRunOption, TableArgument, YesOption, foreign_lines
-from floe_cli.moments import parse_moment
 from floe_cli.output import Report, ago, count, fields, size, working
+from floe_cli.timestamps import parse_timestamp
 from floe_cli.workspace import Workspace
 from floe_core.dataplane import CompactionKind
 from floe_core.errors import ConfigurationError
@@ -21,14 +21,14 @@ _MIB = 1024 * 1024
 
 
 class EngineChoice(StrEnum):
-    """Engine that does the work."""
+    """Engine to use."""
 
     AUTO = "auto"
     ARROW = "arrow"
     SPARK = "spark"
 
 
-EngineOption = Annotated[EngineChoice | None, typer.Option(help="Engine that does the work.", show_default=False)]
+EngineOption = Annotated[EngineChoice | None, typer.Option(help="Engine to use.", show_default=False)]
 
 
 def expire(
@@ -40,7 +40,7 @@ def expire(
     ] = None,
     retain_last: Annotated[
         int | None,
-        typer.Option(min=1, help="Number of recent snapshots to keep, whatever their age.", show_default=False),
+        typer.Option(min=1, help="Number of recent snapshots to keep, regardless of age.", show_default=False),
     ] = None,
     engine: EngineOption = None,
     *,
@@ -51,13 +51,13 @@ def expire(
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> Report:
-    """Expire old snapshots and delete the files that only they use.
+    """Expire old snapshots and delete files that only they use.
 
     Examples:
         floe tables expire bronze.orders --older-than 30d --dry-run
         floe tables expire bronze.orders --older-than 7d --retain-last 3 --yes
     """
-    moment = parse_moment(older_than) if older_than else None
+    moment = parse_timestamp(older_than) if older_than else None
     with workspace.tables() as manager:
         keeping = manager.snapshot_retention(table)
         moment = moment or datetime.now(UTC) - keeping.age
@@ -69,7 +69,7 @@ def expire(
         why = [f"Retention: {keeping.text}", *(f"  {line}" for line in keeping.derivation), ""]
         what = f"{count(len(planned), 'snapshot')} of {table} older than {ago(moment)}"
         if dry_run or not planned:
-            verb = "Would expire" if dry_run else "Nothing to do:"
+            verb = "Would expire" if dry_run else "Nothing to expire:"
             return Report(data=shown | {"expired": 0, "snapshot_ids": list(planned)}, text=[*why, f"{verb} {what}."])
         workspace.confirm(f"Expire {what}? They can no longer be read afterwards.", yes=yes)
         with working("Expiring"):
@@ -154,16 +154,18 @@ def sweep(
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> Report:
-    """Find files that no snapshot references; with --delete, delete them.
+    """List or delete orphan files.
+
+    Orphan files are files in the table's location that no snapshot references. Without --delete, they are only listed.
 
     Examples:
         floe tables sweep bronze.orders  # list the orphan files
         floe tables sweep bronze.orders --older-than 3d --delete --yes
     """
     if delete and dry_run:
-        msg = "--delete and --dry-run exclude each other."
+        msg = "--delete and --dry-run cannot be combined."
         raise ConfigurationError(msg, hint="Remove one of them.")
-    moment = parse_moment(older_than) if older_than else None
+    moment = parse_timestamp(older_than) if older_than else None
     allow = allow_below_retention
     with workspace.tables() as manager:
         with working("Searching for orphan files"):

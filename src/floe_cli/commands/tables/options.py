@@ -23,6 +23,6 @@ def foreign_lines(files: Sequence[str]) -> list[str]:
     """List the files that were kept because they are outside the table's location."""
     if not files:
         return []
-    more = [f"  and {len(files) - _SHOWN_FILES} more"] if len(files) > _SHOWN_FILES else []
+    more = [f"  … and {len(files) - _SHOWN_FILES} more"] if len(files) > _SHOWN_FILES else []
     kept = f"Kept {count(len(files), 'file')} outside the table's location:"
     return [kept, *(f"  {file}" for file in files[:_SHOWN_FILES]), *more]

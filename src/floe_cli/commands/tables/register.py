@@ -19,8 +19,8 @@ def register(
     location: Annotated[
         str | None,
         typer.Argument(
-            metavar="[METADATA]",
-            help="Location of a …metadata.json file; default for a broken table: the newest one that can be read.",
+            metavar="METADATA",
+            help="Location of a …metadata.json file; for a broken table, default: the newest readable one.",
             show_default=False,
         ),
     ] = None,
@@ -31,7 +31,9 @@ def register(
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> Report:
-    """Register a table from a metadata file, with the rows of that version.
+    """Register a table from a metadata file.
+
+    The table has the rows of that version.
 
     Examples:
         floe tables register bronze.orders s3://lake/bronze/orders/metadata/00041.metadata.json
@@ -66,7 +68,9 @@ def rename(
         str, typer.Argument(metavar="NEW_NAME", help="New name; without a namespace, the table stays in its namespace.")
     ],
 ) -> Report:
-    """Rename a table, or move it to another namespace; its files are not moved.
+    """Rename a table or move it to another namespace.
+
+    Its files are not moved.
 
     Examples:
         floe tables rename bronze.orders orders_2025

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from floe_cli.commands.tables.options import LimitOption, RefOption, SnapshotOption, TableArgument
-from floe_cli.moments import parse_moment
 from floe_cli.output import Report, UserRows, count, grid, json_text, size, working
+from floe_cli.timestamps import parse_timestamp
 from floe_cli.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def scan(
             columns=[name.strip() for name in columns.split(",")] if columns else None,
             row_filter=where,
             snapshot_id=snapshot,
-            as_of=parse_moment(as_of) if as_of else None,
+            as_of=parse_timestamp(as_of) if as_of else None,
             ref=ref,
             limit=limit or None,
         )

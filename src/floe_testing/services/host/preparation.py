@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Say = Callable[[str], None]
 
 _AT_ONCE = 2
-_WORD_SECONDS = 15.0
+_REPORT_SECONDS = 15.0
 # Checks that find everything in place are not reported.
 _QUICK_SECONDS = 1.0
 
@@ -119,11 +119,11 @@ def _heartbeat(name: str, say: Say) -> Iterator[None]:
     over = threading.Event()
     began = time.monotonic()
 
-    def speak() -> None:
-        while not over.wait(_WORD_SECONDS):
+    def report() -> None:
+        while not over.wait(_REPORT_SECONDS):
             say(f"{name}: still preparing after {time.monotonic() - began:.0f} s")
 
-    thread = threading.Thread(target=speak, name=f"floe-prepare-{name}", daemon=True)
+    thread = threading.Thread(target=report, name=f"floe-prepare-{name}", daemon=True)
     thread.start()
     try:
         yield

@@ -1,4 +1,4 @@
-"""Verifies that Iceberg's Java library reads the same metadata from a table's files as a plain reading of them.
+"""Verifies that Iceberg's Java library and an independent parser read the same metadata from a table's files.
 
 The files are parsed here independently, as JSON and Avro. Java's view comes from its own metadata parser and from
 Spark's metadata tables, which show sequence numbers after inheritance. Requires the classic local session.
@@ -56,14 +56,14 @@ _FILE = {
 }
 _DELETED = 2
 # Keys that Java writes in another form, or omits if they have their default.
-_FREE = {"schema", "partition-spec", "statistics", "partition-statistics", "properties"}
+_NOT_COMPARED = {"schema", "partition-spec", "statistics", "partition-statistics", "properties"}
 # Fields that Java does not report for snapshots of format version 1, regardless of the table's current version.
-_UNSAID = {"sequence-number": 0}
+_DEFAULTS = {"sequence-number": 0}
 
 
 @dataclass(frozen=True)
-class JavaJudge:
-    """Compares Java's view of a table with a plain reading of the same files.
+class JavaComparison:
+    """Compares Java's view of a table with independently parsed files.
 
     Attributes:
         session: A classic session with access to the table.
@@ -77,7 +77,7 @@ class JavaJudge:
         """Compare the metadata file with the output of Java's parser."""
         metadata = _json(location)
         read = self._parsed(location)
-        for key in sorted(set(metadata) - _FREE):
+        for key in sorted(set(metadata) - _NOT_COMPARED):
             assert _same(metadata[key], read.get(key)), f"{key}: {metadata[key]} in the file, {read.get(key)} by Java"
         _check_current_schema(metadata, read)
 
@@ -166,7 +166,7 @@ def _check_current_schema(metadata: Record, read: Record) -> None:
 def _same(mine: Any, java: Any) -> bool:
     """Whether two JSON values are equal; null, an empty list and a missing key are equivalent."""
     if isinstance(mine, dict) and isinstance(java, dict):
-        return all(_same(*(side.get(key, _UNSAID.get(key)) for side in (mine, java))) for key in {*mine, *java})
+        return all(_same(*(side.get(key, _DEFAULTS.get(key)) for side in (mine, java))) for key in {*mine, *java})
     if isinstance(mine, list) and isinstance(java, list):
         return len(mine) == len(java) and all(_same(*pair) for pair in zip(mine, java, strict=True))
     return bool(mine == java) or (not mine and not java and mine is not False and java is not False and mine != 0)

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def quick_history(home: Path) -> Iterator[None]:
+def fast_event_log(home: Path) -> Iterator[None]:
     """Speed up writes to the SQLite databases in a Dagster home during a block.
 
     One connection to each database stays open, and commits do not wait for the disk. With a write-ahead log, a power
     failure can lose the latest events but cannot corrupt the file. Table data is not affected.
     """
-    held: dict[str, sqlite3.Connection] = {}
+    connections: dict[str, sqlite3.Connection] = {}
 
     def prepare(connection: Any, _record: object) -> None:  # noqa: ANN401 - the connection of any database driver
         if not isinstance(connection, sqlite3.Connection):
@@ -35,15 +35,15 @@ def quick_history(home: Path) -> Iterator[None]:
         if not file.startswith(f"{home.resolve()}/"):
             return
         connection.execute("PRAGMA synchronous=NORMAL")
-        if file not in held:
-            held[file] = sqlite3.connect(file, check_same_thread=False)
+        if file not in connections:
+            connections[file] = sqlite3.connect(file, check_same_thread=False)
         # SQLite opens a database, and detects its journal mode, only on the first read.
-        held[file].execute("SELECT count(*) FROM sqlite_master").fetchall()
+        connections[file].execute("SELECT count(*) FROM sqlite_master").fetchall()
 
     event.listen(Engine, "connect", prepare)
     try:
         yield
     finally:
         event.remove(Engine, "connect", prepare)
-        for connection in held.values():
+        for connection in connections.values():
             connection.close()

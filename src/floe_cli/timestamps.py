@@ -23,7 +23,7 @@ def parse_age(text: str) -> timedelta:
     raise ConfigurationError(msg, hint="Use a number followed by s, m, h, d or w, such as 7d.")
 
 
-def parse_moment(text: str, *, now: datetime | None = None) -> datetime:
+def parse_timestamp(text: str, *, now: datetime | None = None) -> datetime:
     """Parse a timestamp, or an age relative to now. A timestamp without a time zone is local time.
 
     Raises:
