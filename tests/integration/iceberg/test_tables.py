@@ -26,7 +26,7 @@ from floe_core.plugins import PLUGIN_API_VERSION, ComputePlugin, PluginType
 from floe_core.plugins.registry import default_registry
 from floe_core.schemas import CatalogConfig
 from floe_iceberg import Engine, IcebergTableManager
-from floe_iceberg.table.purge import Remains
+from floe_iceberg.table.purge import PurgePlan
 
 pytest_plugins = ["floe_testing.table_fixtures"]
 
@@ -63,13 +63,13 @@ def test_a_table_renamed_while_its_purge_looks_for_files_keeps_them(manager, mon
     manager.create_table("bronze.t", schema)
     manager.append("bronze.t", pa.table({"id": [1]}))
 
-    class Slow(Remains):
+    class Slow(PurgePlan):
         def __init__(self, context, table):
             super().__init__(context, table)
             manager.rename_table("bronze.t", "bronze.renamed")
             manager.create_table("bronze.t", schema)
 
-    monkeypatch.setattr("floe_iceberg.table.lifecycle.Remains", Slow)
+    monkeypatch.setattr("floe_iceberg.table.lifecycle.PurgePlan", Slow)
     with pytest.raises(ConcurrencyConflictError, match="Nothing was dropped") as caught:
         manager.drop_table("bronze.t", purge=True)
     assert caught.value.table == "bronze.t"
