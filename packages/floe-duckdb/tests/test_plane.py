@@ -119,6 +119,56 @@ def test_names_that_differ_only_in_case_are_refused(data_plane, manager, catalog
         data_plane.frame(ReadRequest("lake.cases"))
 
 
+def test_names_of_a_relation_that_differ_only_in_case_are_refused(data_plane):
+    with pytest.raises(InvalidDataError, match="a, A"):
+        data_plane.arrow_schema(data_plane.session.sql("select 1 as a, 2 as A"))
+
+
+def test_uuids_stay_uuids_in_a_query(data_plane, wide):
+    rows = data_plane.frame(ReadRequest("lake.wide"))
+    found = data_plane.query({"t": rows}, lambda names: f"select key from {names['t']}")
+    assert data_plane.arrow_schema(found).field("key").type == pa.uuid()
+
+
+class TestTypesOfDuckDB:
+    @pytest.mark.parametrize(
+        ("value", "kind"),
+        [
+            ("1::HUGEINT", pa.decimal128(38)),
+            ("[2::UHUGEINT]", pa.list_(pa.decimal128(38))),
+            ("[3::HUGEINT]::HUGEINT[1]", pa.list_(pa.decimal128(38), 1)),
+            ("{'a \"b': map {'k': 4::HUGEINT}}", pa.struct({'a "b': pa.map_(pa.string(), pa.decimal128(38))})),
+            ("'a'::ENUM('a', 'b')", pa.dictionary(pa.uint8(), pa.string())),
+        ],
+    )
+    def test_the_widest_numbers_become_decimals(self, data_plane, value, kind):
+        rows = data_plane.session.sql(f"select {value} as x, 'y' as \"odd name\"")
+        schema = data_plane.arrow_schema(rows)
+        assert schema.names == ["x", "odd name"]
+        assert schema.field("x").type == kind
+
+    @pytest.mark.parametrize("number", [f"{2**128 - 1}::UHUGEINT", f"{2**127 - 1}::HUGEINT"])
+    def test_numbers_that_do_not_fit_write_nothing(self, data_plane, manager, number):
+        table = manager.create_table("lake.numbers", pa.schema({"x": pa.decimal128(38)}))
+        rows = data_plane.session.sql(f"select {number} as x")
+        with pytest.raises(EngineError, match=r"DECIMAL\(38,0\)"):
+            manager.append(table, rows)
+        assert manager.load_table(table).current_snapshot() is None
+
+    @pytest.mark.parametrize("value", ["'12:00+02'::TIMETZ", "['01'::BIT]", "{'a': 1::BIGNUM}", "1::VARIANT"])
+    def test_types_that_iceberg_does_not_have_are_refused(self, data_plane, value):
+        with pytest.raises(InvalidDataError, match="Column 'x' has type"):
+            data_plane.arrow_schema(data_plane.session.sql(f"select {value} as x"))
+
+    @pytest.mark.parametrize("value", ["'infinity'::DATE", "'-infinity'::TIMESTAMP", "'infinity'::TIMESTAMPTZ"])
+    def test_infinite_dates_are_refused(self, data_plane, manager, value):
+        rows = data_plane.session.sql(f"select {value} as x")
+        table = manager.create_table("lake.dates", data_plane.arrow_schema(rows))
+        with pytest.raises(InvalidDataError, match="infinite"):
+            manager.append(table, rows)
+        manager.append(table, data_plane.session.sql(f"select null::{value.partition('::')[2]} as x"))
+
+
 class TestWrites:
     @pytest.fixture(autouse=True)
     def table(self, manager):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 from duckdb import DuckDBPyRelation
 from floe_core.dataplane import OPERATION_ID_PROPERTY, SOURCE_ROWS_PROPERTY, WriteKind
 from floe_core.errors import EngineError, InvalidDataError, InvalidScanError
@@ -79,7 +80,21 @@ def _rows(request: WriteRequest) -> pa.Table:
     if not isinstance(data, DuckDBPyRelation):
         return data
     try:
-        return arrow_table(data)
+        rows = arrow_table(data)
     except duckdb.Error as err:
         msg = f"DuckDB cannot compute the rows for table '{request.table}': {reason(str(err))}"
         raise EngineError(msg, table=request.table) from err
+    for field in rows.schema:
+        if _is_infinite(rows[field.name]):
+            msg = f"Column '{field.name}' has infinite dates or timestamps, which Iceberg does not have."
+            raise InvalidDataError(msg, hint="Replace them with null, or with a date.", table=request.table)
+    return rows
+
+
+def _is_infinite(values: pa.ChunkedArray) -> bool:
+    """Whether dates or timestamps are infinite, which are the largest and least numbers in DuckDB."""
+    if not (pa.types.is_date32(values.type) or pa.types.is_timestamp(values.type)):
+        return False
+    found = pc.min_max(values.cast(pa.int32() if pa.types.is_date32(values.type) else pa.int64()))
+    most = 2 ** (values.type.bit_width - 1) - 1
+    return most in {found["max"].as_py(), -(found["min"].as_py() or 0)}
