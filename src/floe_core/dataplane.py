@@ -78,14 +78,15 @@ class ReadRequest:
 
     Attributes:
         table: ``namespace.table``.
-        columns: Projection, None for all.
+        columns: Projection, None for all; a field of a struct, by its dotted name, is a column of its own name.
         row_filter: A row filter that fits the table (``floe_iceberg``'s ``RowPredicate``), which the engine writes in
             its own language; or a predicate in the engine's SQL.
         where: A condition of a user in the engine's SQL, beside the row filter.
         snapshot_id: Snapshot to read.
         as_of: Moment to read at, with zone.
         ref: Branch or tag to read.
-        start_snapshot_id: Read only what was appended after this snapshot, up to ``snapshot_id`` or now.
+        start_snapshot_id: Read only what was appended after this snapshot, up to ``snapshot_id`` or now; not with
+            ``as_of`` or ``ref``.
         limit: Most rows.
     """
 
@@ -358,7 +359,11 @@ class DataPlane(Protocol):
         ...
 
     def read_arrow(self, request: ReadRequest) -> Any:  # noqa: ANN401 - a pyarrow.Table, which floe_core does not import
-        """Read rows as an Arrow table."""
+        """Read rows as an Arrow table.
+
+        Raises:
+            InvalidScanError: A user's condition does not fit the table or its values; the message is the reason alone.
+        """
         ...
 
     def rewrite_data_files(

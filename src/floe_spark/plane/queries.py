@@ -11,6 +11,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
 
 from floe_spark.plane.filters import filter_sql
+from floe_spark.plane.maps import with_maps, without_maps
 from floe_spark.plane.reader import filtered, version_frame
 from floe_spark.plane.sql import quoted, quoted_path
 
@@ -76,7 +77,7 @@ def version_rows(session: SparkSession, catalog: str, request: ReadRequest, colu
 
 def rows_added(before: DataFrame, after: DataFrame) -> DataFrame:
     """Return the rows that the second frame has and the first has not, each as often as it was added."""
-    return after.exceptAll(before)
+    return with_maps(without_maps(after).exceptAll(without_maps(before)), after.schema)
 
 
 def rows_differ(
@@ -91,4 +92,5 @@ def rows_differ(
         before, after = (
             frame.selectExpr("*", struct).join(wanted, on=_KEY, how="left_semi").drop(_KEY) for frame in (before, after)
         )
+    before, after = without_maps(before), without_maps(after)
     return not (before.exceptAll(after).isEmpty() and after.exceptAll(before).isEmpty())

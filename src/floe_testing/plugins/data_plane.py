@@ -23,6 +23,7 @@ from floe_testing.plugins.engine_tables import (
     named,
     predicate,
 )
+from floe_testing.plugins.engine_values import EngineValuesContract
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 
-class DataPlaneContract:
+class DataPlaneContract(EngineValuesContract):
     """What an engine computes over the tables of a catalog.
 
     Give the fixtures ``data_plane`` and ``catalog``: an open engine, and the connected PyIceberg catalog whose tables
@@ -49,11 +50,6 @@ class DataPlaneContract:
         """Return the catalog whose tables the engine sees."""
         msg = "give the fixture catalog"
         raise NotImplementedError(msg)
-
-    @staticmethod
-    def collected(frame: Any) -> pa.Table:
-        """Compute one of the engine's frames; override it for frames that Arrow does not know."""
-        return pa.table(frame)
 
     @pytest.fixture
     def orders(self, catalog: Catalog) -> Table:
