@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb import DuckDBPyRelation
 from floe_core.dataplane import OPERATION_ID_PROPERTY, SOURCE_ROWS_PROPERTY, WriteKind
-from floe_core.errors import EngineError, InvalidDataError, InvalidScanError
+from floe_core.errors import CapabilityError, EngineError, InvalidDataError, InvalidScanError
 from floe_iceberg import Engine, WriteMode
+from floe_iceberg.read.capabilities import NEWEST_WRITTEN
 
 from floe_duckdb.relations import arrow_table
 from floe_duckdb.sql import reason
@@ -26,9 +27,13 @@ def write(manager: IcebergTableManager, request: WriteRequest) -> None:
     """Carry out one write in one commit, under the operation id of the request.
 
     Raises:
+        CapabilityError: The table has a format version that floe does not write in process.
         EngineError: A relation cannot be computed.
         InvalidDataError: The rows do not fit; ``nulls`` says that a required column was given null.
     """
+    if (version := manager.load_table(request.table).metadata.format_version) > NEWEST_WRITTEN:
+        msg = f"Table '{request.table}' has format version {version}, which DuckDB cannot write."
+        raise CapabilityError(msg, hint="Use a project with compute.type spark.", table=request.table)
     properties = {key: str(value) for key, value in request.snapshot_properties.items()}
     operation_id = properties.pop(OPERATION_ID_PROPERTY, None)
     if request.kind is WriteKind.DELETE:
