@@ -189,6 +189,14 @@ class EngineValuesContract:
         assert data_plane.columns(data_plane.frame(request)) == ("city", "id")
         assert data_plane.read_arrow(request).column_names == ["city", "id"]
 
+    def test_dots_may_be_part_of_names(self, data_plane: DataPlane, catalog: Catalog) -> None:
+        rows = pa.table({"a.b": [1], "a": [{"c.d": 2, 'e"f`': 3}]})
+        table = created(catalog, f"{NAMESPACE}.dots", rows)
+        names = ("a.b", "a.c.d", 'a.e"f`')
+        for where in (None, "1 = 1"):
+            found = data_plane.read_arrow(ReadRequest(named(table), columns=names, where=where))
+            assert found.to_pylist() == [{"a.b": 1, "c.d": 2, 'e"f`': 3}]
+
     def test_a_table_without_columns_has_neither_columns_nor_rows(
         self, data_plane: DataPlane, catalog: Catalog
     ) -> None:

@@ -18,6 +18,7 @@ from duckdb import DuckDBPyConnection, DuckDBPyRelation
 from floe_core.dataplane import Figure, NullKeys
 from floe_core.errors import CapabilityError, ConfigurationError
 from floe_iceberg import IcebergTableManager
+from floe_iceberg.formats.partitioning import column_path
 
 from floe_duckdb.figures import figures, known, scope, shown
 from floe_duckdb.relations import (
@@ -146,16 +147,18 @@ class DuckDBPlane:
 
     def frame(self, request: ReadRequest) -> DuckDBPyRelation:
         """Return a relation over the rows of the table as they are now."""
-        if conditions := _conditions(request):
-            # A condition may read columns that are not asked for.
-            rows = self._over(self._scan(request, None, None), request.table).filter(all_of(map(condition, conditions)))
+        conditions = _conditions(request)
+        # A condition may read columns that are not asked for.
+        columns, limit = (None, None) if conditions else (request.columns, request.limit)
+        found = self._scan(request, columns, limit)
+        rows = self._over(found, request.table)
+        if conditions:
+            rows = rows.filter(all_of(map(condition, conditions)))
             rows = rows if request.limit is None else rows.limit(request.limit)
-        else:
-            rows = self._over(self._scan(request, request.columns, request.limit), request.table)
         if not request.columns:
             return rows
-        paths = [[name] if name in rows.columns else name.split(".") for name in request.columns]
-        return rows.project(", ".join(quoted(path) for path in paths))
+        paths = (column_path(found.schema, name) or [name] for name in request.columns)
+        return rows.project(", ".join(map(quoted, paths)))
 
     def aggregate(self, request: ReadRequest, aggregates: Sequence[Aggregate]) -> dict[str, Figure]:
         """Compute figures by name in one pass over the rows of a read.
