@@ -141,9 +141,9 @@ class TestTypesOfDuckDB:
         ],
     )
     def test_the_widest_numbers_become_decimals(self, data_plane, value, kind):
-        rows = data_plane.session.sql(f"select {value} as x, 'y' as \"odd name\"")
+        rows = data_plane.session.sql(f"select {value} as x, 'y' as \"odd name\", null as n")
         schema = data_plane.arrow_schema(rows)
-        assert schema.names == ["x", "odd name"]
+        assert schema.names == ["x", "odd name", "n"]
         assert schema.field("x").type == kind
 
     @pytest.mark.parametrize("number", [f"{2**128 - 1}::UHUGEINT", f"{2**127 - 1}::HUGEINT"])

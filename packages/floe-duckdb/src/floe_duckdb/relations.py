@@ -25,7 +25,7 @@ NO_COLUMN = "floe: no column"
 _MISTAKES = (duckdb.ProgrammingError, duckdb.DataError, duckdb.NotSupportedError)
 # Types that Arrow gets as bytes of DuckDB's own, or without their zone.
 _NOT_IN_ICEBERG = frozenset({"time with time zone", "bit", "bignum", "geometry", "variant"})
-_WIDEST_NUMBER = "DECIMAL(38,0)"
+_WIDEST, _WIDEST_DECIMAL = frozenset({"hugeint", "uhugeint"}), "DECIMAL(38,0)"
 
 
 @contextmanager
@@ -103,15 +103,16 @@ def is_float(rows: DuckDBPyRelation, path: ColumnPath) -> bool:
 
 
 def _without_foreign_types(rows: DuckDBPyRelation) -> DuckDBPyRelation:
-    columns, pairs = [], list(zip(rows.columns, rows.types, strict=True))
-    for name, kind in pairs:
-        if foreign := [one for one in _parts(kind) if one.id in _NOT_IN_ICEBERG]:
+    columns: list[str] = []
+    for name, kind in zip(rows.columns, rows.types, strict=True):
+        column, parts = quoted([name]), list(_parts(kind))
+        if foreign := [one for one in parts if one.id in _NOT_IN_ICEBERG]:
             msg = f"Column '{name}' has type {foreign[0]}, which Iceberg does not have."
-            raise InvalidDataError(msg, hint=f'Cast it to another type, such as "{name}"::VARCHAR.')
-        columns.append(f"CAST({quoted([name])} AS {_target(kind)}) AS {quoted([name])}")
-    # Arrow would get the last digits of larger numbers, or none of them.
-    wide = any(one.id in {"hugeint", "uhugeint"} for _, kind in pairs for one in _parts(kind))
-    return rows.project(", ".join(columns)) if wide else rows
+            raise InvalidDataError(msg, hint=f"Cast it to another type, such as {column}::VARCHAR.")
+        # Arrow would get the last digits of larger numbers, or none of them.
+        wide = any(one.id in _WIDEST for one in parts)
+        columns.append(f"CAST({column} AS {_target(kind)}) AS {column}" if wide else column)
+    return rows.project(", ".join(columns)) if any(one.startswith("CAST(") for one in columns) else rows
 
 
 def _parts(kind: DuckDBPyType) -> Iterator[DuckDBPyType]:
@@ -128,10 +129,10 @@ def _children(kind: DuckDBPyType) -> dict[str, DuckDBPyType]:
 
 def _target(kind: DuckDBPyType) -> str:
     """Return a type with decimals in the place of the widest integers."""
+    if kind.id in _WIDEST:
+        return _WIDEST_DECIMAL
     parts = {name: _target(child) for name, child in _children(kind).items()}
     match kind.id:
-        case "hugeint" | "uhugeint":
-            return _WIDEST_NUMBER
         case "list":
             return f"{parts['child']}[]"
         case "array":
